@@ -1,0 +1,1 @@
+"""Training loops, networks and memory cells that learn jaxgym's environments; `python -m baselines.train` starts one."""

@@ -1,0 +1,246 @@
+"""Settings of a training run: one frozen dataclass, and the three scales that set its defaults.
+
+Sources of the numbers: Pleines et al., *Memory Gym*, JMLR 26(6), 2025 (arXiv 2309.17207) for `paper`; our own trials for
+`throughput` and `cpu`.
+"""
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+from baselines.errors import ConfigError
+
+Scale = Literal["paper", "throughput", "cpu"]
+Dtype = Literal["float32", "bfloat16"]
+Entry = TypeVar("Entry")
+
+# They change how long a run lasts or how it is reported, never what it has learned by a given update.
+FREE_ON_RESUME = frozenset({"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Everything that decides what a run learns; defaults are those of the `throughput` scale.
+
+    Raises:
+        ConfigError: when a value is out of range, or the lanes do not divide into the minibatches.
+    """
+
+    scale: Scale = "throughput"
+    """Where the defaults come from: as published, large batches on an accelerator, or small on a CPU."""
+
+    env: str = "MortarMayhem-Grid-v0"
+    """Id of the environment."""
+    options: tuple[str, ...] = ()
+    """Options of the environment as NAME=VALUE, the value in JSON or a bare word: command_count=[3] observation=symbolic"""
+    train_levels: int = 100_000
+    """Training level seeds kept as a bank; 0 samples a fresh training level at every reset."""
+    held_out_levels: int = 50
+    """Level seeds that are scored and never trained on."""
+    eval_repeats: int = 1
+    """Episodes per level when scoring; the policy is sampled, so they differ."""
+
+    memory: str = "gru"
+    """Memory cell between encoder and heads: gru or none."""
+    memory_size: int = 512
+    """Units of the memory cell."""
+    hidden_size: int = 512
+    """Units of the embedding, of the body and of the layer before each head."""
+    dtype: Dtype = "bfloat16"
+    """Type of activations; parameters, memory states, log-probabilities and losses stay in float32."""
+    unroll: int = 1
+    """Steps of the recurrence that one loop iteration holds: more compile time, less overhead."""
+
+    num_envs: int = 1024
+    """Environments (lanes) that are stepped together."""
+    num_steps: int = 64
+    """Steps each lane makes between two updates; gradients through time end at this border."""
+    epochs: int = 3
+    """Passes over each rollout."""
+    minibatches: int = 16
+    """Gradient steps per pass; each takes whole lanes."""
+    total_steps: int = 50_000_000
+    """Environment steps of the run, rounded up to whole blocks."""
+    decay_steps: int = 0
+    """Environment steps over which learning rate and entropy coefficient fall to their ends; 0 means the whole run."""
+    block_updates: int = 16
+    """Updates in one jitted call; metrics, checkpoints and the progress bar come between calls."""
+
+    gamma: float = 0.995
+    """Discount per step."""
+    gae_lambda: float = 0.95
+    """Weight of longer returns in the advantage estimate."""
+    clip: float = 0.1
+    """Clip range of the probability ratio and of the value change."""
+    value_coef: float = 0.5
+    """Weight of the squared value error."""
+    entropy_start: float = 1e-4
+    """Entropy coefficient at the start."""
+    entropy_end: float = 1e-6
+    """Entropy coefficient after the decay."""
+    learning_rate_start: float = 5e-4
+    """Learning rate at the start."""
+    learning_rate_end: float = 1e-5
+    """Learning rate after the decay."""
+    weight_decay: float = 0.01
+    """AdamW's weight decay, multiplied by the learning rate."""
+    max_grad_norm: float = 0.25
+    """Largest global norm of the gradient; larger ones are scaled down to it."""
+    normalise_advantage: bool = False
+    """Standardise advantages per minibatch. Off: with sparse rewards it blows near-zero advantages up to unit size, and
+    Memory Gym's authors found Searing Spotlights unlearnable with it."""
+    joint_ratio: bool = False
+    """One probability ratio for all action branches, instead of one per branch with the objectives averaged."""
+    bootstrap_time_limits: bool = True
+    """Value the observation at a time limit; off treats the limit as the end of the task, as published."""
+
+    seed: int = 0
+    """First random seed."""
+    num_seeds: int = 1
+    """Independent runs with consecutive seeds, trained side by side by vmap."""
+
+    checkpoint_updates: int = 64
+    """Updates between two checkpoints, rounded up to whole blocks."""
+    keep_checkpoints: int = 3
+    """Newest checkpoints that stay on disk; 0 keeps all."""
+
+    def __post_init__(self) -> None:
+        for name in _POSITIVE:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}, but has to be at least 1")
+        for name in _NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
+        if self.num_envs % self.minibatches:
+            raise ConfigError(
+                f"{self.num_envs} environments do not divide into {self.minibatches} minibatches: "
+                "choose num_envs as a multiple of minibatches"
+            )
+        parse_options(self.options)
+
+    @property
+    def batch_steps(self) -> int:
+        """Environment steps of one update of one seed."""
+        return self.num_envs * self.num_steps
+
+    @property
+    def minibatch_envs(self) -> int:
+        """Lanes in one minibatch."""
+        return self.num_envs // self.minibatches
+
+    @property
+    def decay_length(self) -> int:
+        """Environment steps over which the schedules fall."""
+        return self.decay_steps or self.total_steps
+
+    @property
+    def num_blocks(self) -> int:
+        """Jitted calls of the whole run."""
+        return -(-self.total_steps // (self.batch_steps * self.block_updates))
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of the whole run."""
+        return self.num_blocks * self.block_updates
+
+    @property
+    def env_options(self) -> dict[str, Any]:
+        """Options of the environment as keyword arguments of `jaxgym.make`."""
+        return parse_options(self.options)
+
+
+_POSITIVE = (
+    *("num_envs", "num_steps", "epochs", "minibatches", "total_steps", "block_updates", "num_seeds", "unroll"),
+    *("memory_size", "hidden_size", "held_out_levels", "eval_repeats", "checkpoint_updates"),
+)
+_NOT_NEGATIVE = ("train_levels", "decay_steps", "keep_checkpoints", "clip", "weight_decay", "max_grad_norm")
+
+
+def parse_options(options: Iterable[str]) -> dict[str, Any]:
+    """Keyword arguments from NAME=VALUE words; a value that is not JSON is taken as a string.
+
+    Raises:
+        ConfigError: when a word has no name or no equals sign, or a name comes twice.
+    """
+    parsed: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name.isidentifier() and equals):
+            raise ConfigError(f"option {option!r} is not of the form NAME=VALUE, for instance command_count=[3]")
+        if name in parsed:
+            raise ConfigError(f"option {name!r} is given twice: keep one")
+        try:
+            parsed[name] = json.loads(value)
+        except json.JSONDecodeError:
+            parsed[name] = value
+    return parsed
+
+
+def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
+    """The entry of a table.
+
+    Raises:
+        ConfigError: when the table has no such name; the message has the allowed names and the nearest one.
+    """
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(name, table, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"{kind} {name!r} is unknown, allowed are {', '.join(sorted(table))}{hint}")
+
+
+def differences(config: Config, other: Config) -> list[str]:
+    """Names of the settings in which two configs would learn something else."""
+    names = [field.name for field in dataclasses.fields(Config) if field.name not in FREE_ON_RESUME]
+    changed = [name for name in names if getattr(config, name) != getattr(other, name)]
+    return changed + ["decay_steps"] * (config.decay_length != other.decay_length)
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """Settings as plain values, for `from_json`."""
+    return dataclasses.asdict(config)
+
+
+def from_json(settings: dict[str, Any]) -> Config:
+    """The config that `to_json` wrote.
+
+    Raises:
+        ConfigError: when a setting is not known to this version.
+    """
+    unknown = settings.keys() - {field.name for field in dataclasses.fields(Config)}
+    if unknown:
+        raise ConfigError(f"the config has settings that this version does not know: {', '.join(sorted(unknown))}")
+    return Config(**{**settings, "options": tuple(settings.get("options", ()))})
+
+
+SCALES: dict[str, Config] = {
+    "paper": Config(
+        scale="paper",
+        dtype="float32",
+        num_envs=32,
+        num_steps=512,
+        minibatches=8,
+        total_steps=163_840_000,
+        decay_steps=163_840_000,
+        learning_rate_start=2.75e-4,
+        bootstrap_time_limits=False,
+        block_updates=20,
+        checkpoint_updates=500,
+        keep_checkpoints=0,
+    ),
+    "throughput": Config(),
+    "cpu": Config(
+        scale="cpu",
+        memory_size=64,
+        hidden_size=64,
+        dtype="float32",
+        num_envs=64,
+        minibatches=4,
+        total_steps=2_000_000,
+        learning_rate_start=1.5e-3,
+        block_updates=20,
+        checkpoint_updates=100,
+    ),
+}

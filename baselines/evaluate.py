@@ -1,0 +1,257 @@
+"""How well a trained agent does on levels: `python -m baselines.evaluate runs/NAME`.
+
+Each level is played once per repeat with actions sampled from the policy, all at once, and only the first episode of each
+lane counts: counting until a number of episodes is reached would favour short ones.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from jax import lax
+from tqdm import tqdm
+
+from baselines.errors import ConfigError, RunError
+from baselines.game import Game, make_frame_game, make_game, score_of
+from baselines.losses import sample_action
+from baselines.ppo import Setup, act, make_init, make_setup
+from baselines.runs import RunFolder, read_config
+
+MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
+
+
+class Episodes(NamedTuple):
+    """First episode of each lane, leaves (N,)."""
+
+    reward: jax.Array  # sum of rewards, float32
+    length: jax.Array  # steps, int32
+    success: jax.Array  # float32
+    score: jax.Array  # 0 to 1, float32
+    is_whole: jax.Array  # whether it ended before the step limit, bool
+
+
+class _Play(NamedTuple):
+    env_state: Any
+    observation: Any
+    start: jax.Array
+    memory: Any
+    episodes: Episodes
+    key: jax.Array
+    step: jax.Array
+
+
+Player = Callable[[Any, Any, Any, jax.Array], Episodes]
+
+
+def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
+    """A jitted function of network parameters, levels (N, ...), environment parameters and a key that plays each level."""
+
+    def play(params: Any, levels: Any, env_params: Any, key: jax.Array) -> Episodes:
+        num_lanes = jax.tree.leaves(levels)[0].shape[0]
+        key_reset, key = jax.random.split(key)
+        keys_reset = jax.random.split(key_reset, num_lanes)
+        observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(keys_reset, levels, env_params)
+        zeros = jnp.zeros(num_lanes, jnp.float32)
+        episodes = Episodes(zeros, jnp.zeros(num_lanes, jnp.int32), zeros, zeros, jnp.zeros(num_lanes, bool))
+        memory = setup.network.memory.initial_state(num_lanes)
+        start = jnp.ones(num_lanes, bool)
+        first = _Play(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
+
+        def is_going_on(play: _Play) -> jax.Array:
+            return (play.step < max_steps) & ~play.episodes.is_whole.all()
+
+        return lax.while_loop(is_going_on, lambda play: _step(setup, params, env_params, play), first).episodes
+
+    return jax.jit(play)
+
+
+def _step(setup: Setup, params: Any, env_params: Any, play: _Play) -> _Play:
+    key, key_action, key_step = jax.random.split(play.key, 3)
+    memory, output = act(setup, params, play.memory, play.observation, play.start)
+    action = sample_action(key_action, output.logits, setup.sizes)
+    command = action if setup.has_branches else action[..., 0]
+    keys_step = jax.random.split(key_step, command.shape[0])
+    observation, env_state, _, terminated, truncated, info = jax.vmap(setup.env.step, (0, 0, 0, None))(
+        keys_step, play.env_state, command, env_params
+    )
+    ended = terminated | truncated
+    now = Episodes(
+        reward=info["reward"].astype(jnp.float32),
+        length=info["length"].astype(jnp.int32),
+        success=info["success"].astype(jnp.float32),
+        score=score_of(info).astype(jnp.float32),
+        is_whole=ended,
+    )
+    is_over = play.episodes.is_whole
+    episodes = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), play.episodes, now)
+    return _Play(env_state, observation, ended, memory, episodes, key, play.step + 1)
+
+
+def evaluate(
+    setup: Setup, game: Game, params: Any, *, repeats: int, seed: int, max_steps: int = MAX_STEPS
+) -> dict[str, Any]:
+    """Mean results of each seed's agent on held-out and on training levels, averaged over seeds.
+
+    Args:
+        setup: of the run.
+        game: of the run.
+        params: network parameters, with a leading axis when the run has several seeds.
+        repeats: episodes per level.
+        seed: of the sampled actions.
+        max_steps: where an episode that does not end is cut.
+
+    Returns:
+        For "held_out" and "training" the levels played and the means of score, return, success, length, and the share of
+        episodes that were cut.
+    """
+    player = make_player(setup, max_steps)
+    agents = _agents(setup, params)
+    keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
+    return {
+        split: _summary(
+            levels, repeats, [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
+        )
+        for split, levels in (("held_out", game.held_out_levels), ("training", game.training_levels))
+    }
+
+
+def _agents(setup: Setup, params: Any) -> list[Any]:
+    if setup.seed_axis is None:
+        return [params]
+    return [jax.tree.map(lambda leaf: leaf[seed], params) for seed in range(setup.config.num_seeds)]  # noqa: B023
+
+
+def _repeat(levels: Any, repeats: int) -> Any:
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf, repeats, axis=0), levels)
+
+
+def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, Any]:
+    episodes = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, np.float64) for leaf in leaves]), *results)
+    return {
+        "levels": int(jax.tree.leaves(levels)[0].shape[0]),
+        "episodes_per_level": repeats,
+        "score": float(episodes.score.mean()),
+        "return": float(episodes.reward.mean()),
+        "success": float(episodes.success.mean()),
+        "length": float(episodes.length.mean()),
+        "share_cut": float(1 - episodes.is_whole.mean()),
+        "score_by_seed": episodes.score.mean(axis=1).tolist(),
+    }
+
+
+def record_video(setup: Setup, game: Game, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:
+    """Frames, uint8 (H, W, 3), of the first seed's agent on the first held-out level; none for a game without frames."""
+    pixels = make_frame_game(setup.config, game)
+    if pixels is None:
+        return []
+    agent = _agents(setup, params)[0]
+    level = jax.tree.map(lambda leaf: leaf[:1], game.held_out_levels)
+    key, key_agent, key_pixels = jax.random.split(jax.random.key(seed), 3)
+    reset = jax.jit(jax.vmap(pixels.env.reset_to_level, (0, 0, None)))
+    view, pixel_state = reset(key_pixels[None], level, pixels.params)
+    observation, env_state = jax.jit(jax.vmap(setup.env.reset_to_level, (0, 0, None)))(
+        key_agent[None], level, game.params
+    )
+    memory, start = setup.network.memory.initial_state(1), jnp.ones(1, bool)
+
+    @jax.jit
+    def step(agent: Any, play: tuple[Any, ...], env_params: Any, pixel_params: Any) -> tuple[tuple[Any, ...], Any]:
+        env_state, observation, start, memory, pixel_state, key = play
+        key, key_action, key_step, key_pixels = jax.random.split(key, 4)
+        memory, output = act(setup, agent, memory, observation, start)
+        action = sample_action(key_action, output.logits, setup.sizes)
+        command = action if setup.has_branches else action[..., 0]
+        stepped = jax.vmap(setup.env.step, (0, 0, 0, None))(key_step[None], env_state, command, env_params)
+        seen = jax.vmap(pixels.env.step, (0, 0, 0, None))(key_pixels[None], pixel_state, command, pixel_params)
+        ended = stepped[3] | stepped[4]
+        # The frame after the last step is the one before the automatic reset.
+        return (stepped[1], stepped[0], ended, memory, seen[1], key), (seen[5]["final_observation"], ended[0])
+
+    frames = [_frame(view)]
+    play = (env_state, observation, start, memory, pixel_state, key)
+    for _ in range(max_steps):
+        play, (view, ended) = step(agent, play, game.params, pixels.params)
+        frames.append(_frame(view))
+        if ended:
+            break
+    return frames
+
+
+def _frame(observation: Any) -> np.ndarray:
+    return next(np.asarray(leaf[0]) for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Score the agent of a run on levels that it has not seen."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    checkpoint: int | None = None
+    """Updates done in the checkpoint to score; the newest by default."""
+    levels: int | None = None
+    """Held-out levels; as many as the run was set to by default."""
+    repeats: int | None = None
+    """Episodes per level; as many as the run was set to by default."""
+    seed: int = 0
+    """Seed of the sampled actions."""
+    max_steps: int = MAX_STEPS
+    """Where an episode that does not end is cut."""
+
+
+def score_run(arguments: Arguments) -> dict[str, Any]:
+    """Results of `evaluate` for a run on disk, also written to its evaluation.json.
+
+    Raises:
+        RunError: when the folder holds no run, or no such checkpoint.
+        ConfigError: when a number of levels or repeats is below 1.
+    """
+    config = read_config(arguments.run)
+    changes = {"held_out_levels": arguments.levels, "eval_repeats": arguments.repeats}
+    shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
+    game = make_game(shown)
+    setup = make_setup(shown, game)
+    template = jax.eval_shape(make_init(setup), seeds_of(setup), game.params)
+    with RunFolder(arguments.run, config) as folder:
+        update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
+        state = folder.restore(template, update)
+        scores = evaluate(
+            setup, game, state.params, repeats=shown.eval_repeats, seed=arguments.seed, max_steps=arguments.max_steps
+        )
+        scores = {"update": update, **scores}
+        folder.write_json("evaluation.json", scores)
+    return scores
+
+
+def seeds_of(setup: Setup) -> jax.Array:
+    """Argument of the init function: the seed, int32 (), or consecutive ones, int32 (S,)."""
+    seeds = jnp.arange(setup.config.seed, setup.config.seed + setup.config.num_seeds, dtype=jnp.int32)
+    return seeds if setup.seed_axis else seeds[0]
+
+
+def describe(scores: dict[str, Any]) -> str:
+    """The results in two lines."""
+    return "\n".join(
+        f"{split.replace('_', '-')} levels ({result['levels']}): score {result['score']:.3f}, "
+        f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
+        f"{result['share_cut']:.0%} cut"
+        for split, result in ((split, scores[split]) for split in ("held_out", "training"))
+    )
+
+
+def main() -> None:
+    """Command line."""
+    try:
+        tqdm.write(describe(score_run(tyro.cli(Arguments))))
+    except (ConfigError, RunError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

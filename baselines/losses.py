@@ -1,0 +1,118 @@
+"""The formulas of proximal policy optimisation, free of networks and environments.
+
+Actions have branches: int32 (..., K) with one choice per branch; a plain discrete action is K = 1. Their logits lie side
+by side in one array (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K) says where to cut.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Sizes = tuple[int, ...]
+
+
+def log_softmax_branches(logits: jax.Array, sizes: Sizes) -> list[jax.Array]:
+    """Log-probabilities of each branch's choices, K arrays float32 (..., n_k)."""
+    borders = np.cumsum(sizes)[:-1].tolist()
+    return [jax.nn.log_softmax(branch) for branch in jnp.split(logits.astype(jnp.float32), borders, axis=-1)]
+
+
+def sample_action(key: jax.Array, logits: jax.Array, sizes: Sizes) -> jax.Array:
+    """One independent draw per branch, int32 (..., K)."""
+    keys = jax.random.split(key, len(sizes))
+    branches = log_softmax_branches(logits, sizes)
+    return jnp.stack([jax.random.categorical(*draw) for draw in zip(keys, branches, strict=True)], -1).astype(jnp.int32)
+
+
+def log_prob(logits: jax.Array, action: jax.Array, sizes: Sizes) -> jax.Array:
+    """Log-probability of the chosen action in each branch, float32 (..., K)."""
+    branches = log_softmax_branches(logits, sizes)
+    chosen = [jnp.take_along_axis(p, action[..., k : k + 1], axis=-1) for k, p in enumerate(branches)]
+    return jnp.concatenate(chosen, axis=-1)
+
+
+def entropy(logits: jax.Array, sizes: Sizes) -> jax.Array:
+    """Entropy in nats, summed over the branches, float32 (...)."""
+    branches = log_softmax_branches(logits, sizes)
+    return -sum(((jnp.exp(p) * p).sum(axis=-1) for p in branches), start=jnp.zeros(logits.shape[:-1], jnp.float32))
+
+
+def gae(
+    reward: jax.Array, value: jax.Array, next_value: jax.Array, ended: jax.Array, *, gamma: float, gae_lambda: float
+) -> jax.Array:
+    """Generalised advantage estimates, A_t = δ_t + γ λ (1 - ended_t) A_{t+1} with δ_t = r_t + γ v'_t - v_t.
+
+    Schulman et al., 2016 (arXiv 1506.02438).
+
+    Args:
+        reward: r_t, float32 (T, B).
+        value: v_t, of the observation before step t, float32 (T, B).
+        next_value: v'_t, of the observation that step t led to; 0 where the task ended there, and where a time limit cut
+            the episode the value of its last observation, float32 (T, B).
+        ended: whether step t was the last of its episode, for whatever reason, bool (T, B).
+        gamma: discount γ.
+        gae_lambda: λ.
+
+    Returns:
+        float32 (T, B).
+    """
+    delta = reward + gamma * next_value - value
+    decay = jnp.where(ended, 0.0, gamma * gae_lambda)
+
+    def step(advantage: jax.Array, at_step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        advantage = at_step[0] + at_step[1] * advantage
+        return advantage, advantage
+
+    return lax.scan(step, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)[1]
+
+
+class PolicyTerms(NamedTuple):
+    """Parts of the policy objective, float32 scalars."""
+
+    loss: jax.Array
+    approx_kl: jax.Array
+    clip_fraction: jax.Array
+
+
+def policy_loss(
+    new_log_prob: jax.Array, old_log_prob: jax.Array, advantage: jax.Array, *, clip: float, joint: bool
+) -> PolicyTerms:
+    """Clipped surrogate, -mean min(ρ A, clip(ρ, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
+
+    Args:
+        new_log_prob: of the taken actions under the parameters being learned, (..., K).
+        old_log_prob: of the same actions when they were taken, (..., K).
+        advantage: (...).
+        clip: c.
+        joint: one ratio ρ for the whole action; else one per branch, and the mean over branches.
+    """
+    log_ratio = new_log_prob - old_log_prob
+    if joint:
+        log_ratio = log_ratio.sum(axis=-1, keepdims=True)
+    ratio = jnp.exp(log_ratio)
+    advantage = advantage[..., None]
+    surrogate = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
+    return PolicyTerms(
+        loss=-surrogate.mean(),
+        approx_kl=(ratio - 1 - log_ratio).mean(),
+        clip_fraction=(jnp.abs(ratio - 1) > clip).astype(jnp.float32).mean(),
+    )
+
+
+def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *, clip: float) -> jax.Array:
+    """Mean of the larger squared error, with and without clipping the change of the value to ± clip."""
+    clipped = old_value + jnp.clip(new_value - old_value, -clip, clip)
+    return jnp.maximum((new_value - target) ** 2, (clipped - target) ** 2).mean()
+
+
+def normalise(advantage: jax.Array) -> jax.Array:
+    """Advantages with mean 0 and standard deviation 1."""
+    return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+
+
+def linear_decay(start: float, end: float, fraction: jax.Array) -> jax.Array:
+    """Falls linearly from `start` at fraction 0 to `end` at fraction 1, and stays there."""
+    return start + (end - start) * jnp.minimum(fraction, 1.0)

@@ -1,0 +1,170 @@
+"""Memory cells: flax modules that carry a state along time-major arrays and forget it where an episode starts.
+
+A cell has `initial_state(batch) -> state`, arrays with leading axis `batch`, and
+`__call__(state, inputs, starts) -> (state, outputs)` with inputs (T, B, D), starts (T, B) bool and outputs (T, B, H).
+Where `starts[t, b]` holds, step t of lane b sees the initial state. The returned state is the one after the last step.
+Acting is the call with T = 1, learning the call with T = the rollout; there is no second code path that could differ.
+"""
+
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jax import lax
+
+from baselines.config import Config, from_name
+
+State = Any
+
+
+class MemoryCell(Protocol):
+    """What the training loop asks of a cell."""
+
+    def initial_state(self, batch: int) -> State:
+        """The state of `batch` lanes at the start of an episode."""
+        ...
+
+    def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
+        """State after the last step, and the outputs of every step."""
+        ...
+
+
+class NoMemory(nn.Module):
+    """Passes its inputs on: the agent knows the present observation only."""
+
+    def initial_state(self, batch: int) -> tuple[()]:
+        """No state."""
+        del batch
+        return ()
+
+    def __call__(self, state: tuple[()], inputs: jax.Array, starts: jax.Array) -> tuple[tuple[()], jax.Array]:
+        """The inputs unchanged."""
+        del starts
+        return state, inputs
+
+
+class GRU(nn.Module):
+    """Gated recurrent unit with the candidate's reset gate after the matrix product, as in cuDNN and PyTorch.
+
+    Attributes:
+        size: units H.
+        dtype: type of the operands of the matrix products; sums, gates and state are float32.
+        unroll: steps that one iteration of the loop holds.
+    """
+
+    size: int
+    dtype: Any = jnp.float32
+    unroll: int = 1
+
+    def initial_state(self, batch: int) -> jax.Array:
+        """Zeros, float32 (batch, H)."""
+        return jnp.zeros((batch, self.size), jnp.float32)
+
+    @nn.compact
+    def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """State (B, H) after the last step and all states (T, B, H), float32."""
+        # Stacked gates with gain √2: the published start, each gate then has a gain of √(2/3).
+        orthogonal = nn.initializers.orthogonal(2**0.5)
+        kernel_in = self.param("kernel_in", orthogonal, (inputs.shape[-1], 3 * self.size))
+        bias_in = self.param("bias_in", nn.initializers.zeros, (3 * self.size,))
+        kernel = self.param("kernel", orthogonal, (self.size, 3 * self.size))
+        bias = self.param("bias", nn.initializers.zeros, (self.size,))
+        projected = _matmul(inputs, kernel_in, self.dtype) + bias_in[None, None]
+        states = gru_scan(projected, kernel, bias, state, starts, self.dtype, self.unroll)
+        return states[-1], states
+
+
+def _matmul(left: jax.Array, right: jax.Array, dtype: Any) -> jax.Array:
+    """left @ right with operands in `dtype` and the sum in float32."""
+    return jnp.matmul(left.astype(dtype), right.astype(dtype), preferred_element_type=jnp.float32)
+
+
+def _gates(projected: jax.Array, recurrent: jax.Array, bias: jax.Array) -> tuple[jax.Array, ...]:
+    """Reset gate, update gate, candidate, and the recurrent part of the candidate, each (..., H)."""
+    input_reset, input_update, input_candidate = jnp.split(projected, 3, axis=-1)
+    state_reset, state_update, state_candidate = jnp.split(recurrent, 3, axis=-1)
+    reset = nn.sigmoid(input_reset + state_reset)
+    update = nn.sigmoid(input_update + state_update)
+    state_candidate = state_candidate + jnp.expand_dims(bias, range(state_candidate.ndim - 1))
+    candidate = jnp.tanh(input_candidate + reset * state_candidate)
+    return reset, update, candidate, state_candidate
+
+
+def _gru_forward(
+    projected: jax.Array,
+    kernel: jax.Array,
+    bias: jax.Array,
+    state: jax.Array,
+    starts: jax.Array,
+    dtype: Any,
+    unroll: int,
+) -> jax.Array:
+    """States h_t = (1 - z) n + z h of every step, (T, B, H), from input projections (T, B, 3H)."""
+
+    def step(hidden: jax.Array, at_step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        projection, start = at_step
+        hidden = jnp.where(start[:, None], 0.0, hidden)
+        _, update, candidate, _ = _gates(projection, _matmul(hidden, kernel, dtype), bias)
+        hidden = candidate + update * (hidden - candidate)
+        return hidden, hidden
+
+    _, states = lax.scan(step, state, (projected, starts), unroll=unroll)
+    return states
+
+
+def _gru_residuals(*inputs: Any) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    projected, kernel, bias, state, starts, dtype, unroll = inputs
+    states = _gru_forward(projected, kernel, bias, state, starts, dtype, unroll)
+    return states, (projected, kernel, bias, state, starts, states)
+
+
+def _gru_backward(dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_states: jax.Array) -> tuple[Any, ...]:
+    """Gradients with one matrix product per step; all else is done for the T steps at once.
+
+    Differentiating the scan would keep every gate, and add a (H, 3H) weight gradient in each of the T steps; here the
+    gates come from the states by one large product, and the weight gradient is another.
+    """
+    projected, kernel, bias, state, starts, states = residuals
+    before = jnp.where(starts[..., None], 0.0, jnp.concatenate([state[None], states[:-1]]))
+    reset, update, candidate, state_candidate = _gates(projected, _matmul(before, kernel, dtype), bias)
+
+    # Each line is the derivative of h_t by that pre-activation; the loop multiplies them by the gradient of h_t.
+    by_candidate = (1 - update) * (1 - candidate**2)
+    by_update = (before - candidate) * update * (1 - update)
+    by_reset = by_candidate * state_candidate * reset * (1 - reset)
+    by_recurrent = jnp.concatenate([by_reset, by_update, by_candidate * reset], axis=-1)
+
+    def step(d_hidden: jax.Array, at_step: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        d_output, slopes, keep, start = at_step
+        d_hidden = d_hidden + d_output
+        d_recurrent = jnp.tile(d_hidden, (1, 3)) * slopes
+        d_before = d_hidden * keep + _matmul(d_recurrent, kernel.T, dtype)
+        return jnp.where(start[:, None], 0.0, d_before), d_hidden
+
+    at_steps = (d_states, by_recurrent, update, starts)
+    d_state, d_hidden = lax.scan(step, jnp.zeros_like(state), at_steps, reverse=True, unroll=unroll)
+    d_recurrent = jnp.tile(d_hidden, (1, 1, 3)) * by_recurrent
+    d_projected = jnp.tile(d_hidden, (1, 1, 3)) * jnp.concatenate([by_reset, by_update, by_candidate], axis=-1)
+    flat_before = before.reshape(-1, before.shape[-1])
+    d_kernel = _matmul(flat_before.T, d_recurrent.reshape(-1, d_recurrent.shape[-1]), dtype)
+    d_bias = (d_hidden * by_candidate * reset).sum(axis=(0, 1))
+    return d_projected, d_kernel, d_bias, d_state, None
+
+
+gru_scan = jax.custom_vjp(_gru_forward, nondiff_argnums=(5, 6))
+gru_scan.defvjp(_gru_residuals, _gru_backward)
+
+CELLS = {
+    "gru": lambda config: GRU(config.memory_size, jnp.dtype(config.dtype), config.unroll),
+    "none": lambda _: NoMemory(),
+}
+
+
+def make_memory(config: Config) -> MemoryCell:
+    """The cell that the config names.
+
+    Raises:
+        ConfigError: when no cell has that name.
+    """
+    return from_name("memory", config.memory, CELLS)(config)

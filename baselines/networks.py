@@ -1,0 +1,170 @@
+"""The actor-critic network: encoder, memory cell, body and heads, over time-major arrays.
+
+Layer sizes and initial weights are those of Memory Gym's published agent. The image layers compute the published
+convolutions on blocks of pixels: the same function of the same parameters, in a form that matrix units are fast at.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jax import lax
+
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.losses import Sizes
+from baselines.memory import MemoryCell, State, make_memory
+
+Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
+
+_HIDDEN_GAIN = 2**0.5  # keeps the variance through a ReLU
+_POLICY_GAIN = 0.1  # a start near the uniform policy
+_VECTOR_FEATURES = 128
+_CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # features, kernel width in px, stride in px
+_BYTE_MAX = 255
+
+
+class Output(NamedTuple):
+    """What the heads say about each step."""
+
+    logits: jax.Array  # float32 (T, B, n_1 + ... + n_K), branches side by side
+    value: jax.Array  # float32 (T, B)
+
+
+def space_to_depth(image: jax.Array, block: int) -> jax.Array:
+    """Pixels of each block x block square as channels: (N, H, W, C) to (N, H // block, W // block, block² C).
+
+    Rows and columns past the last whole block are dropped.
+    """
+    count, height, width, channels = image.shape
+    rows, columns = height // block, width // block
+    image = image[:, : rows * block, : columns * block]
+    blocks = image.reshape(count, rows, block, columns, block, channels).transpose(0, 1, 3, 2, 4, 5)
+    return blocks.reshape(count, rows, columns, block * block * channels)
+
+
+class BlockConv(nn.Module):
+    """A VALID convolution whose stride divides its kernel, computed with stride 1 over blocks of stride x stride pixels.
+
+    Attributes:
+        features: output channels F.
+        kernel: height and width of the kernel.
+        stride: step between outputs, a divisor of `kernel`.
+        dtype: type of the computation; parameters are float32.
+    """
+
+    features: int
+    kernel: int
+    stride: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, image: jax.Array) -> jax.Array:
+        """(N, H, W, C), uint8 (bytes count as 0 to 1) or floating, to (N, H', W', F) in `dtype`."""
+        channels, blocks = image.shape[-1], self.kernel // self.stride
+        shape = (self.kernel, self.kernel, channels, self.features)
+        kernel = self.param("kernel", nn.initializers.orthogonal(_HIDDEN_GAIN), shape)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        if image.dtype == jnp.uint8:
+            kernel = kernel / _BYTE_MAX  # bytes up to 255 are exact in bfloat16, their quotients are not
+        kernel = kernel.reshape(blocks, self.stride, blocks, self.stride, channels, self.features)
+        kernel = kernel.transpose(0, 2, 1, 3, 4, 5).reshape(blocks, blocks, -1, self.features)
+        image = space_to_depth(image, self.stride).astype(self.dtype)  # bytes are moved, then widened
+        result = lax.conv_general_dilated(
+            image, kernel.astype(self.dtype), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        return result + bias.astype(self.dtype)[None, None, None]
+
+
+def _dense(features: int, dtype: Any, gain: float = _HIDDEN_GAIN, name: str | None = None) -> nn.Dense:
+    return nn.Dense(features, dtype=dtype, kernel_init=nn.initializers.orthogonal(gain), name=name)
+
+
+class Encoder(nn.Module):
+    """Features of one observation: three convolutions for an image, a linear layer for a vector, one embedding of both.
+
+    Attributes:
+        hidden_size: features of the result.
+        dtype: type of the computation and of the result.
+    """
+
+    hidden_size: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, observation: Observation) -> jax.Array:
+        """Observation leaves (N, ...) to (N, hidden_size)."""
+        leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
+        # A vector beside an image adds to it; a vector alone is all there is, and gets a full layer.
+        vector_size = _VECTOR_FEATURES if len(leaves) > 1 else self.hidden_size
+        parts = []
+        for name, leaf in sorted(leaves.items()):
+            if leaf.dtype == jnp.uint8:
+                for layer, shape in enumerate(_CONVOLUTIONS):
+                    leaf = nn.relu(BlockConv(*shape, self.dtype, name=f"{name}_conv{layer}")(leaf))
+                parts.append(leaf.reshape(leaf.shape[0], -1))
+            else:
+                flat = leaf.reshape(leaf.shape[0], -1)
+                parts.append(nn.relu(_dense(vector_size, self.dtype, name=f"{name}_linear")(flat)))
+        return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(jnp.concatenate(parts, axis=-1)))
+
+
+class ActorCritic(nn.Module):
+    """Encoder, memory, a shared body, and one head each for the policy and the value.
+
+    Attributes:
+        memory: the memory cell.
+        sizes: choices of each action branch.
+        hidden_size: units of the embedding, the body and each head's hidden layer.
+        dtype: type of activations.
+    """
+
+    memory: MemoryCell
+    sizes: Sizes
+    hidden_size: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, state: State, observation: Observation, starts: jax.Array) -> tuple[State, Output]:
+        """Memory state after the last step, and the heads' outputs at every step.
+
+        Args:
+            state: memory state before the first step, leaves (B, ...).
+            observation: leaves (T, B, ...).
+            starts: whether the step is the first of an episode, bool (T, B).
+        """
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observation)
+        features = Encoder(self.hidden_size, self.dtype, name="encoder")(flat)
+        state, remembered = self.memory(state, features.reshape(*starts.shape, -1), starts)
+        body = nn.relu(_dense(self.hidden_size, self.dtype, name="body")(remembered))
+        policy = nn.relu(_dense(self.hidden_size, self.dtype, name="policy_hidden")(body))
+        value = nn.relu(_dense(self.hidden_size, self.dtype, name="value_hidden")(body))
+        logits = _dense(sum(self.sizes), jnp.float32, _POLICY_GAIN, name="policy")(policy.astype(jnp.float32))
+        value = _dense(1, jnp.float32, 1.0, name="value")(value.astype(jnp.float32))
+        return state, Output(logits, value[..., 0])
+
+
+def action_sizes(space: Any) -> Sizes:
+    """Choices of each branch of a Discrete or MultiDiscrete action space.
+
+    Raises:
+        ConfigError: when the space is of another kind.
+    """
+    if hasattr(space, "nvec"):
+        return tuple(int(size) for size in space.nvec)
+    if hasattr(space, "n"):
+        return (int(space.n),)
+    raise ConfigError(
+        f"action space {space!r} is neither Discrete nor MultiDiscrete, the only kinds that PPO here acts in"
+    )
+
+
+def make_network(config: Config, action_space: Any) -> ActorCritic:
+    """The network of a config for an action space.
+
+    Raises:
+        ConfigError: when the memory is unknown or the action space of a kind that has no policy head.
+    """
+    return ActorCritic(make_memory(config), action_sizes(action_space), config.hidden_size, jnp.dtype(config.dtype))

@@ -1,0 +1,293 @@
+"""Recurrent PPO, wholly inside one jitted call: collect, estimate, update.
+
+Schulman et al., 2017 (arXiv 1707.06347), with the settings of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207) as the
+`paper` scale. Against the published code: whole lanes are the minibatches (it mixes episode fragments), the recurrence is
+reset inside the scan (it pads fragments), biases start at zero, and a time limit is bootstrapped unless
+`bootstrap_time_limits` is off.
+
+Axes: T steps of a rollout, B lanes (environments), K action branches, S seeds.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from baselines.config import Config
+from baselines.game import Game, score_of
+from baselines.losses import (
+    Sizes,
+    entropy,
+    gae,
+    linear_decay,
+    log_prob,
+    normalise,
+    policy_loss,
+    sample_action,
+    value_loss,
+)
+from baselines.memory import State
+from baselines.networks import ActorCritic, Observation, Output, make_network
+
+Metrics = dict[str, jax.Array]
+SEED_AXIS = "seeds"
+
+
+class Setup(NamedTuple):
+    """What stays the same through a run and holds no array."""
+
+    config: Config
+    env: Any
+    network: ActorCritic
+    optimiser: optax.GradientTransformation
+    sizes: Sizes
+    has_branches: bool  # actions are int32 (B, K), else int32 (B,)
+    seed_axis: str | None  # name of the vmapped axis of seeds
+
+
+class TrainState(NamedTuple):
+    """All that a run carries from update to update; saved and restored as a whole."""
+
+    params: Any
+    optimiser: optax.OptState
+    env_state: Any  # leaves (B, ...)
+    observation: Observation  # leaves (B, ...)
+    start: jax.Array  # whether `observation` is the first of its episode, bool (B,)
+    memory: State  # before `observation`, leaves (B, ...)
+    key: jax.Array
+    update: jax.Array  # updates done, int32 ()
+
+
+class Rollout(NamedTuple):
+    """What was seen and done, leaves (T, B, ...)."""
+
+    observation: Observation
+    start: jax.Array  # bool
+    action: jax.Array  # int32 (T, B, K)
+    log_prob: jax.Array  # float32 (T, B, K)
+    value: jax.Array  # float32
+    reward: jax.Array  # float32
+    terminated: jax.Array  # bool
+    truncated: jax.Array  # bool
+    final_value: jax.Array  # value of the last observation where a time limit cut the episode, else 0, float32
+
+
+class Batch(NamedTuple):
+    """A rollout with its learning targets; memory leaves (B, ...), all others (T, B, ...)."""
+
+    rollout: Rollout
+    memory: State  # before the first step
+    advantage: jax.Array
+    target: jax.Array
+
+
+def make_setup(config: Config, game: Game) -> Setup:
+    """Network and optimiser for a game.
+
+    Raises:
+        ConfigError: when the memory is unknown or the action space of a kind that has no policy head.
+    """
+    space = game.env.action_space(game.params)
+    network = make_network(config, space)
+    optimiser = optax.chain(
+        optax.clip_by_global_norm(config.max_grad_norm),
+        optax.scale_by_adam(),
+        optax.add_decayed_weights(config.weight_decay),
+    )
+    seed_axis = SEED_AXIS if config.num_seeds > 1 else None
+    return Setup(config, game.env, network, optimiser, network.sizes, hasattr(space, "nvec"), seed_axis)
+
+
+def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
+    """A jitted function of seeds, int32 () or (S,), and environment parameters that gives the state before update 0."""
+
+    def init(seed: jax.Array, env_params: Any) -> TrainState:
+        key_network, key_reset, key = jax.random.split(jax.random.key(seed), 3)
+        num_envs = setup.config.num_envs
+        observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
+        memory = setup.network.memory.initial_state(num_envs)
+        start = jnp.ones(num_envs, bool)
+        params = setup.network.init(key_network, memory, *_one_step(observation, start))
+        update = jnp.zeros((), jnp.int32)
+        return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
+
+    return jax.jit(_over_seeds(init, setup))
+
+
+def make_train_block(setup: Setup) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
+    """A jitted function of a state, which is donated, and environment parameters.
+
+    It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
+    (S, block_updates) with several seeds.
+    """
+
+    def block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+        def one_update(state: TrainState, _: None) -> tuple[TrainState, Metrics]:
+            return train_update(setup, state, env_params)
+
+        return lax.scan(one_update, state, length=setup.config.block_updates)
+
+    return jax.jit(_over_seeds(block, setup), donate_argnums=0)
+
+
+def _over_seeds(function: Callable[..., Any], setup: Setup) -> Callable[..., Any]:
+    if setup.seed_axis is None:
+        return function
+    return jax.vmap(function, in_axes=(0, None), axis_name=setup.seed_axis)
+
+
+def train_update(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+    """One rollout and the gradient steps on it."""
+    key, key_minibatches = jax.random.split(state.key)
+    memory = state.memory
+    state, rollout, metrics = collect(setup, state._replace(key=key), env_params)
+    batch = estimate(setup, state, rollout, memory)
+    state, update_metrics = update(setup, state, batch, key_minibatches)
+    return state, metrics | update_metrics
+
+
+def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Rollout, Metrics]:
+    """T steps of each lane with fixed parameters, and sums over the episodes that ended in them."""
+
+    def step(state: TrainState, _: None) -> tuple[TrainState, tuple[Rollout, Metrics]]:
+        key, key_action, key_step = jax.random.split(state.key, 3)
+        keys_step = jax.random.split(key_step, setup.config.num_envs)
+        memory, output = act(setup, state.params, state.memory, state.observation, state.start)
+        action = sample_action(key_action, output.logits, setup.sizes)
+        command = action if setup.has_branches else action[..., 0]
+        observation, env_state, reward, terminated, truncated, info = jax.vmap(setup.env.step, (0, 0, 0, None))(
+            keys_step, state.env_state, command, env_params
+        )
+        cut = truncated & ~terminated
+
+        def final_observation() -> Observation:
+            # The same step again, for the one thing that is not kept: read outside, it would be drawn on every step.
+            again = jax.vmap(setup.env.step, (0, 0, 0, None))
+            return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
+
+        final_value = _value_where(setup, state.params, memory, final_observation, cut)
+        taken = Rollout(
+            observation=state.observation,
+            start=state.start,
+            action=action,
+            log_prob=log_prob(output.logits, action, setup.sizes),
+            value=output.value,
+            reward=reward.astype(jnp.float32),
+            terminated=terminated,
+            truncated=truncated,
+            final_value=final_value,
+        )
+        ended = terminated | truncated
+        state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
+        return state, (taken, _episode_sums(info, ended))
+
+    state, (rollout, sums) = lax.scan(step, state, length=setup.config.num_steps)
+    return state, rollout, jax.tree.map(lambda leaf: leaf.sum(axis=0), sums)
+
+
+def act(setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array) -> tuple[State, Output]:
+    """Memory state after one step of B lanes, and the heads' outputs with leading axis B."""
+    memory, output = setup.network.apply(params, memory, *_one_step(observation, start))
+    return memory, jax.tree.map(lambda leaf: leaf[0], output)
+
+
+def _one_step(observation: Observation, start: jax.Array) -> tuple[Observation, jax.Array]:
+    return jax.tree.map(lambda leaf: leaf[None], (observation, start))
+
+
+def _value_where(
+    setup: Setup, params: Any, memory: State, observe: Callable[[], Observation], cut: jax.Array
+) -> jax.Array:
+    """Value of what `observe` returns in the lanes where `cut` holds, else 0; nothing is computed when it holds nowhere."""
+    if not setup.config.bootstrap_time_limits:
+        return jnp.zeros(cut.shape, jnp.float32)
+    is_any = cut.any()
+    if setup.seed_axis:
+        # One predicate for all seeds: one per seed would make vmap compute both branches always.
+        is_any = lax.psum(is_any.astype(jnp.int32), setup.seed_axis) > 0
+
+    def value() -> jax.Array:
+        _, output = act(setup, params, memory, observe(), jnp.zeros_like(cut))
+        return jnp.where(cut, output.value, 0.0)
+
+    return lax.cond(is_any, value, lambda: jnp.zeros(cut.shape, jnp.float32))
+
+
+def _episode_sums(info: dict[str, jax.Array], ended: jax.Array) -> Metrics:
+    values = {
+        "return": info["reward"],
+        "length": info["length"],
+        "success": info["success"],
+        "score": score_of(info),
+        "episodes": ended,
+    }
+    return {name: jnp.where(ended, value.astype(jnp.float32), 0.0).sum() for name, value in values.items()}
+
+
+def estimate(setup: Setup, state: TrainState, rollout: Rollout, memory: State) -> Batch:
+    """Advantages and value targets of a rollout that began with `memory` and led to `state`."""
+    config = setup.config
+    _, output = act(setup, state.params, state.memory, state.observation, state.start)
+    next_value = jnp.concatenate([rollout.value[1:], output.value[None]])
+    next_value = jnp.where(rollout.truncated, rollout.final_value, next_value)
+    next_value = jnp.where(rollout.terminated, 0.0, next_value)
+    ended = rollout.terminated | rollout.truncated
+    advantage = gae(rollout.reward, rollout.value, next_value, ended, gamma=config.gamma, gae_lambda=config.gae_lambda)
+    return Batch(rollout, memory, advantage, advantage + rollout.value)
+
+
+def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tuple[TrainState, Metrics]:
+    """`epochs` passes over the batch in minibatches of whole lanes, drawn anew for each pass."""
+    config = setup.config
+    fraction = state.update.astype(jnp.float32) * (config.batch_steps / config.decay_length)
+    learning_rate = linear_decay(config.learning_rate_start, config.learning_rate_end, fraction)
+    entropy_coef = linear_decay(config.entropy_start, config.entropy_end, fraction)
+
+    def step(learned: tuple[Any, optax.OptState], lanes: jax.Array) -> tuple[tuple[Any, optax.OptState], Metrics]:
+        params, optimiser = learned
+        minibatch = take_lanes(batch, lanes)
+        grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(setup, params, minibatch, entropy_coef)
+        metrics["grad_norm"] = optax.tree.norm(grads)
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
+            changes, optimiser = setup.optimiser.update(grads, optimiser, params)
+        params = jax.tree.map(lambda param, change: param - learning_rate * change, params, changes)
+        return (params, optimiser), metrics
+
+    keys = jax.random.split(key, config.epochs)
+    lanes = jax.vmap(lambda key: jax.random.permutation(key, config.num_envs))(keys)
+    lanes = lanes.reshape(config.epochs * config.minibatches, config.minibatch_envs)
+    (params, optimiser), metrics = lax.scan(step, (state.params, state.optimiser), lanes)
+    metrics = jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
+    metrics |= {"learning_rate": learning_rate, "entropy_coef": entropy_coef}
+    return state._replace(params=params, optimiser=optimiser, update=state.update + 1), metrics
+
+
+def take_lanes(batch: Batch, lanes: jax.Array) -> Batch:
+    """The named lanes of a batch, gathered inside the minibatch loop so that the rollout is never copied whole."""
+    memory = jax.tree.map(lambda leaf: jnp.take(leaf, lanes, axis=0), batch.memory)
+    timed = jax.tree.map(lambda leaf: jnp.take(leaf, lanes, axis=1), batch._replace(memory=()))
+    return timed._replace(memory=memory)
+
+
+def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:
+    """PPO's loss on some lanes, and its parts."""
+    config, rollout = setup.config, batch.rollout
+    _, output = setup.network.apply(params, batch.memory, rollout.observation, rollout.start)
+    advantage = normalise(batch.advantage) if config.normalise_advantage else batch.advantage
+    new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
+    policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=config.clip, joint=config.joint_ratio)
+    value = value_loss(output.value, rollout.value, batch.target, clip=config.clip)
+    mean_entropy = entropy(output.logits, setup.sizes).mean()
+    loss = policy.loss + config.value_coef * value - entropy_coef * mean_entropy
+    metrics = {
+        "loss": loss,
+        "policy_loss": policy.loss,
+        "value_loss": value,
+        "entropy": mean_entropy,
+        "approx_kl": policy.approx_kl,
+        "clip_fraction": policy.clip_fraction,
+    }
+    return loss, metrics

@@ -1,0 +1,297 @@
+"""A run's folder: settings, metrics log, learning curve, video, checkpoints.
+
+Nothing here can be half-written in a way that a later start trips over: files are replaced in one step, checkpoints
+appear under their name when complete, and the one file that grows, the metrics log, is cut back to the checkpoint.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from baselines.config import Config, differences, from_json, to_json
+from baselines.errors import ConfigError, RunError
+
+Row = dict[str, Any]
+
+_FRAME_SCALE = 4  # video pixels per frame pixel
+_FRAME_MS = 100
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError(f"cannot write {path} ({reason}): make room or choose another folder with --runs-dir") from error
+
+
+def pack_state(state: Any) -> dict[str, np.ndarray]:
+    """Leaves of a train state on the host by their path; keys as their data."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {_path_name(path): np.asarray(jax.device_get(_as_data(leaf))) for path, leaf in leaves}
+
+
+def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
+    """The state that `pack_state` packed, on the device, in arrays of its own that may be donated.
+
+    Args:
+        template: a state of the same shapes; `jax.ShapeDtypeStruct` leaves suffice.
+        packed: arrays by path.
+
+    Raises:
+        RunError: when a leaf is missing, superfluous, or of another shape or dtype.
+    """
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    names = [_path_name(path) for path, _ in leaves]
+    shapes = [jax.eval_shape(_as_data, leaf) for _, leaf in leaves]
+    expected = {name: (shape.shape, shape.dtype) for name, shape in zip(names, shapes, strict=True)}
+    found = {name: (leaf.shape, leaf.dtype) for name, leaf in packed.items()}
+    odd = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if odd:
+        raise RunError(
+            f"the checkpoint is of another config or version: {odd[0]} is {found.get(odd[0])} in it, "
+            f"{expected.get(odd[0])} here; start anew with another --name"
+        )
+    # A copy: on a CPU the arrays could otherwise share NumPy's memory, which must not be donated.
+    arrays = [jnp.array(packed[name], copy=True) for name in names]
+    arrays = [jax.random.wrap_key_data(array) if _is_key(leaf) else array for array, (_, leaf) in zip(arrays, leaves)]
+    return jax.tree_util.tree_unflatten(structure, arrays)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _as_data(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _path_name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+class RunFolder:
+    """Files of one run under `path`."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        """Use `create`, `reopen` or `read_config`."""
+        import orbax.checkpoint as ocp  # seconds to import, and not needed to read a config
+
+        self.path = path
+        self._ocp = ocp
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=config.keep_checkpoints or None,
+            enable_async_checkpointing=False,  # an error belongs to the update that caused it
+            cleanup_tmp_directories=True,
+        )
+        with _writing(path / "checkpoints"):
+            self._manager = ocp.CheckpointManager((path / "checkpoints").absolute(), options=options)
+
+    def __enter__(self) -> Self:
+        """The folder itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the checkpoints."""
+        self._manager.close()
+
+    @classmethod
+    def create(cls, path: Path, config: Config) -> "RunFolder":
+        """A new folder that holds the config.
+
+        Raises:
+            RunError: when it holds a run already or cannot be written.
+        """
+        if (path / "config.json").exists():
+            raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --name")
+        with _writing(path):
+            path.mkdir(parents=True, exist_ok=True)
+            _replace(path / "config.json", json.dumps(to_json(config), indent=2) + "\n")
+        return cls(path, config)
+
+    @classmethod
+    def reopen(cls, path: Path, config: Config) -> "RunFolder":
+        """The folder of a run that goes on under its own config.
+
+        Raises:
+            RunError: when there is no run, or it was started with settings that learn something else.
+        """
+        changed = differences(config, read_config(path))
+        if changed:
+            raise RunError(
+                f"{path} was started with other settings ({', '.join(changed)}): "
+                "resume with the same ones, or choose another --name"
+            )
+        return cls(path, config)
+
+    @property
+    def last_update(self) -> int | None:
+        """Updates done in the newest complete checkpoint, None without any."""
+        return self._manager.latest_step()
+
+    def save(self, state: Any, update: int) -> None:
+        """Keep the state; returns when it is complete on disk.
+
+        Raises:
+            RunError: when it cannot be written; older checkpoints stay.
+        """
+        packed = pack_state(state)
+        last = self.last_update
+        try:
+            self._manager.save(update, args=self._ocp.args.StandardSave(packed))
+        except (OSError, ValueError, RuntimeError) as error:
+            kept = "there is none yet" if last is None else f"the one of update {last} is kept"
+            first_line = str(error).partition("\n")[0]
+            raise RunError(
+                f"cannot write the checkpoint of update {update} to {self.path} ({first_line}); {kept}: "
+                "make room and continue with --resume"
+            ) from error
+
+    def restore(self, template: Any, update: int | None = None) -> Any:
+        """The state of a checkpoint, by default of the newest.
+
+        Raises:
+            RunError: when there is no such checkpoint, it cannot be read, or it does not fit the template.
+        """
+        steps = sorted(self._manager.all_steps())
+        update = self.last_update if update is None else update
+        if update not in steps:
+            raise RunError(
+                f"{self.path} has no checkpoint {'' if update is None else update}; it has {steps or 'none'}"
+            )
+        try:
+            packed = self._manager.restore(update, args=self._ocp.args.StandardRestore())
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(
+                f"cannot read checkpoint {update} of {self.path}: remove its folder and resume from an older one"
+            ) from error
+        return unpack_state(template, {name: np.asarray(leaf) for name, leaf in packed.items()})
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Add rows to the metrics log.
+
+        Raises:
+            RunError: when they cannot be written.
+        """
+        with _writing(self._log), self._log.open("a") as log:
+            log.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def rows(self) -> list[Row]:
+        """The metrics log; a last line that was cut off by a kill is left out."""
+        return read_rows(self._log)
+
+    def cut_log(self, update: int) -> list[Row]:
+        """Drop the rows after an update, and return the rest.
+
+        Raises:
+            RunError: when the log cannot be written.
+        """
+        rows = [row for row in self.rows() if row["update"] <= update]
+        with _writing(self._log):
+            _replace(self._log, "".join(json.dumps(row) + "\n" for row in rows))
+        return rows
+
+    def draw_curve(self) -> None:
+        """Score and return over environment steps, one line per seed, as curve.png.
+
+        Raises:
+            RunError: when it cannot be written.
+        """
+        from matplotlib.figure import Figure  # without pyplot: no window system, no global state
+
+        figure = Figure(figsize=(7, 5), layout="constrained")
+        axes = figure.subplots(2, sharex=True)
+        rows = self.rows()
+        for seed in sorted({row["seed"] for row in rows}):
+            own = [row for row in rows if row["seed"] == seed and row["episodes"]]
+            for axis, name in zip(axes, ("score", "return"), strict=True):
+                axis.plot([row["steps"] for row in own], [row[name] for row in own], label=f"seed {seed}", linewidth=1)
+                axis.set_ylabel(f"training {name}")
+                axis.grid(alpha=0.3)
+        axes[0].set_title(self.path.name, fontsize="medium")
+        axes[1].set_xlabel("environment steps")
+        path = self.path / "curve.png"
+        with _writing(path):
+            figure.savefig(path.with_suffix(".tmp"), format="png", dpi=150)
+            path.with_suffix(".tmp").replace(path)
+
+    def write_json(self, name: str, content: Any) -> None:
+        """A small result file.
+
+        Raises:
+            RunError: when it cannot be written.
+        """
+        with _writing(self.path / name):
+            _replace(self.path / name, json.dumps(content, indent=2) + "\n")
+
+    def write_video(self, frames: Sequence[np.ndarray]) -> None:
+        """Frames, uint8 (H, W, 3), as video.gif.
+
+        Raises:
+            RunError: when it cannot be written.
+        """
+        import imageio.v3 as iio
+
+        large = [np.kron(frame, np.ones((_FRAME_SCALE, _FRAME_SCALE, 1), np.uint8)) for frame in frames]
+        with _writing(self.path / "video.gif"):
+            iio.imwrite(self.path / "video.gif", np.stack(large), duration=_FRAME_MS, loop=0)
+
+    @property
+    def _log(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+
+def read_rows(log: Path) -> list[Row]:
+    """Rows of a metrics log up to the first line that is incomplete."""
+    rows: list[Row] = []
+    if log.exists():
+        for line in log.read_text().splitlines():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+    return rows
+
+
+def read_config(path: Path) -> Config:
+    """The config of a run.
+
+    Raises:
+        RunError: when the folder holds no readable run.
+    """
+    try:
+        return from_json(json.loads((path / "config.json").read_text()))
+    except OSError as error:
+        raise RunError(f"{path} holds no run (config.json cannot be read): name the folder of a run") from error
+    except (ValueError, TypeError, ConfigError) as error:
+        raise RunError(f"{path / 'config.json'} cannot be used: {error}") from error
+
+
+def newest_run(runs: Path) -> Path:
+    """The run that was started last.
+
+    Raises:
+        RunError: when there is none.
+    """
+    configs = sorted(runs.glob("*/config.json"), key=os.path.getmtime)
+    if not configs:
+        raise RunError(f"{runs} holds no run to resume: start one without --resume")
+    return configs[-1].parent
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    part = path.with_name(path.name + ".tmp")
+    part.write_text(text)
+    part.replace(path)

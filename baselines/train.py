@@ -1,0 +1,216 @@
+"""Train an agent: `python -m baselines.train --env MortarMayhemB-Grid-v0 --scale throughput`.
+
+Everything is written to runs/NAME. `--resume` goes on from the newest checkpoint exactly as if nothing had happened.
+"""
+
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from baselines.config import SCALES, Config, from_name
+from baselines.errors import ConfigError, RunError
+from baselines.evaluate import describe, evaluate, record_video, seeds_of
+from baselines.game import Game, make_game
+from baselines.ppo import TrainState, make_init, make_setup, make_train_block
+from baselines.runs import Row, RunFolder, newest_run, read_config
+
+_DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
+_SUMS = ("return", "length", "success", "score")  # over episodes; the log has their means
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a run is kept and how it starts."""
+
+    name: str = ""
+    """Name of the run's folder; by default made of environment, memory and time."""
+    runs_dir: Path = Path("runs")
+    """Folder of all runs."""
+    resume: bool = False
+    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
+    deterministic: bool = False
+    """Make a GPU repeat its results bit for bit, at some cost in speed; a CPU always does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Train a PPO agent with memory; the scale sets the defaults, any other flag overrides them."""
+
+    config: Annotated[Config, tyro.conf.arg(name="")]
+    place: Annotated[Place, tyro.conf.arg(name="")]
+
+
+def parse(arguments: list[str]) -> Arguments:
+    """Settings from words of a command line; a resumed run brings its own as defaults.
+
+    Raises:
+        ConfigError: when a setting cannot be used.
+        RunError: when there is no run to resume.
+    """
+    place = tyro.cli(Place, args=arguments, return_unknown_args=True, add_help=False)[0]
+    if place.deterministic:
+        # Read once, when the backend starts.
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
+    if place.resume:
+        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
+        place = dataclasses.replace(place, name=path.name)
+        defaults = read_config(path)
+    else:
+        defaults = from_name("scale", _scale_of(arguments), SCALES)
+    return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
+
+
+def _scale_of(arguments: list[str]) -> str:
+    """The scale on the command line, else the one that suits the device."""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == "--scale":
+            return value if equals else following
+    return "cpu" if jax.default_backend() == "cpu" else "throughput"
+
+
+def train(config: Config, place: Place) -> str:
+    """Train, score and record an agent.
+
+    Args:
+        config: what to learn and how.
+        place: where to keep it.
+
+    Returns:
+        The closing line, with the held-out score.
+
+    Raises:
+        RunError: when the folder cannot be written or used, a checkpoint does not fit, or the loss stops being a number.
+        ConfigError: when a setting cannot be used.
+    """
+    begin = time.monotonic()
+    name = place.name or f"{config.env}_{config.memory}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    path = place.runs_dir / name
+    with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
+        game = make_game(config)
+        tqdm.write(game.description)
+        state = run_blocks(config, game, folder)
+        setup = make_setup(config, game)
+        scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
+        tqdm.write(describe(scores))
+        folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})
+        folder.draw_curve()
+        frames = record_video(setup, game, state.params, seed=config.seed)
+        if frames:
+            folder.write_video(frames)
+    return f"held-out score {scores['held_out']['score']:.3f} in {time.monotonic() - begin:.0f} s -> {path}"
+
+
+def run_blocks(config: Config, game: Game, folder: RunFolder) -> TrainState:
+    """The state after the last update, having gone on from the folder's newest checkpoint if there is one.
+
+    Raises:
+        RunError: when something cannot be written, a checkpoint does not fit, or the loss stops being a number.
+    """
+    setup = make_setup(config, game)
+    init = make_init(setup)
+    seeds = seeds_of(setup)
+    done = folder.last_update
+    if done is None:
+        state, done = init(seeds, game.params), 0
+    else:
+        state = folder.restore(jax.eval_shape(init, seeds, game.params))
+    rows = folder.cut_log(done)
+    clock = _Clock(rows[-1]["seconds"] if rows else 0.0)
+    block = make_train_block(setup)
+    steps_per_update = config.batch_steps * config.num_seeds
+    with tqdm(
+        total=config.num_updates * steps_per_update,
+        initial=done * steps_per_update,
+        desc="compiling",
+        unit=" steps",
+        unit_scale=True,
+        dynamic_ncols=True,
+        mininterval=0.1 if sys.stderr.isatty() else 10,  # in seconds; a log file needs few lines
+    ) as bar:
+        while done < config.num_updates:
+            state, metrics = block(state, game.params)
+            rows = _rows(config, jax.device_get(metrics), done, clock)
+            _check(rows, folder)
+            folder.append(rows)
+            before, done = done, done + config.block_updates
+            is_due = done // config.checkpoint_updates > before // config.checkpoint_updates
+            if is_due or done >= config.num_updates:
+                folder.save(state, done)
+                folder.draw_curve()
+            bar.set_description("training", refresh=False)
+            bar.set_postfix(_postfix(rows), refresh=False)
+            bar.update(config.block_updates * steps_per_update)
+    return state
+
+
+class _Clock:
+    """Seconds of training, those before a resume included."""
+
+    def __init__(self, seconds: float) -> None:
+        self._origin = time.monotonic() - seconds
+        self._last = time.monotonic()
+
+    def lap(self) -> tuple[float, float]:
+        """Seconds since the run began and since the last lap."""
+        instant = time.monotonic()
+        lap, self._last = instant - self._last, instant
+        return instant - self._origin, lap
+
+
+def _rows(config: Config, metrics: dict[str, np.ndarray], done: int, clock: _Clock) -> list[Row]:
+    """One row per update and seed; means over the episodes that ended in it are None without any."""
+    seconds, lap = clock.lap()
+    speed = config.num_seeds * config.batch_steps * config.block_updates / lap
+    metrics = {name: np.reshape(values, (config.num_seeds, -1)) for name, values in metrics.items()}
+    rows: list[Row] = []
+    for index in range(config.block_updates):
+        for lane in range(config.num_seeds):
+            row: Row = {name: float(values[lane, index]) for name, values in metrics.items()}
+            row |= {name: row[name] / row["episodes"] if row["episodes"] else None for name in _SUMS}
+            place = {"update": done + index + 1, "steps": (done + index + 1) * config.batch_steps}
+            clock_row = {"seconds": round(seconds, 3), "steps_per_second": round(speed)}
+            rows.append(place | {"seed": config.seed + lane} | row | clock_row)
+    return rows
+
+
+def _check(rows: list[Row], folder: RunFolder) -> None:
+    for row in rows:
+        if not np.isfinite([row["loss"], row["grad_norm"]]).all():
+            last = folder.last_update
+            kept = "there is no checkpoint yet" if last is None else f"the checkpoint of update {last} is kept"
+            raise RunError(
+                f"the loss of seed {row['seed']} is not a number at update {row['update']}; {kept}: "
+                "start anew with a lower --learning-rate-start or max-grad-norm"
+            )
+
+
+def _postfix(rows: list[Row]) -> dict[str, str]:
+    shown: dict[str, Any] = {}
+    for name in ("return", "score"):
+        values = [row[name] for row in rows if row[name] is not None]
+        shown[name] = f"{np.mean(values):.3f}" if values else "-"
+    return shown
+
+
+def main() -> None:
+    """Command line."""
+    try:
+        arguments = parse(sys.argv[1:])
+        tqdm.write(train(arguments.config, arguments.place))
+    except KeyboardInterrupt:
+        sys.exit("interrupted: add --resume to go on from the newest checkpoint")
+    except (ConfigError, RunError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
