@@ -1,0 +1,24 @@
+"""JAX-native environments: pure, jitted reset and step over PRNG-keyed state."""
+
+from jaxgym import errors, levels, spaces
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.options import Choices
+from jaxgym.registration import Spec, make, register, registered_envs, spec_of
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Choices",
+    "EnvParams",
+    "EnvState",
+    "Environment",
+    "Spec",
+    "Transition",
+    "errors",
+    "levels",
+    "make",
+    "register",
+    "registered_envs",
+    "spaces",
+    "spec_of",
+]

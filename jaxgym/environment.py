@@ -1,0 +1,283 @@
+"""The base of every environment: a level, then a pure function of the actions.
+
+An environment says how a level is sampled, which state it starts in, what an action does, and what a viewer may know.
+This class makes a gymnax 1.x environment of it: six values a step, auto-reset, and one drawing a step.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from gymnax.environments import environment as gymnax_environment
+from jax import lax
+
+from jaxgym import levels
+from jaxgym.errors import ActionError
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+
+
+@struct.dataclass
+class EnvState(gymnax_environment.EnvState):
+    """What every state holds; each game adds its own fields.
+
+    Attributes:
+        time: Steps made since the reset, int32 ().
+        level: What was sampled for this episode, a `Level` of the game.
+        episode_return: Sum of the rewards since the reset, float32 ().
+        terminated: Whether the last step ended the episode by the rules of the game, bool ().
+    """
+
+    time: jax.Array
+    level: Any
+    episode_return: jax.Array
+    terminated: jax.Array
+
+
+@struct.dataclass
+class EnvParams(gymnax_environment.EnvParams):
+    """What every game's parameters hold; all fields are traced and may be vmapped.
+
+    Attributes:
+        max_steps_in_episode: The time limit in steps, int32 (); 0 or less means none.
+        levels: A bank of levels to draw from at resets (see `jaxgym.levels`), or None to sample a fresh level each time.
+    """
+
+    max_steps_in_episode: jax.Array | np.ndarray | int = 0
+    levels: Any = None
+
+
+@struct.dataclass
+class Transition:
+    """What one step did.
+
+    Attributes:
+        state: The state after the step.
+        reward: float32 ().
+        terminated: Whether the rules of the game ended the episode, bool ().
+        metrics: The game's own entries of `info`, the same on every step.
+    """
+
+    state: Any
+    reward: jax.Array
+    terminated: jax.Array
+    metrics: dict[str, jax.Array]
+
+
+TLevel = TypeVar("TLevel")
+TState = TypeVar("TState", bound=EnvState)
+TParams = TypeVar("TParams", bound=EnvParams)
+TScene = TypeVar("TScene")
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLevel, TState, TParams, TScene]):
+    """A gymnax 1.x environment made of levels, transitions and scenes.
+
+    Subclasses are frozen dataclasses whose fields fix shapes and programs. Two instances with equal fields are equal
+    and hash equal, so a jitted function traces once for both.
+
+    Attributes:
+        env_id: The id that it was made by.
+        initial_params: The parameters of the `make` call that built it; they take no part in equality.
+    """
+
+    env_id: str
+    initial_params: TParams = dataclasses.field(compare=False, repr=False)
+
+    # What a game defines.
+
+    def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
+        """Samples everything that is random in an episode; consumes `key`."""
+        raise NotImplementedError  # Every game has its own.
+
+    def initial_state(self, level: TLevel, params: TParams) -> TState:
+        """Returns the state in which an episode of `level` starts."""
+        raise NotImplementedError  # Every game has its own.
+
+    def transition(self, state: TState, action: jax.Array, params: TParams) -> Transition:
+        """Applies the rules of one step; `state.time` already counts this step."""
+        raise NotImplementedError  # Every game has its own.
+
+    def scene(self, state: TState, params: TParams) -> TScene:
+        """Returns what a viewer may know of `state`, as small integers."""
+        raise NotImplementedError  # Every game has its own.
+
+    def observe_scene(self, scene: TScene) -> Any:
+        """Returns the observation of a scene."""
+        raise NotImplementedError  # Every game has its own.
+
+    # What this class makes of it.
+
+    @property
+    def name(self) -> str:
+        """The id."""
+        return self.env_id
+
+    @property
+    def default_params(self) -> TParams:
+        """The parameters of the `make` call that built this environment."""
+        return self.initial_params
+
+    def reset(self, key: jax.Array, params: TParams | None = None) -> tuple[Any, TState]:
+        """Starts an episode in a level drawn from the bank, or in a fresh training level.
+
+        Args:
+            key: A PRNG key; it is consumed.
+            params: Parameters; those of `make` if None.
+
+        Returns:
+            The first observation and the state.
+        """
+        return self._reset(key, self.default_params if params is None else params)
+
+    def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
+        """Starts an episode in the given level.
+
+        Args:
+            key: A PRNG key, for games whose first observation needs one; none does so far.
+            level: A level of this game, from `sample_level`, `jaxgym.levels.level_from_seed` or a bank.
+            params: Parameters; those of `make` if None.
+
+        Returns:
+            The first observation and the state.
+        """
+        return self._reset_to_level(key, level, self.default_params if params is None else params)
+
+    def step(
+        self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams | None = None
+    ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        """Makes a step; where the episode ends, the state and the observation returned are those of the next one.
+
+        The state is chosen before anything is drawn, so a step costs one drawing. `info["final_observation"]` is drawn
+        from the state before the reset; a program that does not read it does not pay for it.
+
+        Args:
+            key: A PRNG key for the reset that may follow; it is consumed. The step itself is deterministic.
+            state: The state.
+            action: An integer action of the action space's shape. Values outside of the space do nothing.
+            params: Parameters; those of `make` if None.
+
+        Returns:
+            Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`, whose entries are
+            the same on every step: `reward` (sum so far, this step included) and `length` of the episode, the game's
+            own, `terminated`, `truncated`, and `final_observation`. Both flags may be true together.
+
+        Raises:
+            ActionError: If the action has another shape than the action space, or is not of an integer dtype.
+        """
+        return self._step(key, state, action, self.default_params if params is None else params)
+
+    @partial(jax.jit, static_argnames=("self",))
+    def _reset(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
+        return self.reset_env(key, params)
+
+    @partial(jax.jit, static_argnames=("self",))
+    def _reset_to_level(self, key: jax.Array, level: TLevel, params: TParams) -> tuple[Any, TState]:
+        state = self.initial_state(level, params)
+        return self.observe(key, state, None, params), state
+
+    @partial(jax.jit, static_argnames=("self",))
+    def _step(
+        self, key: jax.Array, state: TState, action: jax.Array, params: TParams
+    ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        stepped, reward, terminated, info = self._advance(state, action, params)
+        truncated = self.is_truncated(stepped, params)
+        ended = terminated | truncated
+        started = self.initial_state(levels.draw(self, key, params), params)
+        following = jax.tree.map(partial(jnp.where, ended), started, stepped)
+        info = {
+            **info,
+            "terminated": terminated,
+            "truncated": truncated,
+            "final_observation": self.observe(key, stepped, action, params),
+        }
+        return self.observe(key, following, action, params), following, reward, terminated, truncated, info
+
+    def reset_env(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
+        """Starts an episode; gymnax's hook, not jitted. See `reset`."""
+        state = self.initial_state(levels.draw(self, key, params), params)
+        return self.observe(key, state, None, params), state
+
+    def step_env(
+        self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams
+    ) -> tuple[Any, TState, jax.Array, jax.Array, dict[str, Any]]:
+        """Makes a step without auto-reset and without time limit; gymnax's hook, not jitted."""
+        stepped, reward, terminated, info = self._advance(state, action, params)
+        return self.observe(key, stepped, action, params), stepped, reward, terminated, info
+
+    def _advance(
+        self, state: TState, action: jax.Array | int, params: TParams
+    ) -> tuple[TState, jax.Array, jax.Array, dict[str, jax.Array]]:
+        action = self._checked_action(action, params)
+        done = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
+        stepped = dataclasses.replace(
+            done.state, episode_return=state.episode_return + done.reward, terminated=done.terminated
+        )
+        info = {"reward": stepped.episode_return, "length": stepped.time, **done.metrics}
+        return stepped, done.reward, done.terminated, info
+
+    def observe(self, key: jax.Array, state: TState, action: Any, params: TParams) -> Any:
+        """Returns the observation of a state; `key` and `action` are not used, so the state alone decides it."""
+        del key, action
+        # Without the barriers XLA computes the transition again for every pixel, and every pixel again for its readers.
+        scene = lax.optimization_barrier(self.scene(state, params))
+        return lax.optimization_barrier(self.observe_scene(scene))
+
+    def is_truncated(self, state: TState, params: TParams) -> jax.Array:
+        """Whether the time limit is reached; never, if the limit is 0 or less."""
+        limit = params.max_steps_in_episode
+        return (jnp.asarray(limit) > 0) & (state.time >= limit)
+
+    def is_terminated(self, state: TState, params: TParams) -> jax.Array:
+        """Whether the step that led to `state` ended the episode by the rules of the game."""
+        del params
+        return state.terminated
+
+    def _checked_action(self, action: jax.Array | int, params: TParams) -> jax.Array:
+        space = self.action_space(params)
+        action = jnp.asarray(action)
+        if action.shape != space.shape:
+            raise ActionError(
+                f"{self.env_id} was given an action of shape {action.shape}; it takes {space.shape} ({space!r}): "
+                "for a batch of actions, jax.vmap the step over them."
+            )
+        if not jnp.issubdtype(action.dtype, jnp.integer):
+            raise ActionError(
+                f"{self.env_id} was given an action of dtype {action.dtype}; it takes integers ({space!r}): "
+                "pass action.astype(jnp.int32)."
+            )
+        return action.astype(jnp.int32)
+
+    @property
+    def num_actions(self) -> int:
+        """The number of different actions."""
+        space = self.action_space(self.default_params)
+        return int(np.prod(space.nvec)) if isinstance(space, MultiDiscrete) else space.n
+
+    def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
+        """The action space, the same for all parameters."""
+        raise NotImplementedError  # Every game has its own.
+
+    def observation_space(self, params: TParams | None = None) -> Box | Dict:
+        """The observation space, the same for all parameters."""
+        raise NotImplementedError  # Every game has its own.
+
+    def state_space(self, params: TParams | None = None) -> Dict:
+        """One unbounded box for each array of the state, under its path."""
+        params = self.default_params if params is None else params
+        level = jax.eval_shape(self.sample_level, jax.random.key(0), params)
+        state = jax.eval_shape(self.initial_state, level, params)
+        leaves = jax.tree_util.tree_leaves_with_path(state)
+        return Dict({jax.tree_util.keystr(path): _unbounded(leaf) for path, leaf in leaves})
+
+
+def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
+    """Returns a box that holds every value of the array's dtype."""
+    if leaf.dtype == jnp.bool_:
+        return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
+    limits = jnp.iinfo(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.integer) else jnp.finfo(leaf.dtype)
+    return Box(low=limits.min, high=limits.max, shape=leaf.shape, dtype=leaf.dtype)

@@ -1,0 +1,1 @@
+"""The environments, a folder for each family."""

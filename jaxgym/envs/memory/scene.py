@@ -1,0 +1,182 @@
+"""How the games of the family look: the agent, the glyphs, and the arena of Mortar Mayhem.
+
+All pictures are made once, on the host. A frame of Mortar Mayhem is one of a few whole pictures (every arena, plain,
+with a glyph, or with deadly tiles around a safe one) with the agent stamped on it.
+"""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.envs.memory import glyphs
+from jaxgym.envs.memory.arena import (
+    HEADING_DEGREES,
+    LARGEST_ARENA,
+    NO_COMMAND,
+    NUM_COMMANDS,
+    NUM_HEADINGS,
+    SCREEN_PX,
+    SMALLEST_ARENA,
+    TILE_PX,
+    agent_radius,
+    arena_corner_px,
+)
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
+from jaxgym.rendering.sprites import bitmap, disc, rectangle, ring
+
+_BODY = (250, 204, 153)
+_HAND = (250, 250, 250)
+_HAND_OUTLINE = (50, 50, 50)
+_HAND_MARGIN_PX = 14
+
+_TILE = ((21, 43, 77), (29, 60, 107))
+_DEADLY_TILE = ((81, 18, 26), (112, 24, 36))
+_GLYPH = 255
+_UPRIGHT_GLYPH_PX = 31
+_DIAGONAL_GLYPH_PX = 38
+
+_GLYPHS = (
+    (glyphs.RIGHT, _UPRIGHT_GLYPH_PX),
+    (glyphs.DOWN, _UPRIGHT_GLYPH_PX),
+    (glyphs.LEFT, _UPRIGHT_GLYPH_PX),
+    (glyphs.UP, _UPRIGHT_GLYPH_PX),
+    (glyphs.STAY, _UPRIGHT_GLYPH_PX),
+    (glyphs.RIGHT_DOWN, _DIAGONAL_GLYPH_PX),
+    (glyphs.RIGHT_UP, _DIAGONAL_GLYPH_PX),
+    (glyphs.LEFT_DOWN, _DIAGONAL_GLYPH_PX),
+    (glyphs.LEFT_UP, _DIAGONAL_GLYPH_PX),
+)
+
+
+@struct.dataclass
+class ArenaScene:
+    """What a viewer may know of Mortar Mayhem.
+
+    Attributes:
+        arena_size: Tiles along a side, int32 ().
+        agent_position_px: Centre of the agent, int32 (2,).
+        agent_heading: In eighths of a turn, int32 ().
+        command: The command shown, or `NO_COMMAND`, int32 ().
+        safe_tile: The one tile that is not red, or (-1, -1) while no tile is red, int32 (2,).
+        command_code: The commands as one-hot codes, float32 (180,), in the act-only games; else None.
+    """
+
+    arena_size: jax.Array
+    agent_position_px: jax.Array
+    agent_heading: jax.Array
+    command: jax.Array
+    safe_tile: jax.Array
+    command_code: Any
+
+
+@functools.cache
+def agent_sprites(agent_scale: float) -> SpriteSheet:
+    """Returns the agent at each of the eight headings: a body and two hands that turn around its centre."""
+    radius, hand_radius, outline = agent_radius(agent_scale), int(10 * agent_scale), int(3 * agent_scale)
+    side = 2 * radius + hand_radius + _HAND_MARGIN_PX
+    center = side // 2
+    pictures = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, dtype=np.uint8)
+    hand_x, hand_y = int(18 * agent_scale), int(12 * agent_scale) + _HAND_MARGIN_PX // 2 - center
+    for heading, picture in enumerate(pictures):
+        picture[disc(side, (center, center), radius)] = _BODY
+        angle = math.radians(-HEADING_DEGREES * heading)
+        cos, sin = math.cos(angle), math.sin(angle)
+        hands = [
+            (int(_snap(x * cos - hand_y * sin + center)), int(_snap(x * sin + hand_y * cos + center)))
+            for x in (-hand_x, hand_x)
+        ]
+        if hand_radius == 0:
+            continue
+        for hand in hands:
+            picture[disc(side, hand, hand_radius)] = _HAND
+        for hand in hands:
+            picture[ring(side, hand, hand_radius, outline)] = _HAND_OUTLINE
+    return SpriteSheet.of(pictures, anchor=center)
+
+
+def _snap(value: float) -> float:
+    """Returns the whole number that a product of exact quarter turns only misses by rounding, else the value."""
+    return round(value) if math.isclose(value, round(value), abs_tol=1e-9) else value
+
+
+@functools.cache
+def _heading_looks(agent_scale: float) -> np.ndarray:
+    """Returns the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
+    pictures = agent_sprites(agent_scale).pixels
+    looks = [
+        next(first for first in range(NUM_HEADINGS) if np.array_equal(pictures[first], pictures[heading]))
+        for heading in range(NUM_HEADINGS)
+    ]
+    return np.asarray(looks, dtype=np.int32)
+
+
+@functools.cache
+def _arena_frames() -> tuple[np.ndarray, np.ndarray]:
+    """Returns all frames without agent, uint8 (N, 84, 84, 3), and the index of each arena size's first one.
+
+    Of each arena: one for each command shown, one for no command, then one for each safe tile, row by row.
+    """
+    frames, first = [], np.zeros(LARGEST_ARENA + 1, dtype=np.int32)
+    for arena_size in range(SMALLEST_ARENA, LARGEST_ARENA + 1):
+        first[arena_size] = len(frames)
+        plain = _arena_frame(arena_size, None)
+        for rows, corner in _GLYPHS:
+            glyph = bitmap(rows)
+            frames.append(plain.copy())
+            frames[-1][corner : corner + len(glyph), corner : corner + len(glyph)][glyph] = _GLYPH
+        frames.append(plain)
+        frames += [_arena_frame(arena_size, (column, row)) for row in range(arena_size) for column in range(arena_size)]
+    return np.stack(frames), first
+
+
+def _arena_frame(arena_size: int, safe_tile: tuple[int, int] | None) -> np.ndarray:
+    frame = np.zeros((SCREEN_PX, SCREEN_PX, 3), dtype=np.uint8)
+    corner = int(arena_corner_px(arena_size))
+    for row in range(arena_size):
+        for column in range(arena_size):
+            fill, border = _TILE if safe_tile in (None, (column, row)) else _DEADLY_TILE
+            y, x = corner + TILE_PX * row, corner + TILE_PX * column
+            frame[y : y + TILE_PX, x : x + TILE_PX] = rectangle(TILE_PX, TILE_PX, fill, border)
+    return frame
+
+
+def draw_arena(scene: ArenaScene, agent_scale: float) -> jax.Array:
+    """Returns the picture of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
+    frames, first = _arena_frames()
+    column, row = scene.safe_tile
+    is_red = column >= 0
+    index = jnp.where(is_red, NO_COMMAND + 1 + row * scene.arena_size + column, scene.command)
+    start = jnp.sum(jnp.where(jnp.arange(LARGEST_ARENA + 1) == scene.arena_size, jnp.asarray(first), 0))
+    frame = lax.dynamic_index_in_dim(jnp.asarray(frames), start + index, keepdims=False)
+    return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
+
+
+def arena_symbols(scene: ArenaScene, agent_scale: float) -> jax.Array:
+    """Returns a scene of Mortar Mayhem as numbers, float32 (n,); equal vectors and equal pictures go together.
+
+    In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
+    tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot in
+    columns and rows (6 + 6; zero while no tile is red), the command shown one-hot (9; zero for none). In the act-only
+    games the 180 numbers of the command code follow.
+    """
+    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
+    looks = jnp.asarray(_heading_looks(agent_scale))
+    tile = (scene.agent_position_px - arena_corner_px(scene.arena_size)) // TILE_PX
+    parts = [
+        scene.agent_position_px.astype(jnp.float32) / np.float32(SCREEN_PX),
+        one_hot(looks[scene.agent_heading], NUM_HEADINGS),
+        one_hot(tile, LARGEST_ARENA).reshape(-1),
+        one_hot(scene.arena_size - SMALLEST_ARENA, LARGEST_ARENA - SMALLEST_ARENA + 1),
+        (scene.safe_tile[:1] >= 0).astype(jnp.float32),
+        one_hot(scene.safe_tile, LARGEST_ARENA).reshape(-1),
+        one_hot(scene.command, NUM_COMMANDS),
+    ]
+    if scene.command_code is not None:
+        parts.append(scene.command_code)
+    return jnp.concatenate(parts)

@@ -1,0 +1,31 @@
+"""The errors that jaxgym raises for a user's mistake.
+
+Each message is one sentence: what was given, what is allowed, what to do next. All of them are `ValueError`s, so code
+that guards against bad input in general also guards against these.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UnknownIdError(ValueError):
+    """An environment id that is not registered."""
+
+
+class OptionError(ValueError):
+    """An option that an environment does not have, or a value that the option does not take."""
+
+
+class ActionError(ValueError):
+    """An action of a shape or dtype that the environment does not take."""
+
+
+class LevelError(ValueError):
+    """A level, bank or seed that does not fit the environment."""
+
+
+def nearest(given: object, allowed: Iterable[str]) -> str:
+    """Returns ` (did you mean 'x'?)` for the closest allowed name, or an empty string if none is close."""
+    by_folded = {name.casefold(): name for name in allowed}
+    close = difflib.get_close_matches(str(given).casefold(), by_folded, n=1, cutoff=0.5)
+    return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""

@@ -1,0 +1,153 @@
+"""Level seeds, their two splits, and level banks.
+
+A level is everything that is sampled for an episode, and follows from one uint32 seed and the parameters. Seeds below
+2^31 are for training, those from 2^31 on are held out; a reset never samples from a held-out seed, so agents can be
+scored on levels that training did not use. (Different seeds may still give equal levels where a game has few of them:
+see `exclude`.)
+
+A bank is a stack of levels that travels in `params.levels`. A reset from a bank is one gather, which is far cheaper
+than generating a level for every environment on every step, as auto-reset under `vmap` does.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxgym.errors import LevelError
+
+if TYPE_CHECKING:
+    from jaxgym.environment import Environment
+
+SPLIT_SIZE = 1 << 31
+"""The number of seeds in each split."""
+
+_ROOT_SEED = 0
+_BANK_BATCH = 8192
+
+
+def train_seeds(count: int, start: int = 0) -> np.ndarray:
+    """Returns `count` consecutive training seeds, uint32 (count,), from the `start`-th on.
+
+    Raises:
+        LevelError: If the range does not lie within the 2^31 training seeds.
+    """
+    return _seeds(count, start, "training", 0)
+
+
+def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
+    """Returns `count` consecutive held-out seeds, uint32 (count,), from the `start`-th on.
+
+    Raises:
+        LevelError: If the range does not lie within the 2^31 held-out seeds.
+    """
+    return _seeds(count, start, "held-out", SPLIT_SIZE)
+
+
+def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
+    if count < 1 or start < 0 or start + count > SPLIT_SIZE:
+        raise LevelError(
+            f"{split} seeds {start} to {start + count - 1} were asked for; there are {SPLIT_SIZE}: "
+            f"give a count from 1 and a start from 0 with start + count up to {SPLIT_SIZE}."
+        )
+    return np.arange(first + start, first + start + count, dtype=np.int64).astype(np.uint32)
+
+
+def level_key(seed: jax.Array | np.ndarray | int) -> jax.Array:
+    """Returns the PRNG key of a level seed, the same whatever JAX's default generator is."""
+    root = jax.random.key(_ROOT_SEED, impl="threefry2x32")
+    return jax.random.fold_in(root, jnp.asarray(seed, dtype=jnp.uint32))
+
+
+def level_from_seed(env: "Environment[Any, Any, Any, Any]", seed: Any, params: Any = None) -> Any:
+    """Returns the level of one uint32 seed under the given parameters (those of `make` if None)."""
+    return _level(env, seed, env.default_params if params is None else params)
+
+
+@partial(jax.jit, static_argnames=("env",))
+def _level(env: Any, seed: jax.Array, params: Any) -> Any:
+    return env.sample_level(level_key(seed), params)
+
+
+def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> Any:
+    """Returns the level of a reset: from the bank if there is one, else of a random training seed; consumes `key`."""
+    if params.levels is None:
+        # The upper 31 bits: a training seed.
+        seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
+        return env.sample_level(level_key(seed), params)
+    index = jax.random.randint(key, (), 0, num_levels(params.levels))
+    return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
+
+
+def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
+    """Returns the levels of the given seeds, stacked: every leaf has a leading axis of `len(seeds)`.
+
+    The bank is made for these parameters: change an option that a level depends on (the commands allowed, the size of
+    the arena), and the bank has to be made again.
+
+    Args:
+        env: The environment.
+        params: Unbatched parameters; their own bank, if any, is not looked at.
+        seeds: Level seeds, at least one.
+
+    Raises:
+        LevelError: If there are no seeds.
+    """
+    seeds = np.asarray(seeds, dtype=np.uint32)
+    if seeds.ndim != 1 or not len(seeds):
+        raise LevelError(f"make_bank was given seeds of shape {seeds.shape}; give one axis with at least one seed.")
+    params = dataclasses.replace(params, levels=None)
+    batch = min(_BANK_BATCH, len(seeds))
+    # Equal batches compile once; the last one is filled up with seeds that are cut off again.
+    padded = np.resize(seeds, -(-len(seeds) // batch) * batch).reshape(-1, batch)
+    parts = [_levels(env, part, params) for part in padded]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(seeds)], *parts)
+
+
+@partial(jax.jit, static_argnames=("env",))
+def _levels(env: Any, seeds: jax.Array, params: Any) -> Any:
+    return jax.vmap(lambda seed: env.sample_level(level_key(seed), params))(seeds)
+
+
+def num_levels(bank: Any) -> int:
+    """Returns the number of levels in a bank."""
+    return jax.tree.leaves(bank)[0].shape[0]
+
+
+def num_distinct(bank: Any) -> int:
+    """Returns the number of levels in a bank that differ in content."""
+    return len(set(_contents(bank)))
+
+
+def exclude(bank: Any, others: Any) -> Any:
+    """Returns `bank` without the levels whose content is also in the bank `others`.
+
+    Raises:
+        LevelError: If no level is left.
+    """
+    taken = set(_contents(others))
+    kept = np.asarray([content not in taken for content in _contents(bank)])
+    if not kept.any():
+        raise LevelError(
+            f"all {num_levels(bank)} levels of the bank are also among the {num_levels(others)} to exclude: "
+            "hold out fewer levels, or choose options with more of them."
+        )
+    return jax.tree.map(lambda leaf: leaf[kept], bank)
+
+
+def _contents(bank: Any) -> list[bytes]:
+    """Returns the content of each level as bytes; equal bytes mean equal levels."""
+    count = num_levels(bank)
+    rows = [np.ascontiguousarray(leaf).reshape(count, -1).view(np.uint8) for leaf in jax.tree.leaves(bank)]
+    return [row.tobytes() for row in np.concatenate(rows, axis=1)]
+
+
+def params_axes(params: Any) -> Any:
+    """Returns the `in_axes` tree for parameters with a leading axis on every field but the bank, which is shared."""
+    axes = jax.tree.map(lambda _: 0, dataclasses.replace(params, levels=None))
+    return dataclasses.replace(axes, levels=None)

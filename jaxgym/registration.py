@@ -1,0 +1,137 @@
+"""The one table of environment ids, and `make`."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import gymnax.registration as gymnax_registration
+import jax
+import numpy as np
+
+from jaxgym import levels as level_banks
+from jaxgym.environment import Environment, EnvParams
+from jaxgym.envs.memory import mortar_mayhem
+from jaxgym.errors import LevelError, OptionError, UnknownIdError, nearest
+from jaxgym.options import Integer, Option, resolve
+
+AnyEnvironment = Environment[Any, Any, Any, Any]
+Builder = Callable[[str, Mapping[str, Any]], tuple[AnyEnvironment, EnvParams]]
+
+_MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """How an environment is made.
+
+    Attributes:
+        build: Takes the id and a value for each option; returns the environment and its parameters.
+        options: The options by name, `levels` and `max_steps` apart, which every environment has.
+        max_steps: The default time limit.
+    """
+
+    build: Builder
+    options: Mapping[str, Option]
+    max_steps: int = 0
+
+
+_specs: dict[str, Spec] = {}
+
+
+def register(env_id: str, spec: Spec) -> None:
+    """Adds an environment to `jaxgym.make` and to `gymnax.make`.
+
+    Args:
+        env_id: A new id, such as `"MyGame-v0"`.
+        spec: How it is made.
+
+    Raises:
+        ValueError: If the id is taken.
+    """
+    if env_id in _specs:
+        raise ValueError(f"{env_id!r} is already registered; choose another id.")
+    _specs[env_id] = spec
+    if env_id not in gymnax_registration.registered_envs:
+        gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
+
+
+def registered_envs() -> tuple[str, ...]:
+    """Returns the ids that `make` takes."""
+    return tuple(_specs)
+
+
+def spec_of(env_id: str) -> Spec:
+    """Returns how an environment is made.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    if env_id not in _specs:
+        known = ", ".join(_specs)
+        raise UnknownIdError(f"{env_id!r} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
+    return _specs[env_id]
+
+
+def make(
+    env_id: str, *, levels: Any = "fresh", max_steps: int | None = None, **options: Any
+) -> tuple[AnyEnvironment, EnvParams]:
+    """Makes an environment and its parameters.
+
+    Args:
+        env_id: One of `registered_envs()`.
+        levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
+            first n training levels; a bank of `jaxgym.levels.make_bank` is used as it is.
+        max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. The environment's
+            own if None.
+        **options: Options of the environment under their own names, such as `command_count=[5]`.
+
+    Returns:
+        The environment, and its parameters: a pytree of traced values, which may be vmapped.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+        OptionError: If an option does not exist, or does not take the given value.
+        LevelError: If `levels` is none of the above, or a bank of another environment.
+    """
+    spec = spec_of(env_id)
+    given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
+    values = resolve(env_id, {**spec.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=spec.max_steps)}, given)
+    limit = values.pop("max_steps")
+    env, params = spec.build(env_id, values)
+    params = dataclasses.replace(params, max_steps_in_episode=limit)
+    params = dataclasses.replace(params, levels=_bank(env, params, levels))
+    return dataclasses.replace(env, initial_params=params), params
+
+
+def _bank(env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
+    if isinstance(levels, str):
+        if levels != "fresh":
+            raise OptionError(
+                f"{env.env_id} was given levels={levels!r}; give 'fresh', a number of training levels, or a bank."
+            )
+        return None
+    if isinstance(levels, int | np.integer):
+        return level_banks.make_bank(env, params, level_banks.train_seeds(int(levels)))
+    expected = jax.eval_shape(env.sample_level, jax.random.key(0), params)
+    if jax.tree.structure(levels) != jax.tree.structure(expected):
+        raise LevelError(
+            f"{env.env_id} was given levels of type {type(levels).__name__}; give 'fresh', a number of training levels, "
+            "or a bank that jaxgym.levels.make_bank made for this environment."
+        )
+    shapes = [(leaf.shape[1:], want.shape) for leaf, want in zip(*map(jax.tree.leaves, (levels, expected)), strict=True)]
+    if any(given != wanted for given, wanted in shapes):
+        raise LevelError(
+            f"{env.env_id} was given a bank whose levels have arrays of shape {[given for given, _ in shapes]}, but its "
+            f"own have {[wanted for _, wanted in shapes]}; make the bank with the same max_commands."
+        )
+    return levels
+
+
+for _env_id, _variant in {
+    "MortarMayhem-v0": {"grid": False, "act_only": False},
+    "MortarMayhem-Grid-v0": {"grid": True, "act_only": False},
+    "MortarMayhemB-v0": {"grid": False, "act_only": True},
+    "MortarMayhemB-Grid-v0": {"grid": True, "act_only": True},
+}.items():
+    register(_env_id, Spec(partial(mortar_mayhem.build, **_variant), mortar_mayhem.options(**_variant)))

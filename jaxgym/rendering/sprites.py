@@ -1,0 +1,107 @@
+"""Shapes and sprites as NumPy arrays, made once on the host.
+
+The integer rasters follow the drawing library of the original games, pixel by pixel.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def disc_half_widths(radius: int) -> np.ndarray:
+    """Returns the half width of each row of a filled disc, int (radius,), by the integer midpoint circle.
+
+    Row k lies k rows below the centre line and, mirrored, k + 1 rows above it; it covers x from -w to w - 1.
+    """
+    widths = np.zeros(radius, dtype=np.int64)
+    x, y, error = 0, radius, 1 - radius
+    while x < y:
+        if error >= 0:
+            y -= 1
+            error -= 2 * y
+        x += 1
+        error += 2 * x + 1
+        widths[x - 1] = max(widths[x - 1], y)
+        if error >= 0:
+            widths[y - 1] = max(widths[y - 1], x)
+    return widths
+
+
+def disc(side: int, center: tuple[int, int], radius: int) -> np.ndarray:
+    """Returns the mask of a filled disc on a square surface, clipped to it.
+
+    Args:
+        side: Side of the surface in px.
+        center: The centre (x, y) in px; it is the corner between four pixels.
+        radius: In px, at least 1. Radius 1 is a single pixel.
+
+    Returns:
+        bool (side, side), row first.
+    """
+    mask = np.zeros((side, side), dtype=bool)
+    x, y = center
+    if radius == 1:
+        rows, half_widths = [y], None
+    else:
+        half_widths = disc_half_widths(radius)
+        rows = range(y - radius, y + radius)
+    for row in rows:
+        if not 0 <= row < side:
+            continue
+        half = 0 if half_widths is None else half_widths[row - y if row >= y else y - 1 - row]
+        mask[row, max(0, x - half) : max(0, x + max(half, 1))] = True
+    return mask
+
+
+_THICK_RING_HOLES = {
+    (6, 2): (4, 4, 3, 2),
+    (7, 2): (5, 5, 4, 3, 2),
+    (8, 2): (6, 6, 5, 5, 4, 2),
+    (9, 2): (7, 7, 6, 6, 5, 4, 2),
+    (10, 3): (7, 7, 6, 6, 5, 4, 2),
+}
+"""Half widths of the hole of a ring by (radius, width), read off the original's drawing library: no rule covers them."""
+
+
+def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndarray:
+    """Returns the mask of a disc's outline on a square surface, clipped to it.
+
+    Args:
+        side: Side of the surface in px.
+        center: The centre (x, y) in px.
+        radius: Outer radius in px.
+        width: Width of the outline in px; 0 means filled. Above 1, only the radii of agents at scale 0.1 to 1 are known.
+
+    Returns:
+        bool (side, side), row first.
+    """
+    filled = disc(side, center, radius)
+    if width == 0:
+        return filled
+    if width == 1:
+        padded = np.pad(filled, 1)
+        inside = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+        return filled & ~inside
+    x, y = center
+    hole = np.zeros_like(filled)
+    for k, half in enumerate(_THICK_RING_HOLES[radius, width]):
+        hole[[y + k, y - 1 - k], x - half : x + half] = True
+    return filled & ~hole
+
+
+def rectangle(height: int, width: int, fill: Sequence[int], border: Sequence[int]) -> np.ndarray:
+    """Returns a filled rectangle with a border of 1 px, uint8 (height, width, 3)."""
+    picture = np.empty((height, width, 3), dtype=np.uint8)
+    picture[:] = border
+    picture[1:-1, 1:-1] = fill
+    return picture
+
+
+def bitmap(rows: str) -> np.ndarray:
+    """Reads a drawing, one line a row, `#` for a set pixel; bool (height, width)."""
+    return np.asarray([[character == "#" for character in line] for line in rows.split()])
+
+
+def paint(picture: np.ndarray, mask: np.ndarray, color: Sequence[int]) -> None:
+    """Sets the masked pixels of an (H, W, 3) picture to a colour, in place."""
+    picture[mask] = color

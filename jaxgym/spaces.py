@@ -1,0 +1,45 @@
+"""Spaces beside those of gymnax."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnax.environments import spaces as gymnax_spaces
+
+Box = gymnax_spaces.Box
+Dict = gymnax_spaces.Dict
+Discrete = gymnax_spaces.Discrete
+
+
+class MultiDiscrete(gymnax_spaces.Box):
+    """Several independent choices: entry i is an integer in 0 … nvec[i] - 1.
+
+    It is a `Box` of integers, so whatever handles gymnax's boxes handles it, with bounds that say the same.
+
+    Attributes:
+        nvec: The number of values of each entry, a tuple of int.
+        shape: `(len(nvec),)`.
+        dtype: int32.
+    """
+
+    def __init__(self, nvec: tuple[int, ...]):
+        """Makes the space.
+
+        Args:
+            nvec: The number of values of each entry, each at least 1.
+
+        Raises:
+            ValueError: If `nvec` is empty or has an entry below 1.
+        """
+        if not nvec or min(nvec) < 1:
+            raise ValueError(f"MultiDiscrete was given nvec={nvec!r}; give at least one entry, each an integer from 1 up.")
+        self.nvec = tuple(int(n) for n in nvec)
+        highest = np.asarray(self.nvec, dtype=np.int32) - 1
+        super().__init__(low=np.zeros_like(highest), high=highest, shape=(len(self.nvec),), dtype=jnp.int32)
+
+    def __repr__(self) -> str:
+        """Shows the number of values of each entry."""
+        return f"MultiDiscrete({list(self.nvec)})"
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Returns an int32 array of shape `(len(nvec),)`, uniform over all actions; consumes `key`."""
+        return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec, dtype=np.int32), dtype=jnp.int32)
