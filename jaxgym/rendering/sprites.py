@@ -13,6 +13,8 @@ def disc_half_widths(radius: int) -> np.ndarray:
 
     Row k lies k rows below the centre line and, mirrored, k + 1 rows above it; it covers x from -w to w - 1.
     """
+    if radius == 1:
+        return np.ones(1, dtype=np.int64)
     widths = np.zeros(radius, dtype=np.int64)
     x, y, error = 0, radius, 1 - radius
     while x < y:
@@ -33,23 +35,17 @@ def disc(side: int, center: tuple[int, int], radius: int) -> np.ndarray:
     Args:
         side: Side of the surface in px.
         center: The centre (x, y) in px; it is the corner between four pixels.
-        radius: In px, at least 1. Radius 1 is a single pixel.
+        radius: In px, at least 1.
 
     Returns:
         bool (side, side), row first.
     """
     mask = np.zeros((side, side), dtype=bool)
     x, y = center
-    if radius == 1:
-        rows, half_widths = [y], None
-    else:
-        half_widths = disc_half_widths(radius)
-        rows = range(y - radius, y + radius)
-    for row in rows:
-        if not 0 <= row < side:
-            continue
-        half = 0 if half_widths is None else half_widths[row - y if row >= y else y - 1 - row]
-        mask[row, max(0, x - half) : max(0, x + max(half, 1))] = True
+    for k, half in enumerate(disc_half_widths(radius)):
+        for row in (y + k, y - 1 - k):
+            if 0 <= row < side:
+                mask[row, max(0, x - half) : max(0, x + half)] = True
     return mask
 
 

@@ -85,11 +85,9 @@ def agent_sprites(agent_scale: float) -> SpriteSheet:
     hand_x, hand_y = int(18 * agent_scale), int(12 * agent_scale) + _HAND_MARGIN_PX // 2 - center
     for heading, picture in enumerate(pictures):
         picture[disc(side, (center, center), radius)] = _BODY
-        angle = math.radians(-HEADING_DEGREES * heading)
-        cos, sin = math.cos(angle), math.sin(angle)
+        cos, sin = _turn(heading)
         hands = [
-            (int(_snap(x * cos - hand_y * sin + center)), int(_snap(x * sin + hand_y * cos + center)))
-            for x in (-hand_x, hand_x)
+            (int(x * cos - hand_y * sin + center), int(x * sin + hand_y * cos + center)) for x in (-hand_x, hand_x)
         ]
         if hand_radius == 0:
             continue
@@ -100,9 +98,13 @@ def agent_sprites(agent_scale: float) -> SpriteSheet:
     return SpriteSheet.of(pictures, anchor=center)
 
 
-def _snap(value: float) -> float:
-    """Returns the whole number that a product of exact quarter turns only misses by rounding, else the value."""
-    return round(value) if math.isclose(value, round(value), abs_tol=1e-9) else value
+def _turn(heading: int) -> tuple[float, float]:
+    """Returns cosine and sine of a heading's angle; quarter turns are exact, and the rest rounds as the original's."""
+    if heading % 2 == 0:
+        return ((1.0, 0.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 1.0))[heading // 2]
+    # The sense of rotation matters: a hand lies a rounding error beside a whole pixel, and is cut to one.
+    angle = math.radians(360 - HEADING_DEGREES * heading)
+    return math.cos(angle), math.sin(angle)
 
 
 @functools.cache

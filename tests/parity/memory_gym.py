@@ -1,0 +1,191 @@
+"""Replays episodes recorded from the original Memory Gym and compares everything that was recorded.
+
+    python -m tests.parity.memory_gym DIR... [--family mm mmg ...]
+
+Each file becomes a level; its actions are fed to our environment; rewards, endings, the state of the game, the final
+info and every stored frame must be equal. A line a file tells the first difference. Exit code 1 if any file fails.
+"""
+
+import argparse
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxgym
+from jaxgym.envs.memory import arena, mortar_mayhem
+
+REWARD_TOLERANCE = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """One recorded episode."""
+
+    path: Path
+    arrays: dict[str, np.ndarray]
+    meta: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: Path) -> "Recording":
+        with np.load(path) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        return cls(path, arrays, json.loads(str(arrays.pop("meta"))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """How a family's recordings become levels, and which of their arrays our states answer."""
+
+    level: Callable[[Recording, Any], Any]
+    answers: Callable[[Any, Any, Any], dict[str, np.ndarray]]
+
+
+def mortar_mayhem_level(recording: Recording, env: mortar_mayhem.MortarMayhem) -> mortar_mayhem.Level:
+    layout, arrays = recording.meta["layout"], recording.arrays
+    commands = np.full(env.max_commands, -1, dtype=np.int32)
+    commands[: len(arrays["commands"])] = arrays["commands"]
+    start_tile = arrays["start_tile"].astype(np.int32)
+    center = np.asarray(arena.tile_center_px(start_tile, layout["arena_size"]))
+    return mortar_mayhem.Level(
+        start_tile=start_tile,
+        start_offset_px=arrays["start_pos"].astype(np.int32) - center.astype(np.int32),
+        commands=commands,
+        **{
+            name: np.int32(layout.get(name, 0))
+            for name in (
+                "command_count",
+                "command_show_duration",
+                "command_show_delay",
+                "explosion_duration",
+                "explosion_delay",
+            )
+        },
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("env",))
+def mortar_mayhem_answers(env: Any, state: mortar_mayhem.State, params: Any) -> dict[str, jax.Array]:
+    scene = env.scene(state, params)
+    columns, rows = np.meshgrid(np.arange(arena.LARGEST_ARENA), np.arange(arena.LARGEST_ARENA), indexing="ij")
+    is_safe = (columns == scene.safe_tile[0]) & (rows == scene.safe_tile[1])
+    answers = {
+        "agent_pos": state.position_px,
+        "agent_rot": state.heading * arena.HEADING_DEGREES,
+        "agent_tile": arena.tile_at(state.position_px, params.arena_size),
+        "target_tile": state.target_tile,
+        "current_command": state.num_checks,
+        "num_commands": state.level.command_count,
+        "command_steps": state.command_steps,
+        "verify_step": state.verify_step,
+        "tiles_on": state.tiles_on,
+        "tile_red": (scene.safe_tile[0] >= 0) & ~is_safe,
+        "glyph": jax.numpy.where(mortar_mayhem.is_clue_phase(state), mortar_mayhem.clue_at(state), -1),
+    }
+    if scene.command_code is not None:
+        answers["vector_obs"] = scene.command_code
+    return answers
+
+
+MORTAR_MAYHEM = Family(mortar_mayhem_level, mortar_mayhem_answers)
+FAMILIES = {"mm": MORTAR_MAYHEM, "mmg": MORTAR_MAYHEM, "mmb": MORTAR_MAYHEM, "mmbg": MORTAR_MAYHEM}
+
+
+@functools.partial(jax.jit, static_argnames=("env",))
+def step(env: Any, state: Any, action: Any, params: Any) -> Any:
+    """Returns the state before any auto-reset, and all else that the public step returns."""
+    key = jax.random.key(0)
+    stepped = env.step_env(key, state, action, params)[1]
+    _, _, reward, terminated, truncated, info = env.step(key, state, action, params)
+    return stepped, reward, terminated | truncated, info
+
+
+def differences(recording: Recording) -> Iterator[str]:
+    """Yields a sentence for each thing that differs, in the order of time."""
+    meta, arrays = recording.meta, recording.arrays
+    if meta["env"] not in FAMILIES:
+        yield f"the game {meta['env']!r} does not exist"
+        return
+    env, params = jaxgym.make(meta["env_id"], **meta["options"])
+    family = FAMILIES[meta["env"]]
+    observation, state = env.reset_to_level(jax.random.key(0), family.level(recording, env), params)
+    frames = dict(zip(arrays["frame_t"].tolist(), arrays["frames"], strict=True))
+    yield from compare_moment(recording, 0, family.answers(env, state, params), frames, observation)
+    info: dict[str, Any] = {}
+    entries = None
+    for t, action in enumerate(arrays["actions"].astype(np.int32), start=1):
+        state, reward, ended, info = jax.device_get(step(env, state, action, params))
+        observation = info.pop("final_observation")
+        if abs(reward - arrays["reward"][t - 1]) > REWARD_TOLERANCE:
+            yield f"t={t}: reward is {reward}, recorded {arrays['reward'][t - 1]}"
+        if ended != arrays["terminated"][t - 1]:
+            yield f"t={t}: ended is {ended}, recorded {arrays['terminated'][t - 1]}"
+        if entries not in (None, info.keys()):
+            yield f"t={t}: info has the entries {sorted(info)}, before {sorted(entries or ())}"
+        entries = info.keys()
+        yield from compare_moment(recording, t, family.answers(env, state, params), frames, observation)
+    yield from compare_final_info(meta["final_info"] or {}, info)
+
+
+def compare_moment(
+    recording: Recording, t: int, answers: dict[str, Any], frames: dict[int, np.ndarray], observation: Any
+) -> Iterator[str]:
+    for name, ours in jax.device_get(answers).items():
+        recorded = recording.arrays[name][t]
+        # Tiles beyond the arena are not recorded.
+        ours = ours[tuple(slice(n) for n in recorded.shape)] if name == "tile_red" else ours
+        if not np.array_equal(ours, recorded):
+            yield f"t={t}: {name} is {ours.tolist()}, recorded {recorded.tolist()}"
+    if t in frames:
+        frame = observation["visual_observation"] if isinstance(observation, dict) else observation
+        differing = np.argwhere((np.asarray(frame) != frames[t].swapaxes(0, 1)).any(axis=-1))
+        if len(differing):
+            y, x = differing[0]
+            yield (
+                f"t={t}: {len(differing)} pixels differ, first at x={x}, y={y}: "
+                f"{np.asarray(frame)[y, x].tolist()}, recorded {frames[t][x, y].tolist()}"
+            )
+
+
+def compare_final_info(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+    for name, value in recorded.items():
+        if name not in ours:
+            yield f"final info has no {name!r}"
+        elif name == "reward":
+            if abs(ours[name] - value) > REWARD_TOLERANCE:
+                yield f"final info: reward is {ours[name]}, recorded {value}"
+        elif not np.array_equal(ours[name], np.asarray(value, dtype=ours[name].dtype)):
+            yield f"final info: {name} is {ours[name]}, recorded {value}"
+
+
+def recordings(folders: list[Path], families: list[str] | None) -> list[Path]:
+    """Returns the recorded episodes in the folders, by name; layouts are not episodes."""
+    paths = sorted(path for folder in folders for path in folder.glob("*.npz") if not path.name.startswith("layouts__"))
+    return [path for path in paths if families is None or path.name.split("__")[0] in families]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.memory_gym", description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folders with recorded episodes")
+    parser.add_argument("--family", nargs="+", help="only files with these prefixes, such as mm mmg")
+    options = parser.parse_args(arguments)
+    for folder in options.folders:
+        if not folder.is_dir():
+            parser.error(f"{folder} is no folder; give a folder with recorded episodes (*.npz)")
+    passed = failed = 0
+    for path in recordings(options.folders, options.family):
+        difference = next(differences(Recording.load(path)), None)
+        passed, failed = passed + (difference is None), failed + (difference is not None)
+        print(f"{'ok    ' if difference is None else 'FAILED'} {path.name}{'' if difference is None else ': ' + difference}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
