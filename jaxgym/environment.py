@@ -43,7 +43,7 @@ class EnvParams(gymnax_environment.EnvParams):
 
     Attributes:
         max_steps_in_episode: The time limit in steps, int32 (); 0 or less means none.
-        levels: A bank of levels to draw from at resets (see `jaxgym.levels`), or None to sample a fresh level each time.
+        levels: A bank of levels for resets to draw from (see `jaxgym.levels`), or None to sample fresh ones.
     """
 
     max_steps_in_episode: jax.Array | np.ndarray | int = 0

@@ -224,7 +224,7 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
     for name, value in given.items():
         if name not in options:
             raise OptionError(
-                f"{env_id} has no option {name!r}{nearest(name, options)}; its options are {', '.join(sorted(options))}."
+                f"{env_id} has no option {name!r}{nearest(name, options)}; give one of {', '.join(sorted(options))}."
             )
         if not options[name].accepts(value):
             hint = nearest(value, options[name].words) if isinstance(options[name], Word) else ""

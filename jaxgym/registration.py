@@ -96,7 +96,9 @@ def make(
     """
     spec = spec_of(env_id)
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
-    values = resolve(env_id, {**spec.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=spec.max_steps)}, given)
+    values = resolve(
+        env_id, {**spec.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=spec.max_steps)}, given
+    )
     limit = values.pop("max_steps")
     env, params = spec.build(env_id, values)
     params = dataclasses.replace(params, max_steps_in_episode=limit)
@@ -116,14 +118,16 @@ def _bank(env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
     expected = jax.eval_shape(env.sample_level, jax.random.key(0), params)
     if jax.tree.structure(levels) != jax.tree.structure(expected):
         raise LevelError(
-            f"{env.env_id} was given levels of type {type(levels).__name__}; give 'fresh', a number of training levels, "
-            "or a bank that jaxgym.levels.make_bank made for this environment."
+            f"{env.env_id} was given levels of type {type(levels).__name__}; give 'fresh', a number of training "
+            "levels, or a bank that jaxgym.levels.make_bank made for this environment."
         )
-    shapes = [(leaf.shape[1:], want.shape) for leaf, want in zip(*map(jax.tree.leaves, (levels, expected)), strict=True)]
+    shapes = [
+        (leaf.shape[1:], want.shape) for leaf, want in zip(*map(jax.tree.leaves, (levels, expected)), strict=True)
+    ]
     if any(given != wanted for given, wanted in shapes):
         raise LevelError(
-            f"{env.env_id} was given a bank whose levels have arrays of shape {[given for given, _ in shapes]}, but its "
-            f"own have {[wanted for _, wanted in shapes]}; make the bank with the same max_commands."
+            f"{env.env_id} was given a bank whose levels have arrays of shape {[given for given, _ in shapes]}, but "
+            f"its own have {[wanted for _, wanted in shapes]}; make the bank with the same options."
         )
     return levels
 

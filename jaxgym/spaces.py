@@ -31,7 +31,9 @@ class MultiDiscrete(gymnax_spaces.Box):
             ValueError: If `nvec` is empty or has an entry below 1.
         """
         if not nvec or min(nvec) < 1:
-            raise ValueError(f"MultiDiscrete was given nvec={nvec!r}; give at least one entry, each an integer from 1 up.")
+            raise ValueError(
+                f"MultiDiscrete was given nvec={nvec!r}; give at least one entry, each an integer from 1 up."
+            )
         self.nvec = tuple(int(n) for n in nvec)
         highest = np.asarray(self.nvec, dtype=np.int32) - 1
         super().__init__(low=np.zeros_like(highest), high=highest, shape=(len(self.nvec),), dtype=jnp.int32)

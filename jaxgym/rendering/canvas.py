@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-
 TRANSPARENT = 1
 """The channel value that marks the unused part of a sprite; no channel of a sprite's own colours may have it."""
 

@@ -56,7 +56,7 @@ _THICK_RING_HOLES = {
     (9, 2): (7, 7, 6, 6, 5, 4, 2),
     (10, 3): (7, 7, 6, 6, 5, 4, 2),
 }
-"""Half widths of the hole of a ring by (radius, width), read off the original's drawing library: no rule covers them."""
+"""Half widths of a ring's hole by (radius, width), read off the original's drawing library: no rule covers them."""
 
 
 def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndarray:
@@ -66,7 +66,7 @@ def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndar
         side: Side of the surface in px.
         center: The centre (x, y) in px.
         radius: Outer radius in px.
-        width: Width of the outline in px; 0 means filled. Above 1, only the radii of agents at scale 0.1 to 1 are known.
+        width: Width of the outline in px; 0 means filled. Above 1, only the pairs in `_THICK_RING_HOLES` are known.
 
     Returns:
         bool (side, side), row first.

@@ -20,6 +20,7 @@ import numpy as np
 
 import jaxgym
 from jaxgym.envs.memory import arena, mortar_mayhem
+from jaxgym.envs.memory import mortar_mayhem_scene as seen
 
 REWARD_TOLERANCE = 1e-5
 
@@ -52,7 +53,7 @@ def mortar_mayhem_level(recording: Recording, env: mortar_mayhem.MortarMayhem) -
     commands = np.full(env.max_commands, -1, dtype=np.int32)
     commands[: len(arrays["commands"])] = arrays["commands"]
     start_tile = arrays["start_tile"].astype(np.int32)
-    center = np.asarray(arena.tile_center_px(start_tile, layout["arena_size"]))
+    center = np.asarray(seen.tile_center_px(start_tile, layout["arena_size"]))
     return mortar_mayhem.Level(
         start_tile=start_tile,
         start_offset_px=arrays["start_pos"].astype(np.int32) - center.astype(np.int32),
@@ -73,12 +74,12 @@ def mortar_mayhem_level(recording: Recording, env: mortar_mayhem.MortarMayhem) -
 @functools.partial(jax.jit, static_argnames=("env",))
 def mortar_mayhem_answers(env: Any, state: mortar_mayhem.State, params: Any) -> dict[str, jax.Array]:
     scene = env.scene(state, params)
-    columns, rows = np.meshgrid(np.arange(arena.LARGEST_ARENA), np.arange(arena.LARGEST_ARENA), indexing="ij")
+    columns, rows = np.meshgrid(np.arange(seen.LARGEST_ARENA), np.arange(seen.LARGEST_ARENA), indexing="ij")
     is_safe = (columns == scene.safe_tile[0]) & (rows == scene.safe_tile[1])
     answers = {
         "agent_pos": state.position_px,
         "agent_rot": state.heading * arena.HEADING_DEGREES,
-        "agent_tile": arena.tile_at(state.position_px, params.arena_size),
+        "agent_tile": seen.tile_at(state.position_px, params.arena_size),
         "target_tile": state.target_tile,
         "current_command": state.num_checks,
         "num_commands": state.level.command_count,
@@ -182,8 +183,9 @@ def main(arguments: list[str] | None = None) -> int:
     for path in recordings(options.folders, options.family):
         difference = next(differences(Recording.load(path)), None)
         passed, failed = passed + (difference is None), failed + (difference is not None)
-        print(f"{'ok    ' if difference is None else 'FAILED'} {path.name}{'' if difference is None else ': ' + difference}")
-    print(f"{passed} passed, {failed} failed")
+        verdict = f"ok     {path.name}" if difference is None else f"FAILED {path.name}: {difference}"
+        print(verdict, flush=True)  # noqa: T201 — a command line speaks to its user.
+    print(f"{passed} passed, {failed} failed")  # noqa: T201 — likewise.
     return 1 if failed or not passed else 0
 
 

@@ -1,4 +1,4 @@
-"""What the games of the family share: the screen, headings, the two ways to move, tiles and commands.
+"""What the games of the family share: the screen, headings, and the two ways to move.
 
 Pixels are (x, y) with x to the right and y down; tiles are (column, row). Headings count eighths of a turn,
 counter-clockwise from up.
@@ -102,70 +102,3 @@ def step_forward(cell: jax.Array, heading: jax.Array, action: jax.Array, size: j
     ahead = cell + jnp.asarray(_AHEAD)[heading]
     is_free = jnp.all((ahead >= 0) & (ahead < size))
     return jnp.where((action == GridAction.FORWARD) & is_free, ahead, cell)
-
-
-# The tiles and commands of Mortar Mayhem.
-
-TILE_PX = 14
-SMALLEST_ARENA = 2
-LARGEST_ARENA = 6
-
-COMMANDS = ("right", "down", "left", "up", "stay", "right-down", "right-up", "left-down", "left-up")
-NUM_COMMANDS = len(COMMANDS)
-NO_COMMAND = NUM_COMMANDS
-"""Stands for the blank between two commands."""
-
-COMMAND_MOVES = np.asarray(
-    [[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int32
-)
-"""The movement (columns, rows) of each command."""
-
-COMMAND_ONE_HOT = np.asarray([1, 4, 2, 3, 0, 5, 6, 7, 8], dtype=np.int32)
-"""The place of each command in the one-hot code of the act-only games, whose order is another one."""
-
-
-def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
-    """Returns the x and y of the arena's top-left corner; the arena is centred on the screen."""
-    return SCREEN_PX // 2 - TILE_PX // 2 * arena_size
-
-
-def tile_center_px(tile: jax.Array, arena_size: jax.Array) -> jax.Array:
-    """Returns the centre of a tile in px, int32 (2,)."""
-    return arena_corner_px(arena_size) + TILE_PX * tile + TILE_PX // 2
-
-
-def tile_at(position_px: jax.Array, arena_size: jax.Array) -> jax.Array:
-    """Returns the tile (column, row) at a position, int32 (2,)."""
-    return (position_px - arena_corner_px(arena_size)) // TILE_PX
-
-
-def sample_commands(
-    bits: jax.Array, start_tile: jax.Array, arena_size: jax.Array, allowed_commands: jax.Array
-) -> jax.Array:
-    """Returns a sequence of commands, each uniform over those that keep the commanded tile inside the arena.
-
-    Args:
-        bits: Random uint32 (N,), one for each command.
-        start_tile: Where the sequence starts, int32 (2,).
-        arena_size: Tiles along a side, int32 ().
-        allowed_commands: The first so many commands may occur, int32 ().
-
-    Returns:
-        Command indices, int32 (N,).
-    """
-    tile, commands = start_tile, []
-    for random in bits:
-        is_possible = [
-            (jnp.asarray(command) < allowed_commands) & jnp.all((tile + move >= 0) & (tile + move < arena_size))
-            for command, move in enumerate(jnp.asarray(COMMAND_MOVES))
-        ]
-        num_possible = sum((possible.astype(jnp.uint32) for possible in is_possible), start=jnp.uint32(0))
-        left = (random % num_possible).astype(jnp.int32)
-        command = jnp.int32(0)
-        # Written out instead of a cumulative sum: one fused elementwise program.
-        for index, possible in enumerate(is_possible):
-            command = jnp.where(possible & (left == 0), index, command)
-            left -= possible.astype(jnp.int32)
-        commands.append(command)
-        tile = tile + jnp.asarray(COMMAND_MOVES)[command]
-    return jnp.stack(commands)

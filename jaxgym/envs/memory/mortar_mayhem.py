@@ -29,13 +29,19 @@ from flax import struct
 
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.memory import arena
-from jaxgym.envs.memory.scene import ArenaScene, arena_symbols, draw_arena
+from jaxgym.envs.memory import mortar_mayhem_scene as seen
+from jaxgym.envs.memory.commands import (
+    NO_COMMAND,
+    NUM_COMMANDS,
+    VECTOR_COMMANDS,
+    command_code,
+    move_of,
+    sample_commands,
+    select,
+)
 from jaxgym.errors import OptionError
 from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
-
-VECTOR_COMMANDS = 20
-"""The command slots of the act-only games' vector observation."""
 
 _DEFAULT_MAX_COMMANDS = 10
 _START_OFFSETS = 4
@@ -114,11 +120,9 @@ def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
     """Returns the options of one of the four games."""
     table: dict[str, Option] = {
         "agent_scale": Real(0.25, "size of the agent; no effect in the grid games", low=0.04, high=1.0, static=True),
-        "arena_size": Integer(5, "tiles along a side", low=arena.SMALLEST_ARENA, high=arena.LARGEST_ARENA),
+        "arena_size": Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA),
         "allowed_commands": Integer(5 if grid else 9, "the first so many commands may occur", low=4, high=9),
-        "command_count": IntegerList(
-            [10], "number of commands", low=1, high=VECTOR_COMMANDS if act_only else None
-        ),
+        "command_count": IntegerList([10], "number of commands", low=1, high=VECTOR_COMMANDS if act_only else None),
         "explosion_duration": IntegerList([2 if grid else 6], "steps during which tiles are deadly", low=1),
         "explosion_delay": IntegerList([6 if grid else 18], "steps to reach the commanded tile", low=1),
         "visual_feedback": Flag(True, "paint deadly tiles red"),
@@ -176,14 +180,14 @@ def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool)
 
 
 @dataclasses.dataclass(frozen=True)
-class MortarMayhem(Environment[Level, State, Params, ArenaScene]):
+class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     """Mortar Mayhem, free or by tiles, with clue phase or act-only.
 
     Observation:
         uint8 (84, 84, 3), row first; the act-only games give a dict of that as `visual_observation` and the commands
         as `vector_observation`, float32 (180,): a one-hot code of nine for each of 20 slots, in the order stay, right,
         left, up, down, right-down, right-up, left-down, left-up. With `observation="symbolic"`, a float32 vector
-        instead of either (see `jaxgym.envs.memory.scene.arena_symbols`).
+        instead of either (see `jaxgym.envs.memory.mortar_mayhem_scene.symbols`).
     Action:
         Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
         number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored while
@@ -224,7 +228,7 @@ class MortarMayhem(Environment[Level, State, Params, ArenaScene]):
         frame = Box(low=0, high=255, shape=(arena.SCREEN_PX, arena.SCREEN_PX, 3), dtype=jnp.uint8)
         if not self.act_only:
             return frame
-        shape = (VECTOR_COMMANDS * arena.NUM_COMMANDS,)
+        shape = (VECTOR_COMMANDS * NUM_COMMANDS,)
         vector = Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
         return Dict({"visual_observation": frame, "vector_observation": vector})
 
@@ -239,10 +243,12 @@ class MortarMayhem(Environment[Level, State, Params, ArenaScene]):
         start_tile = jnp.stack([start // arena_size, start % arena_size])
         offset = jnp.stack([drawn["x"], drawn["y"]]) % jnp.uint32(_START_OFFSETS)
         count = params.command_count.pick(drawn["count"])
-        commands = arena.sample_commands(bits[len(names) :], start_tile, arena_size, params.allowed_commands)
+        commands = sample_commands(bits[len(names) :], start_tile, arena_size, params.allowed_commands)
         return Level(
             start_tile=start_tile,
-            start_offset_px=offset.astype(jnp.int32) + _START_OFFSET_LOW_PX if has_offset else jnp.zeros_like(start_tile),
+            start_offset_px=offset.astype(jnp.int32) + _START_OFFSET_LOW_PX
+            if has_offset
+            else jnp.zeros_like(start_tile),
             command_count=count,
             commands=jnp.where(jnp.arange(self.max_commands) < count, commands, -1),
             command_show_duration=params.command_show_duration.pick(drawn["show_duration"]),
@@ -259,7 +265,7 @@ class MortarMayhem(Environment[Level, State, Params, ArenaScene]):
             level=level,
             episode_return=jnp.float32(0.0),
             terminated=no,
-            position_px=arena.tile_center_px(level.start_tile, params.arena_size) + level.start_offset_px,
+            position_px=seen.tile_center_px(level.start_tile, params.arena_size) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
             target_tile=level.start_tile + move_of(level.commands, zero),
             num_checks=zero,
@@ -287,37 +293,37 @@ class MortarMayhem(Environment[Level, State, Params, ArenaScene]):
         arena_size = params.arena_size
         if self.grid:
             heading = arena.turn(state.heading, action)
-            tile = arena.step_forward(arena.tile_at(state.position_px, arena_size), heading, action, arena_size)
-            position = arena.tile_center_px(tile, arena_size)
+            tile = arena.step_forward(seen.tile_at(state.position_px, arena_size), heading, action, arena_size)
+            position = seen.tile_center_px(tile, arena_size)
             return dataclasses.replace(state, heading=heading, position_px=position)
         direction = arena.direction_of(arena.free_action(action) if self.flat_actions else action)
-        corner, radius = arena.arena_corner_px(arena_size), arena.agent_radius(self.agent_scale)
+        corner, radius = seen.arena_corner_px(arena_size), arena.agent_radius(self.agent_scale)
         position = arena.clamp_px(
             state.position_px + arena.free_displacement_px(direction, params.agent_speed),
             corner + radius,
-            corner + arena.TILE_PX * arena_size - radius,
+            corner + seen.TILE_PX * arena_size - radius,
         )
         return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
 
-    def scene(self, state: State, params: Params) -> ArenaScene:
+    def scene(self, state: State, params: Params) -> seen.Scene:
         """Returns the arena, the agent, the command shown and the safe tile."""
         is_red = state.tiles_on & params.visual_feedback
-        return ArenaScene(
+        return seen.Scene(
             arena_size=jnp.asarray(params.arena_size, dtype=jnp.int32),
             agent_position_px=state.position_px,
             agent_heading=state.heading,
-            command=jnp.where(is_clue_phase(state), clue_at(state), arena.NO_COMMAND),
+            command=jnp.where(is_clue_phase(state), clue_at(state), NO_COMMAND),
             safe_tile=jnp.where(is_red, state.target_tile, -1),
             command_code=command_code(state.level.commands) if self.act_only else None,
         )
 
-    def observe_scene(self, seen: ArenaScene) -> Any:
+    def observe_scene(self, scene: seen.Scene) -> Any:
         """Returns the picture, with the command code in the act-only games; or the symbols."""
         if self.observation == "symbolic":
-            return arena_symbols(seen, self.agent_scale)
-        frame = draw_arena(seen, self.agent_scale)
+            return seen.symbols(scene, self.agent_scale)
+        frame = seen.draw(scene, self.agent_scale)
         if self.act_only:
-            return {"visual_observation": frame, "vector_observation": seen.command_code}
+            return {"visual_observation": frame, "vector_observation": scene.command_code}
         return frame
 
 
@@ -333,24 +339,12 @@ def clue_at(state: State) -> jax.Array:
     level = state.level
     period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
     is_shown = state.time % period < level.command_show_duration
-    return jnp.where(is_shown, select(level.commands, state.time // period), arena.NO_COMMAND)
-
-
-def select(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns `values[index]` of int32 (N,), or 0 beyond its end; a sum is cheaper than a gather under vmap."""
-    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == index, values, 0))
-
-
-def move_of(commands: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns the movement (columns, rows) of command number `index`, or none beyond the last one."""
-    command = jnp.where(index < commands.shape[0], select(commands, index), -1)
-    is_command = jnp.arange(arena.NUM_COMMANDS) == command
-    return jnp.sum(jnp.where(is_command[:, None], jnp.asarray(arena.COMMAND_MOVES), 0), axis=0)
+    return jnp.where(is_shown, select(level.commands, state.time // period), NO_COMMAND)
 
 
 def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
     """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
-    on_target = jnp.all(arena.tile_at(state.position_px, params.arena_size) == state.target_tile)
+    on_target = jnp.all(seen.tile_at(state.position_px, params.arena_size) == state.target_tile)
     checked, reward, terminated = check(state, on_target, params)
     exploded, has_left = explode(checked, on_target)
     reward = jnp.where(has_left, params.reward_command_failure, reward)
@@ -389,10 +383,3 @@ def explode(state: State, on_target: jax.Array) -> tuple[State, jax.Array]:
         tiles_on=burns,
     )
     return exploded, burns & ~on_target
-
-
-def command_code(commands: jax.Array) -> jax.Array:
-    """Returns the one-hot code of the commands, float32 (180,): nine numbers a slot, zero where there is none."""
-    place = jnp.where(commands >= 0, jnp.asarray(arena.COMMAND_ONE_HOT)[commands], -1)
-    code = jax.nn.one_hot(place, arena.NUM_COMMANDS, dtype=jnp.float32)
-    return jnp.pad(code, [(0, VECTOR_COMMANDS - commands.shape[0]), (0, 0)]).reshape(-1)

@@ -1,11 +1,10 @@
-"""How the games of the family look: the agent, the glyphs, and the arena of Mortar Mayhem.
+"""What is seen of Mortar Mayhem: the arena, the glyphs and the agent, as a picture or as numbers.
 
 All pictures are made once, on the host. A frame of Mortar Mayhem is one of a few whole pictures (every arena, plain,
 with a glyph, or with deadly tiles around a safe one) with the agent stamped on it.
 """
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -15,25 +14,15 @@ from flax import struct
 from jax import lax
 
 from jaxgym.envs.memory import glyphs
-from jaxgym.envs.memory.arena import (
-    HEADING_DEGREES,
-    LARGEST_ARENA,
-    NO_COMMAND,
-    NUM_COMMANDS,
-    NUM_HEADINGS,
-    SCREEN_PX,
-    SMALLEST_ARENA,
-    TILE_PX,
-    agent_radius,
-    arena_corner_px,
-)
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
-from jaxgym.rendering.sprites import bitmap, disc, rectangle, ring
+from jaxgym.envs.memory.agent import agent_sprites, heading_looks
+from jaxgym.envs.memory.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.envs.memory.commands import NO_COMMAND, NUM_COMMANDS
+from jaxgym.rendering.canvas import stamp
+from jaxgym.rendering.sprites import bitmap, rectangle
 
-_BODY = (250, 204, 153)
-_HAND = (250, 250, 250)
-_HAND_OUTLINE = (50, 50, 50)
-_HAND_MARGIN_PX = 14
+TILE_PX = 14
+SMALLEST_ARENA = 2
+LARGEST_ARENA = 6
 
 _TILE = ((21, 43, 77), (29, 60, 107))
 _DEADLY_TILE = ((81, 18, 26), (112, 24, 36))
@@ -54,8 +43,23 @@ _GLYPHS = (
 )
 
 
+def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
+    """Returns the x and y of the arena's top-left corner; the arena is centred on the screen."""
+    return SCREEN_PX // 2 - TILE_PX // 2 * arena_size
+
+
+def tile_center_px(tile: jax.Array, arena_size: jax.Array) -> jax.Array:
+    """Returns the centre of a tile in px, int32 (2,)."""
+    return arena_corner_px(arena_size) + TILE_PX * tile + TILE_PX // 2
+
+
+def tile_at(position_px: jax.Array, arena_size: jax.Array) -> jax.Array:
+    """Returns the tile (column, row) at a position, int32 (2,)."""
+    return (position_px - arena_corner_px(arena_size)) // TILE_PX
+
+
 @struct.dataclass
-class ArenaScene:
+class Scene:
     """What a viewer may know of Mortar Mayhem.
 
     Attributes:
@@ -73,49 +77,6 @@ class ArenaScene:
     command: jax.Array
     safe_tile: jax.Array
     command_code: Any
-
-
-@functools.cache
-def agent_sprites(agent_scale: float) -> SpriteSheet:
-    """Returns the agent at each of the eight headings: a body and two hands that turn around its centre."""
-    radius, hand_radius, outline = agent_radius(agent_scale), int(10 * agent_scale), int(3 * agent_scale)
-    side = 2 * radius + hand_radius + _HAND_MARGIN_PX
-    center = side // 2
-    pictures = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, dtype=np.uint8)
-    hand_x, hand_y = int(18 * agent_scale), int(12 * agent_scale) + _HAND_MARGIN_PX // 2 - center
-    for heading, picture in enumerate(pictures):
-        picture[disc(side, (center, center), radius)] = _BODY
-        cos, sin = _turn(heading)
-        hands = [
-            (int(x * cos - hand_y * sin + center), int(x * sin + hand_y * cos + center)) for x in (-hand_x, hand_x)
-        ]
-        if hand_radius == 0:
-            continue
-        for hand in hands:
-            picture[disc(side, hand, hand_radius)] = _HAND
-        for hand in hands:
-            picture[ring(side, hand, hand_radius, outline)] = _HAND_OUTLINE
-    return SpriteSheet.of(pictures, anchor=center)
-
-
-def _turn(heading: int) -> tuple[float, float]:
-    """Returns cosine and sine of a heading's angle; quarter turns are exact, and the rest rounds as the original's."""
-    if heading % 2 == 0:
-        return ((1.0, 0.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 1.0))[heading // 2]
-    # The sense of rotation matters: a hand lies a rounding error beside a whole pixel, and is cut to one.
-    angle = math.radians(360 - HEADING_DEGREES * heading)
-    return math.cos(angle), math.sin(angle)
-
-
-@functools.cache
-def _heading_looks(agent_scale: float) -> np.ndarray:
-    """Returns the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
-    pictures = agent_sprites(agent_scale).pixels
-    looks = [
-        next(first for first in range(NUM_HEADINGS) if np.array_equal(pictures[first], pictures[heading]))
-        for heading in range(NUM_HEADINGS)
-    ]
-    return np.asarray(looks, dtype=np.int32)
 
 
 @functools.cache
@@ -148,7 +109,7 @@ def _arena_frame(arena_size: int, safe_tile: tuple[int, int] | None) -> np.ndarr
     return frame
 
 
-def draw_arena(scene: ArenaScene, agent_scale: float) -> jax.Array:
+def draw(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns the picture of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
     frames, first = _arena_frames()
     column, row = scene.safe_tile
@@ -159,16 +120,16 @@ def draw_arena(scene: ArenaScene, agent_scale: float) -> jax.Array:
     return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
 
 
-def arena_symbols(scene: ArenaScene, agent_scale: float) -> jax.Array:
+def symbols(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns a scene of Mortar Mayhem as numbers, float32 (n,); equal vectors and equal pictures go together.
 
     In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
-    tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot in
-    columns and rows (6 + 6; zero while no tile is red), the command shown one-hot (9; zero for none). In the act-only
-    games the 180 numbers of the command code follow.
+    tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot
+    in columns and rows (6 + 6; zero while no tile is red), the command shown one-hot (9; zero for none). In the
+    act-only games the 180 numbers of the command code follow.
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
-    looks = jnp.asarray(_heading_looks(agent_scale))
+    looks = jnp.asarray(heading_looks(agent_scale))
     tile = (scene.agent_position_px - arena_corner_px(scene.arena_size)) // TILE_PX
     parts = [
         scene.agent_position_px.astype(jnp.float32) / np.float32(SCREEN_PX),
