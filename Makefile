@@ -1,0 +1,78 @@
+# Everything here needs make and a Python from 3.11 to 3.13, and nothing else.
+
+.POSIX:
+.SUFFIXES:
+.DEFAULT_GOAL := help
+.PHONY: help setup train test test-slow lint format lock clean
+
+# `make setup PYTHON=/path/to/python` chooses the interpreter.
+PYTHON =
+# `make test TESTS=tests/test_house_rules.py` narrows the tests, `make test WORKERS=0` runs them in one process.
+TESTS = tests
+WORKERS = 2
+# `make train TRAIN_FLAGS='--seed 1'` adds flags to the training command.
+TRAIN_FLAGS =
+
+VENV = .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.complete
+# Stands in $(VENV) while packages are being installed: whoever finds it finds a half-made environment.
+UNFINISHED = $(VENV)/.unfinished
+SUPPORTED = import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+HEALTHY = import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+help: ## List the commands.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make .venv with all that training and tests need.
+
+$(STAMP): pyproject.toml requirements-dev.txt
+	@if [ -e $(UNFINISHED) ] || ! $(BIN)/python -c '$(HEALTHY)' >/dev/null 2>&1; then rm -rf $(VENV); fi
+	@if [ -n "$(PYTHON)" ] && [ -d $(VENV) ] && \
+		[ "$$($(PYTHON) -c 'import sys; print(sys.version)')" != "$$($(BIN)/python -c 'import sys; print(sys.version)')" ]; \
+		then rm -rf $(VENV); fi
+	@if [ ! -d $(VENV) ]; then \
+		for python in $(if $(PYTHON),$(PYTHON),python3.11 python3.12 python3.13 python3 python); do \
+			if $$python -c '$(SUPPORTED)' >/dev/null 2>&1; then found=$$python; break; fi; \
+		done; \
+		if [ -z "$$found" ]; then \
+			echo "jaxgym needs Python 3.11, 3.12 or 3.13 with its venv module, and found none" \
+				"$(if $(PYTHON),at $(PYTHON),on the PATH): install one, or name it with make setup PYTHON=/path/to/python." >&2; \
+			exit 1; \
+		fi; \
+		echo "Making $(VENV) with $$($$found --version)"; \
+		mkdir $(VENV) && touch $(UNFINISHED) && $$found -m venv $(VENV); \
+	fi
+	@touch $(UNFINISHED)
+	@echo "Installing $$(grep -c == requirements-dev.txt) locked packages; this takes a minute or two"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@rm -f $(UNFINISHED)
+	@touch $(STAMP)
+
+train: setup ## Train an agent on the CPU in a few minutes; leaves curve and video in runs/.
+	$(BIN)/python -m baselines.train --env MortarMayhem-Grid-v0 \
+		--options command_count=[3] command_show_duration=[1] observation=symbolic --scale cpu $(TRAIN_FLAGS)
+
+test: lint ## Check style and types, run the tests.
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
+
+test-slow: setup ## Run the tests that `make test` leaves out.
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "slow and not gpu" $(TESTS)
+
+lint: setup ## Check style and types.
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m basedpyright
+
+format: setup ## Write the house style into the files.
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+lock: setup ## Resolve requirements-dev.txt anew.
+	$(BIN)/python -m uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-emit-index-url \
+		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
+
+clean: ## Remove .venv and every cache; runs/ stays.
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
