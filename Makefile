@@ -1,9 +1,9 @@
 # Everything here needs make and a Python from 3.11 to 3.13, and nothing else.
 
-.POSIX:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow lint format lock clean
+.PHONY: help setup train test test-slow lint format lock clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
@@ -20,13 +20,20 @@ STAMP = $(VENV)/.complete
 UNFINISHED = $(VENV)/.unfinished
 SUPPORTED = import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 HEALTHY = import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+WHOLE = from importlib.util import find_spec as find; assert all(map(find, ("pip", "jax", "jaxlib", "gymnax", "optax", "pytest")))
+
+# A complete environment that has been damaged since is made again.
+ifneq ($(wildcard $(STAMP)),)
+$(shell $(BIN)/python -c '$(WHOLE)' >/dev/null 2>&1 || { touch $(UNFINISHED); rm -f $(STAMP); })
+endif
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv with all that training and tests need.
+	@echo "$(VENV) is complete: $$($(BIN)/python --version)"
 
-$(STAMP): pyproject.toml requirements-dev.txt
+$(STAMP): pyproject.toml requirements-dev.txt $(if $(PYTHON),force)
 	@if [ -e $(UNFINISHED) ] || ! $(BIN)/python -c '$(HEALTHY)' >/dev/null 2>&1; then rm -rf $(VENV); fi
 	@if [ -n "$(PYTHON)" ] && [ -d $(VENV) ] && \
 		[ "$$($(PYTHON) -c 'import sys; print(sys.version)')" != "$$($(BIN)/python -c 'import sys; print(sys.version)')" ]; \
@@ -45,31 +52,31 @@ $(STAMP): pyproject.toml requirements-dev.txt
 	fi
 	@touch $(UNFINISHED)
 	@echo "Installing $$(grep -c == requirements-dev.txt) locked packages; this takes a minute or two"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements-dev.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@rm -f $(UNFINISHED)
 	@touch $(STAMP)
 
-train: setup ## Train an agent on the CPU in a few minutes; leaves curve and video in runs/.
+train: $(STAMP) ## Train an agent on the CPU in a few minutes; leaves curve and video in runs/.
 	$(BIN)/python -m baselines.train --env MortarMayhem-Grid-v0 \
 		--options command_count=[3] command_show_duration=[1] observation=symbolic --scale cpu $(TRAIN_FLAGS)
 
 test: lint ## Check style and types, run the tests.
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
 
-test-slow: setup ## Run the tests that `make test` leaves out.
+test-slow: $(STAMP) ## Run the tests that `make test` leaves out.
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "slow and not gpu" $(TESTS)
 
-lint: setup ## Check style and types.
+lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m basedpyright
 
-format: setup ## Write the house style into the files.
+format: $(STAMP) ## Write the house style into the files.
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-lock: setup ## Resolve requirements-dev.txt anew.
+lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 	$(BIN)/python -m uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
 
