@@ -1,6 +1,6 @@
 """JAX-native environments: pure, jitted reset and step over PRNG-keyed state."""
 
-from jaxgym import errors, levels, spaces
+from jaxgym import errors, levels, spaces, testing
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.options import Choices
 from jaxgym.registration import Spec, make, register, registered_envs, spec_of
@@ -21,4 +21,5 @@ __all__ = [
     "registered_envs",
     "spaces",
     "spec_of",
+    "testing",
 ]

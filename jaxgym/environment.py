@@ -31,7 +31,7 @@ class EnvState(gymnax_environment.EnvState):
         terminated: Whether the last step ended the episode by the rules of the game, bool ().
     """
 
-    time: jax.Array
+    time: jax.Array  # pyright: ignore[reportIncompatibleVariableOverride] — gymnax says int, and stores arrays.
     level: Any
     episode_return: jax.Array
     terminated: jax.Array
@@ -46,7 +46,8 @@ class EnvParams(gymnax_environment.EnvParams):
         levels: A bank of levels for resets to draw from (see `jaxgym.levels`), or None to sample fresh ones.
     """
 
-    max_steps_in_episode: jax.Array | np.ndarray | int = 0
+    # gymnax says int, and takes whatever can be compared with the time.
+    max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]
     levels: Any = None
 
 
@@ -73,12 +74,12 @@ TParams = TypeVar("TParams", bound=EnvParams)
 TScene = TypeVar("TScene")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)
 class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLevel, TState, TParams, TScene]):
     """A gymnax 1.x environment made of levels, transitions and scenes.
 
-    Subclasses are frozen dataclasses whose fields fix shapes and programs. Two instances with equal fields are equal
-    and hash equal, so a jitted function traces once for both.
+    Subclasses are dataclasses (`unsafe_hash=True`) whose fields fix shapes and programs and never change. Two
+    instances with equal fields are equal and hash equal, so a jitted function traces once for both.
 
     Attributes:
         env_id: The id that it was made by.
@@ -87,6 +88,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     env_id: str
     initial_params: TParams = dataclasses.field(compare=False, repr=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Not a frozen dataclass: gymnax's vector wrapper replaces the methods of its copy.
+        if name in self.__dataclass_fields__ and name in self.__dict__:
+            raise AttributeError(f"{name} of {self.env_id} can't be changed; make another environment.")
+        super().__setattr__(name, value)
 
     # What a game defines.
 
@@ -122,7 +129,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         """The parameters of the `make` call that built this environment."""
         return self.initial_params
 
-    def reset(self, key: jax.Array, params: TParams | None = None) -> tuple[Any, TState]:
+    # `reset` and `step` are plain methods around jitted ones: the default parameters are no part of an environment's
+    # equality, so they have to be looked up outside of the trace.
+    def reset(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, key: jax.Array, params: TParams | None = None
+    ) -> tuple[Any, TState]:
         """Starts an episode in a level drawn from the bank, or in a fresh training level.
 
         Args:
@@ -147,7 +158,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         """
         return self._reset_to_level(key, level, self.default_params if params is None else params)
 
-    def step(
+    def step(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams | None = None
     ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
         """Makes a step; where the episode ends, the state and the observation returned are those of the next one.
@@ -203,14 +214,14 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return self.observe(key, state, None, params), state
 
     def step_env(
-        self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams
+        self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, dict[str, Any]]:
         """Makes a step without auto-reset and without time limit; gymnax's hook, not jitted."""
         stepped, reward, terminated, info = self._advance(state, action, params)
         return self.observe(key, stepped, action, params), stepped, reward, terminated, info
 
     def _advance(
-        self, state: TState, action: jax.Array | int, params: TParams
+        self, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[TState, jax.Array, jax.Array, dict[str, jax.Array]]:
         action = self._checked_action(action, params)
         done = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
@@ -237,7 +248,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         del params
         return state.terminated
 
-    def _checked_action(self, action: jax.Array | int, params: TParams) -> jax.Array:
+    def _checked_action(self, action: jax.Array | float, params: TParams) -> jax.Array:
         space = self.action_space(params)
         action = jnp.asarray(action)
         if action.shape != space.shape:
@@ -272,12 +283,15 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         level = jax.eval_shape(self.sample_level, jax.random.key(0), params)
         state = jax.eval_shape(self.initial_state, level, params)
         leaves = jax.tree_util.tree_leaves_with_path(state)
-        return Dict({jax.tree_util.keystr(path): _unbounded(leaf) for path, leaf in leaves})
+        return Dict({jax.tree_util.keystr(path).lstrip("."): _unbounded(leaf) for path, leaf in leaves})
 
 
 def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
     """Returns a box that holds every value of the array's dtype."""
     if leaf.dtype == jnp.bool_:
         return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
-    limits = jnp.iinfo(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.integer) else jnp.finfo(leaf.dtype)
-    return Box(low=limits.min, high=limits.max, shape=leaf.shape, dtype=leaf.dtype)
+    if jnp.issubdtype(leaf.dtype, jnp.integer):
+        whole = jnp.iinfo(leaf.dtype)
+        return Box(low=int(whole.min), high=int(whole.max), shape=leaf.shape, dtype=leaf.dtype)
+    real = jnp.finfo(leaf.dtype)
+    return Box(low=float(real.min), high=float(real.max), shape=leaf.shape, dtype=leaf.dtype)

@@ -140,7 +140,7 @@ class Real(Option):
     def accepts(self, value: Any) -> bool:
         """Whether `value` is a finite number (not a bool) in the range."""
         is_number = isinstance(value, numbers.Real | np.number) and not isinstance(value, bool | np.bool_)
-        return is_number and math.isfinite(value) and _in_range(value, self.low, self.high)
+        return is_number and math.isfinite(value) and _in_range(float(value), self.low, self.high)
 
     def convert(self, value: Any) -> Any:
         """Returns float32 (), or a float if static."""
@@ -227,6 +227,7 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
                 f"{env_id} has no option {name!r}{nearest(name, options)}; give one of {', '.join(sorted(options))}."
             )
         if not options[name].accepts(value):
-            hint = nearest(value, options[name].words) if isinstance(options[name], Word) else ""
-            raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {options[name].allowed}.")
+            option = options[name]
+            hint = nearest(value, option.words) if isinstance(option, Word) else ""
+            raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {option.allowed}.")
     return {name: option.convert(given.get(name, option.default)) for name, option in options.items()}

@@ -1,5 +1,7 @@
 """Spaces beside those of gymnax."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,8 +37,10 @@ class MultiDiscrete(gymnax_spaces.Box):
                 f"MultiDiscrete was given nvec={nvec!r}; give at least one entry, each an integer from 1 up."
             )
         self.nvec = tuple(int(n) for n in nvec)
-        highest = np.asarray(self.nvec, dtype=np.int32) - 1
-        super().__init__(low=np.zeros_like(highest), high=highest, shape=(len(self.nvec),), dtype=jnp.int32)
+        # Host arrays, so that a space can be made inside a trace; gymnax's annotation knows device arrays only.
+        highest: Any = np.asarray(self.nvec, dtype=np.int32) - 1
+        lowest: Any = np.zeros_like(highest)
+        super().__init__(low=lowest, high=highest, shape=(len(self.nvec),), dtype=jnp.int32)
 
     def __repr__(self) -> str:
         """Shows the number of values of each entry."""

@@ -86,7 +86,7 @@ def free_displacement_px(direction: jax.Array, speed_px: jax.Array) -> jax.Array
     return direction * jnp.trunc(length).astype(jnp.int32)
 
 
-def clamp_px(position: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
+def clamp_px(position: jax.Array, low: jax.Array | int, high: jax.Array | int) -> jax.Array:
     """Returns the position moved into low … high; where the agent does not fit, low wins."""
     return jnp.maximum(jnp.minimum(position, high), low)
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 COMMANDS = ("right", "down", "left", "up", "stay", "right-down", "right-up", "left-down", "left-up")
 NUM_COMMANDS = len(COMMANDS)
@@ -21,10 +22,21 @@ VECTOR_COMMANDS = 20
 """The command slots of the act-only games' vector observation."""
 
 
+def _commands_that_move(axis: int, sign: int) -> int:
+    """Returns the set of commands that move along an axis, as the bits of an integer."""
+    return sum(1 << command for command, move in enumerate(COMMAND_MOVES) if move[axis] == sign)
+
+
+_RIGHT, _LEFT = _commands_that_move(0, 1), _commands_that_move(0, -1)
+_DOWN, _UP = _commands_that_move(1, 1), _commands_that_move(1, -1)
+
+
 def sample_commands(
     bits: jax.Array, start_tile: jax.Array, arena_size: jax.Array, allowed_commands: jax.Array
 ) -> jax.Array:
     """Returns a sequence of commands, each uniform over those that keep the commanded tile inside the arena.
+
+    Sets of commands are bits of an integer, which keeps the program small: it runs for every environment on every step.
 
     Args:
         bits: Random uint32 (N,), one for each command.
@@ -35,22 +47,27 @@ def sample_commands(
     Returns:
         Command indices, int32 (N,).
     """
-    tile, commands = start_tile, []
+    allowed = (jnp.int32(1) << allowed_commands) - 1
+    (column, row), commands = start_tile, []
     for random in bits:
-        is_possible = [
-            (jnp.asarray(command) < allowed_commands) & jnp.all((tile + move >= 0) & (tile + move < arena_size))
-            for command, move in enumerate(jnp.asarray(COMMAND_MOVES))
-        ]
-        num_possible = sum((possible.astype(jnp.uint32) for possible in is_possible), start=jnp.uint32(0))
-        left = (random % num_possible).astype(jnp.int32)
-        command = jnp.int32(0)
-        # Written out instead of a cumulative sum: one fused elementwise program.
-        for index, possible in enumerate(is_possible):
-            command = jnp.where(possible & (left == 0), index, command)
-            left -= possible.astype(jnp.int32)
+        leaving = [(column == 0, _LEFT), (column == arena_size - 1, _RIGHT)]
+        leaving += [(row == 0, _UP), (row == arena_size - 1, _DOWN)]
+        possible = allowed
+        for is_at_edge, outward in leaving:
+            possible &= jnp.where(is_at_edge, ~outward, -1)
+        rank = (random % lax.population_count(possible).astype(jnp.uint32)).astype(jnp.int32)
+        for passed in range(NUM_COMMANDS - 1):
+            possible = jnp.where(passed < rank, possible & (possible - 1), possible)  # without its lowest member
+        command = lax.population_count((possible & -possible) - 1)
         commands.append(command)
-        tile = tile + jnp.asarray(COMMAND_MOVES)[command]
+        column += _has(_RIGHT, command) - _has(_LEFT, command)
+        row += _has(_DOWN, command) - _has(_UP, command)
     return jnp.stack(commands)
+
+
+def _has(members: int, command: jax.Array) -> jax.Array:
+    """Returns 1 if the command is in the set, else 0."""
+    return (jnp.int32(members) >> command) & 1
 
 
 def select(values: jax.Array, index: jax.Array) -> jax.Array:

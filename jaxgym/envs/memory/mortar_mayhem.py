@@ -179,7 +179,7 @@ def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool)
     return env, params
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)
 class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     """Mortar Mayhem, free or by tiles, with clue phase or act-only.
 

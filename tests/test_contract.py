@@ -1,0 +1,184 @@
+"""Every id keeps the contract, and works behind gymnax's wrappers."""
+
+import dataclasses
+from typing import Any
+
+import gymnax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnax import wrappers
+from gymnax.environments import spaces as gymnax_spaces
+from gymnax.wrappers import gym as gymnax_gym
+
+import jaxgym
+from jaxgym import testing
+
+IDS = jaxgym.registered_envs()
+
+
+@pytest.mark.parametrize("observation", ["pixels", "symbolic"])
+@pytest.mark.parametrize("env_id", IDS)
+def test_every_id_keeps_the_contract(env_id: str, observation: str) -> None:
+    testing.check_env(*jaxgym.make(env_id, observation=observation))
+
+
+def test_flat_actions_keep_the_contract() -> None:
+    testing.check_env(*jaxgym.make("MortarMayhem-v0", flat_actions=True))
+
+
+class TestTheCheckFailsWhen:
+    """`check_env` on environments that break one part of the contract each."""
+
+    @staticmethod
+    def broken(**methods: Any) -> Any:
+        env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
+        base = type(env)
+        fields = {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}
+        return type("Broken", (base,), methods)(**fields), params
+
+    def check(self, message: str, **methods: Any) -> None:
+        with pytest.raises(testing.ContractError, match=message):
+            testing.check_env(*self.broken(**methods))
+
+    def test_the_observation_leaves_its_space(self) -> None:
+        base = type(jaxgym.make("MortarMayhem-Grid-v0")[0])
+        self.check(
+            "does not hold", observe_scene=lambda self, scene: base.observe_scene(self, scene) + jnp.float32(2.0)
+        )
+
+    def test_reset_and_step_disagree_in_dtype(self) -> None:
+        base = type(jaxgym.make("MortarMayhem-Grid-v0")[0])
+
+        def transition(self: Any, state: Any, action: Any, params: Any) -> Any:
+            done = base.transition(self, state, action, params)
+            state = dataclasses.replace(done.state, heading=done.state.heading.astype(jnp.float32))
+            return dataclasses.replace(done, state=state)
+
+        self.check("disagree about the state", transition=transition)
+
+    def test_all_keys_give_one_level(self) -> None:
+        base = type(jaxgym.make("MortarMayhem-Grid-v0")[0])
+
+        def sample_level(self: Any, key: jax.Array, params: Any) -> Any:
+            del key
+            return base.sample_level(self, jax.random.key(0), params)
+
+        self.check("give one level", sample_level=sample_level)
+
+    def test_the_time_limit_terminates(self) -> None:
+        base = type(jaxgym.make("MortarMayhem-Grid-v0")[0])
+
+        def transition(self: Any, state: Any, action: Any, params: Any) -> Any:
+            done = base.transition(self, state, action, params)
+            limit = params.max_steps_in_episode
+            return dataclasses.replace(done, terminated=done.terminated | ((limit > 0) & (state.time >= limit)))
+
+        self.check("truncated is False", transition=transition, is_truncated=lambda *_: jnp.zeros((), dtype=bool))
+
+    def test_instances_hash_by_identity(self) -> None:
+        self.check("two equal instances", __eq__=lambda self, other: self is other, __hash__=lambda self: id(self))
+
+    def test_final_observation_is_the_next_episodes_first(self) -> None:
+        base = type(jaxgym.make("MortarMayhem-Grid-v0")[0])
+
+        def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+            observation, *rest, info = base.step(self, key, state, action, params)
+            return observation, *rest, {**info, "final_observation": observation}
+
+        self.check("final_observation is not the one before", step=step)
+
+    def test_both_observations_are_always_drawn(self) -> None:
+        base = type(jaxgym.make("MortarMayhem-Grid-v0")[0])
+
+        def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+            observation, *rest, info = base.step(self, key, state, action, params)
+            observation, final = jax.lax.optimization_barrier((observation, info["final_observation"]))
+            return observation, *rest, {**info, "final_observation": final}
+
+        self.check("drawings when final_observation is unread", step=step)
+
+
+@pytest.fixture(scope="module", params=IDS)
+def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    """Each id with a time limit of three steps, so that endings come soon."""
+    return jaxgym.make(request.param, max_steps=3)
+
+
+@pytest.mark.standard_promotion
+class TestGymnaxWrappers:
+    @staticmethod
+    def roll(env: Any, params: Any, steps: int = 4) -> list[Any]:
+        """The results of a few steps, the third of which reaches the time limit."""
+        key = jax.random.key(0)
+        _, state = env.reset(key, params)
+        results = []
+        for _ in range(steps):
+            key, key_action, key_step = jax.random.split(key, 3)
+            result = env.step(key_step, state, env.action_space(params).sample(key_action), params)
+            state = result[1]
+            results.append(result)
+        return results
+
+    def test_log_reports_the_return_of_an_episode_at_its_end(self, made: tuple[Any, Any]) -> None:
+        env, params = made
+        results = self.roll(wrappers.LogWrapper(env), params)
+        infos = [result[5] for result in results]
+        assert [bool(info["returned_episode"]) for info in infos] == [False, False, True, False]
+        assert infos[2]["returned_episode_lengths"] == 3
+        np.testing.assert_allclose(infos[2]["returned_episode_returns"], infos[2]["reward"])
+
+    def test_legacy_joins_both_flags(self, made: tuple[Any, Any]) -> None:
+        env, params = made
+        wrapped = wrappers.LegacyStepAPIWrapper(env)
+        results = self.roll(wrapped, params)
+        assert [bool(result[3]) for result in results] == [False, False, True, False]
+
+    def test_dm_env_keeps_the_discount_at_a_time_limit(self, made: tuple[Any, Any]) -> None:
+        env, params = made
+        wrapped = wrappers.GymnaxToDmEnvWrapper(env)
+        step = wrapped.reset(jax.random.key(0), params)
+        for key in jax.random.split(jax.random.key(1), 3):
+            step = wrapped.step(key, step, jnp.zeros(env.action_space(params).shape, dtype=jnp.int32), params)
+        assert step.discount == 1.0
+        assert step.state.time == 0
+        assert jax.tree.structure(step.observation) == jax.tree.structure(step.final_observation)
+
+    def test_gym_has_spaces_that_hold_what_it_returns(self, made: tuple[Any, Any]) -> None:
+        env, params = made
+        wrapped = gymnax_gym.GymnaxToGymWrapper(env, params, seed=1)
+        observation, _ = wrapped.reset(seed=2)
+        assert wrapped.observation_space.contains(jax.tree.map(np.asarray, observation))
+        truncations = [bool(wrapped.step(wrapped.action_space.sample().astype(np.int32))[3]) for _ in range(4)]
+        assert truncations == [False, False, True, False]
+
+    def test_vector_gym_steps_a_batch(self, made: tuple[Any, Any]) -> None:
+        env, params = made
+        wrapped = gymnax_gym.GymnaxToVectorGymWrapper(env, num_envs=2, params=params)
+        wrapped.reset(seed=0)
+        actions = np.zeros((2, *env.action_space(params).shape), dtype=np.int32)
+        truncations = [wrapped.step(actions)[3].tolist() for _ in range(3)]
+        assert truncations == [[False, False], [False, False], [True, True]]
+
+    def test_flatten_takes_what_has_no_dict(self, made: tuple[Any, Any]) -> None:
+        env, params = made
+        if isinstance(env.observation_space(params), gymnax_spaces.Dict):
+            pytest.skip("gymnax's flattening wrapper takes boxes only")
+        observation, *_ = self.roll(wrappers.FlattenObservationWrapper(env), params)[0]
+        assert observation.shape == (84 * 84 * 3,)
+
+    @pytest.mark.parametrize("env_id", IDS)
+    def test_sticky_repeats_the_last_action(self, env_id: str) -> None:
+        options = {"flat_actions": True} if "flat_actions" in jaxgym.spec_of(env_id).options else {}
+        env, params = jaxgym.make(env_id, **options)
+        wrapped = wrappers.StickyActionWrapper(env, sticky_action_prob=1.0)
+        _, state = wrapped.reset(jax.random.key(0), params)
+        _, state, *_ = wrapped.step(jax.random.key(1), state, 1, params)
+        assert state.last_action == 0
+
+    @pytest.mark.parametrize("env_id", IDS)
+    def test_gymnax_makes_it_too(self, env_id: str) -> None:
+        env, params = gymnax.make(env_id, max_steps=7)
+        assert env.name == env_id
+        assert params.max_steps_in_episode == 7
