@@ -85,7 +85,7 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _Play) -> _Play:
         reward=info["reward"].astype(jnp.float32),
         length=info["length"].astype(jnp.int32),
         success=info["success"].astype(jnp.float32),
-        score=score_of(info).astype(jnp.float32),
+        score=score_of(info, play.env_state, env_params),
         is_whole=ended,
     )
     is_over = play.episodes.is_whole

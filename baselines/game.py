@@ -8,11 +8,6 @@ import jax.numpy as jnp
 
 from baselines.config import Config
 
-# Entries of `info` between 0 and 1, best first. `commands_completed` is the return divided by the largest return, since
-# each command of Mortar Mayhem pays the same.
-SCORES = ("commands_completed", "success")
-
-
 class Game(NamedTuple):
     """What a run is trained and scored on."""
 
@@ -23,9 +18,23 @@ class Game(NamedTuple):
     description: str
 
 
-def score_of(info: dict[str, jax.Array]) -> jax.Array:
-    """How much of an episode was achieved, 0 to 1: the first entry of `SCORES` that the environment reports."""
-    return info[next(name for name in SCORES if name in info)]
+def score_of(info: dict[str, jax.Array], env_state: Any, params: Any) -> jax.Array:
+    """How much of an episode was achieved, where 1 is all of it, float32 (...).
+
+    In Mortar Mayhem that is the return divided by the largest one of the level. (Its `commands_completed` would count a
+    failed last command, as the original does.) In other games it is the success.
+
+    Args:
+        info: of a step.
+        env_state: before that step.
+        params: of the environment.
+    """
+    success = info["success"].astype(jnp.float32)
+    if not hasattr(params, "reward_command_success"):
+        return success
+    count = env_state.level.command_count.astype(jnp.float32)
+    largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
+    return jnp.where(largest > 0, info["reward"] / largest, success)
 
 
 def make_game(config: Config) -> Game:

@@ -114,7 +114,10 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
         update = jnp.zeros((), jnp.int32)
         return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
 
-    return jax.jit(_over_seeds(init, setup))
+    if setup.seed_axis is None:
+        return jax.jit(init)
+    # One seed after the other: orthogonal matrices come from QR, and a batched QR can stop XLA's CPU runtime for ever.
+    return jax.jit(lambda seeds, env_params: lax.map(lambda seed: init(seed, env_params), seeds))
 
 
 def make_train_block(setup: Setup) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
@@ -181,8 +184,9 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             final_value=final_value,
         )
         ended = terminated | truncated
+        sums = _episode_sums(info, score_of(info, state.env_state, env_params), ended)
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
-        return state, (taken, _episode_sums(info, ended))
+        return state, (taken, sums)
 
     state, (rollout, sums) = lax.scan(step, state, length=setup.config.num_steps)
     return state, rollout, jax.tree.map(lambda leaf: leaf.sum(axis=0), sums)
@@ -216,12 +220,12 @@ def _value_where(
     return lax.cond(is_any, value, lambda: jnp.zeros(cut.shape, jnp.float32))
 
 
-def _episode_sums(info: dict[str, jax.Array], ended: jax.Array) -> Metrics:
+def _episode_sums(info: dict[str, jax.Array], score: jax.Array, ended: jax.Array) -> Metrics:
     values = {
         "return": info["reward"],
         "length": info["length"],
         "success": info["success"],
-        "score": score_of(info),
+        "score": score,
         "episodes": ended,
     }
     return {name: jnp.where(ended, value.astype(jnp.float32), 0.0).sum() for name, value in values.items()}
