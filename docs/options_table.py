@@ -1,0 +1,45 @@
+"""Writes the options of environments into their pages: `python -m docs.options_table`.
+
+A page holds `<!-- options: ID ID ... -->`, the table, and `<!-- end -->`; everything between is rewritten from the
+options that the environments declare.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import jaxgym
+
+REGION = re.compile(r"(<!-- options: ([^>]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def options_table(env_ids: Sequence[str]) -> str:
+    """The Markdown table of the options of some environments, with a column of defaults for each."""
+    specs = {env_id: jaxgym.spec_of(env_id).options for env_id in env_ids}
+    names = list(dict.fromkeys(name for options in specs.values() for name in options))
+    lines = [
+        _row(["option", "meaning", "values", *(f"`{env_id}`" for env_id in env_ids)]),
+        _row(["---"] * (3 + len(env_ids))),
+    ]
+    for name in names:
+        found = {env_id: options[name] for env_id, options in specs.items() if name in options}
+        meanings = list(dict.fromkeys(option.help for option in found.values()))
+        values = list(dict.fromkeys(option.allowed.partition(", such as")[0] for option in found.values()))
+        defaults = [f"`{found[env_id].default!r}`" if env_id in found else "–" for env_id in env_ids]
+        lines.append(_row([f"`{name}`", "; ".join(meanings), "; ".join(values), *defaults]))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Rewrites every page."""
+    for page in (Path(__file__).parent / "environments").glob("*.md"):
+        text = page.read_text()
+        page.write_text(REGION.sub(lambda found: found[1] + options_table(found[2].split()) + found[4], text))
+
+
+if __name__ == "__main__":
+    main()
