@@ -1,1 +1,1 @@
-"""Training loops, networks and memory cells that learn jaxgym's environments; `python -m baselines.train` starts one."""
+"""Training loop, networks and memory cells for jaxgym's environments; start one by `python -m baselines.train`."""

@@ -1,7 +1,7 @@
 """Settings of a training run: one frozen dataclass, and the three scales that set its defaults.
 
-Sources of the numbers: Pleines et al., *Memory Gym*, JMLR 26(6), 2025 (arXiv 2309.17207) for `paper`; our own trials for
-`throughput` and `cpu`.
+Sources of the numbers: Pleines et al., *Memory Gym*, JMLR 26(6), 2025 (arXiv 2309.17207) for `paper`; our own trials
+for `throughput` and `cpu`.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class Config:
     env: str = "MortarMayhem-Grid-v0"
     """Id of the environment."""
     options: tuple[str, ...] = ()
-    """Options of the environment as NAME=VALUE, the value in JSON or a bare word: command_count=[3] observation=symbolic"""
+    """Options of the environment as NAME=VALUE, values in JSON or bare words: command_count=[3] observation=symbolic"""
     train_levels: int = 100_000
     """Training level seeds kept as a bank; 0 samples a fresh training level at every reset."""
     held_out_levels: int = 50

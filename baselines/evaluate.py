@@ -1,7 +1,7 @@
 """How well a trained agent does on levels: `python -m baselines.evaluate runs/NAME`.
 
-Each level is played once per repeat with actions sampled from the policy, all at once, and only the first episode of each
-lane counts: counting until a number of episodes is reached would favour short ones.
+Each level is played once per repeat with actions sampled from the policy, all at once, and only the first episode of
+each lane counts: counting until a number of episodes is reached would favour short ones.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ Player = Callable[[Any, Any, Any, jax.Array], Episodes]
 
 
 def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
-    """A jitted function of network parameters, levels (N, ...), environment parameters and a key that plays each level."""
+    """A jitted function of network parameters, levels (N, ...), environment parameters and a key: plays each level."""
 
     def play(params: Any, levels: Any, env_params: Any, key: jax.Array) -> Episodes:
         num_lanes = jax.tree.leaves(levels)[0].shape[0]
@@ -107,8 +107,8 @@ def evaluate(
         max_steps: where an episode that does not end is cut.
 
     Returns:
-        For "held_out" and "training" the levels played and the means of score, return, success, length, and the share of
-        episodes that were cut.
+        For "held_out" and "training" the levels played, the means of score, return, success and length, and the share
+        of episodes that were cut.
     """
     player = make_player(setup, max_steps)
     agents = _agents(setup, params)
@@ -146,7 +146,7 @@ def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, An
 
 
 def record_video(setup: Setup, game: Game, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:
-    """Frames, uint8 (H, W, 3), of the first seed's agent on the first held-out level; none for a game without frames."""
+    """Frames, uint8 (H, W, 3), of the first seed's agent on the first held-out level; none without frames."""
     pixels = make_frame_game(setup.config, game)
     if pixels is None:
         return []

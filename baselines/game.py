@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from baselines.config import Config
+from baselines.errors import ConfigError
+
 
 class Game(NamedTuple):
     """What a run is trained and scored on."""
@@ -44,11 +46,18 @@ def make_game(config: Config) -> Game:
     can give the same one.
 
     Raises:
-        ConfigError: when an option is not of the form NAME=VALUE.
-        jaxgym.errors.UnknownIdError: when the id is unknown.
-        jaxgym.errors.OptionError: when the environment refuses an option.
+        ConfigError: when the id is unknown, the environment refuses an option, or no training level is left.
     """
-    import jaxgym  # starts a JAX backend, which has to come after the command line has set its flags
+    from jaxgym import errors  # starts a JAX backend, which has to come after the command line has set its flags
+
+    try:
+        return _make_game(config)
+    except (errors.UnknownIdError, errors.OptionError, errors.LevelError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def _make_game(config: Config) -> Game:
+    import jaxgym
     from jaxgym import levels
 
     env, params = jaxgym.make(config.env, **config.env_options)
@@ -72,7 +81,7 @@ def make_game(config: Config) -> Game:
 
 
 def make_frame_game(config: Config, game: Game) -> Game | None:
-    """The game as it looks to a person: itself when the agent sees frames, else the same one drawn; None without frames."""
+    """The game as a person sees it: itself when it has frames, else the same one drawn; None without frames."""
     if _has_frames(game):
         return game
     options = {name: value for name, value in config.env_options.items() if name != "observation"}

@@ -1,7 +1,7 @@
 """The formulas of proximal policy optimisation, free of networks and environments.
 
-Actions have branches: int32 (..., K) with one choice per branch; a plain discrete action is K = 1. Their logits lie side
-by side in one array (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K) says where to cut.
+Actions have branches: int32 (..., K) with one choice per branch; a plain discrete action is K = 1. Their logits lie
+side by side in one array (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K) says where to cut.
 """
 
 from typing import NamedTuple
@@ -50,8 +50,8 @@ def gae(
     Args:
         reward: r_t, float32 (T, B).
         value: v_t, of the observation before step t, float32 (T, B).
-        next_value: v'_t, of the observation that step t led to; 0 where the task ended there, and where a time limit cut
-            the episode the value of its last observation, float32 (T, B).
+        next_value: v'_t, of the observation that step t led to; 0 where the task ended there, and where a time limit
+            cut the episode the value of its last observation, float32 (T, B).
         ended: whether step t was the last of its episode, for whatever reason, bool (T, B).
         gamma: discount γ.
         gae_lambda: λ.
@@ -80,14 +80,14 @@ class PolicyTerms(NamedTuple):
 def policy_loss(
     new_log_prob: jax.Array, old_log_prob: jax.Array, advantage: jax.Array, *, clip: float, joint: bool
 ) -> PolicyTerms:
-    """Clipped surrogate, -mean min(ρ A, clip(ρ, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
+    """Clipped surrogate, -mean min(r A, clip(r, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
 
     Args:
         new_log_prob: of the taken actions under the parameters being learned, (..., K).
         old_log_prob: of the same actions when they were taken, (..., K).
         advantage: (...).
         clip: c.
-        joint: one ratio ρ for the whole action; else one per branch, and the mean over branches.
+        joint: one ratio r for the whole action; else one per branch, and the mean over branches.
     """
     log_ratio = new_log_prob - old_log_prob
     if joint:

@@ -76,7 +76,7 @@ class GRU(nn.Module):
 
 
 def _matmul(left: jax.Array, right: jax.Array, dtype: Any) -> jax.Array:
-    """left @ right with operands in `dtype` and the sum in float32."""
+    """The product with operands in `dtype` and the sum in float32."""
     return jnp.matmul(left.astype(dtype), right.astype(dtype), preferred_element_type=jnp.float32)
 
 

@@ -46,7 +46,7 @@ def space_to_depth(image: jax.Array, block: int) -> jax.Array:
 
 
 class BlockConv(nn.Module):
-    """A VALID convolution whose stride divides its kernel, computed with stride 1 over blocks of stride x stride pixels.
+    """A VALID convolution whose stride divides its kernel, computed with stride 1 over stride x stride blocks.
 
     Attributes:
         features: output channels F.

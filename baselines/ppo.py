@@ -1,8 +1,8 @@
 """Recurrent PPO, wholly inside one jitted call: collect, estimate, update.
 
-Schulman et al., 2017 (arXiv 1707.06347), with the settings of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207) as the
-`paper` scale. Against the published code: whole lanes are the minibatches (it mixes episode fragments), the recurrence is
-reset inside the scan (it pads fragments), biases start at zero, and a time limit is bootstrapped unless
+Schulman et al., 2017 (arXiv 1707.06347), with the settings of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207) as
+the `paper` scale. Against the published code: whole lanes are the minibatches (it mixes episode fragments), the
+recurrence is reset inside the scan (it pads fragments), biases start at zero, and a time limit is bootstrapped unless
 `bootstrap_time_limits` is off.
 
 Axes: T steps of a rollout, B lanes (environments), K action branches, S seeds.
@@ -194,8 +194,15 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
 
 def act(setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array) -> tuple[State, Output]:
     """Memory state after one step of B lanes, and the heads' outputs with leading axis B."""
-    memory, output = setup.network.apply(params, memory, *_one_step(observation, start))
+    memory, output = _apply(setup, params, memory, *_one_step(observation, start))
     return memory, jax.tree.map(lambda leaf: leaf[0], output)
+
+
+def _apply(
+    setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array
+) -> tuple[State, Output]:
+    applied: Any = setup.network.apply(params, memory, observation, start)
+    return applied
 
 
 def _one_step(observation: Observation, start: jax.Array) -> tuple[Observation, jax.Array]:
@@ -205,7 +212,7 @@ def _one_step(observation: Observation, start: jax.Array) -> tuple[Observation, 
 def _value_where(
     setup: Setup, params: Any, memory: State, observe: Callable[[], Observation], cut: jax.Array
 ) -> jax.Array:
-    """Value of what `observe` returns in the lanes where `cut` holds, else 0; nothing is computed when it holds nowhere."""
+    """Value of what `observe` returns in the lanes where `cut` holds, else 0; costs nothing when it holds nowhere."""
     if not setup.config.bootstrap_time_limits:
         return jnp.zeros(cut.shape, jnp.float32)
     is_any = cut.any()
@@ -279,7 +286,7 @@ def take_lanes(batch: Batch, lanes: jax.Array) -> Batch:
 def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:
     """PPO's loss on some lanes, and its parts."""
     config, rollout = setup.config, batch.rollout
-    _, output = setup.network.apply(params, batch.memory, rollout.observation, rollout.start)
+    _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start)
     advantage = normalise(batch.advantage) if config.normalise_advantage else batch.advantage
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
     policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=config.clip, joint=config.joint_ratio)

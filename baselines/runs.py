@@ -63,12 +63,13 @@ def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
         )
     # A copy: on a CPU the arrays could otherwise share NumPy's memory, which must not be donated.
     arrays = [jnp.array(packed[name], copy=True) for name in names]
-    arrays = [jax.random.wrap_key_data(array) if _is_key(leaf) else array for array, (_, leaf) in zip(arrays, leaves)]
+    paired = zip(arrays, leaves, strict=True)
+    arrays = [jax.random.wrap_key_data(array) if _is_key(leaf) else array for array, (_, leaf) in paired]
     return jax.tree_util.tree_unflatten(structure, arrays)
 
 
 def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _as_data(leaf: Any) -> Any:

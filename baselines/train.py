@@ -4,6 +4,7 @@ Everything is written to runs/NAME. `--resume` goes on from the newest checkpoin
 """
 
 import dataclasses
+import itertools
 import os
 import sys
 import time
@@ -70,7 +71,7 @@ def parse(arguments: list[str]) -> Arguments:
 
 def _scale_of(arguments: list[str]) -> str:
     """The scale on the command line, else the one that suits the device."""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*arguments, ""]):
         name, equals, value = word.partition("=")
         if name == "--scale":
             return value if equals else following
@@ -88,14 +89,16 @@ def train(config: Config, place: Place) -> str:
         The closing line, with the held-out score.
 
     Raises:
-        RunError: when the folder cannot be written or used, a checkpoint does not fit, or the loss stops being a number.
+        RunError: when the folder cannot be used, a checkpoint does not fit, or the loss stops being a number.
         ConfigError: when a setting cannot be used.
     """
     begin = time.monotonic()
-    name = place.name or f"{config.env}_{config.memory}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    name = (
+        place.name or f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    )
     path = place.runs_dir / name
+    game = make_game(config)
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
-        game = make_game(config)
         tqdm.write(game.description)
         state = run_blocks(config, game, folder)
         setup = make_setup(config, game)
@@ -107,6 +110,10 @@ def train(config: Config, place: Place) -> str:
         if frames:
             folder.write_video(frames)
     return f"held-out score {scores['held_out']['score']:.3f} in {time.monotonic() - begin:.0f} s -> {path}"
+
+
+def _default_name(config: Config) -> str:
+    return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def run_blocks(config: Config, game: Game, folder: RunFolder) -> TrainState:
@@ -189,7 +196,7 @@ def _check(rows: list[Row], folder: RunFolder) -> None:
             kept = "there is no checkpoint yet" if last is None else f"the checkpoint of update {last} is kept"
             raise RunError(
                 f"the loss of seed {row['seed']} is not a number at update {row['update']}; {kept}: "
-                "start anew with a lower --learning-rate-start or max-grad-norm"
+                "start anew with a lower --learning-rate-start or --max-grad-norm"
             )
 
 

@@ -7,6 +7,7 @@ With a time limit below four steps no episode reaches "go", and every one is tru
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -35,7 +36,7 @@ class RecallParams:
 
 @dataclasses.dataclass(frozen=True)
 class Recall:
-    """Observation float32 (4,), or with `frames` a uint8 (8, 8, 3) image beside it."""
+    """Observation float32 (4,), or with `frames` a uint8 (44, 44, 3) image beside it."""
 
     frames: bool = False
 
@@ -84,5 +85,6 @@ def make_recall(*, frames: bool = False, max_steps: int = 0) -> Game:
 
 
 @pytest.fixture(scope="session")
-def recall() -> Game:
-    return make_recall()
+def recall_game() -> Callable[..., Game]:
+    """A function of `frames` and `max_steps`."""
+    return make_recall

@@ -1,0 +1,159 @@
+"""Collect, estimate and update on Recall (see conftest.py), whose episodes end inside and across rollouts."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from baselines import ppo
+from baselines.config import SCALES, Config
+from baselines.evaluate import evaluate, seeds_of
+from baselines.game import Game
+from baselines.losses import log_prob
+
+CONFIG = dataclasses.replace(
+    SCALES["cpu"], num_envs=8, num_steps=10, minibatches=2, memory_size=16, hidden_size=16, block_updates=3
+)
+
+
+class Collected(NamedTuple):
+    setup: ppo.Setup
+    before: ppo.TrainState
+    after: ppo.TrainState
+    batch: ppo.Batch
+
+
+def start(config: Config, game: Game) -> tuple[ppo.Setup, ppo.TrainState]:
+    setup = ppo.make_setup(config, game)
+    return setup, ppo.make_init(setup)(seeds_of(setup), game.params)
+
+
+def collected(config: Config, game: Game) -> Collected:
+    """The second rollout of a run, so that it begins inside episodes."""
+    setup, before = start(config, game)
+
+    @jax.jit
+    def run(state: ppo.TrainState, env_params: Any) -> tuple[ppo.TrainState, ppo.TrainState, ppo.Batch]:
+        state, _, _ = ppo.collect(setup, state, env_params)
+        after, rollout, _ = ppo.collect(setup, state, env_params)
+        return state, after, ppo.estimate(setup, after, rollout, state.memory)
+
+    return Collected(setup, *run(before, game.params))
+
+
+@pytest.fixture(scope="module")
+def endless(recall_game: Callable[..., Game]) -> Collected:
+    return collected(CONFIG, recall_game())
+
+
+@pytest.fixture(scope="module")
+def timed(recall_game: Callable[..., Game]) -> Collected:
+    return collected(CONFIG, recall_game(max_steps=3))
+
+
+@pytest.fixture(scope="module")
+def block(recall_game: Callable[..., Game]) -> Callable[[], tuple[ppo.TrainState, ppo.Metrics]]:
+    """A function that makes the first block of one and the same run, the program of which is compiled once."""
+    game = recall_game()
+    setup, _ = start(CONFIG, game)
+    init, train = ppo.make_init(setup), ppo.make_train_block(setup)
+    return lambda: train(init(seeds_of(setup), game.params), game.params)
+
+
+def test_the_first_minibatch_has_ratio_1_everywhere(endless: Collected) -> None:
+    rollout = endless.batch.rollout
+    assert rollout.start[1:].any()  # otherwise resets are not tested
+    assert not rollout.start[0].all()  # otherwise the carried memory is not
+
+    @jax.jit
+    def ratios(params: Any, batch: ppo.Batch) -> jax.Array:
+        minibatch = ppo.take_lanes(batch, jnp.asarray([5, 0, 3]))
+        arguments = minibatch.memory, minibatch.rollout.observation, minibatch.rollout.start
+        _, output = endless.setup.network.apply(params, *arguments)
+        return jnp.exp(log_prob(output.logits, minibatch.rollout.action, (3,)) - minibatch.rollout.log_prob)
+
+    np.testing.assert_allclose(ratios(endless.before.params, endless.batch), 1.0, atol=1e-5)
+
+
+def test_an_episode_that_terminated_is_worth_nothing_more(endless: Collected) -> None:
+    rollout, advantage = endless.batch.rollout, endless.batch.advantage
+    expected = np.asarray(rollout.reward - rollout.value)
+    assert rollout.terminated.any()
+    np.testing.assert_allclose(advantage[rollout.terminated], expected[rollout.terminated], rtol=1e-5, atol=1e-6)
+
+
+def test_a_time_limit_is_bootstrapped_from_the_last_observation(timed: Collected) -> None:
+    rollout = timed.batch.rollout
+    assert rollout.truncated.any()
+    np.testing.assert_array_equal(rollout.final_value != 0, rollout.truncated)
+    expected = rollout.reward + CONFIG.gamma * rollout.final_value - rollout.value
+    advantage = timed.batch.advantage
+    np.testing.assert_allclose(advantage[rollout.truncated], expected[rollout.truncated], rtol=1e-5, atol=1e-6)
+
+
+def test_the_last_observation_is_valued_with_the_memory_of_its_episode(timed: Collected) -> None:
+    # Lane 0, from the start of an episode on: cue, blank, blank, and after the cut "go", which is never acted on.
+    rollout = timed.batch.rollout
+    first = int(jnp.argmax(rollout.start[:, 0]))
+    episode = rollout.observation[first : first + 3, :1]
+    go = jnp.asarray([[[0.0, 0.0, 0.0, 1.0]]])
+    starts = jnp.asarray([[True], [False], [False], [False]])
+    network = timed.setup.network
+    _, output = network.apply(
+        timed.before.params, network.memory.initial_state(1), jnp.concatenate([episode, go]), starts
+    )
+    np.testing.assert_allclose(rollout.final_value[first + 2, 0], output.value[3, 0], rtol=1e-4)
+
+
+def test_a_time_limit_ends_the_task_where_it_is_not_bootstrapped(recall_game: Callable[..., Game]) -> None:
+    assert not SCALES["paper"].bootstrap_time_limits
+    config = dataclasses.replace(CONFIG, bootstrap_time_limits=False)
+    rollout, _, advantage, _ = collected(config, recall_game(max_steps=3)).batch
+    expected = rollout.reward - rollout.value
+    np.testing.assert_allclose(advantage[rollout.truncated], expected[rollout.truncated], rtol=1e-5, atol=1e-6)
+
+
+def test_one_seed_gives_one_result(block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]]) -> None:
+    (state, metrics), (again, metrics_again) = block(), block()
+    jax.tree.map(np.testing.assert_array_equal, (state.params, metrics), (again.params, metrics_again))
+
+
+def test_each_of_several_seeds_learns_what_it_learns_alone(
+    block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]], recall_game: Callable[..., Game]
+) -> None:
+    game = recall_game()
+    setup, state = start(dataclasses.replace(CONFIG, num_seeds=2), game)
+    together, metrics = ppo.make_train_block(setup)(state, game.params)
+    alone, metrics_alone = block()
+    first = jax.tree.map(lambda leaf: leaf[0], together.params)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), first, alone.params)
+    np.testing.assert_allclose(metrics["entropy"][0], metrics_alone["entropy"], rtol=1e-4)
+    assert (metrics["entropy"][0] != metrics["entropy"][1]).any()
+
+
+def test_schedules_follow_the_environment_steps(block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]]) -> None:
+    _, metrics = block()
+    fraction = np.arange(3) * CONFIG.batch_steps / CONFIG.total_steps
+    expected = CONFIG.learning_rate_start + (CONFIG.learning_rate_end - CONFIG.learning_rate_start) * fraction
+    np.testing.assert_allclose(metrics["learning_rate"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("memory", "low", "high"), [("gru", 0.95, 1.0), ("none", 0.0, 0.6)])
+def test_only_an_agent_with_memory_recalls(
+    recall_game: Callable[..., Game], memory: str, low: float, high: float
+) -> None:
+    config = dataclasses.replace(
+        CONFIG, memory=memory, num_envs=32, minibatches=4, block_updates=60, total_steps=19_200
+    )
+    game = recall_game()
+    setup, state = start(config, game)
+    state, _ = ppo.make_train_block(setup)(state, game.params)
+    scores = evaluate(setup, game, state.params, repeats=30, seed=0)
+    assert low <= scores["held_out"]["score"] <= high
+    assert scores["held_out"]["levels"] == 3
+    assert scores["held_out"]["length"] == 4
+    assert scores["held_out"]["share_cut"] == 0

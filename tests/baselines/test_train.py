@@ -1,0 +1,188 @@
+"""Runs on disk: what they leave, how they go on after a kill, and what they say when they cannot."""
+
+import dataclasses
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from baselines import evaluate, train
+from baselines.config import SCALES, Config, parse_options
+from baselines.errors import ConfigError, RunError
+from baselines.game import Game
+from baselines.runs import RunFolder, pack_state, read_config, read_rows, unpack_state
+
+CONFIG = dataclasses.replace(
+    SCALES["cpu"],
+    **dict(num_envs=8, num_steps=8, minibatches=2, memory_size=8, hidden_size=8),
+    **dict(block_updates=2, checkpoint_updates=4, total_steps=768),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _recall(recall_game: Callable[..., Game]) -> Any:
+    """Every run trains on Recall with frames, which is no registered environment."""
+    game = recall_game()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "make_game", lambda _: game)
+        patch.setattr(evaluate, "make_game", lambda _: game)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 12 updates that nothing interrupted."""
+    runs = tmp_path_factory.mktemp("runs")
+    closing = train.train(CONFIG, train.Place("whole", runs))
+    assert closing.endswith(f"-> {runs / 'whole'}")
+    return runs / "whole"
+
+
+def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in row.keys() - {"seconds", "steps_per_second"}} for row in rows]
+
+
+def last_state(path: Path) -> dict[str, np.ndarray]:
+    with RunFolder(path, CONFIG) as folder:
+        return dict(folder._manager.restore(folder.last_update, args=folder._ocp.args.StandardRestore()))
+
+
+def test_a_run_leaves_its_files(whole: Path) -> None:
+    assert read_config(whole) == CONFIG
+    rows = read_rows(whole / "metrics.jsonl")
+    assert [row["update"] for row in rows] == list(range(1, 13))
+    assert rows[-1]["steps"] == 768
+    assert (whole / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in (whole / "checkpoints").iterdir()) == ["12", "4", "8"]
+    scores = json.loads((whole / "evaluation.json").read_text())
+    assert 0 <= scores["held_out"]["score"] <= 1
+
+
+def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = RunFolder.append
+
+    def killed(folder: RunFolder, rows: list[Any]) -> None:
+        append(folder, rows)
+        if rows[-1]["update"] == 6:  # two updates after the checkpoint, in the middle of a line
+            with (folder.path / "metrics.jsonl").open("a") as log:
+                log.write('{"update": 7, "st')
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train.train(CONFIG, train.Place("cut", tmp_path))
+    train.train(CONFIG, train.Place("cut", tmp_path, resume=True))
+    rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
+    assert rows == expected
+    jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+
+
+def test_a_run_can_be_scored_later(whole: Path) -> None:
+    scores = evaluate.score_run(evaluate.Arguments(whole, repeats=5, checkpoint=8))
+    assert scores["update"] == 8
+    assert scores["held_out"]["episodes_per_level"] == 5
+    assert "held-out levels (3): score" in evaluate.describe(scores)
+    with pytest.raises(RunError, match=r"has no checkpoint 5; it has \[4, 8, 12\]"):
+        evaluate.score_run(evaluate.Arguments(whole, checkpoint=5))
+
+
+def test_a_run_is_not_overwritten(whole: Path) -> None:
+    with pytest.raises(RunError, match="already holds a run: add --resume"):
+        train.train(CONFIG, train.Place("whole", whole.parent))
+
+
+def test_a_run_is_not_resumed_with_other_settings(whole: Path) -> None:
+    other = dataclasses.replace(CONFIG, gamma=0.9, seed=1)
+    with pytest.raises(RunError, match=r"started with other settings \(gamma, seed\)"):
+        train.train(other, train.Place("whole", whole.parent, resume=True))
+
+
+def test_a_checkpoint_of_another_shape_is_refused() -> None:
+    with pytest.raises(RunError, match="the checkpoint is of another config or version: weight"):
+        unpack_state({"weight": np.zeros(3)}, pack_state({"weight": np.zeros(2)}))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file, not a folder")
+    with pytest.raises(RunError, match=r"cannot write .*runs/name \(.*\): make room or choose another folder"):
+        train.train(CONFIG, train.Place("name", tmp_path / "runs"))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunFolder.create(tmp_path / "run", CONFIG) as folder:
+        folder.save({"weight": np.ones(2, np.float32)}, 4)
+
+        def save(*_: Any, **__: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(folder._manager, "save", save)
+        with pytest.raises(RunError, match=r"update 8 .*No space left on device.*; the one of update 4 is kept"):
+            folder.save({"weight": np.zeros(2)}, 8)
+        np.testing.assert_array_equal(folder.restore({"weight": np.zeros(2)})["weight"], [1, 1])
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = dict.fromkeys(("loss", "grad_norm", "episodes", "return", "length", "success", "score"), np.ones(2))
+    bad = metrics | {"loss": np.asarray([1.0, np.nan])}
+    monkeypatch.setattr(train, "make_train_block", lambda _: lambda state, _: (state, bad))
+    with pytest.raises(RunError, match="the loss of seed 0 is not a number at update 2; there is no checkpoint yet"):
+        train.train(CONFIG, train.Place("name", tmp_path))
+
+
+def test_flags_override_the_scale(tmp_path: Path) -> None:
+    words = "--scale paper --gamma 0.9 --env Some-v0 --options command_count=[3] observation=symbolic --name x"
+    arguments = train.parse([*words.split(), "--runs-dir", str(tmp_path)])
+    assert arguments.place == train.Place("x", tmp_path)
+    expected = {"gamma": 0.9, "env": "Some-v0", "options": ("command_count=[3]", "observation=symbolic")}
+    assert arguments.config == dataclasses.replace(SCALES["paper"], **expected)
+    assert arguments.config.env_options == {"command_count": [3], "observation": "symbolic"}
+
+
+def test_a_cpu_gets_the_small_scale_by_default() -> None:
+    assert train.parse([]).config == SCALES["cpu"]
+
+
+def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
+    arguments = train.parse(["--resume", "--runs-dir", str(whole.parent)])
+    assert arguments.place.name == "whole"
+    assert arguments.config == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--scale", "papre"], "scale 'papre' is unknown, allowed are cpu, paper, throughput; did you mean 'paper'?"),
+        (["--options", "3"], "option '3' is not of the form NAME=VALUE"),
+        (["--minibatches", "5"], "64 environments do not divide into 5 minibatches"),
+        (["--num-steps", "0"], "num_steps is 0, but has to be at least 1"),
+    ],
+)
+def test_a_wrong_flag_is_explained(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        train.parse(words)
+
+
+def test_an_option_is_given_once() -> None:
+    with pytest.raises(ConfigError, match="option 'a' is given twice"):
+        parse_options(["a=1", "a=2"])
+
+
+def test_settings_of_a_longer_run_may_change(whole: Path) -> None:
+    longer = dataclasses.replace(CONFIG, total_steps=1024, decay_steps=CONFIG.total_steps)
+    with RunFolder.reopen(whole, longer) as folder:
+        assert folder.last_update == 12
+
+
+def test_a_config_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"gamma": 0.9, "flavour": 1}')
+    with pytest.raises(RunError, match="settings that this version does not know: flavour"):
+        read_config(tmp_path)
+    assert dataclasses.replace(Config(), gamma=0.9) != Config()
