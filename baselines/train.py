@@ -93,10 +93,7 @@ def train(config: Config, place: Place) -> str:
         ConfigError: when a setting cannot be used.
     """
     begin = time.monotonic()
-    name = (
-        place.name or f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
-    )
-    path = place.runs_dir / name
+    path = place.runs_dir / (place.name or _default_name(config))
     game = make_game(config)
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
