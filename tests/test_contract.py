@@ -154,8 +154,8 @@ class TestGymnaxWrappers:
     @staticmethod
     def roll(env: Any, params: Any, steps: int = 4) -> list[Any]:
         """The results of a few steps, the third of which reaches the time limit."""
-        key = jax.random.key(0)
-        _, state = env.reset(key, params)
+        key, key_reset = jax.random.split(jax.random.key(0))
+        _, state = env.reset(key_reset, params)
         results = []
         for _ in range(steps):
             key, key_action, key_step = jax.random.split(key, 3)
