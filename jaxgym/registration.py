@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgym import levels as level_banks
 from jaxgym.environment import Environment, EnvParams
-from jaxgym.envs.memory import mortar_mayhem
+from jaxgym.envs.memory import mortar_mayhem, searing_spotlights
 from jaxgym.errors import LevelError, OptionError, UnknownIdError, nearest
 from jaxgym.options import Integer, Option, resolve
 
@@ -139,3 +139,5 @@ for _env_id, _variant in {
     "MortarMayhemB-Grid-v0": {"grid": True, "act_only": True},
 }.items():
     register(_env_id, Spec(partial(mortar_mayhem.build, **_variant), mortar_mayhem.options(**_variant)))
+
+register("SearingSpotlights-v0", Spec(searing_spotlights.build, searing_spotlights.options(), max_steps=256))

@@ -54,6 +54,7 @@ _THICK_RING_HOLES = {
     (7, 2): (5, 5, 4, 3, 2),
     (8, 2): (6, 6, 5, 5, 4, 2),
     (9, 2): (7, 7, 6, 6, 5, 4, 2),
+    (10, 2): (8, 8, 7, 7, 6, 6, 4, 2),
     (10, 3): (7, 7, 6, 6, 5, 4, 2),
 }
 """Half widths of a ring's hole by (radius, width), read off the original's drawing library: no rule covers them."""

@@ -7,11 +7,9 @@ info and every stored frame must be equal. A line a file tells the first differe
 """
 
 import argparse
-import dataclasses
 import functools
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +19,10 @@ import numpy as np
 import jaxgym
 from jaxgym.envs.memory import arena, mortar_mayhem
 from jaxgym.envs.memory import mortar_mayhem_scene as seen
+from tests.parity import searing_spotlights
+from tests.parity.recordings import Family, Recording
 
 REWARD_TOLERANCE = 1e-5
-
-
-@dataclasses.dataclass(frozen=True)
-class Recording:
-    """One recorded episode."""
-
-    path: Path
-    arrays: dict[str, np.ndarray]
-    meta: dict[str, Any]
-
-    @classmethod
-    def load(cls, path: Path) -> "Recording":
-        with np.load(path) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        return cls(path, arrays, json.loads(str(arrays.pop("meta"))))
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-    """How a family's recordings become levels, and which of their arrays our states answer."""
-
-    level: Callable[[Recording, Any], Any]
-    answers: Callable[[Any, Any, Any], dict[str, np.ndarray]]
 
 
 def mortar_mayhem_level(recording: Recording, env: mortar_mayhem.MortarMayhem) -> mortar_mayhem.Level:
@@ -95,7 +72,10 @@ def mortar_mayhem_answers(env: Any, state: mortar_mayhem.State, params: Any) -> 
 
 
 MORTAR_MAYHEM = Family(mortar_mayhem_level, mortar_mayhem_answers)
-FAMILIES = {"mm": MORTAR_MAYHEM, "mmg": MORTAR_MAYHEM, "mmb": MORTAR_MAYHEM, "mmbg": MORTAR_MAYHEM}
+FAMILIES = {
+    **dict.fromkeys(("mm", "mmg", "mmb", "mmbg"), MORTAR_MAYHEM),
+    **searing_spotlights.FAMILIES,
+}
 
 
 @functools.partial(jax.jit, static_argnames=("env",))
@@ -113,10 +93,11 @@ def differences(recording: Recording) -> Iterator[str]:
     if meta["env"] not in FAMILIES:
         yield f"the game {meta['env']!r} does not exist"
         return
-    env, params = jaxgym.make(meta["env_id"], **meta["options"])
     family = FAMILIES[meta["env"]]
+    env, params = jaxgym.make(meta["env_id"], **meta["options"], **family.capacities(recording))
     observation, state = env.reset_to_level(jax.random.key(0), family.level(recording, env), params)
     frames = dict(zip(arrays["frame_t"].tolist(), arrays["frames"], strict=True))
+    frames = {t: frame for t, frame in frames.items() if t not in family.leaks(recording)}
     yield from compare_moment(recording, 0, family.answers(env, state, params), frames, observation)
     info: dict[str, Any] = {}
     entries = None
