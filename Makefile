@@ -59,7 +59,7 @@ $(STAMP): pyproject.toml requirements-dev.txt $(if $(PYTHON),force)
 
 train: $(STAMP) ## Train an agent on the CPU in a few minutes; leaves curve and video in runs/.
 	$(BIN)/python -m baselines.train --env MortarMayhem-Grid-v0 \
-		--options command_count=[3] command_show_duration=[1] observation=symbolic --scale cpu $(TRAIN_FLAGS)
+		--options 'command_count=[3]' 'command_show_duration=[1]' observation=symbolic --scale cpu $(TRAIN_FLAGS)
 
 test: lint ## Check style and types, run the tests.
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
