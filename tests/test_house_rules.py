@@ -315,7 +315,7 @@ def test_an_unread_setting_is_noticed() -> None:
 
 
 def test_importing_jaxgym_reads_no_file_and_starts_nothing_that_gymnax_does_not() -> None:
-    # `time` is imported with gymnax; what is counted comes from jaxgym alone.
+    # Everything up to `import jaxgym` is what it builds on; what is counted after that is its own.
     program = """
 import json, sys
 import flax.struct, gymnax, gymnax.registration, jax, jax._src.xla_bridge as bridge
@@ -328,8 +328,8 @@ after = sorted(bridge._backends), len(jax.live_arrays())
 read = [path for path in opened if not path.endswith((".py", ".pyc")) and ".pyc." not in path]
 print(json.dumps({"read": read, "compiled": compiled, "before": before, "after": after}))
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    seen = json.loads(done.stdout)
+    finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    seen = json.loads(finished.stdout)
     assert seen["read"] == []
     assert seen["compiled"] == []
     assert seen["before"] == seen["after"]
