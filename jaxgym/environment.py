@@ -224,12 +224,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         self, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[TState, jax.Array, jax.Array, dict[str, jax.Array]]:
         action = self._checked_action(action, params)
-        done = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
+        made = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
         stepped = dataclasses.replace(
-            done.state, episode_return=state.episode_return + done.reward, terminated=done.terminated
+            made.state, episode_return=state.episode_return + made.reward, terminated=made.terminated
         )
-        info = {"reward": stepped.episode_return, "length": stepped.time, **done.metrics}
-        return stepped, done.reward, done.terminated, info
+        info = {"reward": stepped.episode_return, "length": stepped.time, **made.metrics}
+        return stepped, made.reward, made.terminated, info
 
     def observe(self, key: jax.Array, state: TState, action: Any, params: TParams) -> Any:
         """Returns the observation of a state; `key` and `action` are not used, so the state alone decides it."""

@@ -300,8 +300,8 @@ class _Ending:
     def __init__(self, env: AnyEnvironment) -> None:
         class Ending(type(env)):
             def transition(self, state: Any, action: jax.Array, params: Any) -> Transition:
-                done = super().transition(state, action, params)
-                return dataclasses.replace(done, terminated=jnp.ones_like(done.terminated))
+                made = super().transition(state, action, params)
+                return dataclasses.replace(made, terminated=jnp.ones_like(made.terminated))
 
         ending = Ending(**{field.name: getattr(env, field.name) for field in dataclasses.fields(env)})
         self.step, self.step_env = ending.step, jax.jit(ending.step_env)

@@ -37,8 +37,8 @@ class SpriteSheet:
             anchor: The pixel (column and row) of a picture that lies on the position of a stamp.
         """
         rows, columns = np.nonzero((pictures != TRANSPARENT).any(axis=(0, 3)))
-        before = max(anchor - min(rows.min(), columns.min()), 0)
-        after = max(max(rows.max(), columns.max()) + 1 - anchor, 1)
+        before = max(anchor - int(min(rows.min(), columns.min())), 0)
+        after = max(int(max(rows.max(), columns.max())) + 1 - anchor, 1)
         cropped = pictures[:, anchor - before : anchor + after, anchor - before : anchor + after]
         side = before + after
         margin = [(0, 0), (side, side), (side, side), (0, 0)]
