@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgym import levels as level_banks
 from jaxgym.environment import Environment, EnvParams
-from jaxgym.envs.memory import mortar_mayhem, searing_spotlights
+from jaxgym.envs.memory import endless_searing_spotlights, mortar_mayhem, searing_spotlights
 from jaxgym.errors import LevelError, OptionError, UnknownIdError, nearest
 from jaxgym.options import Integer, Option, resolve
 
@@ -141,3 +141,4 @@ for _env_id, _variant in {
     register(_env_id, Spec(partial(mortar_mayhem.build, **_variant), mortar_mayhem.options(**_variant)))
 
 register("SearingSpotlights-v0", Spec(searing_spotlights.build, searing_spotlights.options(), max_steps=256))
+register("Endless-SearingSpotlights-v0", Spec(endless_searing_spotlights.build, endless_searing_spotlights.options()))

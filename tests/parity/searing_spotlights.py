@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory import arena, searing_spotlights, spotlights
+from jaxgym.envs.memory import arena, endless_searing_spotlights, searing_spotlights, spotlights
 from jaxgym.envs.memory.pairs import Pair
 from tests.parity.recordings import Family, Recording
 
@@ -72,13 +72,18 @@ def common_answers(state: Any) -> dict[str, Any]:
     }
 
 
-def answers_of(_: Any, state: searing_spotlights.State, params: Any) -> dict[str, Any]:
+def health_of(state: Any, params: Any) -> float:
+    """Subtracts the damage in float64, of the decimal number that the option was given as."""
     health = float(params.agent_health)
     for _ in range(int(state.num_hits)):
         health -= round(float(params.spot_damage), 6)
+    return health
+
+
+def answers_of(_: Any, state: searing_spotlights.State, params: Any) -> dict[str, Any]:
     return {
         **common_answers(state),
-        "health": health,
+        "health": health_of(state, params),
         "coins_collected": state.level.num_coins - np.sum(state.has_coin),
         "coin_present": state.has_coin[: int(state.level.num_coins)],
         "exit_open": state.exit_open,
@@ -86,4 +91,28 @@ def answers_of(_: Any, state: searing_spotlights.State, params: Any) -> dict[str
     }
 
 
-FAMILIES = {"ss": Family(level_of, answers_of, capacities_of, leaks_of)}
+def endless_level_of(recording: Recording, env: Any) -> endless_searing_spotlights.Level:
+    coins = np.zeros((env.max_listed_coins, 2), np.int32)
+    count = len(recording.arrays["coins"])
+    coins[:count] = recording.arrays["coins"]
+    return endless_searing_spotlights.Level(**common_fields(recording, env), coins_px=coins, num_coins=np.int32(count))
+
+
+def endless_capacities_of(recording: Recording) -> dict[str, Any]:
+    return {**capacities_of(recording), "max_listed_coins": 40 * math.ceil(len(recording.arrays["coins"]) / 40)}
+
+
+def endless_answers_of(_: Any, state: endless_searing_spotlights.State, params: Any) -> dict[str, Any]:
+    return {
+        **common_answers(state),
+        "health": health_of(state, params),
+        "coins_collected": state.num_collected,
+        "coin_pos": state.coin_px,
+        "coin_t": state.coin_time,
+    }
+
+
+FAMILIES = {
+    "ss": Family(level_of, answers_of, capacities_of, leaks_of),
+    "ess": Family(endless_level_of, endless_answers_of, endless_capacities_of, leaks_of),
+}

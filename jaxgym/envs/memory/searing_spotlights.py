@@ -96,7 +96,6 @@ def options() -> dict[str, Option]:
         "reward_exit": Real(1.0, "reward of the exit"),
         "reward_max_steps": Real(0.0, "never paid, as in the original"),
         "max_coins": Static(None, "largest number of coins that fits", low=1, high=_MOST_COINS),
-        "max_listed_spotlights": Static(None, "spotlights that a level lists; the rest follow from its seed", low=1),
     }
 
 
@@ -157,7 +156,6 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
     """
 
     max_coins: int
-    max_listed_spotlights: int
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Samples the agent, the spotlights, the coins and the exit, in this order."""
@@ -172,7 +170,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
             pixel, coin = free_cells.draw(blocked, words)
             coins.append(spotlight_game.clamp_place(coin))
             is_coin = index < count
-            blocked = jnp.where(is_coin, free_cells.block(blocked, pixel, spotlight_game.COIN_BLOCK_PX), blocked)
+            blocked = jnp.where(is_coin, free_cells.block(blocked, pixel, spotlight_game.NEAR_BLOCK_PX), blocked)
         return Level(
             heading=(head[0] % jnp.uint32(arena.NUM_HEADINGS)).astype(jnp.int32),
             start_px=start,

@@ -18,8 +18,8 @@ from jaxgym.options import Flag, Integer, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 FULL_ALPHA = 255
-AGENT_BLOCK_PX = 28
-COIN_BLOCK_PX = 21
+FAR_BLOCK_PX = 28
+NEAR_BLOCK_PX = 21
 
 _LOWEST_Y_PX = 4
 """The agent stays below the bar on top."""
@@ -147,6 +147,7 @@ def options(*, initial_spawns: int, agent_health: float) -> dict[str, Option]:
         "reward_outside_spotlight": Real(0.0, "reward of a step without a hit"),
         "reward_death": Real(0.0, "reward of dying"),
         "reward_coin": Real(0.25, "reward of a coin"),
+        "max_listed_spotlights": Static(None, "spotlights that a level lists; the rest follow from its seed", low=1),
         "max_spotlights": Static(None, "largest number of spotlights alive at the same time", low=1, high=4096),
         "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
         "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
@@ -209,7 +210,7 @@ def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, j
     pixel, shifted = free_cells.draw(free_cells.nothing(), bits)
     is_sampled = jnp.asarray(params.sample_agent_position)
     start = jnp.where(is_sampled, shifted, _CENTER_PX)
-    radius = jnp.where(is_sampled, AGENT_BLOCK_PX, COIN_BLOCK_PX)
+    radius = jnp.where(is_sampled, FAR_BLOCK_PX, NEAR_BLOCK_PX)
     return start, free_cells.block(free_cells.nothing(), jnp.where(is_sampled, pixel, _CENTER_PX), radius)
 
 
@@ -230,12 +231,14 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     Attributes:
         look: What fixes sprites.
         max_spotlights: Slots for spotlights alive.
+        max_listed_spotlights: Spotlights in a level.
         observation: "pixels" or "symbolic".
         flat_actions: Whether an action is one number.
     """
 
     look: seen.Look
     max_spotlights: int
+    max_listed_spotlights: int
     observation: str
     flat_actions: bool
 
