@@ -17,7 +17,7 @@ from jaxgym.envs.memory import glyphs
 from jaxgym.envs.memory.agent import agent_sprites, heading_looks
 from jaxgym.envs.memory.arena import NUM_HEADINGS, SCREEN_PX
 from jaxgym.envs.memory.commands import NO_COMMAND, NUM_COMMANDS
-from jaxgym.rendering.canvas import stamp
+from jaxgym.rendering.canvas import TRANSPARENT, stamp
 from jaxgym.rendering.sprites import bitmap, rectangle
 
 TILE_PX = 14
@@ -120,13 +120,36 @@ def draw(scene: Scene, agent_scale: float) -> jax.Array:
     return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
 
 
+@functools.cache
+def _hidden_offsets(agent_scale: float) -> np.ndarray:
+    """Returns by heading and offset whether the agent covers a tile whole, bool (8, N, N), row first.
+
+    The offset counts from the top-left corner of the agent's sprite, margin included, to that of the tile.
+    """
+    is_drawn = (agent_sprites(agent_scale).pixels != TRANSPARENT).any(axis=-1)
+    tiles = np.lib.stride_tricks.sliding_window_view(is_drawn, (TILE_PX, TILE_PX), axis=(1, 2))
+    return np.asarray(tiles.all(axis=(-2, -1)))
+
+
+def _visible_safe_tile(scene: Scene, agent_scale: float) -> jax.Array:
+    """Returns the safe tile, or (-1, -1) where no tile is red or a large agent covers the safe one whole."""
+    sprites = agent_sprites(agent_scale)
+    if sprites.side < TILE_PX or not _hidden_offsets(agent_scale).any():
+        return scene.safe_tile
+    is_hidden = _hidden_offsets(agent_scale)
+    corner = arena_corner_px(scene.arena_size) + TILE_PX * scene.safe_tile
+    offset = corner - scene.agent_position_px + sprites.anchor + sprites.side
+    column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)
+    return jnp.where(jnp.asarray(is_hidden)[scene.agent_heading, row, column], -1, scene.safe_tile)
+
+
 def symbols(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns a scene of Mortar Mayhem as numbers, float32 (n,); equal vectors and equal pictures go together.
 
     In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
     tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot
-    in columns and rows (6 + 6; zero while no tile is red), the command shown one-hot (9; zero for none). In the
-    act-only games the 180 numbers of the command code follow.
+    in columns and rows (6 + 6; zero while no tile is red, and where a large agent hides it), the command shown one-hot
+    (9; zero for none). In the act-only games the 180 numbers of the command code follow.
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
     looks = jnp.asarray(heading_looks(agent_scale))
@@ -137,7 +160,7 @@ def symbols(scene: Scene, agent_scale: float) -> jax.Array:
         one_hot(tile, LARGEST_ARENA).reshape(-1),
         one_hot(scene.arena_size - SMALLEST_ARENA, LARGEST_ARENA - SMALLEST_ARENA + 1),
         (scene.safe_tile[:1] >= 0).astype(jnp.float32),
-        one_hot(scene.safe_tile, LARGEST_ARENA).reshape(-1),
+        one_hot(_visible_safe_tile(scene, agent_scale), LARGEST_ARENA).reshape(-1),
         one_hot(scene.command, NUM_COMMANDS),
     ]
     if scene.command_code is not None:
