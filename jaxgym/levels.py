@@ -66,7 +66,8 @@ def level_key(seed: jax.Array | np.ndarray | int) -> jax.Array:
 
 def level_from_seed(env: "Environment[Any, Any, Any, Any]", seed: Any, params: Any = None) -> Any:
     """Returns the level of one uint32 seed under the given parameters (those of `make` if None)."""
-    return _level(env, seed, env.default_params if params is None else params)
+    # A Python int above 2^31 - 1, such as a held-out seed, is too large for what jit makes of it.
+    return _level(env, jnp.asarray(seed, dtype=jnp.uint32), env.default_params if params is None else params)
 
 
 @partial(jax.jit, static_argnames=("env",))
