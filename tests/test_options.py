@@ -1,0 +1,212 @@
+"""Options: what each kind takes and stores, and what `make` says to a value that it does not take."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxgym
+from jaxgym.errors import OptionError
+from jaxgym.options import MAX_CHOICES, Choices, Flag, Integer, IntegerList, Real, Static, Word, resolve
+
+GAME = "MortarMayhem-v0"
+
+
+def refused(**options: Any) -> str:
+    """The sentence that `make` says to these options of Mortar Mayhem."""
+    with pytest.raises(OptionError) as raised:
+        jaxgym.make(GAME, **options)
+    sentence = str(raised.value)
+    assert sentence.startswith(GAME)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    return sentence
+
+
+# Names.
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_and_all_names() -> None:
+    sentence = refused(comand_count=[3])
+    assert (
+        "has no option 'comand_count' (did you mean 'command_count'?); give one of agent_scale, agent_speed,"
+        in sentence
+    )
+    assert all(name in sentence for name in [*jaxgym.spec_of(GAME).options, "max_steps"])
+
+
+def test_where_nothing_is_near_no_name_is_proposed() -> None:
+    sentence = refused(zzz=1)
+    assert "has no option 'zzz'; give one of" in sentence
+    assert "did you mean" not in sentence
+
+
+def test_an_option_of_another_game_is_unknown() -> None:
+    with pytest.raises(OptionError, match=r"^MortarMayhem-Grid-v0 has no option 'agent_speed'"):
+        jaxgym.make("MortarMayhem-Grid-v0", agent_speed=3.0)
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("arena_size", 1, "an integer from 2 to 6"),
+        ("arena_size", 7, "an integer from 2 to 6"),
+        ("arena_size", 5.0, "an integer from 2 to 6"),
+        ("arena_size", True, "an integer from 2 to 6"),
+        ("arena_size", "5", "an integer from 2 to 6"),
+        ("allowed_commands", 3, "an integer from 4 to 9"),
+        ("allowed_commands", 10, "an integer from 4 to 9"),
+        ("command_count", 10, "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_count", [], "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_count", [0], "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_count", [2.5], "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_count", [True], "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_count", "10", "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_count", list(range(1, 10)), "a list of 1 to 8 integers from 1 up, such as [10]"),
+        ("command_show_duration", [-1], "a list of 1 to 8 integers from 0 up, such as [3]"),
+        ("command_show_delay", 1, "a list of 1 to 8 integers from 0 up, such as [1]"),
+        ("explosion_duration", [0], "a list of 1 to 8 integers from 1 up, such as [6]"),
+        ("explosion_delay", [18, 0], "a list of 1 to 8 integers from 1 up, such as [18]"),
+        ("visual_feedback", 1, "True or False"),
+        ("visual_feedback", "True", "True or False"),
+        ("flat_actions", 0, "True or False"),
+        ("agent_speed", -0.5, "a number from 0.0 to 84.0"),
+        ("agent_speed", 85.0, "a number from 0.0 to 84.0"),
+        ("agent_speed", float("nan"), "a number from 0.0 to 84.0"),
+        ("agent_speed", True, "a number from 0.0 to 84.0"),
+        ("agent_scale", 0.0, "a number from 0.04 to 1.0"),
+        ("agent_scale", 1.5, "a number from 0.04 to 1.0"),
+        ("reward_command_success", float("inf"), "a number"),
+        ("reward_command_failure", "0.1", "a number"),
+        ("reward_episode_success", None, "a number"),
+        ("observation", "picture", "'pixels' or 'symbolic'"),
+        ("observation", 3, "'pixels' or 'symbolic'"),
+        ("max_commands", 0, "an integer from 1 up, or None for the smallest that the other options need"),
+        ("max_steps", 1.0, "an integer"),
+    ],
+)
+def test_a_value_is_refused_with_what_was_given_and_what_is_allowed(option: str, value: Any, allowed: str) -> None:
+    assert refused(**{option: value}).endswith(f"was given {option}={value!r}; give {allowed}.")
+
+
+def test_a_misspelt_word_is_refused_with_the_nearest() -> None:
+    assert "was given observation='symbols' (did you mean 'symbolic'?); give 'pixels' or 'symbolic'." in refused(
+        observation="symbols"
+    )
+    assert "(did you mean 'pixels'?)" in refused(observation="Pixel")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("arena_size", 2),
+        ("arena_size", 6),
+        ("arena_size", np.int64(4)),
+        ("allowed_commands", 4),
+        ("allowed_commands", 9),
+        ("agent_speed", 0),
+        ("agent_speed", 84),
+        ("agent_speed", np.float32(2.5)),
+        ("agent_scale", 0.04),
+        ("agent_scale", 1),
+        ("command_count", (1, 2, 3, 4, 5, 6, 7, 8)),
+        ("command_count", range(3, 5)),
+        ("command_count", np.asarray([5])),
+        ("command_show_duration", [0]),
+        ("visual_feedback", np.bool_(False)),
+        ("reward_command_failure", -1),
+        ("max_steps", 0),
+        ("max_steps", -1),
+        ("max_steps", None),
+        ("max_commands", None),
+    ],
+)
+def test_values_up_to_the_bounds_and_of_kindred_types_are_taken(option: str, value: Any) -> None:
+    jaxgym.make(GAME, **{option: value})
+
+
+# Kinds.
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_value", "dtype"),
+    [
+        (Integer(1, ""), np.int64(7), np.int32),
+        (Real(0.0, ""), 7, np.float32),
+        (Flag(True, ""), False, np.bool_),
+    ],
+)
+def test_a_traced_option_is_stored_as_an_array_without_axes(kind: Any, given_value: Any, dtype: Any) -> None:
+    stored = kind.convert(given_value)
+    assert (stored.shape, stored.dtype) == ((), dtype)
+    assert stored == given_value
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_value", "stored"),
+    [
+        (Static(None, ""), np.int64(7), 7),
+        (Static(None, ""), None, None),
+        (Real(0.0, "", static=True), 1, 1.0),
+        (Flag(True, "", static=True), np.bool_(False), False),
+        (Word("a", "", words=("a", "b")), "b", "b"),
+    ],
+)
+def test_a_static_option_is_stored_as_a_plain_value(kind: Any, given_value: Any, stored: Any) -> None:
+    assert kind.convert(given_value) == stored
+    assert type(kind.convert(given_value)) is type(stored)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Integer(0, ""), "an integer"),
+        (Integer(0, "", low=2), "an integer from 2 up"),
+        (Integer(0, "", low=2, high=5), "an integer from 2 to 5"),
+        (Real(0.0, ""), "a number"),
+        (IntegerList([4], "", low=1, high=9), "a list of 1 to 8 integers from 1 to 9, such as [4]"),
+        (Word("a", "", words=("a", "b", "c")), "'a' or 'b' or 'c'"),
+    ],
+)
+def test_a_kind_tells_its_values_in_words(kind: Any, words: str) -> None:
+    assert kind.allowed == words
+
+
+def test_resolve_fills_in_the_defaults() -> None:
+    options = {"size": Integer(4, "", low=0), "name": Word("a", "", words=("a", "b")), "is_on": Flag(True, "")}
+    assert resolve("Game-v0", options, {"name": "b"}) == {"size": 4, "name": "b", "is_on": True}
+
+
+def test_every_default_of_every_game_is_allowed_and_has_a_line_of_help() -> None:
+    for env_id in jaxgym.registered_envs():
+        for name, option in jaxgym.spec_of(env_id).options.items():
+            assert option.accepts(option.default), (env_id, name)
+            assert option.help, (env_id, name)
+
+
+# Lists to sample from.
+
+
+def test_lists_of_all_lengths_have_one_shape_and_repeat_their_last_entry() -> None:
+    assert Choices.of([3]).values.tolist() == [3] * MAX_CHOICES
+    assert Choices.of([3, 9]).values.tolist() == [3] + [9] * (MAX_CHOICES - 1)
+    assert Choices.of(list(range(8))).values.tolist() == list(range(8))
+    assert [int(Choices.of([7] * n).count) for n in (1, 5, 8)] == [1, 5, 8]
+
+
+@given(values=st.lists(st.integers(-100, 100), min_size=1, max_size=8), bits=st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_a_pick_is_the_entry_at_the_remainder_of_the_bits(values: list[int], bits: int) -> None:
+    assert pick(Choices.of(values), np.uint32(bits)) == values[bits % len(values)]
+
+
+@jax.jit
+def pick(choices: Choices, bits: jax.Array) -> jax.Array:
+    return choices.pick(jnp.asarray(bits))

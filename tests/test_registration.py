@@ -1,0 +1,200 @@
+"""The ids, `make`, what it says to a mistake, and what an environment says to a wrong action."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gymnax
+import gymnax.registration as gymnax_registration
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgym
+from jaxgym import registration
+from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError, nearest
+from jaxgym.spaces import MultiDiscrete
+
+FREE, GRID = "MortarMayhem-v0", "MortarMayhem-Grid-v0"
+MORTAR_MAYHEM = (FREE, GRID, "MortarMayhemB-v0", "MortarMayhemB-Grid-v0")
+
+
+# Ids.
+
+
+def test_the_four_ids_of_mortar_mayhem_are_registered_once() -> None:
+    ids = jaxgym.registered_envs()
+    assert set(MORTAR_MAYHEM) <= set(ids)
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("MortarMayhem-v1", FREE), ("mortarmayhem-grid-v0", GRID), ("MortarMayhemGrid-v0", GRID), ("Mortar", FREE)],
+)
+def test_an_unknown_id_is_refused_with_the_nearest_and_all_ids(given: str, meant: str) -> None:
+    for find in (jaxgym.make, jaxgym.spec_of):
+        with pytest.raises(UnknownIdError) as raised:
+            find(given)
+        sentence = str(raised.value)
+        assert sentence.startswith(f"{given!r} is no environment id (did you mean {meant!r}?); the ids are ")
+        assert all(env_id in sentence for env_id in jaxgym.registered_envs())
+
+
+def test_where_no_id_is_near_none_is_proposed() -> None:
+    with pytest.raises(UnknownIdError, match=r"^'CartPole' is no environment id; the ids are"):
+        jaxgym.make("CartPole")
+
+
+def test_the_nearest_name_is_found_whatever_its_case() -> None:
+    assert nearest("ARENA_SIZ", ["agent_speed", "arena_size"]) == " (did you mean 'arena_size'?)"
+    assert nearest("zzz", ["agent_speed", "arena_size"]) == ""
+
+
+@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError])
+def test_every_error_is_a_value_error(error: type) -> None:
+    assert issubclass(error, ValueError)
+
+
+def test_a_registered_id_can_be_made_here_and_in_gymnax(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_specs", dict(registration._specs))
+    monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
+    monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
+    spec = dataclasses.replace(jaxgym.spec_of(GRID), max_steps=33)
+    jaxgym.register("Renamed-v0", spec)
+    env, params = jaxgym.make("Renamed-v0")
+    assert env.env_id == env.name == "Renamed-v0"
+    assert params.max_steps_in_episode == 33
+    assert gymnax.make("Renamed-v0")[0] == env
+    with pytest.raises(ValueError, match=r"^'Renamed-v0' is already registered; choose another id\.$"):
+        jaxgym.register("Renamed-v0", spec)
+
+
+# `make`.
+
+
+@pytest.mark.parametrize("env_id", MORTAR_MAYHEM)
+def test_gymnax_makes_the_same(env_id: str) -> None:
+    env, params = gymnax.make(env_id, arena_size=4, max_steps=9)
+    ours, our_params = jaxgym.make(env_id, arena_size=4, max_steps=9)
+    assert env == ours
+    assert jax.tree.all(jax.tree.map(np.array_equal, params, our_params))
+    assert env_id in gymnax.registered_envs
+
+
+def test_gymnax_passes_our_errors_on() -> None:
+    with pytest.raises(OptionError, match="has no option 'size'"):
+        gymnax.make(GRID, size=4)
+
+
+def test_make_gives_the_environment_its_parameters() -> None:
+    env, params = jaxgym.make(GRID, arena_size=3, max_steps=5)
+    assert env.default_params is params
+    assert (params.arena_size, params.max_steps_in_episode) == (3, 5)
+
+
+def test_equal_options_that_fix_a_program_make_equal_environments() -> None:
+    first, second = (jaxgym.make(FREE, arena_size=size, agent_scale=0.5)[0] for size in (3, 4))
+    assert first == second
+    assert hash(first) == hash(second)
+    for option in ({"agent_scale": 0.1}, {"observation": "symbolic"}, {"flat_actions": True}, {"max_commands": 12}):
+        assert jaxgym.make(FREE, **{"agent_scale": 0.5, **option})[0] != first
+
+
+def test_an_environment_can_not_be_changed() -> None:
+    env, _ = jaxgym.make(GRID)
+    with pytest.raises(AttributeError, match=r"^grid of MortarMayhem-Grid-v0 can't be changed; make another"):
+        env.grid = False
+
+
+# Actions.
+
+
+@pytest.fixture(scope="module")
+def started() -> Callable[[str], tuple[Any, Any, Any]]:
+    """A function that returns an environment, its state (shapes only) and parameters."""
+
+    def start(env_id: str, **options: Any) -> tuple[Any, Any, Any]:
+        env, params = jaxgym.make(env_id, observation="symbolic", **options)
+        return env, jax.eval_shape(env.reset, jax.random.key(0), params)[1], params
+
+    return start
+
+
+def act(started: tuple[Any, Any, Any], action: Any) -> Any:
+    """The shapes of a step with the action; nothing is compiled."""
+    env, state, params = started
+    return jax.eval_shape(lambda key, state: env.step(key, state, action, params), jax.random.key(0), state)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "action", "shape", "takes"),
+    [
+        (FREE, 1, (), r"\(2,\) \(MultiDiscrete\(\[3, 3\]\)\)"),
+        (FREE, [1, 1, 1], (3,), r"\(2,\) \(MultiDiscrete\(\[3, 3\]\)\)"),
+        (FREE, [[0, 1]] * 5, (5, 2), r"\(2,\) \(MultiDiscrete\(\[3, 3\]\)\)"),
+        (GRID, [1], (1,), r"\(\) \(.*\)"),
+        (GRID, [0, 1, 2], (3,), r"\(\) \(.*\)"),
+    ],
+)
+def test_an_action_of_a_wrong_shape_is_refused(started: Any, env_id: str, action: Any, shape: Any, takes: str) -> None:
+    words = rf"^{env_id} was given an action of shape {re.escape(str(shape))}; it takes "
+    with pytest.raises(ActionError, match=words + takes + r": for a batch of actions, jax\.vmap the step over them\."):
+        act(started(env_id), np.asarray(action, np.int32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_])
+@pytest.mark.parametrize(("env_id", "action"), [(FREE, [1, 1]), (GRID, 1)])
+def test_an_action_that_is_no_integer_is_refused(started: Any, env_id: str, action: Any, dtype: Any) -> None:
+    words = rf"^{env_id} was given an action of dtype {np.dtype(dtype)}; it takes integers \(.*\): "
+    with pytest.raises(ActionError, match=words + r"pass action\.astype\(jnp\.int32\)\."):
+        act(started(env_id), np.asarray(action, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
+def test_an_action_of_any_integer_dtype_is_taken(started: Any, dtype: Any) -> None:
+    act(started(FREE), np.asarray([1, 2], dtype))
+    act(started(GRID), np.asarray(3, dtype))
+
+
+def test_a_plain_number_is_an_action(started: Any) -> None:
+    act(started(GRID), 3)
+    act(started(FREE, flat_actions=True), 8)
+    with pytest.raises(ActionError, match="of dtype float32"):
+        act(started(GRID), 3.0)
+
+
+# Spaces.
+
+
+def test_multi_discrete_samples_every_action_as_often_and_as_int32(get_key: Any) -> None:
+    space = MultiDiscrete((3, 2))
+    actions = jax.vmap(space.sample)(jax.random.split(get_key(), 1200))
+    assert (actions.shape, actions.dtype) == ((1200, 2), jnp.int32)
+    rows, counts = np.unique(np.asarray(actions), axis=0, return_counts=True)
+    assert rows.tolist() == [[x, y] for x in range(3) for y in range(2)]
+    # 200 each, with a standard deviation of 12.9.
+    assert np.abs(counts - 200).max() < 5 * 12.9
+
+
+def test_multi_discrete_contains_its_actions_and_nothing_above_or_below() -> None:
+    space = MultiDiscrete((3, 2))
+    assert (space.shape, space.nvec, space.dtype) == ((2,), (3, 2), jnp.int32)
+    assert space.contains(jnp.asarray([2, 1]))
+    assert space.contains(jnp.asarray([0, 0]))
+    assert not space.contains(jnp.asarray([3, 0]))
+    assert not space.contains(jnp.asarray([0, 2]))
+    assert not space.contains(jnp.asarray([-1, 0]))
+
+
+@pytest.mark.parametrize("nvec", [(), (3, 0), (-1,)])
+def test_multi_discrete_needs_values_for_each_entry(nvec: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"^MultiDiscrete was given nvec=\(.*\); give at least one entry, each an int"):
+        MultiDiscrete(nvec)
+
+
+@pytest.mark.parametrize(("env_id", "count"), [(FREE, 9), (GRID, 4)])
+def test_the_number_of_actions_counts_combinations(env_id: str, count: int) -> None:
+    assert jaxgym.make(env_id)[0].num_actions == count
