@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgym import levels as level_banks
 from jaxgym.environment import Environment, EnvParams
-from jaxgym.envs.memory import endless_searing_spotlights, mortar_mayhem, searing_spotlights
+from jaxgym.envs.memory import endless_mortar_mayhem, endless_searing_spotlights, mortar_mayhem, searing_spotlights
 from jaxgym.errors import LevelError, OptionError, UnknownIdError, nearest
 from jaxgym.options import Integer, Option, resolve
 
@@ -140,5 +140,6 @@ for _env_id, _variant in {
 }.items():
     register(_env_id, Spec(partial(mortar_mayhem.build, **_variant), mortar_mayhem.options(**_variant)))
 
+register("Endless-MortarMayhem-v0", Spec(endless_mortar_mayhem.build, endless_mortar_mayhem.OPTIONS))
 register("SearingSpotlights-v0", Spec(searing_spotlights.build, searing_spotlights.options(), max_steps=256))
 register("Endless-SearingSpotlights-v0", Spec(endless_searing_spotlights.build, endless_searing_spotlights.options()))

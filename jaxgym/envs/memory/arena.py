@@ -86,6 +86,26 @@ def free_displacement_px(direction: jax.Array, speed_px: jax.Array) -> jax.Array
     return direction * jnp.trunc(length).astype(jnp.int32)
 
 
+def round_half_away(value: jax.Array) -> jax.Array:
+    """Returns the nearest whole number, halves away from zero, int32."""
+    return (jnp.sign(value) * jnp.floor(jnp.abs(value) + np.float32(0.5))).astype(jnp.int32)
+
+
+def wrap_px(position: jax.Array, margin_px: float) -> jax.Array:
+    """Returns the position on a torus that is the screen and a margin: beyond one rim it goes on at the other.
+
+    Args:
+        position: Whole px as float32 (2,).
+        margin_px: How far the centre may lie outside of the screen.
+
+    Returns:
+        Whole px, int32 (2,).
+    """
+    high = np.float32(SCREEN_PX + margin_px)
+    moved = jnp.where(position > high, -np.float32(margin_px), position)
+    return round_half_away(jnp.where(moved < -np.float32(margin_px), high, moved))
+
+
 def clamp_px(position: jax.Array, low: jax.Array | int, high: jax.Array | int) -> jax.Array:
     """Returns the position moved into low … high; where the agent does not fit, low wins."""
     return jnp.maximum(jnp.minimum(position, high), low)

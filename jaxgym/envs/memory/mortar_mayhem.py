@@ -39,6 +39,7 @@ from jaxgym.envs.memory.commands import (
     sample_commands,
     select,
 )
+from jaxgym.envs.memory.explosion import count_explosion, is_check_due, is_explosion_over
 from jaxgym.errors import OptionError
 from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
@@ -241,14 +242,12 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         arena_size = jnp.asarray(params.arena_size, dtype=jnp.int32)
         start = (drawn["tile"] % (arena_size * arena_size).astype(jnp.uint32)).astype(jnp.int32)
         start_tile = jnp.stack([start // arena_size, start % arena_size])
-        offset = jnp.stack([drawn["x"], drawn["y"]]) % jnp.uint32(_START_OFFSETS)
+        offset = jnp.stack([drawn["x"], drawn["y"]])
         count = params.command_count.pick(drawn["count"])
         commands = sample_commands(bits[len(names) :], start_tile, arena_size, params.allowed_commands)
         return Level(
             start_tile=start_tile,
-            start_offset_px=offset.astype(jnp.int32) + _START_OFFSET_LOW_PX
-            if has_offset
-            else jnp.zeros_like(start_tile),
+            start_offset_px=start_offset_px(offset) if has_offset else jnp.zeros_like(start_tile),
             command_count=count,
             commands=jnp.where(jnp.arange(self.max_commands) < count, commands, -1),
             command_show_duration=params.command_show_duration.pick(drawn["show_duration"]),
@@ -327,6 +326,11 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return frame
 
 
+def start_offset_px(bits: jax.Array) -> jax.Array:
+    """Returns what random uint32 `bits` (2,) add to the centre of the start tile, int32 (2,): -2 to 1 px."""
+    return (bits % jnp.uint32(_START_OFFSETS)).astype(jnp.int32) + _START_OFFSET_LOW_PX
+
+
 def is_clue_phase(state: State) -> jax.Array:
     """Whether the frame at `state.time` is a clue frame: the agent can't act before its step."""
     level = state.level
@@ -353,8 +357,7 @@ def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
 
 def check(state: State, on_target: jax.Array, params: Params) -> tuple[State, jax.Array, jax.Array]:
     """When the delay is over, tiles turn deadly; off the target that fails, and the last command ends the episode."""
-    delay = state.level.explosion_delay
-    is_due = ~state.tiles_on & (state.command_steps > 0) & (state.command_steps % delay == 0)
+    is_due = is_check_due(state)
     num_checks = state.num_checks + is_due.astype(jnp.int32)
     is_last = is_due & (num_checks == state.level.command_count)
     outcome = jnp.where(on_target, params.reward_command_success, params.reward_command_failure)
@@ -371,15 +374,9 @@ def check(state: State, on_target: jax.Array, params: Params) -> tuple[State, ja
 
 def explode(state: State, on_target: jax.Array) -> tuple[State, jax.Array]:
     """While tiles are deadly the agent must not leave the target; afterwards the next command becomes valid."""
-    is_over = state.tiles_on & (state.verify_step > 0) & (state.verify_step % state.level.explosion_duration == 0)
-    burns = state.tiles_on & ~is_over
+    is_over = is_explosion_over(state)
     has_next = state.num_checks < state.level.command_count
     target = state.target_tile + move_of(state.level.commands, state.num_checks)
-    exploded = dataclasses.replace(
-        state,
-        target_tile=jnp.where(is_over & has_next, target, state.target_tile),
-        command_steps=state.command_steps + (~state.tiles_on).astype(jnp.int32),
-        verify_step=jnp.where(is_over, 0, state.verify_step + burns.astype(jnp.int32)),
-        tiles_on=burns,
-    )
-    return exploded, burns & ~on_target
+    exploded = count_explosion(state, is_over)
+    exploded = dataclasses.replace(exploded, target_tile=jnp.where(is_over & has_next, target, state.target_tile))
+    return exploded, exploded.tiles_on & ~on_target

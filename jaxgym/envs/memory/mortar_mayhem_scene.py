@@ -14,7 +14,7 @@ from flax import struct
 from jax import lax
 
 from jaxgym.envs.memory import glyphs
-from jaxgym.envs.memory.agent import agent_sprites, heading_looks
+from jaxgym.envs.memory.agent import agent_sprites, heading_looks, placement_looks
 from jaxgym.envs.memory.arena import NUM_HEADINGS, SCREEN_PX
 from jaxgym.envs.memory.commands import NO_COMMAND, NUM_COMMANDS
 from jaxgym.rendering.canvas import TRANSPARENT, stamp
@@ -89,13 +89,16 @@ def _arena_frames() -> tuple[np.ndarray, np.ndarray]:
     for arena_size in range(SMALLEST_ARENA, LARGEST_ARENA + 1):
         first[arena_size] = len(frames)
         plain = _arena_frame(arena_size, None)
-        for rows, corner in _GLYPHS:
-            glyph = bitmap(rows)
-            frames.append(plain.copy())
-            frames[-1][corner : corner + len(glyph), corner : corner + len(glyph)][glyph] = _GLYPH
-        frames.append(plain)
+        frames += [*(_with_glyph(plain, *glyph) for glyph in _GLYPHS), plain]
         frames += [_arena_frame(arena_size, (column, row)) for row in range(arena_size) for column in range(arena_size)]
     return np.stack(frames), first
+
+
+def _with_glyph(frame: np.ndarray, rows: str, corner: int) -> np.ndarray:
+    glyph = bitmap(rows)
+    frame = frame.copy()
+    frame[corner : corner + len(glyph), corner : corner + len(glyph)][glyph] = _GLYPH
+    return frame
 
 
 def _arena_frame(arena_size: int, safe_tile: tuple[int, int] | None) -> np.ndarray:
@@ -117,6 +120,27 @@ def draw(scene: Scene, agent_scale: float) -> jax.Array:
     index = jnp.where(is_red, NO_COMMAND + 1 + row * scene.arena_size + column, scene.command)
     start = jnp.sum(jnp.where(jnp.arange(LARGEST_ARENA + 1) == scene.arena_size, jnp.asarray(first), 0))
     frame = lax.dynamic_index_in_dim(jnp.asarray(frames), start + index, keepdims=False)
+    return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
+
+
+@functools.cache
+def _torus_frames() -> np.ndarray:
+    """Returns the frames of the endless game without agent, uint8 (37, 10, 84, 84, 3): by safe tile, then command.
+
+    The first of the 37 has no red tile; the others have one safe tile, row by row. The last of the ten has no command.
+    """
+    tiles = [(column, row) for row in range(LARGEST_ARENA) for column in range(LARGEST_ARENA)]
+    arenas = [_arena_frame(LARGEST_ARENA, safe_tile) for safe_tile in (None, *tiles)]
+    return np.stack([[*(_with_glyph(arena, *glyph) for glyph in _GLYPHS), arena] for arena in arenas])
+
+
+def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
+    """Returns the picture of a scene of the endless game, uint8 (84, 84, 3): commands may be shown over red tiles."""
+    frames = _torus_frames()
+    column, row = scene.safe_tile
+    safe_tile = jnp.where(column >= 0, 1 + row * LARGEST_ARENA + column, 0)
+    flat = jnp.asarray(frames.reshape(-1, *frames.shape[2:]))
+    frame = lax.dynamic_index_in_dim(flat, safe_tile * (NUM_COMMANDS + 1) + scene.command, keepdims=False)
     return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
 
 
@@ -143,20 +167,28 @@ def _visible_safe_tile(scene: Scene, agent_scale: float) -> jax.Array:
     return jnp.where(jnp.asarray(is_hidden)[scene.agent_heading, row, column], -1, scene.safe_tile)
 
 
-def symbols(scene: Scene, agent_scale: float) -> jax.Array:
+def symbols(scene: Scene, agent_scale: float, margin_px: int | None = None) -> jax.Array:
     """Returns a scene of Mortar Mayhem as numbers, float32 (n,); equal vectors and equal pictures go together.
 
     In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
     tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot
     in columns and rows (6 + 6; zero while no tile is red, and where a large agent hides it), the command shown one-hot
     (9; zero for none). In the act-only games the 180 numbers of the command code follow.
+
+    Where the agent may leave the screen, `margin_px` says how far its centre may lie outside, and the first of the
+    placements that look alike there stands for all.
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
-    looks = jnp.asarray(heading_looks(agent_scale))
-    tile = (scene.agent_position_px - arena_corner_px(scene.arena_size)) // TILE_PX
+    position, heading = scene.agent_position_px, jnp.asarray(heading_looks(agent_scale))[scene.agent_heading]
+    if margin_px is not None:
+        looks = jnp.asarray(placement_looks(agent_scale, margin_px))
+        column, row = position + margin_px
+        placement = looks[column, row, scene.agent_heading]
+        position, heading = placement[:2], placement[2]
+    tile = tile_at(position, scene.arena_size)
     parts = [
-        scene.agent_position_px.astype(jnp.float32) / np.float32(SCREEN_PX),
-        one_hot(looks[scene.agent_heading], NUM_HEADINGS),
+        position.astype(jnp.float32) / np.float32(SCREEN_PX),
+        one_hot(heading, NUM_HEADINGS),
         one_hot(tile, LARGEST_ARENA).reshape(-1),
         one_hot(scene.arena_size - SMALLEST_ARENA, LARGEST_ARENA - SMALLEST_ARENA + 1),
         (scene.safe_tile[:1] >= 0).astype(jnp.float32),
