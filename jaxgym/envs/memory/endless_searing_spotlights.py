@@ -113,7 +113,8 @@ class EndlessSearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params
     """Endless Searing Spotlights.
 
     Observation:
-        uint8 (84, 84, 3), row first.
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` a float32 vector (see
+        `jaxgym.envs.memory.searing_spotlights_symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical.

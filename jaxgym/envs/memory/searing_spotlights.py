@@ -136,7 +136,8 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
     """Searing Spotlights.
 
     Observation:
-        uint8 (84, 84, 3), row first.
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` a float32 vector (see
+        `jaxgym.envs.memory.searing_spotlights_symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical.
@@ -198,7 +199,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         after = self.advance(state, action, params, is_due)
         reward, is_dead = self.light_reward(after, params)
         is_near = self.is_in_reach(after.level.coins_px, after, seen.coin_radius_px(self.look.coin_scale))
-        collected, _ = spotlights.walk_and_remove(after.has_coin, is_near)
+        collected = spotlights.walk_and_remove(after.has_coin, is_near)
         has_coin = after.has_coin & ~collected
         no_coins = ~jnp.any(has_coin)
         exit_open = no_coins & params.use_exit

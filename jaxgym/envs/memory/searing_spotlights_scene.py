@@ -205,11 +205,13 @@ def _disc_rows(center_px: jax.Array, radius_px: jax.Array) -> tuple[jax.Array, j
 
 def light(scene: Scene) -> tuple[jax.Array, jax.Array]:
     """Returns which pixels are in a spotlight, and which are in the white outline of one, bool (84, 84) each."""
-    discs, insides = jax.vmap(_disc_rows)(scene.spots_px, jnp.where(scene.is_lit, scene.spots_radius_px, 0))
+    radius = jnp.where(scene.is_lit, scene.spots_radius_px, 0)
+    discs, insides = lax.optimization_barrier(jax.vmap(_disc_rows)(scene.spots_px, radius))
     outline = jnp.zeros_like(discs[0])
     for one, inside in zip(discs, insides, strict=True):
         outline = (outline & ~one) | (one & ~inside)
     lit = lax.reduce(discs, jnp.uint32(0), lax.bitwise_or, (0,))
+    lit, outline = lax.optimization_barrier((lit, outline))
     return bitrows.unpack(lit), bitrows.unpack(outline) & scene.has_rings
 
 

@@ -13,6 +13,7 @@ from flax import struct
 from jaxgym.environment import Environment, EnvParams, EnvState
 from jaxgym.envs.memory import arena, free_cells, spotlights
 from jaxgym.envs.memory import searing_spotlights_scene as seen
+from jaxgym.envs.memory.searing_spotlights_symbols import symbols
 from jaxgym.errors import OptionError
 from jaxgym.options import Flag, Integer, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
@@ -273,7 +274,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             "terminated": no,
             "position_px": level.start_px,
             "heading": level.heading,
-            "lights": spotlights.pad(spotlights.place(first), num_initial, self.max_spotlights),
+            "lights": spotlights.start(first, num_initial, self.max_spotlights),
             "num_spawned": num_initial,
             "spawn_timer": zero,
             "is_full": no,
@@ -363,7 +364,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             "agent_visible": jnp.asarray(params.agent_visible),
             "alpha": state.alpha,
             "spots_px": state.lights.center_px,
-            "spots_radius_px": state.lights.radius_px,
+            "spots_radius_px": state.lights.tracks.radius_px,
             "is_lit": state.lights.is_lit & (jnp.arange(self.max_spotlights) < state.lights.count),
             "has_rings": jnp.asarray(params.black_background),
             "lost_health_px": jnp.sum(state.num_hits >= params.bar_hits, dtype=jnp.int32),
@@ -373,7 +374,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
         """Returns the picture; or the symbols."""
-        return seen.draw(scene, self.look)
+        return symbols(scene, self.look) if self.observation == "symbolic" else seen.draw(scene, self.look)
 
 
 def dimmed(alpha: jax.Array, params: SpotlightParams) -> jax.Array:

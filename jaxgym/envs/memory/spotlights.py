@@ -34,7 +34,7 @@ _WALK_DELAY_STEPS = 2
 """How long the end of a spotlight may wait for the walk that removes it."""
 
 _ANGLES = np.deg2rad(np.arange(_FULL_TURN_DEG, dtype=np.float64))
-_DIRECTIONS = Pair.of(np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=-1))
+_DIRECTIONS = (Pair.of(np.cos(_ANGLES)), Pair.of(np.sin(_ANGLES)))
 _RIM_PX = Pair.of(SCREEN_PX * math.sqrt(2) / 2 + np.arange(LARGEST_RADIUS_PX + 1, dtype=np.float64))
 """How far from the centre of the screen the track of a spotlight of each radius begins."""
 
@@ -62,25 +62,15 @@ class Spotlights:
 
     Attributes:
         count: int32 ().
-        radius_px: int32 (K,).
-        speed: Share of the track per step; pair (K,).
-        lifetime_steps: int32 (K,).
+        tracks: How each runs, `Tracks` of K.
         num_drawn: How often each was drawn, int32 (K,).
-        start: The point where the track starts; pair (K, 2).
-        chord: From there to the target; pair (K, 2).
-        bend: From the target to the offset point; pair (K, 2).
         center_px: Where each was last drawn, int32 (K, 2).
         is_lit: Whether the last walk drew it, bool (K,).
     """
 
     count: jax.Array
-    radius_px: jax.Array
-    speed: Pair
-    lifetime_steps: jax.Array
+    tracks: Tracks
     num_drawn: jax.Array
-    start: Pair
-    chord: Pair
-    bend: Pair
     center_px: jax.Array
     is_lit: jax.Array
 
@@ -91,7 +81,9 @@ def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
     num_radii = jnp.maximum(jnp.trunc(params.spot_max_radius + 1.0).astype(jnp.int32) - lowest, 1)
     radius = lowest + (bits[..., 0] % num_radii.astype(jnp.uint32)).astype(jnp.int32)
     share = (bits[..., 1] >> 8).astype(jnp.float32) * np.float32(2.0**-24)
-    speed = params.spot_min_speed + share * (params.spot_max_speed - params.spot_min_speed)
+    # The barrier keeps a compiler from fusing product and sum, which would round differently than without jit.
+    above = lax.optimization_barrier(share * (params.spot_max_speed - params.spot_min_speed))
+    speed = params.spot_min_speed + above
     start = _below(bits[..., 2], _FULL_TURN_DEG)
     target = start + _HALF_TURN_DEG + _below(bits[..., 3], 2 * _TARGET_SPREAD_DEG) - _TARGET_SPREAD_DEG
     offset = target + _below(bits[..., 4], 2 * _OFFSET_SPREAD_DEG) - _OFFSET_SPREAD_DEG
@@ -121,54 +113,34 @@ def most_alive(initial: int, total: int | None, interval: int, min_speed: float)
     return bound if total is None else min(bound, total)
 
 
-def place(tracks: Tracks) -> Spotlights:
-    """Returns spotlights at the start of N tracks, one a slot, all slots used."""
-    rim = _at(_RIM_PX, tracks.radius_px)
-    rim = jax.tree.map(lambda part: part[..., None, None], rim)
-    directions = _at(_DIRECTIONS, tracks.angles_deg % _FULL_TURN_DEG)
-    rim = jax.tree.map(lambda part, like: jnp.broadcast_to(part, like.shape), rim, directions)
-    center = pairs.whole(jnp.full_like(directions.high, _CENTER_PX))
-    points = pairs.add(center, pairs.multiply(rim, directions))
-    start, target, offset = points[..., 0, :], points[..., 1, :], points[..., 2, :]
-    none = jnp.zeros_like(tracks.radius_px)
+def start(tracks: Tracks, count: jax.Array, capacity: int) -> Spotlights:
+    """Returns the first `count` of N spotlights at the start of their tracks, in `capacity` slots of at least N."""
+    unused = capacity - tracks.radius_px.shape[0]
+    padded = jax.tree.map(lambda leaf: jnp.pad(leaf, [(0, unused), *[(0, 0)] * (leaf.ndim - 1)]), tracks)
+    none = jnp.zeros(capacity, dtype=jnp.int32)
     return Spotlights(
-        count=jnp.int32(none.size),
-        radius_px=tracks.radius_px,
-        speed=tracks.speed,
-        lifetime_steps=tracks.lifetime_steps,
+        count=jnp.asarray(count, dtype=jnp.int32),
+        tracks=padded,
         num_drawn=none,
-        start=start,
-        chord=pairs.subtract(target, start),
-        bend=pairs.subtract(offset, target),
-        center_px=pairs.truncate(start),
+        center_px=jnp.zeros((capacity, 2), dtype=jnp.int32),
         is_lit=none > 0,
     )
 
 
-def _at(table: Pair, index: jax.Array) -> Pair:
-    return jax.tree.map(lambda part: jnp.asarray(part)[index], table)
-
-
-def pad(spotlights: Spotlights, count: jax.Array, capacity: int) -> Spotlights:
-    """Returns the first `count` of the spotlights, in `capacity` slots."""
-    slots = dataclasses.replace(spotlights, count=None)
-    unused = capacity - spotlights.radius_px.shape[0]
-    padded = jax.tree.map(lambda leaf: jnp.pad(leaf, [(0, unused), *[(0, 0)] * (leaf.ndim - 1)]), slots)
-    return dataclasses.replace(padded, count=jnp.asarray(count, dtype=jnp.int32))
-
-
 def append(spotlights: Spotlights, track: Tracks, is_due: jax.Array) -> Spotlights:
     """Returns the list with one more spotlight at its end, if it is due and a slot is left."""
-    capacity = spotlights.radius_px.shape[0]
-    added = place(jax.tree.map(lambda leaf: leaf[None], track))
+    capacity = spotlights.num_drawn.shape[0]
     is_slot = is_due & (jnp.arange(capacity) == spotlights.count)
 
     def put(old: jax.Array, new: jax.Array) -> jax.Array:
-        return jnp.where(is_slot.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+        return jnp.where(is_slot.reshape(-1, *[1] * (old.ndim - 1)), new[None], old)
 
-    slots, new_slot = (dataclasses.replace(lights, count=None) for lights in (spotlights, added))
-    count = spotlights.count + jnp.any(is_slot).astype(jnp.int32)
-    return dataclasses.replace(jax.tree.map(put, slots, new_slot), count=count)
+    return dataclasses.replace(
+        spotlights,
+        count=spotlights.count + (is_due & (spotlights.count < capacity)).astype(jnp.int32),
+        tracks=jax.tree.map(put, spotlights.tracks, track),
+        num_drawn=jnp.where(is_slot, 0, spotlights.num_drawn),
+    )
 
 
 def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> tuple[Spotlights, jax.Array]:
@@ -181,33 +153,53 @@ def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> t
         agent_px: Centre of the agent, int32 (2,).
         agent_radius_px: Radius of the agent.
     """
-    in_list = jnp.arange(spotlights.radius_px.shape[0]) < spotlights.count
-    removed, visited = walk_and_remove(in_list, spotlights.num_drawn >= spotlights.lifetime_steps)
-    is_lit = visited & ~removed
-    position = positions(spotlights)
-    away = pairs.subtract(position, pairs.whole(jnp.broadcast_to(agent_px, position.high.shape)))
-    squares = pairs.multiply(away, away)
-    reach = pairs.whole(jnp.square(spotlights.radius_px + agent_radius_px))
-    is_hit = pairs.is_at_most_zero(pairs.subtract(pairs.add(squares[..., 0], squares[..., 1]), reach))
-    slots = dataclasses.replace(
+    tracks = spotlights.tracks
+    index = jnp.arange(spotlights.num_drawn.shape[0])
+    in_list = index < spotlights.count
+    is_over = in_list & (spotlights.num_drawn >= tracks.lifetime_steps)
+    removed = remove_every_other(is_over, in_list, index)
+    is_lit = in_list & ~is_over & ~jnp.pad(removed, (1, 0))[:-1]
+    position = positions(tracks, spotlights.num_drawn)
+    away = [
+        pairs.subtract(along, pairs.whole(jnp.full_like(index, agent)))
+        for along, agent in zip(position, agent_px, strict=True)
+    ]
+    distance_squared = pairs.add(*(pairs.multiply(along, along) for along in away))
+    reach = pairs.whole(jnp.square(tracks.radius_px + agent_radius_px))
+    is_hit = pairs.is_at_most_zero(pairs.subtract(distance_squared, reach))
+    center_px = jnp.stack([pairs.truncate(along) for along in position], axis=-1)
+    walked = dataclasses.replace(
         spotlights,
-        count=None,
         num_drawn=spotlights.num_drawn + is_lit.astype(jnp.int32),
-        center_px=jnp.where(is_lit[:, None], pairs.truncate(position), spotlights.center_px),
+        center_px=jnp.where(is_lit[:, None], center_px, spotlights.center_px),
         is_lit=is_lit,
     )
-    return _compact(slots, in_list & ~removed), jnp.any(is_hit & is_lit)
+    return _compact(walked, in_list & ~removed), jnp.any(is_hit & is_lit)
 
 
-def positions(spotlights: Spotlights) -> Pair:
-    """Returns where each spotlight is when it is drawn next, in px; pair (K, 2)."""
-    done_share = pairs.multiply(pairs.whole(spotlights.num_drawn), spotlights.speed)
-    share = jax.tree.map(lambda part: jnp.broadcast_to(part[:, None], (part.shape[0], 2)), done_share)
-    ahead = pairs.add(spotlights.chord, pairs.multiply(share, spotlights.bend))
-    return pairs.add(spotlights.start, pairs.multiply(share, ahead))
+def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[Pair, Pair]:
+    """Returns x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
+    rim = _at(_RIM_PX, tracks.radius_px)
+    center = pairs.whole(jnp.full_like(num_drawn, _CENTER_PX))
+    share = pairs.multiply(pairs.whole(num_drawn), tracks.speed)
+    angles = tracks.angles_deg % _FULL_TURN_DEG
+
+    # One axis at a time: from slices of an array of both, XLA on CPUs computes each of these sums many times over.
+    def along(directions: Pair) -> Pair:
+        first, target, offset = (
+            pairs.add(center, pairs.multiply(rim, _at(directions, angles[:, point]))) for point in range(3)
+        )
+        ahead = pairs.add(pairs.subtract(target, first), pairs.multiply(share, pairs.subtract(offset, target)))
+        return pairs.add(first, pairs.multiply(share, ahead))
+
+    return along(_DIRECTIONS[0]), along(_DIRECTIONS[1])
 
 
-def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _at(table: Pair, index: jax.Array) -> Pair:
+    return jax.tree.map(lambda part: jnp.asarray(part)[index], table)
+
+
+def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> jax.Array:
     """Walks a list while removing from it, so that the element after a removed one is not visited.
 
     Args:
@@ -215,30 +207,40 @@ def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> tuple[jax.Arr
         is_unwanted: Which of them are removed when visited, bool (K,).
 
     Returns:
-        Which elements were removed and which were visited, bool (K,) each.
+        Which elements were removed, bool (K,).
     """
-    position = _counts(in_list)
-    # In a run of unwanted elements every other one is removed, beginning with the first.
+    return remove_every_other(in_list & is_unwanted, in_list, _counts(in_list) - 1)
+
+
+def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax.Array) -> jax.Array:
+    """Returns every other element of each run of unwanted ones, beginning with its first, bool (K,).
+
+    Args:
+        is_unwanted: Which elements of the list are unwanted, bool (K,).
+        in_list: Which elements are in the list, bool (K,).
+        position: The places in the list of those that are, from 0 on, int32 (K,).
+    """
     index = jnp.arange(in_list.shape[0])
-    is_before = index[None, :] < index[:, None]
-    kept_before = jnp.max(jnp.where(is_before & (in_list & ~is_unwanted)[None, :], position[None, :], 0), axis=1)
-    removed = in_list & is_unwanted & ((position - kept_before) % 2 == 1)
-    follows = position[:, None] == position[None, :] + 1
-    return removed, in_list & ~jnp.any(follows & removed[None, :], axis=1)
+    is_wanted_before = (index[None, :] < index[:, None]) & (in_list & ~is_unwanted)[None, :]
+    run_start = jnp.max(jnp.where(is_wanted_before, position[None, :] + 1, 0), axis=1)
+    return is_unwanted & ((position - run_start) % 2 == 0)
 
 
 def _counts(flags: jax.Array) -> jax.Array:
     """Returns how many flags are set up to each, itself included, int32 (K,)."""
-    index = jnp.arange(flags.shape[0])
-    return jnp.sum((index[None, :] <= index[:, None]) & flags[None, :], axis=1, dtype=jnp.int32)
+    # As a product with a triangle XLA keeps the result; of a sum it computes every term again wherever one is used.
+    triangle = np.triu(np.ones((flags.shape[0], flags.shape[0]), dtype=np.float32))
+    return jnp.dot(flags.astype(jnp.float32), triangle).astype(jnp.int32)
 
 
-def _compact(slots: Spotlights, is_kept: jax.Array) -> Spotlights:
+def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
     """Moves the slots that are kept to the front, in their order."""
     kept = _counts(is_kept)
-    source = jnp.sum(kept[None, :] <= jnp.arange(is_kept.shape[0])[:, None], axis=1, dtype=jnp.int32)
-    gathered = jax.tree.map(lambda leaf: leaf.at[source].get(mode="clip"), slots)
-    return dataclasses.replace(gathered, count=kept[-1])
+    index = jnp.arange(is_kept.shape[0])
+    source = jnp.sum(kept[None, :] <= index[:, None], axis=1, dtype=jnp.int32)
+    slots = dataclasses.replace(spotlights, count=None)
+    moved = jax.tree.map(lambda leaf: leaf.at[source].get(mode="clip"), slots)
+    return dataclasses.replace(moved, count=kept[-1])
 
 
 def select_track(tracks: Tracks, index: jax.Array) -> Tracks:
