@@ -1,0 +1,93 @@
+"""The path search of Mystery Path: not the shortest path, but the one that the original's search finds.
+
+Tiles are numbered column · 7 + row. The search is that of memory-gym 1.0.2, oddities included: it takes the first open
+tile that is cheaper than the oldest one, not the cheapest; a better way to an open tile changes its predecessor and its
+estimate, but not its cost.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+SIZE = 7
+NUM_TILES = SIZE * SIZE
+MAX_DRAWS = 2 * SIZE * (SIZE - 1)
+"""The most costs that a search draws: one for each pair of neighbours, since a closed tile is not looked at."""
+
+_NOT_OPEN = np.int32(1 << 20)
+_MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
+
+
+def _neighbours() -> np.ndarray:
+    table = np.full((NUM_TILES, len(_MOVES)), -1, dtype=np.int32)
+    for column in range(SIZE):
+        for row in range(SIZE):
+            for k, (dx, dy) in enumerate(_MOVES):
+                if 0 <= column + dx < SIZE and 0 <= row + dy < SIZE:
+                    table[column * SIZE + row, k] = (column + dx) * SIZE + row + dy
+    return table
+
+
+def _distances() -> np.ndarray:
+    tiles = np.stack(np.divmod(np.arange(NUM_TILES), SIZE), axis=-1)
+    return np.linalg.norm(tiles[:, None] - tiles[None], axis=-1).astype(np.float32)
+
+
+_NEIGHBOURS, _DISTANCES = _neighbours(), _distances()
+
+
+def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
+    """Returns the predecessor of each tile, int32 (49,), -1 for none; the path is the chain from the goal.
+
+    Args:
+        start: Number of a tile, int32 ().
+        goal: Number of a tile, int32 ().
+        is_wall: bool (49,).
+        costs: The costs drawn, 1 to 8, in order, int32 (84,).
+    """
+    tiles = jnp.arange(NUM_TILES, dtype=jnp.int32)
+    distance = jnp.asarray(_DISTANCES)[goal]
+
+    def choose(order: jax.Array, estimate: jax.Array) -> jax.Array:
+        oldest = jnp.argmin(order)
+        is_better = (order < _NOT_OPEN) & (estimate < estimate[oldest])
+        better = jnp.argmin(jnp.where(is_better, order, _NOT_OPEN))
+        return jnp.where(jnp.any(is_better), better, oldest).astype(jnp.int32)
+
+    def goes_on(carry: tuple[jax.Array, ...]) -> jax.Array:
+        return (carry[0] != goal) & jnp.any(carry[1] < _NOT_OPEN)
+
+    def expand(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        current, order, is_closed, cost, estimate, predecessor, added, drawn = carry
+        order = jnp.where(tiles == current, _NOT_OPEN, order)
+        is_closed = is_closed | (tiles == current)
+        own_cost = cost[current]
+        for k in range(len(_MOVES)):
+            tile = jnp.asarray(_NEIGHBOURS)[current, k]
+            at = tiles == tile
+            looks = jnp.any(at & ~is_closed & ~is_wall)
+            reached = own_cost + costs[jnp.minimum(drawn, MAX_DRAWS - 1)]
+            is_open = jnp.any(at & (order < _NOT_OPEN))
+            is_better = looks & is_open & (reached < cost[tile])
+            is_added = looks & ~is_open
+            cost = jnp.where(at & is_added, reached, cost)
+            changed = at & (is_added | is_better)
+            estimate = jnp.where(changed, cost.astype(jnp.float32) + distance, estimate)
+            predecessor = jnp.where(changed, current, predecessor)
+            order = jnp.where(at & is_added, added, order)
+            added, drawn = added + is_added.astype(jnp.int32), drawn + looks.astype(jnp.int32)
+        return choose(order, estimate), order, is_closed, cost, estimate, predecessor, added, drawn
+
+    zeros = jnp.zeros(NUM_TILES, jnp.int32)
+    carry = (
+        start,
+        jnp.where(tiles == start, 0, _NOT_OPEN),
+        zeros > 0,
+        zeros,
+        zeros.astype(jnp.float32),
+        zeros - 1,
+        jnp.int32(1),
+        jnp.int32(0),
+    )
+    return lax.while_loop(goes_on, expand, carry)[5]
