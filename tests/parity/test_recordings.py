@@ -23,7 +23,7 @@ def marked(path: Path) -> Any:
     return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if is_slow else [])
 
 
-@pytest.mark.parametrize("path", map(marked, RECORDED))
+@pytest.mark.parametrize("path", [marked(path) for path in RECORDED])
 def test_a_recorded_episode_replays(path: Path) -> None:
     assert not list(memory_gym.differences(memory_gym.Recording.load(path)))
 
