@@ -155,6 +155,9 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Returns:
             The first observation and the state.
+
+        Raises:
+            LevelError: If the level is of another environment, or of one with other options that fix a shape.
         """
         return self._reset_to_level(key, level, self.default_params if params is None else params)
 
@@ -188,6 +191,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     @partial(jax.jit, static_argnames=("self",))
     def _reset_to_level(self, key: jax.Array, level: TLevel, params: TParams) -> tuple[Any, TState]:
+        levels.check_level(self, level, params)
         state = self.initial_state(level, params)
         return self.observe(key, state, None, params), state
 

@@ -50,6 +50,8 @@ def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
 
 
 def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
+    if not all(isinstance(number, int | np.integer) for number in (count, start)):
+        raise LevelError(f"{count!r} {split} seeds from {start!r} on were asked for; give two integers.")
     if count < 1 or start < 0 or start + count > SPLIT_SIZE:
         raise LevelError(
             f"{split} seeds {start} to {start + count - 1} were asked for; there are {SPLIT_SIZE}: "
@@ -65,9 +67,53 @@ def level_key(seed: jax.Array | np.ndarray | int) -> jax.Array:
 
 
 def level_from_seed(env: "Environment[Any, Any, Any, Any]", seed: Any, params: Any = None) -> Any:
-    """Returns the level of one uint32 seed under the given parameters (those of `make` if None)."""
-    # A Python int above 2^31 - 1, such as a held-out seed, is too large for what jit makes of it.
-    return _level(env, jnp.asarray(seed, dtype=jnp.uint32), env.default_params if params is None else params)
+    """Returns the level of one uint32 seed under the given parameters (those of `make` if None).
+
+    Raises:
+        LevelError: If a seed of the host is no integer from 0 to 2^32 - 1.
+    """
+    return _level(env, _checked_seeds(seed), env.default_params if params is None else params)
+
+
+def _checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
+    """Returns seeds as uint32; those on a device, which may be traced, are taken as they are."""
+    if isinstance(seeds, jax.Array):
+        return seeds.astype(jnp.uint32)
+    given = np.asarray(seeds)
+    if not np.issubdtype(given.dtype, np.integer) or (given < 0).any() or (given >= 2 * SPLIT_SIZE).any():
+        raise LevelError(f"a level seed was given as {seeds!r}; give integers from 0 to {2 * SPLIT_SIZE - 1}.")
+    return given.astype(np.uint32)
+
+
+def shapes_of(env: "Environment[Any, Any, Any, Any]", level: Any, params: Any) -> tuple[list[Any], list[Any]] | None:
+    """Returns the shapes of a level's (or bank's) arrays and those of the environment's own levels, in the same order.
+
+    None if the structure of `level` is not that of the environment's levels.
+    """
+    expected = jax.eval_shape(env.sample_level, jax.random.key(0), params)
+    if jax.tree.structure(level) != jax.tree.structure(expected):
+        return None
+    return [jnp.shape(leaf) for leaf in jax.tree.leaves(level)], [leaf.shape for leaf in jax.tree.leaves(expected)]
+
+
+def check_level(env: "Environment[Any, Any, Any, Any]", level: Any, params: Any) -> None:
+    """Checks that a level is of the kind that an environment samples.
+
+    Raises:
+        LevelError: If its structure or the shape of an array is another one.
+    """
+    shapes = shapes_of(env, level, params)
+    if shapes is None:
+        raise LevelError(
+            f"{env.env_id} was given a level of another kind; give one of its own, "
+            "from jaxgym.levels.level_from_seed or a bank of jaxgym.levels.make_bank."
+        )
+    given, wanted = shapes
+    if given != wanted:
+        raise LevelError(
+            f"{env.env_id} was given a level with arrays of shape {given}, but its own have {wanted}; "
+            "make it with the same options, and vmap over a batch of levels."
+        )
 
 
 @partial(jax.jit, static_argnames=("env",))
@@ -97,11 +143,12 @@ def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequen
         seeds: Level seeds, at least one.
 
     Raises:
-        LevelError: If there are no seeds.
+        LevelError: If there are no seeds, or one is no integer from 0 to 2^32 - 1.
     """
-    seeds = np.asarray(seeds, dtype=np.uint32)
-    if seeds.ndim != 1 or not len(seeds):
-        raise LevelError(f"make_bank was given seeds of shape {seeds.shape}; give one axis with at least one seed.")
+    given = np.asarray(seeds)
+    if given.ndim != 1 or not len(given):
+        raise LevelError(f"make_bank was given seeds of shape {given.shape}; give one axis with at least one seed.")
+    seeds = np.asarray(_checked_seeds(given))
     params = dataclasses.replace(params, levels=None)
     batch = min(_BANK_BATCH, len(seeds))
     # Equal batches compile once; the last one is filled up with seeds that are cut off again.

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import gymnax.registration as gymnax_registration
-import jax
 import numpy as np
 
 from jaxgym import levels as level_banks
@@ -107,7 +106,7 @@ def make(
 
 
 def _bank(env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
-    if isinstance(levels, str):
+    if isinstance(levels, str | bool | float):
         if levels != "fresh":
             raise OptionError(
                 f"{env.env_id} was given levels={levels!r}; give 'fresh', a number of training levels, or a bank."
@@ -115,19 +114,17 @@ def _bank(env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
         return None
     if isinstance(levels, int | np.integer):
         return level_banks.make_bank(env, params, level_banks.train_seeds(int(levels)))
-    expected = jax.eval_shape(env.sample_level, jax.random.key(0), params)
-    if jax.tree.structure(levels) != jax.tree.structure(expected):
+    shapes = level_banks.shapes_of(env, levels, params)
+    if shapes is None:
         raise LevelError(
             f"{env.env_id} was given levels of type {type(levels).__name__}; give 'fresh', a number of training "
             "levels, or a bank that jaxgym.levels.make_bank made for this environment."
         )
-    shapes = [
-        (leaf.shape[1:], want.shape) for leaf, want in zip(*map(jax.tree.leaves, (levels, expected)), strict=True)
-    ]
-    if any(given != wanted for given, wanted in shapes):
+    given, wanted = [shape[1:] for shape in shapes[0]], shapes[1]
+    if given != wanted:
         raise LevelError(
-            f"{env.env_id} was given a bank whose levels have arrays of shape {[given for given, _ in shapes]}, but "
-            f"its own have {[wanted for _, wanted in shapes]}; make the bank with the same options."
+            f"{env.env_id} was given a bank whose levels have arrays of shape {given}, but "
+            f"its own have {wanted}; make the bank with the same options."
         )
     return levels
 

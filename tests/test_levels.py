@@ -11,7 +11,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.errors import LevelError
+from jaxgym.errors import LevelError, OptionError
 
 GAME = "MortarMayhemB-Grid-v0"
 HALF = 2**31
@@ -320,3 +320,28 @@ def test_lanes_share_one_bank(made: tuple[Any, Any], bank: Any) -> None:
     _, state, _, _, truncated, _ = step(keys_step, state, jnp.zeros(3, jnp.int32), many)
     assert truncated.tolist() == [True, False, False]
     assert set(contents(jax.device_get(state.level))) <= set(contents(bank))
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5])
+def test_a_seed_that_is_no_uint32_is_refused(seed: float) -> None:
+    env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
+    for make in (
+        lambda: levels.level_from_seed(env, seed, params),
+        lambda: levels.make_bank(env, params, [seed]),
+    ):
+        with pytest.raises(LevelError, match="give integers from 0 to 4294967295"):
+            make()
+
+
+def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
+    env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
+    longer, longer_params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic", max_commands=12)
+    level = levels.level_from_seed(longer, 0, longer_params)
+    with pytest.raises(LevelError, match="make it with the same options"):
+        env.reset_to_level(jax.random.key(0), level, params)
+
+
+@pytest.mark.parametrize("given", [True, 1.5, "banked"])
+def test_levels_that_are_no_levels_are_refused(given: object) -> None:
+    with pytest.raises(OptionError, match="give 'fresh', a number of training levels, or a bank"):
+        jaxgym.make("MortarMayhem-Grid-v0", levels=given)
