@@ -93,6 +93,8 @@ class Config:
     Memory Gym's authors found Searing Spotlights unlearnable with it."""
     joint_ratio: bool = False
     """One probability ratio for all action branches, instead of one per branch with the objectives averaged."""
+    reconstruction: float = 0.0
+    """Weight of the error in drawing each frame from the memory's output (published: 0.1); 0 leaves the decoder out."""
     bootstrap_time_limits: bool = True
     """Value the observation at a time limit; off treats the limit as the end of the task, as published."""
 
@@ -155,7 +157,15 @@ _POSITIVE = (
     *("num_envs", "num_steps", "epochs", "minibatches", "total_steps", "block_updates", "num_seeds", "unroll"),
     *("memory_size", "hidden_size", "held_out_levels", "eval_repeats", "checkpoint_updates"),
 )
-_NOT_NEGATIVE = ("train_levels", "decay_steps", "keep_checkpoints", "clip", "weight_decay", "max_grad_norm")
+_NOT_NEGATIVE = (
+    "train_levels",
+    "decay_steps",
+    "keep_checkpoints",
+    "clip",
+    "weight_decay",
+    "max_grad_norm",
+    "reconstruction",
+)
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:

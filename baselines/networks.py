@@ -31,6 +31,7 @@ class Output(NamedTuple):
 
     logits: jax.Array  # float32 (T, B, n_1 + ... + n_K), branches side by side
     value: jax.Array  # float32 (T, B)
+    picture: Any = ()  # logits of the frames in blocks, (T B, H / 4, W / 4, 16 C), where asked for
 
 
 def space_to_depth(image: jax.Array, block: int) -> jax.Array:
@@ -43,6 +44,14 @@ def space_to_depth(image: jax.Array, block: int) -> jax.Array:
     image = image[:, : rows * block, : columns * block]
     blocks = image.reshape(count, rows, block, columns, block, channels).transpose(0, 1, 3, 2, 4, 5)
     return blocks.reshape(count, rows, columns, block * block * channels)
+
+
+def depth_to_space(blocks: jax.Array, block: int) -> jax.Array:
+    """The inverse of `space_to_depth`: (N, H, W, block² C) to (N, block H, block W, C)."""
+    count, rows, columns, depth = blocks.shape
+    channels = depth // block**2
+    pixels = blocks.reshape(count, rows, columns, block, block, channels).transpose(0, 1, 3, 2, 4, 5)
+    return pixels.reshape(count, rows * block, columns * block, channels)
 
 
 class BlockConv(nn.Module):
@@ -78,6 +87,38 @@ class BlockConv(nn.Module):
         return result + bias.astype(self.dtype)[None, None, None]
 
 
+class BlockDeconv(nn.Module):
+    """The transpose of a `BlockConv`: each input adds its kernel to stride x stride blocks of the output.
+
+    Attributes:
+        features: output channels F.
+        kernel: height and width of the kernel.
+        stride: step between inputs, a divisor of `kernel`.
+        dtype: type of the computation; parameters are float32.
+    """
+
+    features: int
+    kernel: int
+    stride: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, image: jax.Array) -> jax.Array:
+        """(N, H, W, C) to blocks (N, H + k/s - 1, W + k/s - 1, s² F), the pixels of each block as channels."""
+        channels, blocks, block = image.shape[-1], self.kernel // self.stride, self.stride**2 * self.features
+        shape = (channels, blocks, blocks, block)
+        kernel = self.param("kernel", nn.initializers.orthogonal(_HIDDEN_GAIN), (channels, blocks * blocks * block))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        result = lax.conv_general_dilated(
+            image.astype(self.dtype),
+            kernel.reshape(shape)[:, ::-1, ::-1].transpose(1, 2, 0, 3).astype(self.dtype),
+            (1, 1),
+            [(blocks - 1, blocks - 1)] * 2,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )
+        return result + jnp.tile(bias, self.stride**2).astype(self.dtype)[None, None, None]
+
+
 def _dense(features: int, dtype: Any, gain: float = _HIDDEN_GAIN, name: str | None = None) -> nn.Dense:
     return nn.Dense(features, dtype=dtype, kernel_init=nn.initializers.orthogonal(gain), name=name)
 
@@ -111,6 +152,45 @@ class Encoder(nn.Module):
         return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(jnp.concatenate(parts, axis=-1)))
 
 
+class Decoder(nn.Module):
+    """Logits of a frame's bytes, in blocks, from what the memory holds: the encoder's layers turned round.
+
+    Attributes:
+        shape: height, width and channels of the frame.
+        dtype: type of the computation and of the result.
+    """
+
+    shape: tuple[int, int, int]
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> jax.Array:
+        """(N, D) to (N, H / 4, W / 4, 16 C)."""
+        height, width = (_encoded(size) for size in self.shape[:2])
+        image = nn.relu(_dense(height * width * _CONVOLUTIONS[-1][0], self.dtype, name="expand")(features))
+        image = image.reshape(-1, height, width, _CONVOLUTIONS[-1][0])
+        outputs = (self.shape[-1], *(features for features, _, _ in _CONVOLUTIONS[:-1]))
+        for layer in reversed(range(len(_CONVOLUTIONS))):
+            _, kernel, stride = _CONVOLUTIONS[layer]
+            image = BlockDeconv(outputs[layer], kernel, stride, self.dtype, name=f"deconv{layer}")(image)
+            if layer:
+                image = depth_to_space(nn.relu(image), stride)
+        return image
+
+
+def _encoded(size: int) -> int:
+    """Pixels along an edge after the convolutions.
+
+    Raises:
+        ConfigError: when the convolutions leave a rest, so that the decoder could not give the size back.
+    """
+    for _, kernel, stride in _CONVOLUTIONS:
+        if size < kernel or (size - kernel) % stride:
+            raise ConfigError("reconstruction needs frames whose edges the convolutions divide, such as 84 x 84")
+        size = (size - kernel) // stride + 1
+    return size
+
+
 class ActorCritic(nn.Module):
     """Encoder, memory, a shared body, and one head each for the policy and the value.
 
@@ -127,13 +207,19 @@ class ActorCritic(nn.Module):
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(self, state: State, observation: Observation, starts: jax.Array) -> tuple[State, Output]:
+    def __call__(
+        self, state: State, observation: Observation, starts: jax.Array, *, reconstruct: bool = False
+    ) -> tuple[State, Output]:
         """Memory state after the last step, and the heads' outputs at every step.
 
         Args:
             state: memory state before the first step, leaves (B, ...).
             observation: leaves (T, B, ...).
             starts: whether the step is the first of an episode, bool (T, B).
+            reconstruct: whether to draw the frame from the memory's outputs as well.
+
+        Raises:
+            ConfigError: when there is no frame to reconstruct.
         """
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observation)
         features = Encoder(self.hidden_size, self.dtype, name="encoder")(flat)
@@ -143,7 +229,38 @@ class ActorCritic(nn.Module):
         value = nn.relu(_dense(self.hidden_size, self.dtype, name="value_hidden")(body))
         logits = _dense(sum(self.sizes), jnp.float32, _POLICY_GAIN, name="policy")(policy.astype(jnp.float32))
         value = _dense(1, jnp.float32, 1.0, name="value")(value.astype(jnp.float32))
-        return state, Output(logits, value[..., 0])
+        if not reconstruct:
+            return state, Output(logits, value[..., 0])
+        _, _, height, width, channels = frame_of(observation).shape
+        decoded = Decoder((height, width, channels), self.dtype, name="decoder")(
+            remembered.reshape(-1, remembered.shape[-1])
+        )
+        return state, Output(logits, value[..., 0], decoded)
+
+
+def frame_of(observation: Observation) -> jax.Array:
+    """The frame among the leaves of an observation, uint8 (..., H, W, C).
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    for leaf in jax.tree.leaves(observation):
+        if leaf.dtype == jnp.uint8:
+            return leaf
+    raise ConfigError("reconstruction needs frames, and this observation has none: leave out --reconstruction")
+
+
+def reconstruction_loss(picture: jax.Array, frame: jax.Array) -> jax.Array:
+    """Mean binary cross-entropy between a decoder's logits and bytes as shares of 255.
+
+    Args:
+        picture: logits in blocks, (T B, H / 4, W / 4, 16 C).
+        frame: uint8 (T, B, H, W, C).
+    """
+    blocks = space_to_depth(frame.reshape(-1, *frame.shape[2:]), _CONVOLUTIONS[0][2])
+    share = blocks.astype(jnp.float32) / _BYTE_MAX
+    logits = picture.astype(jnp.float32)
+    return (nn.softplus(logits) - share * logits).mean()
 
 
 def action_sizes(space: Any) -> Sizes:

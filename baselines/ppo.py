@@ -30,7 +30,7 @@ from baselines.losses import (
     value_loss,
 )
 from baselines.memory import State
-from baselines.networks import ActorCritic, Observation, Output, make_network
+from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
@@ -110,7 +110,8 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
         observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
         memory = setup.network.memory.initial_state(num_envs)
         start = jnp.ones(num_envs, bool)
-        params = setup.network.init(key_network, memory, *_one_step(observation, start))
+        reconstruct = setup.config.reconstruction > 0
+        params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
         update = jnp.zeros((), jnp.int32)
         return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
 
@@ -199,9 +200,9 @@ def act(setup: Setup, params: Any, memory: State, observation: Observation, star
 
 
 def _apply(
-    setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array
+    setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array, *, reconstruct: bool = False
 ) -> tuple[State, Output]:
-    applied: Any = setup.network.apply(params, memory, observation, start)
+    applied: Any = setup.network.apply(params, memory, observation, start, reconstruct=reconstruct)
     return applied
 
 
@@ -286,7 +287,8 @@ def take_lanes(batch: Batch, lanes: jax.Array) -> Batch:
 def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:
     """PPO's loss on some lanes, and its parts."""
     config, rollout = setup.config, batch.rollout
-    _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start)
+    reconstruct = config.reconstruction > 0
+    _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start, reconstruct=reconstruct)
     advantage = normalise(batch.advantage) if config.normalise_advantage else batch.advantage
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
     policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=config.clip, joint=config.joint_ratio)
@@ -301,4 +303,8 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
         "approx_kl": policy.approx_kl,
         "clip_fraction": policy.clip_fraction,
     }
+    if reconstruct:
+        metrics["reconstruction_loss"] = reconstruction_loss(output.picture, frame_of(rollout.observation))
+        loss = loss + config.reconstruction * metrics["reconstruction_loss"]
+        metrics["loss"] = loss
     return loss, metrics

@@ -12,7 +12,15 @@ from gymnax.environments import spaces
 
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.networks import BlockConv, action_sizes, make_network
+from baselines.networks import (
+    BlockConv,
+    BlockDeconv,
+    action_sizes,
+    depth_to_space,
+    make_network,
+    reconstruction_loss,
+    space_to_depth,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,46 @@ def test_a_convolution_over_blocks_equals_the_plain_one(
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
     )
     np.testing.assert_allclose(layer.apply(variables, image), plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "channels", "kernel", "stride"), [(20, 32, 8, 4), (9, 8, 4, 2), (7, 4, 3, 1)])
+def test_a_deconvolution_in_blocks_is_the_transpose_of_the_convolution(
+    get_key: Callable[[], jax.Array], size: int, channels: int, kernel: int, stride: int
+) -> None:
+    image = jax.random.normal(get_key(), (2, size, size, channels))
+    layer = BlockDeconv(3, kernel, stride)
+    variables = layer.init(get_key(), image)
+    blocks = kernel // stride
+    weights = variables["params"]["kernel"].reshape(channels, blocks, blocks, stride, stride, 3)
+    weights = np.asarray(weights.transpose(0, 1, 3, 2, 4, 5)).reshape(channels, kernel, kernel, 3)
+    edge = (size - 1) * stride + kernel
+    plain = np.zeros((2, edge, edge, 3), np.float32)
+    for row in range(size):
+        for column in range(size):
+            added = np.einsum("nc,cijf->nijf", np.asarray(image[:, row, column]), weights)
+            top, left = row * stride, column * stride
+            plain[:, top : top + kernel, left : left + kernel] += added
+    np.testing.assert_allclose(depth_to_space(layer.apply(variables, image), stride), plain, rtol=1e-4, atol=1e-4)
+
+
+def test_pixels_go_to_blocks_and_back(get_key: Callable[[], jax.Array]) -> None:
+    image = jax.random.normal(get_key(), (2, 12, 8, 3))
+    assert (depth_to_space(space_to_depth(image, 4), 4) == image).all()
+
+
+def test_the_reconstruction_loss_is_the_mean_cross_entropy_of_bytes(get_key: Callable[[], jax.Array]) -> None:
+    frame = jax.random.randint(get_key(), (2, 3, 8, 8, 3), 0, 256).astype(jnp.uint8)
+    logits = jax.random.normal(get_key(), (6, 8, 8, 3))
+    share, given = np.asarray(frame, np.float64).reshape(6, 8, 8, 3) / 255, 1 / (1 + np.exp(-np.float64(logits)))
+    expected = -(share * np.log(given) + (1 - share) * np.log(1 - given)).mean()
+    np.testing.assert_allclose(reconstruction_loss(space_to_depth(logits, 4), frame), expected, rtol=1e-5)
+
+
+def test_reconstruction_without_a_frame_is_refused() -> None:
+    network = make_network(Config(), spaces.Discrete(4))
+    state = network.memory.initial_state(3)
+    with pytest.raises(ConfigError, match="has none: leave out --reconstruction"):
+        network.init(jax.random.key(0), state, jnp.zeros((2, 3, 7)), jnp.zeros((2, 3), bool), reconstruct=True)
 
 
 OBSERVATIONS = {
@@ -74,3 +122,15 @@ def test_the_published_agent_has_its_number_of_parameters() -> None:
 def test_a_space_without_a_policy_head_is_refused() -> None:
     with pytest.raises(ConfigError, match="neither Discrete nor MultiDiscrete"):
         action_sizes(spaces.Box(0.0, 1.0, (2,)))
+
+
+@pytest.mark.parametrize("observation", [OBSERVATIONS["frame"], OBSERVATIONS["both"]], ids=["frame", "both"])
+def test_the_reconstruction_has_the_size_of_the_frame(observation: Any) -> None:
+    network = make_network(Config(), spaces.Discrete(4))
+
+    def picture() -> Any:
+        state, starts = network.memory.initial_state(3), jnp.zeros((2, 3), bool)
+        variables = network.init(jax.random.key(0), state, observation, starts, reconstruct=True)
+        return network.apply(variables, state, observation, starts, reconstruct=True)[1].picture
+
+    assert jax.eval_shape(picture).shape == (6, 21, 21, 48)
