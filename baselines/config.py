@@ -43,9 +43,11 @@ class Config:
     """Episodes per level when scoring; the policy is sampled, so they differ."""
 
     memory: str = "gru"
-    """Memory cell between encoder and heads: gru or none."""
+    """Memory between encoder and heads: gru, lru, mingru or none."""
     memory_size: int = 512
-    """Units of the memory cell."""
+    """Units of the memory."""
+    memory_layers: int = 0
+    """Layers of the memory; 0 means what suits it: 1 for gru, 2 for lru and mingru."""
     hidden_size: int = 512
     """Units of the embedding, of the body and of the layer before each head."""
     dtype: Dtype = "bfloat16"
@@ -159,6 +161,7 @@ _POSITIVE = (
 )
 _NOT_NEGATIVE = (
     "train_levels",
+    "memory_layers",
     "decay_steps",
     "keep_checkpoints",
     "clip",

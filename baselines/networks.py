@@ -15,7 +15,8 @@ from jax import lax
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.losses import Sizes
-from baselines.memory import MemoryCell, State, make_memory
+from baselines.memories import make_memory
+from baselines.memories.cell import MemoryCell, State
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 

@@ -29,7 +29,7 @@ from baselines.losses import (
     sample_action,
     value_loss,
 )
-from baselines.memory import State
+from baselines.memories.cell import State
 from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
 
 Metrics = dict[str, jax.Array]

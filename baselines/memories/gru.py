@@ -1,47 +1,13 @@
-"""Memory cells: flax modules that carry a state along time-major arrays and forget it where an episode starts.
+"""The gated recurrent unit: Cho et al., 2014 (arXiv 1406.1078)."""
 
-A cell has `initial_state(batch) -> state`, arrays with leading axis `batch`, and
-`__call__(state, inputs, starts) -> (state, outputs)` with inputs (T, B, D), starts (T, B) bool and outputs (T, B, H).
-Where `starts[t, b]` holds, step t of lane b sees the initial state. The returned state is the one after the last step.
-Acting is the call with T = 1, learning the call with T = the rollout; there is no second code path that could differ.
-"""
-
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 
-from baselines.config import Config, from_name
-
-State = Any
-
-
-class MemoryCell(Protocol):
-    """What the training loop asks of a cell."""
-
-    def initial_state(self, batch: int) -> State:
-        """The state of `batch` lanes at the start of an episode."""
-        ...
-
-    def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
-        """State after the last step, and the outputs of every step."""
-        ...
-
-
-class NoMemory(nn.Module):
-    """Passes its inputs on: the agent knows the present observation only."""
-
-    def initial_state(self, batch: int) -> tuple[()]:
-        """No state."""
-        del batch
-        return ()
-
-    def __call__(self, state: tuple[()], inputs: jax.Array, starts: jax.Array) -> tuple[tuple[()], jax.Array]:
-        """The inputs unchanged."""
-        del starts
-        return state, inputs
+from baselines.memories.cell import matmul
 
 
 class GRU(nn.Module):
@@ -70,14 +36,9 @@ class GRU(nn.Module):
         bias_in = self.param("bias_in", nn.initializers.zeros, (3 * self.size,))
         kernel = self.param("kernel", orthogonal, (self.size, 3 * self.size))
         bias = self.param("bias", nn.initializers.zeros, (self.size,))
-        projected = _matmul(inputs, kernel_in, self.dtype) + bias_in[None, None]
+        projected = matmul(inputs, kernel_in, self.dtype) + bias_in[None, None]
         states = gru_scan(projected, kernel, bias, state, starts, self.dtype, self.unroll)
         return states[-1], states
-
-
-def _matmul(left: jax.Array, right: jax.Array, dtype: Any) -> jax.Array:
-    """The product with operands in `dtype` and the sum in float32."""
-    return jnp.matmul(left.astype(dtype), right.astype(dtype), preferred_element_type=jnp.float32)
 
 
 def _gates(projected: jax.Array, recurrent: jax.Array, bias: jax.Array) -> tuple[jax.Array, ...]:
@@ -105,7 +66,7 @@ def _gru_forward(
     def step(hidden: jax.Array, at_step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         projection, start = at_step
         hidden = jnp.where(start[:, None], 0.0, hidden)
-        _, update, candidate, _ = _gates(projection, _matmul(hidden, kernel, dtype), bias)
+        _, update, candidate, _ = _gates(projection, matmul(hidden, kernel, dtype), bias)
         hidden = candidate + update * (hidden - candidate)
         return hidden, hidden
 
@@ -127,7 +88,7 @@ def _gru_backward(dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_s
     """
     projected, kernel, bias, state, starts, states = residuals
     before = jnp.where(starts[..., None], 0.0, jnp.concatenate([state[None], states[:-1]]))
-    reset, update, candidate, state_candidate = _gates(projected, _matmul(before, kernel, dtype), bias)
+    reset, update, candidate, state_candidate = _gates(projected, matmul(before, kernel, dtype), bias)
 
     # Each line is the derivative of h_t by that pre-activation; the loop multiplies them by the gradient of h_t.
     by_candidate = (1 - update) * (1 - candidate**2)
@@ -139,7 +100,7 @@ def _gru_backward(dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_s
         d_output, slopes, keep, start = at_step
         d_hidden = d_hidden + d_output
         d_recurrent = jnp.tile(d_hidden, (1, 3)) * slopes
-        d_before = d_hidden * keep + _matmul(d_recurrent, kernel.T, dtype)
+        d_before = d_hidden * keep + matmul(d_recurrent, kernel.T, dtype)
         return jnp.where(start[:, None], 0.0, d_before), d_hidden
 
     at_steps = (d_states, by_recurrent, update, starts)
@@ -147,24 +108,10 @@ def _gru_backward(dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_s
     d_recurrent = jnp.tile(d_hidden, (1, 1, 3)) * by_recurrent
     d_projected = jnp.tile(d_hidden, (1, 1, 3)) * jnp.concatenate([by_reset, by_update, by_candidate], axis=-1)
     flat_before = before.reshape(-1, before.shape[-1])
-    d_kernel = _matmul(flat_before.T, d_recurrent.reshape(-1, d_recurrent.shape[-1]), dtype)
+    d_kernel = matmul(flat_before.T, d_recurrent.reshape(-1, d_recurrent.shape[-1]), dtype)
     d_bias = (d_hidden * by_candidate * reset).sum(axis=(0, 1))
     return d_projected, d_kernel, d_bias, d_state, None
 
 
 gru_scan = jax.custom_vjp(_gru_forward, nondiff_argnums=(5, 6))
 gru_scan.defvjp(_gru_residuals, _gru_backward)
-
-CELLS = {
-    "gru": lambda config: GRU(config.memory_size, jnp.dtype(config.dtype), config.unroll),
-    "none": lambda _: NoMemory(),
-}
-
-
-def make_memory(config: Config) -> MemoryCell:
-    """The cell that the config names.
-
-    Raises:
-        ConfigError: when no cell has that name.
-    """
-    return from_name("memory", config.memory, CELLS)(config)

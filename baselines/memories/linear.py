@@ -1,0 +1,146 @@
+"""Cells whose state is a weighted sum of the past, computed for all steps of a rollout at once.
+
+Their recurrence h_t = a_t h_{t-1} + b_t has coefficients that do not depend on h, so an associative scan of depth
+log2 T takes the place of a loop of T steps; an episode's start is a_t = 0.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jax import lax
+
+from baselines.memories.cell import matmul
+
+_SLOWEST = 256.0  # steps; a few rollouts, and the length of a usual episode
+_RADII = (0.9, 0.999)  # memories of 10 to 1000 steps
+_LARGEST_PHASE = math.pi / 10  # radians per step; slow turns, for long episodes
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+class MinGRU(nn.Module):
+    """Minimal gated recurrent unit, h = (1 - z) h + z n, with gate z and candidate n made of the input alone.
+
+    Feng et al., 2024 (arXiv 2410.01201), with the sum in plain float32: factors up to 1 overflow nothing.
+
+    Attributes:
+        size: units H.
+        dtype: type of the operands of the matrix products; gates and state are float32.
+    """
+
+    size: int
+    dtype: Any = jnp.float32
+
+    def initial_state(self, batch: int) -> jax.Array:
+        """Zeros, float32 (batch, H)."""
+        return jnp.zeros((batch, self.size), jnp.float32)
+
+    @nn.compact
+    def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """State (B, H) after the last step and all states (T, B, H), float32."""
+        kernel = self.param("kernel", nn.initializers.lecun_normal(), (inputs.shape[-1], 2 * self.size))
+        bias = self.param("bias", nn.initializers.zeros, (2 * self.size,))
+        projected = matmul(inputs, kernel, self.dtype) + bias[None, None]
+        gate, candidate = jnp.split(projected, 2, axis=-1)
+        # Units start with time spans from 2 steps to many. The spans are no parameters, else weight decay would
+        # shorten them all.
+        spans = np.geomspace(2.0, _SLOWEST, self.size, dtype=np.float32)
+        update = nn.sigmoid(gate - np.log(spans - 1)[None, None])
+        decay = jnp.where(starts[..., None], 0.0, 1 - update)
+        states = linear_scan(decay, update * candidate, state)
+        return states[-1], states
+
+
+class LRU(nn.Module):
+    """Linear recurrent unit: a diagonal complex recurrence with learned decays and rotations, the same at every step.
+
+    Orvieto et al., 2023 (arXiv 2303.06349). Eigenvalues start spread over a ring, by quantiles and not by chance, and
+    the input is scaled so that the state's variance does not depend on them.
+
+    Attributes:
+        size: complex units, and real outputs H.
+        dtype: type of the operands of the matrix products; the state is float32.
+    """
+
+    size: int
+    dtype: Any = jnp.float32
+
+    def initial_state(self, batch: int) -> jax.Array:
+        """Zeros, float32 (batch, 2 H): real parts, then imaginary ones."""
+        return jnp.zeros((batch, 2 * self.size), jnp.float32)
+
+    @nn.compact
+    def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """State (B, 2 H) after the last step and outputs (T, B, H), float32."""
+        kernel_in = self.param("kernel_in", nn.initializers.lecun_normal(), (inputs.shape[-1], 2 * self.size))
+        kernel_out = self.param("kernel_out", nn.initializers.lecun_normal(), (2 * self.size, self.size))
+        # Zero means the start, so that weight decay pulls back to the ring and not away from it.
+        log_rate = self.param("log_rate", nn.initializers.zeros, (self.size,))
+        log_phase = self.param("log_phase", nn.initializers.zeros, (self.size,))
+        rates, phases = ring(self.size)
+        rate, phase = rates * jnp.exp(log_rate), phases * jnp.exp(log_phase)
+        eigenvalue = jnp.exp(lax.complex(-rate, phase))
+        scale = jnp.sqrt(-jnp.expm1(-2 * rate))  # √(1 - |eigenvalue|²)
+        projected = matmul(inputs, kernel_in, self.dtype) * jnp.tile(scale, 2)[None, None]
+        decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
+        states = linear_scan(decay, _as_complex(projected), _as_complex(state))
+        states = jnp.concatenate([states.real, states.imag], axis=-1)
+        return states[-1], matmul(states, kernel_out, self.dtype)
+
+
+def ring(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rates -log |λ| and phases arg λ of eigenvalues spread evenly over a slice of a ring, float32 (size,) each."""
+    quantiles = (np.arange(size) + 0.5) / size
+    low, high = np.square(_RADII)
+    rates = -0.5 * np.log(low + quantiles * (high - low))
+    # Multiples of the golden ratio spread evenly over the phases, whatever range of radii one looks at.
+    phases = _LARGEST_PHASE * np.modf((np.arange(size) + 1) * _GOLDEN)[0]
+    return rates.astype(np.float32), phases.astype(np.float32)
+
+
+def _as_complex(parts: jax.Array) -> jax.Array:
+    return lax.complex(*jnp.split(parts, 2, axis=-1))
+
+
+@jax.custom_vjp
+def linear_scan(decay: jax.Array, inputs: jax.Array, state: jax.Array) -> jax.Array:
+    """States h_t = decay_t h_{t-1} + inputs_t of all steps, in depth log2 T.
+
+    Args:
+        decay: (T, B, H), real or complex.
+        inputs: (T, B, H).
+        state: h before the first step, (B, H).
+
+    Returns:
+        (T, B, H).
+    """
+    return _scan(decay, inputs.at[0].add(decay[0] * state))
+
+
+def _scan(decay: jax.Array, inputs: jax.Array, *, reverse: bool = False) -> jax.Array:
+    def then(first: tuple[jax.Array, jax.Array], second: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return first[0] * second[0], second[0] * first[1] + second[1]
+
+    return lax.associative_scan(then, (decay, inputs), reverse=reverse)[1]
+
+
+def _linear_scan_residuals(
+    decay: jax.Array, inputs: jax.Array, state: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    states = linear_scan(decay, inputs, state)
+    return states, (decay, state, states)
+
+
+def _linear_scan_backward(residuals: tuple[jax.Array, ...], d_states: jax.Array) -> tuple[jax.Array, ...]:
+    """One scan in reverse; differentiating the forward scan would keep what each of its levels computed."""
+    decay, state, states = residuals
+    next_decay = jnp.concatenate([decay[1:], jnp.zeros_like(decay[:1])])
+    d_inputs = _scan(next_decay, d_states, reverse=True)
+    before = jnp.concatenate([state[None], states[:-1]])
+    return d_inputs * before, d_inputs, d_inputs[0] * decay[0]
+
+
+linear_scan.defvjp(_linear_scan_residuals, _linear_scan_backward)

@@ -1,0 +1,209 @@
+"""Memory cells: learning over a rollout equals acting step by step, and nothing passes an episode's start.
+
+step    0  1  2  3  4  5
+lane 0  .  .  S  .  .  S      S: first step of an episode
+lane 1  S  .  .  .  S  S
+lane 2  .  .  .  .  .  .
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.memories import make_memory
+from baselines.memories.gru import GRU
+from baselines.memories.linear import LRU, MinGRU, linear_scan, ring
+
+STEPS, LANES, INPUTS, UNITS = 6, 3, 4, 6
+STARTS = jnp.asarray([[0, 1, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
+MEMORIES = {
+    "gru": {},
+    "gru of two layers": {"memory": "gru", "memory_layers": 2},
+    "gru unrolled": {"memory": "gru", "unroll": 4},
+    "lru": {},
+    "mingru": {},
+    "mingru of one layer": {"memory": "mingru", "memory_layers": 1},
+}
+
+
+class Case(NamedTuple):
+    """A memory that is not at its start, and what it is given."""
+
+    cell: Any
+    call: Callable[..., Any]
+    variables: Any
+    state: Any
+    inputs: jax.Array
+
+
+def make_case(settings: dict[str, Any]) -> Case:
+    cell = make_memory(Config(memory_size=UNITS, dtype="float32", **settings))
+    draw = np.random.default_rng(0).standard_normal
+    inputs, before = jnp.asarray(draw((2, STEPS, LANES, INPUTS), np.float32))
+    call = jax.jit(lambda variables, *arguments: cell.apply(variables, *arguments))
+    variables = jax.jit(cell.init)(jax.random.key(0), cell.initial_state(LANES), inputs, STARTS)
+    variables = jax.tree.map(lambda leaf: leaf + 0.5 * draw(leaf.shape, np.float32), variables)
+    state, _ = call(variables, cell.initial_state(LANES), before, STARTS)  # one that the memory can have
+    return Case(cell, call, variables, state, inputs)
+
+
+@pytest.fixture(scope="module", params=MEMORIES.items(), ids=MEMORIES.keys())
+def case(request: pytest.FixtureRequest) -> Case:
+    name, settings = request.param
+    return make_case({"memory": name, **settings})
+
+
+def test_a_rollout_equals_single_steps(case: Case) -> None:
+    last, outputs = case.call(case.variables, case.state, case.inputs, STARTS)
+    state, singles = case.state, []
+    for step in range(STEPS):
+        state, output = case.call(case.variables, state, case.inputs[step : step + 1], STARTS[step : step + 1])
+        singles.append(output[0])
+    np.testing.assert_allclose(outputs, jnp.stack(singles), rtol=1e-4, atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), last, state)
+
+
+def test_an_episode_does_not_see_what_was_before_it(case: Case) -> None:
+    _, here = case.call(case.variables, case.state, case.inputs, STARTS)
+    _, there = case.call(case.variables, case.cell.initial_state(LANES), case.inputs, STARTS)
+    seen_since = jnp.cumsum(STARTS, axis=0) == 0
+    np.testing.assert_array_equal((here != there).any(axis=-1), seen_since)
+
+
+def test_an_episode_starts_from_the_initial_state(case: Case) -> None:
+    _, outputs = case.call(case.variables, case.state, case.inputs, STARTS)
+    _, fresh = case.call(case.variables, case.cell.initial_state(LANES), case.inputs[2:], jnp.zeros_like(STARTS[2:]))
+    np.testing.assert_allclose(outputs[2:5, 0], fresh[:3, 0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("memory", ["gru", "lru", "mingru"])
+def test_states_and_outputs_are_float32_whatever_the_operands(memory: str) -> None:
+    cell = make_memory(Config(memory=memory, memory_size=UNITS, dtype="bfloat16"))
+    inputs, key = jnp.zeros((STEPS, LANES, INPUTS), jnp.bfloat16), jax.random.key(0)
+
+    def call() -> Any:
+        return cell.init_with_output(key, cell.initial_state(LANES), inputs, STARTS)
+
+    assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(call))} == {jnp.dtype("float32")}
+
+
+def gru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
+    """The published equations, one lane's step at a time in plain terms."""
+    weights = variables["params"]
+    states = []
+    for step in range(STEPS):
+        state = jnp.where(STARTS[step][:, None], 0.0, state)
+        from_input = jnp.split(inputs[step] @ weights["kernel_in"] + weights["bias_in"][None], 3, axis=-1)
+        from_state = jnp.split(state @ weights["kernel"], 3, axis=-1)
+        reset = jax.nn.sigmoid(from_input[0] + from_state[0])
+        update = jax.nn.sigmoid(from_input[1] + from_state[1])
+        candidate = jnp.tanh(from_input[2] + reset * (from_state[2] + weights["bias"][None]))
+        state = (1 - update) * candidate + update * state
+        states.append(state)
+    return jnp.stack(states)
+
+
+def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
+    """One step at a time, with the spans that the units start with."""
+    weights = variables["params"]
+    spans = jnp.asarray(np.geomspace(2, 256, UNITS), jnp.float32)
+    states = []
+    for step in range(STEPS):
+        state = jnp.where(STARTS[step][:, None], 0.0, state)
+        gate, candidate = jnp.split(inputs[step] @ weights["kernel"] + weights["bias"][None], 2, axis=-1)
+        update = jax.nn.sigmoid(gate - jnp.log(spans - 1)[None])
+        state = (1 - update) * state + update * candidate
+        states.append(state)
+    return jnp.stack(states)
+
+
+def lru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
+    """One step at a time, as rotations of real pairs."""
+    weights = variables["params"]
+    rates, phases = ring(UNITS)
+    rate, phase = rates * jnp.exp(weights["log_rate"]), phases * jnp.exp(weights["log_phase"])
+    scale = jnp.sqrt(1 - jnp.exp(-rate) ** 2)
+    real, imaginary = jnp.split(state, 2, axis=-1)
+    outputs = []
+    for step in range(STEPS):
+        keep = jnp.where(STARTS[step][:, None], 0.0, jnp.exp(-rate)[None])
+        cosine, sine = jnp.cos(phase)[None], jnp.sin(phase)[None]
+        drive = jnp.split(inputs[step] @ weights["kernel_in"], 2, axis=-1)
+        turned = cosine * real - sine * imaginary, sine * real + cosine * imaginary
+        real, imaginary = (keep * part + scale[None] * into for part, into in zip(turned, drive, strict=True))
+        outputs.append(jnp.concatenate([real, imaginary], axis=-1) @ weights["kernel_out"])
+    return jnp.stack(outputs)
+
+
+LOOPS = {"gru": (GRU, gru_step_by_step), "mingru": (MinGRU, mingru_step_by_step), "lru": (LRU, lru_step_by_step)}
+
+
+@pytest.mark.parametrize(("kind", "step_by_step"), LOOPS.values(), ids=LOOPS.keys())
+def test_values_and_gradients_are_those_of_the_equations(kind: Any, step_by_step: Callable[..., jax.Array]) -> None:
+    cell = kind(UNITS)
+    weight = jnp.cos(jnp.arange(STEPS * LANES * UNITS, dtype=jnp.float32)).reshape(STEPS, LANES, UNITS)
+    draw = np.random.default_rng(0).standard_normal
+    inputs = jnp.asarray(draw((STEPS, LANES, INPUTS), np.float32))
+    zeros = cell.initial_state(LANES)
+    variables = jax.jit(cell.init)(jax.random.key(0), zeros, inputs, STARTS)
+    variables = jax.tree.map(lambda leaf: leaf + draw(leaf.shape, np.float32), variables)
+    state = jnp.asarray(draw(zeros.shape, np.float32))
+
+    def ours(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
+        return (cell.apply(variables, state, inputs, STARTS)[1] * weight).sum()
+
+    def plain(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
+        return (step_by_step(variables, state, inputs) * weight).sum()
+
+    arguments = variables, state, inputs
+    found = jax.jit(jax.value_and_grad(ours, argnums=(0, 1, 2)))(*arguments)
+    expected = jax.jit(jax.value_and_grad(plain, argnums=(0, 1, 2)))(*arguments)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), found, expected)
+
+
+def test_a_scan_over_a_long_rollout_equals_its_loop() -> None:
+    generator = np.random.default_rng(0)
+    decay, inputs = generator.uniform(size=(2, 300, 2, 3)).astype(np.float32)
+    decay[170] = 0.0
+    state = generator.standard_normal((2, 3), np.float32)
+    expected, hidden = [], state
+    for step in range(300):
+        hidden = decay[step] * hidden + inputs[step]
+        expected.append(hidden)
+    np.testing.assert_allclose(jax.jit(linear_scan)(decay, inputs, state), np.stack(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_the_eigenvalues_start_on_the_ring() -> None:
+    rates, phases = ring(512)
+    radii = np.exp(-rates)
+    assert 0.9 <= radii.min() < 0.901
+    assert 0.998 < radii.max() <= 0.999
+    assert 0 <= phases.min() < 0.01
+    assert 0.3 < phases.max() <= np.pi / 10
+    share_outer = (radii > np.sqrt((0.9**2 + 0.999**2) / 2)).mean()
+    np.testing.assert_allclose(share_outer, 0.5, atol=0.01)  # even over the area
+
+
+def test_no_memory_passes_its_inputs_on() -> None:
+    cell = make_memory(Config(memory="none"))
+    inputs = jnp.ones((STEPS, LANES, INPUTS))
+    state, outputs = cell.apply({}, cell.initial_state(LANES), inputs, STARTS)
+    assert state == ()
+    np.testing.assert_array_equal(outputs, inputs)
+
+
+def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
+    message = r"memory 'gruu' is unknown, allowed are gru, lru, mingru, none; did you mean 'gru'\?"
+    with pytest.raises(ConfigError, match=message):
+        make_memory(Config(memory="gruu"))
+
+
+def test_layers_of_no_memory_are_refused() -> None:
+    with pytest.raises(ConfigError, match="memory 'none' has no layers: leave out --memory-layers"):
+        make_memory(Config(memory="none", memory_layers=2))
