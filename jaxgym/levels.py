@@ -10,8 +10,10 @@ than generating a level for every environment on every step, as auto-reset under
 """
 
 import dataclasses
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -19,7 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxgym import bank_files, specs
 from jaxgym.errors import LevelError
+from jaxgym.options import resolve
 
 if TYPE_CHECKING:
     from jaxgym.environment import Environment
@@ -29,6 +33,8 @@ SPLIT_SIZE = 1 << 31
 
 _ROOT_SEED = 0
 _BANK_BATCH = 8192
+_ORIGINALS_VERSION = 1
+"""Part of the names of files with original levels; to be raised when these change."""
 
 
 def train_seeds(count: int, start: int = 0) -> np.ndarray:
@@ -145,10 +151,7 @@ def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequen
     Raises:
         LevelError: If there are no seeds, or one is no integer from 0 to 2^32 - 1.
     """
-    given = np.asarray(seeds)
-    if given.ndim != 1 or not len(given):
-        raise LevelError(f"make_bank was given seeds of shape {given.shape}; give one axis with at least one seed.")
-    seeds = np.asarray(_checked_seeds(given))
+    seeds = _seed_axis("make_bank", seeds)
     params = dataclasses.replace(params, levels=None)
     batch = min(_BANK_BATCH, len(seeds))
     # Equal batches compile once; the last one is filled up with seeds that are cut off again.
@@ -157,9 +160,68 @@ def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequen
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(seeds)], *parts)
 
 
+def _seed_axis(function: str, seeds: Any) -> np.ndarray:
+    given = np.asarray(seeds)
+    if given.ndim != 1 or not len(given):
+        raise LevelError(f"{function} was given seeds of shape {given.shape}; give one axis with at least one seed.")
+    return np.asarray(_checked_seeds(given))
+
+
 @partial(jax.jit, static_argnames=("env",))
 def _levels(env: Any, seeds: jax.Array, params: Any) -> Any:
     return jax.vmap(lambda seed: env.sample_level(level_key(seed), params))(seeds)
+
+
+def original(
+    env_id: str, seeds: Sequence[int] | np.ndarray, *, directory: str | Path | None = None, **options: Any
+) -> Any:
+    """Returns the levels that the original of an environment makes for `reset(seed=...)`, stacked as in `make_bank`.
+
+    They are made on the host, of the random numbers that the original draws, so they are equal to it to the last coin.
+    The games of Memory Gym have an original, memory-gym 1.0.2. What it draws during an episode is listed too:
+
+    - Searing Spotlights: the spotlights of the whole episode.
+    - Endless Mortar Mayhem: 64 commands, or as many as `max_given_commands` says.
+    - Endless Searing Spotlights: what comes until the first coin is taken. What follows depends on play, and differs
+      from the original's (`jaxgym.originals.course` is for those who need it).
+
+    An original's seeds have nothing to do with ours, nor with our two splits. `jaxgym.make(env_id, levels=bank, ...)`
+    takes the bank if it is given the same options.
+
+    Args:
+        env_id: An id with an original.
+        seeds: Seeds of the original, n of them, from 0 to 2^32 - 1.
+        directory: Where to keep the levels, to be read from there next time; they are made each time if None.
+        **options: The options of `jaxgym.make`, `max_steps` included.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+        OptionError: If an option does not exist, or does not take the given value.
+        LevelError: If the id has no original, if there are no seeds or one is no integer of that range, and where the
+            original fails to make a level.
+    """
+    maker, spec = specs.original_of(env_id), specs.spec_of(env_id)
+    seeds = _seed_axis("original", seeds)
+    table = spec.all_options
+    resolve(env_id, table, options)
+    # As they were given: what is stored is rounded to float32.
+    plain = {name: np.asarray(options.get(name, option.default)).tolist() for name, option in table.items()}
+    plain |= {name: size for name, size in maker.sizes(plain).items() if plain[name] is None}
+    values = resolve(env_id, table, plain)
+    env, params = spec.build(env_id, {name: value for name, value in values.items() if name != "max_steps"})
+    make = partial(maker.levels, env, plain, seeds)
+    if directory is None:
+        bank = make()
+    else:
+        expected = jax.eval_shape(partial(_levels, env), seeds, params)
+        bank = bank_files.load_or_make(Path(directory) / _file_name(env_id, plain, seeds), make, expected)
+    return jax.tree.map(jnp.asarray, bank)
+
+
+def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> str:
+    """Returns a name that says of which levels a file is."""
+    told = repr((_ORIGINALS_VERSION, env_id, sorted(options.items()))).encode() + seeds.tobytes()
+    return f"{env_id}-{len(seeds)}-{hashlib.sha256(told).hexdigest()[:32]}.npz"
 
 
 def num_levels(bank: Any) -> int:

@@ -1,7 +1,6 @@
-"""The one table of environment ids, and `make`."""
+"""`make`, and the rows of the table of environment ids."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -9,33 +8,18 @@ import gymnax.registration as gymnax_registration
 import numpy as np
 
 from jaxgym import levels as level_banks
+from jaxgym import specs
 from jaxgym.environment import Environment, EnvParams
 from jaxgym.envs.memory import endless_mortar_mayhem, endless_searing_spotlights, mortar_mayhem, searing_spotlights
-from jaxgym.errors import LevelError, OptionError, UnknownIdError, nearest
-from jaxgym.options import Integer, Option, resolve
+from jaxgym.errors import LevelError, OptionError
+from jaxgym.options import resolve
+from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
+from jaxgym.originals import searing_spotlights as searing_spotlights_originals
+from jaxgym.specs import Spec, registered_envs, spec_of
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
-Builder = Callable[[str, Mapping[str, Any]], tuple[AnyEnvironment, EnvParams]]
 
-_MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
-
-
-@dataclasses.dataclass(frozen=True)
-class Spec:
-    """How an environment is made.
-
-    Attributes:
-        build: Takes the id and a value for each option; returns the environment and its parameters.
-        options: The options by name, `levels` and `max_steps` apart, which every environment has.
-        max_steps: The default time limit.
-    """
-
-    build: Builder
-    options: Mapping[str, Option]
-    max_steps: int = 0
-
-
-_specs: dict[str, Spec] = {}
+__all__ = ["Spec", "make", "register", "registered_envs", "spec_of"]
 
 
 def register(env_id: str, spec: Spec) -> None:
@@ -48,28 +32,9 @@ def register(env_id: str, spec: Spec) -> None:
     Raises:
         ValueError: If the id is taken.
     """
-    if env_id in _specs:
-        raise ValueError(f"{env_id!r} is already registered; choose another id.")
-    _specs[env_id] = spec
+    specs.add(env_id, spec)
     if env_id not in gymnax_registration.registered_envs:
         gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
-
-
-def registered_envs() -> tuple[str, ...]:
-    """Returns the ids that `make` takes."""
-    return tuple(_specs)
-
-
-def spec_of(env_id: str) -> Spec:
-    """Returns how an environment is made.
-
-    Raises:
-        UnknownIdError: If the id is not registered.
-    """
-    if env_id not in _specs:
-        known = ", ".join(_specs)
-        raise UnknownIdError(f"{env_id!r} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
-    return _specs[env_id]
 
 
 def make(
@@ -94,10 +59,8 @@ def make(
         LevelError: If `levels` is none of the above, or a bank of another environment.
     """
     spec = spec_of(env_id)
-    given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
-    values = resolve(
-        env_id, {**spec.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=spec.max_steps)}, given
-    )
+    given = {**spec.sizes_of(levels), **options, **({} if max_steps is None else {"max_steps": max_steps})}
+    values = resolve(env_id, spec.all_options, given)
     limit = values.pop("max_steps")
     env, params = spec.build(env_id, values)
     params = dataclasses.replace(params, max_steps_in_episode=limit)
@@ -135,8 +98,40 @@ for _env_id, _variant in {
     "MortarMayhemB-v0": {"grid": False, "act_only": True},
     "MortarMayhemB-Grid-v0": {"grid": True, "act_only": True},
 }.items():
-    register(_env_id, Spec(partial(mortar_mayhem.build, **_variant), mortar_mayhem.options(**_variant)))
+    register(
+        _env_id,
+        Spec(
+            partial(mortar_mayhem.build, **_variant),
+            mortar_mayhem.options(**_variant),
+            original=mortar_mayhem_originals.ORIGINAL,
+        ),
+    )
 
-register("Endless-MortarMayhem-v0", Spec(endless_mortar_mayhem.build, endless_mortar_mayhem.OPTIONS))
-register("SearingSpotlights-v0", Spec(searing_spotlights.build, searing_spotlights.options(), max_steps=256))
-register("Endless-SearingSpotlights-v0", Spec(endless_searing_spotlights.build, endless_searing_spotlights.options()))
+register(
+    "Endless-MortarMayhem-v0",
+    Spec(
+        endless_mortar_mayhem.build,
+        endless_mortar_mayhem.OPTIONS,
+        sizes_of=mortar_mayhem_originals.endless_sizes_of,
+        original=mortar_mayhem_originals.ENDLESS_ORIGINAL,
+    ),
+)
+register(
+    "SearingSpotlights-v0",
+    Spec(
+        searing_spotlights.build,
+        searing_spotlights.options(),
+        max_steps=256,
+        sizes_of=searing_spotlights_originals.sizes_of,
+        original=searing_spotlights_originals.ORIGINAL,
+    ),
+)
+register(
+    "Endless-SearingSpotlights-v0",
+    Spec(
+        endless_searing_spotlights.build,
+        endless_searing_spotlights.options(),
+        sizes_of=searing_spotlights_originals.sizes_of,
+        original=searing_spotlights_originals.ENDLESS_ORIGINAL,
+    ),
+)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym import registration
+from jaxgym import specs
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError, nearest
 from jaxgym.spaces import MultiDiscrete
 
@@ -59,7 +59,7 @@ def test_every_error_is_a_value_error(error: type) -> None:
 
 
 def test_a_registered_id_can_be_made_here_and_in_gymnax(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "_specs", dict(registration._specs))
+    monkeypatch.setattr(specs, "_specs", dict(specs._specs))
     monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
     monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
     spec = dataclasses.replace(jaxgym.spec_of(GRID), max_steps=33)

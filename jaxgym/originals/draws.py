@@ -1,0 +1,145 @@
+"""The random numbers of `numpy.random.default_rng(seed)`, for many seeds side by side.
+
+The raw words are NumPy's, from its bit generator PCG64, whose stream is fixed for good. How words become integers and
+reals is written out here, as NumPy 2.x's `Generator` has it, so that a thousand seeds take one step together.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+_HALF_BITS = np.uint64(32)
+_LOWER_HALF = np.uint64(0xFFFFFFFF)
+_REAL_SHIFT = np.uint64(11)
+_REAL_UNIT = 2.0**-53
+_NO_WORD = -1
+_BATCH = 1024
+"""Seeds that go together: few enough that a screen for each fits a processor's cache."""
+
+Places = tuple[np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass
+class Draws:
+    """The streams of n seeds, each at a place of its own.
+
+    A whole word gives a real number. An integer takes half a word, the lower one first; the upper half waits for the
+    next integer, however many reals come between.
+
+    Attributes:
+        seeds: uint32 (n,).
+        generators: The source of the words of each seed.
+        words: Those fetched so far, uint64 (w, n).
+        following: Number of the next whole word, int64 (n,).
+        waiting: Number of the word whose upper half waits, int64 (n,); -1 for none.
+    """
+
+    seeds: np.ndarray
+    generators: list[np.random.PCG64]
+    words: np.ndarray
+    following: np.ndarray
+    waiting: np.ndarray
+
+    @classmethod
+    def of(cls, seeds: Sequence[int] | np.ndarray, num_words: int = 64) -> "Draws":
+        """Returns the streams of seeds, with `num_words` words fetched ahead; more come when they are needed."""
+        generators = [np.random.PCG64(int(seed)) for seed in seeds]
+        start = np.zeros(len(generators), dtype=np.int64)
+        draws = cls(
+            np.asarray(seeds, dtype=np.uint32),
+            generators,
+            np.zeros((0, len(generators)), dtype=np.uint64),
+            start,
+            start + _NO_WORD,
+        )
+        draws._fetch(num_words)
+        return draws
+
+    def __len__(self) -> int:
+        return len(self.generators)
+
+    def _fetch(self, count: int) -> None:
+        more = np.empty((count, len(self)), dtype=np.uint64)
+        for lane, generator in enumerate(self.generators):
+            more[:, lane] = generator.random_raw(count)
+        self.words = np.concatenate([self.words, more])
+
+    def _word(self, number: np.ndarray) -> np.ndarray:
+        missing = int(number.max()) + 1 - len(self.words)
+        if missing > 0:
+            self._fetch(max(missing, len(self.words)))
+        return self.words[number, np.arange(len(self))]
+
+    @property
+    def places(self) -> Places:
+        """Where the streams are, for `go_to`."""
+        return self.following.copy(), self.waiting.copy()
+
+    def go_to(self, places: Places) -> None:
+        """Goes back, or forth, to where the streams were."""
+        self.following, self.waiting = (place.copy() for place in places)
+
+    def _halves(self, taking: np.ndarray) -> np.ndarray:
+        is_waiting = self.waiting != _NO_WORD
+        word = self._word(np.where(is_waiting, self.waiting, self.following))
+        half = np.where(is_waiting, word >> _HALF_BITS, word & _LOWER_HALF)
+        left = np.where(is_waiting, _NO_WORD, self.following)
+        self.following = self.following + (taking & ~is_waiting)
+        self.waiting = np.where(taking, left, self.waiting)
+        return half
+
+    def integers(self, low: int, high: np.ndarray | int, where: np.ndarray | bool = True) -> np.ndarray:
+        """Draws an integer from `low` to `high` - 1 for each seed, int64 (n,), as `Generator.integers` does.
+
+        Args:
+            low: The least.
+            high: One more than the largest, which may differ from seed to seed.
+            where: For which seeds; the others get `low` and stay where they are.
+        """
+        size = np.broadcast_to(np.asarray(high, dtype=np.int64) - low, len(self)).astype(np.uint64)
+        # One choice is no choice: nothing is drawn.
+        taking = np.broadcast_to(where, len(self)) & (size > 1)
+        size = np.maximum(size, np.uint64(1))
+        rejected = (_LOWER_HALF + np.uint64(1) - size) % size
+        drawn = np.zeros(len(self), dtype=np.int64)
+        while taking.any():
+            product = self._halves(taking) * size
+            fits = taking & ((product & _LOWER_HALF) >= rejected)
+            drawn = np.where(fits, (product >> _HALF_BITS).astype(np.int64), drawn)
+            taking = taking & ~fits
+        return low + drawn
+
+    def uniform(self, low: float, high: float, where: np.ndarray | bool = True) -> np.ndarray:
+        """Draws a real number for each seed, float64 (n,), as `Generator.uniform` does; see `integers`."""
+        taking = np.broadcast_to(where, len(self))
+        share = (self._word(self.following) >> _REAL_SHIFT).astype(np.float64) * _REAL_UNIT
+        self.following = self.following + taking
+        return low + (high - low) * share
+
+    def choice(self, values: Sequence[int], where: np.ndarray | bool = True) -> np.ndarray:
+        """Draws one of some integers for each seed, int64 (n,), as `Generator.choice` does; see `integers`."""
+        return np.asarray(values, dtype=np.int64)[self.integers(0, len(values), where)]
+
+
+def whole(values: np.ndarray) -> Any:
+    """Returns whole numbers as levels hold them, int32; arrays of the host enter traces like those of a device."""
+    return values.astype(np.int32)
+
+
+def by_seed(levels: Callable[[Any, Mapping[str, Any], Draws], Any], num_words: int) -> Callable[..., Any]:
+    """Makes of a function of streams one of seeds: environment, options and uint32 (n,) to n levels, a batch at a time.
+
+    Args:
+        levels: Takes an environment, its options and the streams of n seeds; returns n levels.
+        num_words: Words of a stream that a level usually takes.
+    """
+
+    def levels_of(env: Any, options: Mapping[str, Any], seeds: np.ndarray) -> Any:
+        batches = np.array_split(seeds, -(-len(seeds) // _BATCH))
+        parts = [levels(env, options, Draws.of(batch, num_words)) for batch in batches]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    return levels_of

@@ -1,0 +1,107 @@
+"""The one table of environment ids: how each environment is made, and how its original makes levels."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jaxgym.errors import LevelError, UnknownIdError, nearest
+from jaxgym.options import Integer, Option
+
+if TYPE_CHECKING:
+    from jaxgym.environment import Environment, EnvParams
+
+    Builder = Callable[[str, Mapping[str, Any]], tuple[Environment[Any, Any, Any, Any], EnvParams]]
+
+_MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
+
+
+def no_sizes(_: Any) -> dict[str, int]:
+    """Returns no options: for levels that have one size only."""
+    return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Original:
+    """How the original of an environment makes the levels of its seeds.
+
+    Options are given to both functions as the user gave them, or as their defaults, `max_steps` included.
+
+    Attributes:
+        levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
+        sizes: Takes the options; returns those options that make room for whole levels, where the user gave none.
+    """
+
+    levels: Callable[[Any, Mapping[str, Any], Any], Any]
+    sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = no_sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """How an environment is made.
+
+    Attributes:
+        build: Takes the id and a value for each option; returns the environment and its parameters.
+        options: The options by name, `levels` and `max_steps` apart, which every environment has.
+        max_steps: The default time limit.
+        sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
+        original: How the original makes levels, if there is one.
+    """
+
+    build: "Builder"
+    options: Mapping[str, Option]
+    max_steps: int = 0
+    sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
+    original: Original | None = None
+
+    @property
+    def all_options(self) -> dict[str, Option]:
+        """The options by name, with `max_steps`."""
+        return {**self.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=self.max_steps)}
+
+
+_specs: dict[str, Spec] = {}
+
+
+def add(env_id: str, spec: Spec) -> None:
+    """Adds a row to the table.
+
+    Raises:
+        ValueError: If the id is taken.
+    """
+    if env_id in _specs:
+        raise ValueError(f"{env_id!r} is already registered; choose another id.")
+    _specs[env_id] = spec
+
+
+def registered_envs() -> tuple[str, ...]:
+    """Returns the ids that `jaxgym.make` takes."""
+    return tuple(_specs)
+
+
+def spec_of(env_id: str) -> Spec:
+    """Returns how an environment is made.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    if env_id not in _specs:
+        known = ", ".join(_specs)
+        raise UnknownIdError(f"{env_id!r} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
+    return _specs[env_id]
+
+
+def original_of(env_id: str) -> Original:
+    """Returns how the original of an environment makes levels.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+        LevelError: If the environment has no original that is known here.
+    """
+    original = spec_of(env_id).original
+    if original is None:
+        known: Sequence[str] = [name for name, spec in _specs.items() if spec.original is not None]
+        raise LevelError(
+            f"{env_id} was asked for original levels and has none; ids with original levels are {', '.join(known)}: "
+            "for this one, make a bank with jaxgym.levels.make_bank."
+        )
+    return original
