@@ -43,11 +43,11 @@ class Config:
     """Episodes per level when scoring; the policy is sampled, so they differ."""
 
     memory: str = "gru"
-    """Memory between encoder and heads: gru, lru, mingru or none."""
+    """What the agent remembers by: gru, lru, lstm, mingru, none, stack4 (frames in colour) or stack16 (in grey)."""
     memory_size: int = 512
     """Units of the memory."""
     memory_layers: int = 0
-    """Layers of the memory; 0 means what suits it: 1 for gru, 2 for lru and mingru."""
+    """Layers of the memory; 0 means what suits it: 1 for gru and lstm, 2 for lru and mingru."""
     hidden_size: int = 512
     """Units of the embedding, of the body and of the layer before each head."""
     dtype: Dtype = "bfloat16"

@@ -95,5 +95,10 @@ def make_frame_game(config: Config, game: Game) -> Game | None:
 
 
 def _has_frames(game: Game) -> bool:
+    return frame_shape(game) is not None
+
+
+def frame_shape(game: Game) -> tuple[int, ...] | None:
+    """Height, width and channels of the frame that the agent sees; None where it sees no frame."""
     observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
-    return any(leaf.dtype == jnp.uint8 for leaf in jax.tree.leaves(observation))
+    return next((leaf.shape for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8), None)

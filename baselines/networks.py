@@ -17,6 +17,7 @@ from baselines.errors import ConfigError
 from baselines.losses import Sizes
 from baselines.memories import make_memory
 from baselines.memories.cell import MemoryCell, State
+from baselines.memories.stack import FrameStack
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 
@@ -222,7 +223,10 @@ class ActorCritic(nn.Module):
         Raises:
             ConfigError: when there is no frame to reconstruct.
         """
-        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observation)
+        seen = observation
+        if isinstance(self.memory, FrameStack):
+            state, seen = self.memory.see(state, observation, starts)
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
         features = Encoder(self.hidden_size, self.dtype, name="encoder")(flat)
         state, remembered = self.memory(state, features.reshape(*starts.shape, -1), starts)
         body = nn.relu(_dense(self.hidden_size, self.dtype, name="body")(remembered))
@@ -279,10 +283,16 @@ def action_sizes(space: Any) -> Sizes:
     )
 
 
-def make_network(config: Config, action_space: Any) -> ActorCritic:
+def make_network(config: Config, action_space: Any, frame: tuple[int, ...] | None = None) -> ActorCritic:
     """The network of a config for an action space.
 
+    Args:
+        config: of the run.
+        action_space: Discrete or MultiDiscrete.
+        frame: height, width and channels of the observation's frame; None where it has none.
+
     Raises:
-        ConfigError: when the memory is unknown or the action space of a kind that has no policy head.
+        ConfigError: when the memory is unknown or does not fit, or the action space has no policy head.
     """
-    return ActorCritic(make_memory(config), action_sizes(action_space), config.hidden_size, jnp.dtype(config.dtype))
+    memory = make_memory(config, frame)
+    return ActorCritic(memory, action_sizes(action_space), config.hidden_size, jnp.dtype(config.dtype))

@@ -17,7 +17,7 @@ import optax
 from jax import lax
 
 from baselines.config import Config
-from baselines.game import Game, score_of
+from baselines.game import Game, frame_shape, score_of
 from baselines.losses import (
     Sizes,
     entropy,
@@ -88,10 +88,10 @@ def make_setup(config: Config, game: Game) -> Setup:
     """Network and optimiser for a game.
 
     Raises:
-        ConfigError: when the memory is unknown or the action space of a kind that has no policy head.
+        ConfigError: when the memory is unknown or does not fit the game, or the action space has no policy head.
     """
     space = game.env.action_space(game.params)
-    network = make_network(config, space)
+    network = make_network(config, space, frame_shape(game))
     optimiser = optax.chain(
         optax.clip_by_global_norm(config.max_grad_norm),
         optax.scale_by_adam(),

@@ -16,33 +16,59 @@ from baselines.errors import ConfigError
 from baselines.memories.cell import MemoryCell, NoMemory, ResidualStack
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU
+from baselines.memories.lstm import LSTM
+from baselines.memories.stack import FrameStack
+
+Shape = tuple[int, ...]
 
 
 class _Kind(NamedTuple):
     make: Callable[[Config], Any]  # one layer
-    layers: int  # where the config names no number; 0 for a kind that has no layers
+    layers: int = 1  # where the config names no number
 
 
-KINDS = {
-    "gru": _Kind(lambda config: GRU(config.memory_size, jnp.dtype(config.dtype), config.unroll), 1),
+class _Stack(NamedTuple):
+    frames: int
+    grey: bool
+
+
+LAYERED = {
+    "gru": _Kind(lambda config: GRU(config.memory_size, jnp.dtype(config.dtype), config.unroll)),
     "lru": _Kind(lambda config: LRU(config.memory_size, jnp.dtype(config.dtype)), 2),
+    "lstm": _Kind(lambda config: LSTM(config.memory_size, jnp.dtype(config.dtype), config.unroll)),
     "mingru": _Kind(lambda config: MinGRU(config.memory_size, jnp.dtype(config.dtype)), 2),
-    "none": _Kind(lambda _: NoMemory(), 0),
 }
-_BARE = ("gru",)  # as published: one layer of it stands between encoder and body with nothing around it
+STACKS = {"stack4": _Stack(4, grey=False), "stack16": _Stack(16, grey=True)}
+KINDS = {**LAYERED, **STACKS, "none": None}
+_BARE = ("gru", "lstm")  # as published: one layer stands between encoder and body with nothing around it
 
 
-def make_memory(config: Config) -> MemoryCell:
+def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
     """The memory that the config names.
 
+    Args:
+        config: of the run.
+        frame: height, width and channels of the observation's frame; None where it has none.
+
     Raises:
-        ConfigError: when no memory has that name, or it has no layers to choose the number of.
+        ConfigError: when no memory has that name, it has no layers to choose the number of, or it needs frames.
     """
-    kind = from_name("memory", config.memory, KINDS)
-    if not kind.layers:
-        if config.memory_layers:
-            raise ConfigError(f"memory {config.memory!r} has no layers: leave out --memory-layers")
-        return kind.make(config)
+    name = config.memory
+    from_name("memory", name, KINDS)
+    if name in LAYERED:
+        return _layers(config)
+    if config.memory_layers:
+        raise ConfigError(f"memory {name!r} has no layers: leave out --memory-layers")
+    if name not in STACKS:
+        return NoMemory()
+    stack = STACKS[name]
+    if frame is None:
+        raise ConfigError(f"memory {name!r} stacks frames, and this observation has none: choose another --memory")
+    return FrameStack(stack.frames, stack.grey, frame)
+
+
+def _layers(config: Config) -> MemoryCell:
+    kind = LAYERED[config.memory]
     layers = config.memory_layers or kind.layers
     if layers == 1 and config.memory in _BARE:
         return kind.make(config)

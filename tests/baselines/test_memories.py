@@ -19,6 +19,8 @@ from baselines.errors import ConfigError
 from baselines.memories import make_memory
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU, linear_scan, ring
+from baselines.memories.lstm import LSTM
+from baselines.memories.stack import FrameStack
 
 STEPS, LANES, INPUTS, UNITS = 6, 3, 4, 6
 STARTS = jnp.asarray([[0, 1, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
@@ -27,6 +29,8 @@ MEMORIES = {
     "gru of two layers": {"memory": "gru", "memory_layers": 2},
     "gru unrolled": {"memory": "gru", "unroll": 4},
     "lru": {},
+    "lstm": {},
+    "lstm of two layers": {"memory": "lstm", "memory_layers": 2},
     "mingru": {},
     "mingru of one layer": {"memory": "mingru", "memory_layers": 1},
 }
@@ -82,7 +86,7 @@ def test_an_episode_starts_from_the_initial_state(case: Case) -> None:
     np.testing.assert_allclose(outputs[2:5, 0], fresh[:3, 0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("memory", ["gru", "lru", "mingru"])
+@pytest.mark.parametrize("memory", ["gru", "lru", "lstm", "mingru"])
 def test_states_and_outputs_are_float32_whatever_the_operands(memory: str) -> None:
     cell = make_memory(Config(memory=memory, memory_size=UNITS, dtype="bfloat16"))
     inputs, key = jnp.zeros((STEPS, LANES, INPUTS), jnp.bfloat16), jax.random.key(0)
@@ -107,6 +111,21 @@ def gru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax
         state = (1 - update) * candidate + update * state
         states.append(state)
     return jnp.stack(states)
+
+
+def lstm_step_by_step(variables: Any, state: tuple[jax.Array, jax.Array], inputs: jax.Array) -> jax.Array:
+    """The published equations."""
+    weights = variables["params"]
+    outputs = []
+    output, cell = state
+    for step in range(STEPS):
+        output, cell = (jnp.where(STARTS[step][:, None], 0.0, part) for part in (output, cell))
+        pre = inputs[step] @ weights["kernel_in"] + output @ weights["kernel"] + weights["bias"][None]
+        into, forget, candidate, out = jnp.split(pre, 4, axis=-1)
+        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)
+        output = jax.nn.sigmoid(out) * jnp.tanh(cell)
+        outputs.append(output)
+    return jnp.stack(outputs)
 
 
 def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
@@ -141,7 +160,12 @@ def lru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax
     return jnp.stack(outputs)
 
 
-LOOPS = {"gru": (GRU, gru_step_by_step), "mingru": (MinGRU, mingru_step_by_step), "lru": (LRU, lru_step_by_step)}
+LOOPS = {
+    "gru": (GRU, gru_step_by_step),
+    "lru": (LRU, lru_step_by_step),
+    "lstm": (LSTM, lstm_step_by_step),
+    "mingru": (MinGRU, mingru_step_by_step),
+}
 
 
 @pytest.mark.parametrize(("kind", "step_by_step"), LOOPS.values(), ids=LOOPS.keys())
@@ -153,7 +177,7 @@ def test_values_and_gradients_are_those_of_the_equations(kind: Any, step_by_step
     zeros = cell.initial_state(LANES)
     variables = jax.jit(cell.init)(jax.random.key(0), zeros, inputs, STARTS)
     variables = jax.tree.map(lambda leaf: leaf + draw(leaf.shape, np.float32), variables)
-    state = jnp.asarray(draw(zeros.shape, np.float32))
+    state = jax.tree.map(lambda leaf: jnp.asarray(draw(leaf.shape, np.float32)), zeros)
 
     def ours(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
         return (cell.apply(variables, state, inputs, STARTS)[1] * weight).sum()
@@ -199,9 +223,50 @@ def test_no_memory_passes_its_inputs_on() -> None:
 
 
 def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
-    message = r"memory 'gruu' is unknown, allowed are gru, lru, mingru, none; did you mean 'gru'\?"
+    message = (
+        r"memory 'gruu' is unknown, allowed are gru, lru, lstm, mingru, none, stack16, stack4; did you mean 'gru'\?"
+    )
     with pytest.raises(ConfigError, match=message):
         make_memory(Config(memory="gruu"))
+
+
+@pytest.mark.parametrize(("grey", "channels"), [(False, 3), (True, 1)], ids=["colour", "grey"])
+def test_a_frame_stack_shows_the_last_frames_of_the_episode(grey: bool, channels: int) -> None:
+    stack = FrameStack(3, grey, (2, 2, 3))
+    frames = np.random.default_rng(0).integers(0, 256, (STEPS, LANES, 2, 2, 3)).astype(np.uint8)
+    earlier = np.random.default_rng(1).integers(0, 256, (1, LANES, 2, 2, 3)).astype(np.uint8)
+    state, _ = stack.see(stack.initial_state(LANES), jnp.asarray(earlier), jnp.ones((1, LANES), bool))
+    last, seen = stack.see(state, {"frame": jnp.asarray(frames), "vector": jnp.zeros((STEPS, LANES, 5))}, STARTS)
+
+    def brightness(frame: np.ndarray) -> np.ndarray:
+        return np.round(frame.astype(np.float32) @ np.float32([0.299, 0.587, 0.114]))[..., None] if grey else frame
+
+    for lane in range(LANES):
+        episode = [earlier[0, lane]]
+        for step in range(STEPS):
+            episode = [*([] if STARTS[step, lane] else episode), frames[step, lane]]
+            newest_first = [*reversed(episode), np.zeros((2, 2, 3)), np.zeros((2, 2, 3))]
+            expected = np.concatenate([brightness(frame) for frame in newest_first[:3]], axis=-1)
+            np.testing.assert_array_equal(seen["frame"][step, lane], expected)
+        np.testing.assert_array_equal(np.concatenate([*last[lane]], axis=-1), expected[..., : 2 * channels])
+    assert seen["vector"].shape == (STEPS, LANES, 5)
+    assert seen["frame"].dtype == last.dtype == jnp.uint8
+
+
+def test_a_frame_stack_step_by_step_equals_a_rollout() -> None:
+    stack = FrameStack(4, False, (2, 2, 3))
+    frames = jnp.asarray(np.random.default_rng(0).integers(0, 256, (STEPS, LANES, 2, 2, 3)).astype(np.uint8))
+    last, seen = stack.see(stack.initial_state(LANES), frames, STARTS)
+    state = stack.initial_state(LANES)
+    for step in range(STEPS):
+        state, single = stack.see(state, frames[step : step + 1], STARTS[step : step + 1])
+        np.testing.assert_array_equal(seen[step], single[0])
+    np.testing.assert_array_equal(last, state)
+
+
+def test_a_frame_stack_without_frames_is_refused() -> None:
+    with pytest.raises(ConfigError, match="memory 'stack4' stacks frames, and this observation has none: choose anoth"):
+        make_memory(Config(memory="stack4"))
 
 
 def test_layers_of_no_memory_are_refused() -> None:

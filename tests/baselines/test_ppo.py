@@ -142,7 +142,7 @@ def test_schedules_follow_the_environment_steps(block: Callable[[], tuple[ppo.Tr
     np.testing.assert_allclose(metrics["learning_rate"], expected, rtol=1e-5)
 
 
-RECALLED = [("gru", 0.95, 1.0), ("lru", 0.95, 1.0), ("mingru", 0.95, 1.0), ("none", 0.0, 0.6)]
+RECALLED = [("gru", 0.95, 1.0), ("lru", 0.95, 1.0), ("lstm", 0.95, 1.0), ("mingru", 0.95, 1.0), ("none", 0.0, 0.6)]
 
 
 @pytest.mark.parametrize(("memory", "low", "high"), RECALLED)
