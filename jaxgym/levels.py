@@ -23,7 +23,6 @@ from jax import lax
 
 from jaxgym import bank_files, specs
 from jaxgym.errors import LevelError
-from jaxgym.options import resolve
 
 if TYPE_CHECKING:
     from jaxgym.environment import Environment
@@ -78,11 +77,15 @@ def level_from_seed(env: "Environment[Any, Any, Any, Any]", seed: Any, params: A
     Raises:
         LevelError: If a seed of the host is no integer from 0 to 2^32 - 1.
     """
-    return _level(env, _checked_seeds(seed), env.default_params if params is None else params)
+    return _level(env, checked_seeds(seed), env.default_params if params is None else params)
 
 
-def _checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
-    """Returns seeds as uint32; those on a device, which may be traced, are taken as they are."""
+def checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
+    """Returns seeds as uint32; those on a device, which may be traced, are taken as they are.
+
+    Raises:
+        LevelError: If a seed of the host is no integer from 0 to 2^32 - 1.
+    """
     if isinstance(seeds, jax.Array):
         return seeds.astype(jnp.uint32)
     given = np.asarray(seeds)
@@ -164,7 +167,7 @@ def _seed_axis(function: str, seeds: Any) -> np.ndarray:
     given = np.asarray(seeds)
     if given.ndim != 1 or not len(given):
         raise LevelError(f"{function} was given seeds of shape {given.shape}; give one axis with at least one seed.")
-    return np.asarray(_checked_seeds(given))
+    return np.asarray(checked_seeds(given))
 
 
 @partial(jax.jit, static_argnames=("env",))
@@ -200,15 +203,8 @@ def original(
         LevelError: If the id has no original, if there are no seeds or one is no integer of that range, and where the
             original fails to make a level.
     """
-    maker, spec = specs.original_of(env_id), specs.spec_of(env_id)
     seeds = _seed_axis("original", seeds)
-    table = spec.all_options
-    resolve(env_id, table, options)
-    # As they were given: what is stored is rounded to float32.
-    plain = {name: np.asarray(options.get(name, option.default)).tolist() for name, option in table.items()}
-    plain |= {name: size for name, size in maker.sizes(plain).items() if plain[name] is None}
-    values = resolve(env_id, table, plain)
-    env, params = spec.build(env_id, {name: value for name, value in values.items() if name != "max_steps"})
+    maker, env, params, plain = specs.build_original(env_id, options)
     make = partial(maker.levels, env, plain, seeds)
     if directory is None:
         bank = make()

@@ -4,8 +4,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jaxgym.errors import LevelError, UnknownIdError, nearest
-from jaxgym.options import Integer, Option
+from jaxgym.options import Integer, Option, resolve
 
 if TYPE_CHECKING:
     from jaxgym.environment import Environment, EnvParams
@@ -24,14 +26,16 @@ def no_sizes(_: Any) -> dict[str, int]:
 class Original:
     """How the original of an environment makes the levels of its seeds.
 
-    Options are given to both functions as the user gave them, or as their defaults, `max_steps` included.
+    Options are given to these functions as the user gave them, or as their defaults, `max_steps` included.
 
     Attributes:
         levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
+        course: Takes an environment and the options; returns a `jaxgym.originals.course.Course`.
         sizes: Takes the options; returns those options that make room for whole levels, where the user gave none.
     """
 
     levels: Callable[[Any, Mapping[str, Any], Any], Any]
+    course: Callable[[Any, Mapping[str, Any]], Any]
     sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = no_sizes
 
 
@@ -43,6 +47,7 @@ class Spec:
         build: Takes the id and a value for each option; returns the environment and its parameters.
         options: The options by name, `levels` and `max_steps` apart, which every environment has.
         max_steps: The default time limit.
+        default_bank: Takes the parameters; returns the bank where `levels` is not given. Resets sample if None.
         sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
         original: How the original makes levels, if there is one.
     """
@@ -50,6 +55,7 @@ class Spec:
     build: "Builder"
     options: Mapping[str, Option]
     max_steps: int = 0
+    default_bank: Callable[[Any], Any] | None = None
     sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
     original: Original | None = None
 
@@ -105,3 +111,22 @@ def original_of(env_id: str) -> Original:
             "for this one, make a bank with jaxgym.levels.make_bank."
         )
     return original
+
+
+def build_original(env_id: str, given: Mapping[str, Any]) -> tuple[Original, Any, Any, dict[str, Any]]:
+    """Returns the original of an id, an environment with room for its levels and its parameters, and the options.
+
+    The options are as they were given, or their defaults: what parameters hold is rounded to float32.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+        OptionError: If an option does not exist, or does not take the given value.
+        LevelError: If the id has no original.
+    """
+    original, spec = original_of(env_id), spec_of(env_id)
+    resolve(env_id, spec.all_options, given)
+    plain = {name: np.asarray(given.get(name, option.default)).tolist() for name, option in spec.all_options.items()}
+    plain |= {name: size for name, size in original.sizes(plain).items() if plain[name] is None}
+    values = resolve(env_id, spec.all_options, plain)
+    env, params = spec.build(env_id, {name: value for name, value in values.items() if name != "max_steps"})
+    return original, env, params, plain

@@ -35,6 +35,7 @@ class Draws:
         words: Those fetched so far, uint64 (w, n).
         following: Number of the next whole word, int64 (n,).
         waiting: Number of the word whose upper half waits, int64 (n,); -1 for none.
+        start_of_play: Where the streams were when all that a reset draws was drawn, if more was drawn after that.
     """
 
     seeds: np.ndarray
@@ -42,6 +43,7 @@ class Draws:
     words: np.ndarray
     following: np.ndarray
     waiting: np.ndarray
+    start_of_play: Places | None = None
 
     @classmethod
     def of(cls, seeds: Sequence[int] | np.ndarray, num_words: int = 64) -> "Draws":

@@ -4,6 +4,7 @@ The endless game draws nothing during an episode but one command after the other
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from jaxgym.envs.memory import endless_mortar_mayhem, mortar_mayhem
 from jaxgym.envs.memory import mortar_mayhem_scene as seen
 from jaxgym.envs.memory.commands import COMMAND_MOVES
+from jaxgym.originals.course import Course
 from jaxgym.originals.draws import Draws, by_seed, whole
 from jaxgym.specs import Original
 
@@ -75,9 +77,10 @@ def endless_levels(
     start_tile = _tiles(draws.integers(0, seen.LARGEST_ARENA**2), seen.LARGEST_ARENA)
     offset = _offsets(draws)
     initial = options["initial_command_count"]
-    first = [draws.integers(0, options["allowed_commands"]) for _ in range(initial)]
+    first = [_endless_command(draws, options) for _ in range(initial)]
     durations = _durations(draws, options)
-    later = [draws.integers(0, options["allowed_commands"]) for _ in range(initial, env.max_given_commands)]
+    draws.start_of_play = draws.places
+    later = [_endless_command(draws, options) for _ in range(initial, env.max_given_commands)]
     return endless_mortar_mayhem.Level(
         start_tile=whole(start_tile),
         start_offset_px=whole(offset),
@@ -86,6 +89,15 @@ def endless_levels(
         seed=cast(Any, draws.seeds),
         **durations,
     )
+
+
+def _endless_command(draws: Draws, options: Mapping[str, Any]) -> np.ndarray:
+    return draws.integers(0, options["allowed_commands"])
+
+
+def _num_later_commands(state: endless_mortar_mayhem.State, options: Mapping[str, Any]) -> int:
+    del options
+    return int(state.sequence_length) - int(state.level.command_count)
 
 
 def _tiles(number: np.ndarray, size: int) -> np.ndarray:
@@ -101,5 +113,15 @@ def _durations(draws: Draws, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: whole(draws.choice(options.get(name, [0]))) for name in _DURATIONS}
 
 
-ORIGINAL = Original(by_seed(levels, num_words=16))
-ENDLESS_ORIGINAL = Original(by_seed(endless_levels, num_words=48), endless_sizes)
+ORIGINAL = Original(by_seed(levels, num_words=16), partial(Course, levels=levels))
+ENDLESS_ORIGINAL = Original(
+    by_seed(endless_levels, num_words=48),
+    partial(
+        Course,
+        levels=endless_levels,
+        later=_endless_command,
+        num_later=_num_later_commands,
+        size_names=("max_given_commands",),
+    ),
+    endless_sizes,
+)

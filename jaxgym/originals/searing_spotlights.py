@@ -4,15 +4,19 @@ In the endless game a new coin is drawn when one is collected, from the same str
 the first coin depends on play, and a level lists what comes before.
 """
 
+import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxgym.envs.memory import arena, endless_searing_spotlights, searing_spotlights, spotlight_game, spotlights
 from jaxgym.envs.memory.pairs import Pair
 from jaxgym.errors import LevelError, OptionError
-from jaxgym.originals.draws import Draws, by_seed, whole
+from jaxgym.originals.course import Course
+from jaxgym.originals.draws import Draws, Places, by_seed, whole
 from jaxgym.specs import Original
 
 _SHIFTS_PX = (2, 3)
@@ -23,6 +27,8 @@ _TARGET_SPREAD_DEG, _OFFSET_SPREAD_DEG = 45, 135
 _COUNTED_SPEED = 1e-6
 """The lifetime of a slower spotlight is not counted step by step."""
 _SLOWEST = 2.0**-30
+_EVERY: Any = np.int32(np.iinfo(np.int32).max)
+"""A length of lists that makes every number one of the list; a number beyond its places means the last of them."""
 
 
 def sizes(options: Mapping[str, Any]) -> dict[str, int]:
@@ -65,12 +71,13 @@ def levels(
     exit_px = np.zeros((len(draws), 2), dtype=np.int64)
     if options["use_exit"]:
         exit_px = np.clip(_place(draws, blocked, spotlight_game.NEAR_BLOCK_PX), *_PLACES_PX)
+    draws.start_of_play = draws.places
     listed = min(total, env.max_listed_spotlights)
     tracks += [track(draws, options) for _ in range(initial, listed)]
     return searing_spotlights.Level(
         heading=whole(heading),
         start_px=whole(start),
-        tracks=stack(tracks, env.max_listed_spotlights, draws),
+        tracks=stack(tracks, draws, env.max_listed_spotlights),
         num_tracks=whole(np.full(len(draws), listed)),
         seed=_seed(draws),
         num_coins=whole(count),
@@ -91,7 +98,7 @@ def endless_levels(
     """Draws a level of Endless Searing Spotlights for each stream: the original's until the first coin is taken.
 
     After that, the spotlights that are listed go on as if it had not been taken, and what is not listed follows from
-    the level's `seed`. (`jaxgym.originals.course` plays on as the original does.)
+    the level's `seed`. (`EndlessCourse` plays on as the original does.)
 
     Raises:
         OptionError: If the radii or speeds have no range, where the original fails too.
@@ -102,11 +109,12 @@ def endless_levels(
     tracks = [track(draws, options) for _ in range(initial)]
     coins = np.zeros((len(draws), env.max_listed_coins, 2), dtype=np.int64)
     coins[:, 0] = next_coin(draws, None)
+    draws.start_of_play = draws.places
     tracks += [track(draws, options) for _ in range(initial, env.max_listed_spotlights)]
     return endless_searing_spotlights.Level(
         heading=whole(heading),
         start_px=whole(start),
-        tracks=stack(tracks, env.max_listed_spotlights, draws),
+        tracks=stack(tracks, draws, env.max_listed_spotlights),
         num_tracks=whole(np.full(len(draws), len(tracks))),
         seed=_seed(draws),
         coins_px=whole(coins),
@@ -132,9 +140,9 @@ def track(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndar
     return radius, speed, np.stack([start, target, offset], axis=-1)
 
 
-def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], capacity: int, draws: Draws) -> spotlights.Tracks:
-    """Returns spotlights in the form that a level lists them, (n, capacity); unused ones stay where they are."""
-    shape = (len(draws), capacity)
+def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, capacity: int = 0) -> spotlights.Tracks:
+    """Returns spotlights in the form that a level lists them, in at least `capacity` places; unused ones do not run."""
+    shape = (len(draws), max(len(drawn), capacity))
     radius, angles = np.full(shape, spotlights.SMALLEST_RADIUS_PX), np.zeros((*shape, 3))
     speed = np.zeros(shape)
     for index, one in enumerate(drawn):
@@ -221,5 +229,77 @@ def _seed(draws: Draws) -> Any:
     return np.stack([np.zeros_like(draws.seeds), draws.seeds], axis=-1)
 
 
-ORIGINAL = Original(by_seed(levels, num_words=48), sizes)
-ENDLESS_ORIGINAL = Original(by_seed(endless_levels, num_words=32), endless_sizes)
+def _num_later_tracks(state: searing_spotlights.State, options: Mapping[str, Any]) -> int:
+    return int(state.num_spawned) - options["initial_spawns"]
+
+
+@dataclasses.dataclass
+class EndlessCourse(Course):
+    """The course of Endless Searing Spotlights: `follow` gives to the state's level what the next step may need.
+
+    A step draws a spotlight if one is due, and after that a coin if the agent takes the one that lies there. So the
+    lists of the level hold, in every place, the next spotlight and the next coin; their lengths do not matter. A coin
+    that the step did not use is drawn again later, from where the stream still is.
+    """
+
+    _seen: tuple[int, int, bool] | None = dataclasses.field(default=None, init=False, repr=False)
+    _after_track: Places | None = dataclasses.field(default=None, init=False, repr=False)
+    _after_coin: Places | None = dataclasses.field(default=None, init=False, repr=False)
+
+    def start(self, seed: int | None = None) -> endless_searing_spotlights.Level:
+        """Returns the level of the next episode; see `Course.start`."""
+        level = super().start(seed)
+        self._seen = self._after_track = self._after_coin = None
+        super()._finish(self.draws)
+        return level
+
+    def follow(self, state: endless_searing_spotlights.State) -> endless_searing_spotlights.State:
+        """Goes on in the stream by what the last step used; returns the state with what the next one may need."""
+        spawned, collected, timer, coin_px = jax.device_get(
+            (state.num_spawned, state.num_collected, state.spawn_timer, state.coin_px)
+        )
+        is_due = timer + 1 >= self.options["spawn_interval"]
+        seen, before = (int(spawned), int(collected), bool(is_due)), self._seen
+        if seen == before:
+            return state
+        if before is not None and spawned > before[0] and self._after_track is not None:
+            self.draws.go_to(self._after_track)
+        if before is not None and collected > before[1] and self._after_coin is not None:
+            self.draws.go_to(self._after_coin)
+        self._seen = seen
+        return dataclasses.replace(state, level=self._prepared(state.level, seen[2], coin_px))
+
+    def _prepared(
+        self, level: endless_searing_spotlights.Level, is_due: bool, coin_px: np.ndarray
+    ) -> endless_searing_spotlights.Level:
+        """Returns the level with what the next step may need, and leaves the stream where it is."""
+        here, tracks = self.draws.places, level.tracks
+        if is_due:
+            drawn = track(self.draws, self.options)
+            tracks = jax.tree.map(lambda leaf: leaf[0], stack([drawn] * level.tracks.radius_px.shape[0], self.draws))
+        self._after_track = self.draws.places
+        coin = next_coin(self.draws, coin_px[None])
+        self._after_coin = self.draws.places
+        self.draws.go_to(here)
+        return dataclasses.replace(
+            level,
+            tracks=tracks,
+            num_tracks=_EVERY,
+            coins_px=whole(np.broadcast_to(coin, level.coins_px.shape)),
+            num_coins=_EVERY,
+        )
+
+    def _finish(self, draws: Draws) -> None:
+        """Does nothing: `follow` leaves the stream where the original's generator is."""
+
+
+ORIGINAL = Original(
+    by_seed(levels, num_words=48),
+    partial(Course, levels=levels, later=track, num_later=_num_later_tracks, size_names=("max_listed_spotlights",)),
+    sizes,
+)
+ENDLESS_ORIGINAL = Original(
+    by_seed(endless_levels, num_words=32),
+    partial(EndlessCourse, levels=endless_levels, size_names=("max_listed_spotlights",)),
+    endless_sizes,
+)
