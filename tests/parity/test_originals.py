@@ -279,7 +279,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(seeds))
         return make(env, options, seeds)
 
-    counting = specs.Spec(spec.build, spec.options, original=specs.Original(counted))
+    counting = specs.Spec(spec.build, spec.options, original=specs.Original(counted, spec.original.course))
     monkeypatch.setattr(specs, "_specs", {GAME: counting})
     return counts
 
