@@ -10,7 +10,13 @@ import numpy as np
 from jaxgym import levels as level_banks
 from jaxgym import specs
 from jaxgym.environment import Environment, EnvParams
-from jaxgym.envs.memory import endless_mortar_mayhem, endless_searing_spotlights, mortar_mayhem, searing_spotlights
+from jaxgym.envs.memory import (
+    endless_mortar_mayhem,
+    endless_searing_spotlights,
+    mortar_mayhem,
+    mystery_path,
+    searing_spotlights,
+)
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import resolve
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
@@ -38,14 +44,15 @@ def register(env_id: str, spec: Spec) -> None:
 
 
 def make(
-    env_id: str, *, levels: Any = "fresh", max_steps: int | None = None, **options: Any
+    env_id: str, *, levels: Any = None, max_steps: int | None = None, **options: Any
 ) -> tuple[AnyEnvironment, EnvParams]:
     """Makes an environment and its parameters.
 
     Args:
         env_id: One of `registered_envs()`.
         levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
-            first n training levels; a bank of `jaxgym.levels.make_bank` is used as it is.
+            first n training levels; a bank of `jaxgym.levels.make_bank` is used as it is. If None, they are fresh, but
+            for Mystery Path, where sampling is slow, a bank of the first 100 000 training levels, made at first use.
         max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. The environment's
             own if None.
         **options: Options of the environment under their own names, such as `command_count=[5]`.
@@ -64,11 +71,13 @@ def make(
     limit = values.pop("max_steps")
     env, params = spec.build(env_id, values)
     params = dataclasses.replace(params, max_steps_in_episode=limit)
-    params = dataclasses.replace(params, levels=_bank(env, params, levels))
+    params = dataclasses.replace(params, levels=_bank(spec, env, params, levels))
     return dataclasses.replace(env, initial_params=params), params
 
 
-def _bank(env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
+def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
+    if levels is None:
+        return spec.default_bank(params) if spec.default_bank else None
     if isinstance(levels, str | bool | float):
         if levels != "fresh":
             raise OptionError(
@@ -135,3 +144,13 @@ register(
         original=searing_spotlights_originals.ENDLESS_ORIGINAL,
     ),
 )
+for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath-Grid-v0", True, 128)):
+    register(
+        _env_id,
+        Spec(
+            partial(mystery_path.build, grid=_grid),
+            mystery_path.options(grid=_grid),
+            max_steps=_max_steps,
+            default_bank=mystery_path.default_bank,
+        ),
+    )

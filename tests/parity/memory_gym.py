@@ -19,7 +19,7 @@ import numpy as np
 import jaxgym
 from jaxgym.envs.memory import arena, mortar_mayhem
 from jaxgym.envs.memory import mortar_mayhem_scene as seen
-from tests.parity import endless_mortar_mayhem, searing_spotlights
+from tests.parity import endless_mortar_mayhem, mystery_path, searing_spotlights
 from tests.parity.recordings import Family, Recording
 
 REWARD_TOLERANCE = 1e-5
@@ -77,6 +77,7 @@ MORTAR_MAYHEM = Family(mortar_mayhem_level, mortar_mayhem_answers)
 FAMILIES = {
     **dict.fromkeys(("mm", "mmg", "mmb", "mmbg"), MORTAR_MAYHEM),
     **endless_mortar_mayhem.FAMILIES,
+    **mystery_path.FAMILIES,
     **searing_spotlights.FAMILIES,
 }
 

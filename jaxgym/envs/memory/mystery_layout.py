@@ -1,8 +1,8 @@
 """The layouts of Mystery Path: where a path starts and ends, the walls around it, and the path that is found.
 
-Tiles are numbered column · 7 + row. Walls serve to bend the path and are not seen. Inner walls lie in columns and rows 1
-to 4 (5 is left out, as in the original); outer walls lie on the border, beside no inner wall and no end of the path. So
-the border leads from start to goal, with a detour around each outer wall: there always is a path.
+Tiles are numbered column · 7 + row. Walls serve to bend the path and are not seen. Inner walls lie in columns and rows
+1 to 4 (5 is left out, as in the original); outer walls lie on the border, beside no inner wall and no end of the path.
+So the border leads from start to goal, with a detour around each outer wall: there always is a path.
 """
 
 import jax
