@@ -97,9 +97,10 @@ def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.A
     is_candidate = may_be_outer_wall(start, goal, is_inner_wall)
     few, many = OUTER_WALL_COUNTS
     # The candidates with the largest words are a uniform choice without repetition.
-    tiles = np.arange(len(BORDER_TILES))
-    is_larger = (outer > outer[:, None]) | ((outer == outer[:, None]) & (tiles < tiles[:, None]))
-    rank = jnp.sum(is_larger & is_candidate, axis=1, dtype=jnp.int32)
+    own, other = outer[:, None], outer[None]
+    is_before = np.tri(len(BORDER_TILES), k=-1, dtype=bool)
+    is_larger = (other > own) | ((other == own) & is_before)
+    rank = jnp.sum(is_larger & is_candidate[None], axis=1, dtype=jnp.int32)
     is_outer_wall = is_candidate & (rank < jnp.where(count % jnp.uint32(2) == 0, few, many))
     return walls_of(is_inner_wall, is_outer_wall)
 
@@ -141,5 +142,5 @@ def sample_path(start: jax.Array, goal: jax.Array, bits: jax.Array) -> tuple[jax
     inner, count, outer, cost = jnp.split(bits, np.cumsum(list(_WORDS.values()))[:-1])
     is_wall = draw_walls(start, goal, inner, count[0], outer)
     shifts = _COST_BITS * jnp.arange(_COSTS_PER_WORD, dtype=jnp.uint32)
-    costs = (cost[:, None] >> shifts).reshape(-1)[:MAX_DRAWS] % jnp.uint32(MAX_COST)
+    costs = (cost[:, None] >> shifts[None]).reshape(-1)[:MAX_DRAWS] % jnp.uint32(MAX_COST)
     return find_path(start, goal, is_wall, costs.astype(jnp.int32) + 1), is_wall

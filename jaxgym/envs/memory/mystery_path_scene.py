@@ -35,7 +35,7 @@ _CROSS = """
 ###....###
 ##......##
 """
-_CROSS_COLOR = (255, 0, 0)
+CROSS_COLOR = (255, 0, 0)
 _END_COLORS = ((0, 0, 255), (0, 255, 0))
 _ORIGIN, _GOAL = range(len(_END_COLORS))
 
@@ -67,7 +67,7 @@ def start_px(tile: jax.Array, agent_scale: float) -> jax.Array:
 def cross_picture() -> np.ndarray:
     """Returns the cross, uint8 (10, 10, 3)."""
     cross = bitmap(_CROSS)[..., None]
-    return np.where(cross, np.asarray(_CROSS_COLOR, np.uint8), np.uint8(TRANSPARENT))
+    return np.where(cross, np.asarray(CROSS_COLOR, np.uint8), np.uint8(TRANSPARENT))
 
 
 @functools.cache
