@@ -20,6 +20,7 @@ from jaxgym.envs.memory import (
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import resolve
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
+from jaxgym.originals import mystery_path as mystery_path_originals
 from jaxgym.originals import searing_spotlights as searing_spotlights_originals
 from jaxgym.specs import Spec, registered_envs, spec_of
 
@@ -152,5 +153,6 @@ for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath
             mystery_path.options(grid=_grid),
             max_steps=_max_steps,
             default_bank=mystery_path.default_bank,
+            original=mystery_path_originals.ORIGINAL,
         ),
     )

@@ -126,9 +126,9 @@ class Draws:
         return np.asarray(values, dtype=np.int64)[self.integers(0, len(values), where)]
 
 
-def whole(values: np.ndarray) -> Any:
-    """Returns whole numbers as levels hold them, int32; arrays of the host enter traces like those of a device."""
-    return values.astype(np.int32)
+def whole(values: np.ndarray, dtype: type[np.integer[Any]] = np.int32) -> Any:
+    """Returns whole numbers as levels hold them; arrays of the host enter traces like those of a device."""
+    return values.astype(dtype)
 
 
 def by_seed(levels: Callable[[Any, Mapping[str, Any], Draws], Any], num_words: int) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ The endless game draws nothing during an episode but one command after the other
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def endless_levels(
         start_offset_px=whole(offset),
         command_count=whole(np.full(len(draws), initial)),
         commands=whole(np.stack([*first, *later], axis=1))[:, : env.max_given_commands],
-        seed=cast(Any, draws.seeds),
+        seed=whole(draws.seeds, np.uint32),
         **durations,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxgym
+from jaxgym.envs.memory import mystery_path
 from jaxgym.errors import LevelError
 from jaxgym.originals import course
 from tests.parity import memory_gym
@@ -68,12 +69,19 @@ def layout_of(level: Any) -> list[Any]:
     """Returns what a file of successive episodes tells of a layout."""
     if hasattr(level, "commands"):
         return [COMMANDS[command] for command in level.commands[: level.command_count]]
+    if hasattr(level, "goal_tile"):
+        return np.asarray(level.path).tolist()
     speed = level.tracks.speed.high.astype(float) + level.tracks.speed.low
     return [level.start_px.tolist(), level.coins_px[0].tolist(), speed.tolist()]
 
 
 def is_layout(level: Any, told: list[Any]) -> bool:
     ours = layout_of(level)
+    if hasattr(level, "goal_tile"):
+        return (
+            ours
+            == np.asarray(mystery_path.tile_set(np.asarray(told, np.int32) @ np.asarray([7, 1], np.int32))).tolist()
+        )
     if isinstance(told[-1], list) and told and isinstance(told[-1][0], float):
         return ours[:-1] == told[:-1] and np.allclose(ours[-1][: len(told[-1])], told[-1], rtol=0, atol=1e-15)
     return ours == told
@@ -85,6 +93,8 @@ def is_layout(level: Any, told: list[Any]) -> bool:
         "MortarMayhem-v0",
         "MortarMayhemB-Grid-v0",
         "Endless-MortarMayhem-v0",
+        "MysteryPath-v0",
+        "MysteryPath-Grid-v0",
         "SearingSpotlights-v0",
         ENDLESS,
     ],

@@ -10,6 +10,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels, specs
+from jaxgym.envs.memory import mystery_path
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.originals import searing_spotlights
 from jaxgym.originals.draws import Draws
@@ -24,6 +25,8 @@ IDS = {
     "mmb": "MortarMayhemB-v0",
     "mmbg": "MortarMayhemB-Grid-v0",
     "emm": "Endless-MortarMayhem-v0",
+    "mp": "MysteryPath-v0",
+    "mpg": "MysteryPath-Grid-v0",
     "ss": "SearingSpotlights-v0",
     "ess": "Endless-SearingSpotlights-v0",
 }
@@ -94,6 +97,11 @@ def parts(recorded: dict[str, Any], level: Any) -> Iterator[tuple[str, Any, Any]
         for name in ("command_count", *memory_gym.endless_mortar_mayhem.DURATIONS):
             if name in recorded:
                 yield name, getattr(level, name), recorded[name]
+    if "goal" in recorded:
+        path = recorded["path"].astype(int)
+        yield "start", level.start_tile, recorded["start"]
+        yield "goal", level.goal_tile, recorded["goal"]
+        yield "path", level.path, mystery_path.tile_set(np.where(path[:, 0] < 0, -1, path @ [7, 1]).astype(np.int32))
     if "spot_radius" in recorded:
         count = len(recorded["spot_radius"])
         yield "start_pos", level.start_px, recorded["start_pos"]

@@ -46,6 +46,13 @@ def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Arr
         is_wall: bool (49,).
         costs: The costs drawn, 1 to 8, in order, int32 (84,).
     """
+    return search_and_count(start, goal, is_wall, costs)[0]
+
+
+def search_and_count(
+    start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Returns what `search` does, and how many of the costs it took, int32 ()."""
     tiles = jnp.arange(NUM_TILES, dtype=jnp.int32)
     distance = jnp.asarray(_DISTANCES)[goal]
 
@@ -90,4 +97,5 @@ def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Arr
         jnp.int32(1),
         jnp.int32(0),
     )
-    return lax.while_loop(goes_on, expand, carry)[5]
+    found = lax.while_loop(goes_on, expand, carry)
+    return found[5], found[7]
