@@ -8,7 +8,7 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,12 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game, make_frame_game, make_game, score_of
+from baselines.game import Game, make_frame_game, make_game, make_paper_game, score_of
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup
 from baselines.runs import RunFolder, read_config
 
+SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
 
 
@@ -107,8 +108,8 @@ def evaluate(
         max_steps: where an episode that does not end is cut.
 
     Returns:
-        For "held_out" and "training" the levels played, the means of score, return, success and length, and the share
-        of episodes that were cut.
+        For "held_out" and "training", unless the game has none, the levels played, the means of score, return, success
+        and length, and the share of episodes that were cut.
     """
     player = make_player(setup, max_steps)
     agents = _agents(setup, params)
@@ -118,6 +119,7 @@ def evaluate(
             levels, repeats, [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
         )
         for split, levels in (("held_out", game.held_out_levels), ("training", game.training_levels))
+        if levels is not None
     }
 
 
@@ -195,8 +197,8 @@ class Arguments:
     """Folder of the run."""
     checkpoint: int | None = None
     """Updates done in the checkpoint to score; the newest by default."""
-    levels: int | None = None
-    """Held-out levels; as many as the run was set to by default."""
+    levels: int | Literal["paper"] | None = None
+    """Held-out levels; as many as the run was set to by default. "paper" takes those of Memory Gym's papers."""
     repeats: int | None = None
     """Episodes per level; as many as the run was set to by default."""
     seed: int = 0
@@ -208,14 +210,17 @@ class Arguments:
 def score_run(arguments: Arguments) -> dict[str, Any]:
     """Results of `evaluate` for a run on disk, also written to its evaluation.json.
 
+    Those on the levels of the papers are under "paper", and are written to evaluation-paper.json.
+
     Raises:
         RunError: when the folder holds no run, or no such checkpoint.
         ConfigError: when a number of levels or repeats is below 1.
     """
     config = read_config(arguments.run)
-    changes = {"held_out_levels": arguments.levels, "eval_repeats": arguments.repeats}
+    is_paper = arguments.levels == "paper"
+    changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
     shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    game = make_game(shown)
+    game = make_paper_game(shown) if is_paper else make_game(shown)
     setup = make_setup(shown, game)
     template = jax.eval_shape(make_init(setup), seeds_of(setup), game.params)
     with RunFolder(arguments.run, config) as folder:
@@ -224,8 +229,8 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
         scores = evaluate(
             setup, game, state.params, repeats=shown.eval_repeats, seed=arguments.seed, max_steps=arguments.max_steps
         )
-        scores = {"update": update, **scores}
-        folder.write_json("evaluation.json", scores)
+        scores = {"update": update, **({"paper": scores["held_out"]} if is_paper else scores)}
+        folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", scores)
     return scores
 
 
@@ -236,12 +241,12 @@ def seeds_of(setup: Setup) -> jax.Array:
 
 
 def describe(scores: dict[str, Any]) -> str:
-    """The results in two lines."""
+    """The results, a line for each kind of levels."""
     return "\n".join(
         f"{split.replace('_', '-')} levels ({result['levels']}): score {result['score']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
         f"{result['share_cut']:.0%} cut"
-        for split, result in ((split, scores[split]) for split in ("held_out", "training"))
+        for split, result in ((split, scores[split]) for split in SPLITS if split in scores)
     )
 
 

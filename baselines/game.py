@@ -1,6 +1,8 @@
 """The game of a run: an environment, its parameters with the training levels inside, and the held-out levels."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -9,13 +11,16 @@ import jax.numpy as jnp
 from baselines.config import Config
 from baselines.errors import ConfigError
 
+PAPER_SEEDS = range(200_000, 200_050)
+"""The seeds of memory-gym on which its papers score agents."""
+
 
 class Game(NamedTuple):
     """What a run is trained and scored on."""
 
     env: Any
     params: Any  # with the bank of training levels, if there is one
-    training_levels: Any  # the first levels of the training split, leaves (N, ...)
+    training_levels: Any  # the first levels of the training split, leaves (N, ...); None if they are not to be scored
     held_out_levels: Any  # leaves (N, ...)
     description: str
 
@@ -48,10 +53,32 @@ def make_game(config: Config) -> Game:
     Raises:
         ConfigError: when the id is unknown, the environment refuses an option, or no training level is left.
     """
+    with _config_errors():
+        return _make_game(config)
+
+
+def make_paper_game(config: Config) -> Game:
+    """The environment of a config, with the levels on which the papers score agents in place of the held-out ones.
+
+    Raises:
+        ConfigError: when the id is unknown or has no original, or the environment refuses an option.
+    """
+    with _config_errors():
+        import jaxgym
+        from jaxgym import levels
+
+        bank = levels.original(config.env, PAPER_SEEDS, **config.env_options)
+        # The environment has room for what these levels list, which is more than its own do.
+        env, params = jaxgym.make(config.env, levels=bank, **config.env_options)
+        return Game(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
+
+
+@contextlib.contextmanager
+def _config_errors() -> Iterator[None]:
     from jaxgym import errors  # starts a JAX backend, which has to come after the command line has set its flags
 
     try:
-        return _make_game(config)
+        yield
     except (errors.UnknownIdError, errors.OptionError, errors.LevelError) as error:
         raise ConfigError(str(error)) from error
 

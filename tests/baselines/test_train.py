@@ -14,8 +14,9 @@ import pytest
 from baselines import evaluate, train
 from baselines.config import SCALES, Config, parse_options
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game
+from baselines.game import Game, make_paper_game
 from baselines.runs import RunFolder, pack_state, read_config, read_rows, unpack_state
+from jaxgym import levels
 
 CONFIG = dataclasses.replace(
     SCALES["cpu"],
@@ -92,6 +93,32 @@ def test_a_run_can_be_scored_later(whole: Path) -> None:
     assert "held-out levels (3): score" in evaluate.describe(scores)
     with pytest.raises(RunError, match=r"has no checkpoint 5; it has \[4, 8, 12\]"):
         evaluate.score_run(evaluate.Arguments(whole, checkpoint=5))
+
+
+def test_a_run_can_be_scored_on_the_levels_of_the_papers(
+    whole: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game = recall_game()._replace(training_levels=None)
+    monkeypatch.setattr(evaluate, "make_paper_game", lambda _: game)
+    scores = evaluate.score_run(evaluate.Arguments(whole, levels="paper", repeats=2))
+    assert set(scores) == {"update", "paper"}
+    assert json.loads((whole / "evaluation-paper.json").read_text()) == scores
+    assert evaluate.describe(scores).startswith("paper levels (3): score")
+
+
+@pytest.mark.parametrize("env_id", ["MortarMayhem-Grid-v0", "SearingSpotlights-v0"])
+def test_the_levels_of_the_papers_are_the_originals_of_seeds_200_000_to_200_049(env_id: str) -> None:
+    game = make_paper_game(dataclasses.replace(CONFIG, env=env_id, options=("observation=symbolic",)))
+    wanted = levels.original(env_id, range(200_000, 200_050), observation="symbolic")
+    assert levels.num_levels(game.held_out_levels) == 50
+    assert jax.tree.all(jax.tree.map(np.array_equal, game.held_out_levels, wanted))
+    jax.eval_shape(jax.vmap(game.env.reset_to_level, (None, 0, None)), jax.random.key(0), wanted, game.params)
+    assert game.training_levels is None
+
+
+def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match=r"^'Nothing-v0' is no environment id"):
+        make_paper_game(dataclasses.replace(CONFIG, env="Nothing-v0"))
 
 
 def test_a_run_is_not_overwritten(whole: Path) -> None:
