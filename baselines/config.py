@@ -43,11 +43,18 @@ class Config:
     """Episodes per level when scoring; the policy is sampled, so they differ."""
 
     memory: str = "gru"
-    """What the agent remembers by: gru, lru, lstm, mingru, none, stack4 (frames in colour) or stack16 (in grey)."""
+    """What the agent remembers by: gru, gtrxl, lru, lstm, mingru, none, stack4 (frames in colour), stack16 (in grey) or
+    trxl."""
     memory_size: int = 512
     """Units of the memory."""
     memory_layers: int = 0
-    """Layers of the memory; 0 means what suits it: 1 for gru and lstm, 2 for lru and mingru."""
+    """Layers of the memory; 0 means what suits it: 1 for gru and lstm, 2 for lru and mingru, 3 for trxl and gtrxl."""
+    memory_heads: int = 4
+    """Attention heads of trxl and gtrxl."""
+    memory_window: int = 256
+    """Steps that trxl and gtrxl can look back."""
+    memory_gradient: bool = True
+    """Let trxl and gtrxl learn what a step of the same rollout should have kept; off as published."""
     hidden_size: int = 512
     """Units of the embedding, of the body and of the layer before each head."""
     dtype: Dtype = "bfloat16"
@@ -157,7 +164,15 @@ class Config:
 
 _POSITIVE = (
     *("num_envs", "num_steps", "epochs", "minibatches", "total_steps", "block_updates", "num_seeds", "unroll"),
-    *("memory_size", "hidden_size", "held_out_levels", "eval_repeats", "checkpoint_updates"),
+    *(
+        "memory_size",
+        "memory_heads",
+        "memory_window",
+        "hidden_size",
+        "held_out_levels",
+        "eval_repeats",
+        "checkpoint_updates",
+    ),
 )
 _NOT_NEGATIVE = (
     "train_levels",
@@ -239,6 +254,7 @@ SCALES: dict[str, Config] = {
         decay_steps=163_840_000,
         learning_rate_start=2.75e-4,
         bootstrap_time_limits=False,
+        memory_gradient=False,
         block_updates=20,
         checkpoint_updates=500,
         keep_checkpoints=0,

@@ -18,6 +18,7 @@ from baselines.losses import Sizes
 from baselines.memories import make_memory
 from baselines.memories.cell import MemoryCell, State
 from baselines.memories.stack import FrameStack
+from baselines.memories.transformer import TransformerXL
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 
@@ -241,6 +242,10 @@ class ActorCritic(nn.Module):
             remembered.reshape(-1, remembered.shape[-1])
         )
         return state, Output(logits, value[..., 0], decoded)
+
+    def refresh(self, state: State) -> State:
+        """The memory state with whatever it holds that depends on parameters made anew."""
+        return self.memory.refresh(state) if isinstance(self.memory, TransformerXL) else state
 
 
 def frame_of(observation: Observation) -> jax.Array:

@@ -189,6 +189,8 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
         return state, (taken, sums)
 
+    memory: Any = setup.network.apply(state.params, state.memory, method="refresh")
+    state = state._replace(memory=memory)
     state, (rollout, sums) = lax.scan(step, state, length=setup.config.num_steps)
     return state, rollout, jax.tree.map(lambda leaf: leaf.sum(axis=0), sums)
 

@@ -18,6 +18,7 @@ from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU
 from baselines.memories.lstm import LSTM
 from baselines.memories.stack import FrameStack
+from baselines.memories.transformer import TransformerXL
 
 Shape = tuple[int, ...]
 
@@ -38,8 +39,10 @@ LAYERED = {
     "lstm": _Kind(lambda config: LSTM(config.memory_size, jnp.dtype(config.dtype), config.unroll)),
     "mingru": _Kind(lambda config: MinGRU(config.memory_size, jnp.dtype(config.dtype)), 2),
 }
+TRANSFORMERS = {"trxl": False, "gtrxl": True}  # whether it is gated
 STACKS = {"stack4": _Stack(4, grey=False), "stack16": _Stack(16, grey=True)}
-KINDS = {**LAYERED, **STACKS, "none": None}
+KINDS = {**LAYERED, **TRANSFORMERS, **STACKS, "none": None}
+_TRANSFORMER_LAYERS = 3
 _BARE = ("gru", "lstm")  # as published: one layer stands between encoder and body with nothing around it
 
 
@@ -51,12 +54,14 @@ def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
         frame: height, width and channels of the observation's frame; None where it has none.
 
     Raises:
-        ConfigError: when no memory has that name, it has no layers to choose the number of, or it needs frames.
+        ConfigError: when no memory has that name, or it does not fit another setting or the observation.
     """
     name = config.memory
     from_name("memory", name, KINDS)
     if name in LAYERED:
         return _layers(config)
+    if name in TRANSFORMERS:
+        return _transformer(config)
     if config.memory_layers:
         raise ConfigError(f"memory {name!r} has no layers: leave out --memory-layers")
     if name not in STACKS:
@@ -74,3 +79,23 @@ def _layers(config: Config) -> MemoryCell:
         return kind.make(config)
     cells = tuple(kind.make(config) for _ in range(layers))
     return ResidualStack(cells, config.memory_size, jnp.dtype(config.dtype))
+
+
+def _transformer(config: Config) -> MemoryCell:
+    name, size, heads = config.memory, config.memory_size, config.memory_heads
+    if size % (2 * heads):
+        raise ConfigError(
+            f"memory {name!r} of size {size} does not divide into {heads} heads of an even width: "
+            "choose --memory-size as a multiple of twice --memory-heads"
+        )
+    if config.num_steps == 1:
+        raise ConfigError(f"memory {name!r} learns from several steps at once: choose --num-steps of at least 2")
+    return TransformerXL(
+        size=size,
+        layers=config.memory_layers or _TRANSFORMER_LAYERS,
+        heads=heads,
+        length=config.memory_window,
+        gated=TRANSFORMERS[name],
+        gradient=config.memory_gradient,
+        dtype=jnp.dtype(config.dtype),
+    )

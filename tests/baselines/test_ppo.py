@@ -11,7 +11,7 @@ import pytest
 
 from baselines import ppo
 from baselines.config import SCALES, Config
-from baselines.evaluate import evaluate, seeds_of
+from baselines.evaluate import seeds_of
 from baselines.game import Game
 from baselines.losses import log_prob
 
@@ -64,8 +64,16 @@ def block(recall_game: Callable[..., Game]) -> Callable[[], tuple[ppo.TrainState
     return lambda: train(init(seeds_of(setup), game.params), game.params)
 
 
-def test_the_first_minibatch_has_ratio_1_everywhere(endless: Collected) -> None:
-    rollout = endless.batch.rollout
+@pytest.fixture(scope="module", params=["gru", "trxl", "stack4"])
+def remembered(request: pytest.FixtureRequest, recall_game: Callable[..., Game]) -> Collected:
+    if request.param == "gru":
+        return request.getfixturevalue("endless")
+    config = dataclasses.replace(CONFIG, memory=request.param, memory_window=8)
+    return collected(config, recall_game(frames=request.param == "stack4"))
+
+
+def test_the_first_minibatch_has_ratio_1_everywhere(remembered: Collected) -> None:
+    rollout = remembered.batch.rollout
     assert rollout.start[1:].any()  # otherwise resets are not tested
     assert not rollout.start[0].all()  # otherwise the carried memory is not
 
@@ -73,10 +81,10 @@ def test_the_first_minibatch_has_ratio_1_everywhere(endless: Collected) -> None:
     def ratios(params: Any, batch: ppo.Batch) -> jax.Array:
         minibatch = ppo.take_lanes(batch, jnp.asarray([5, 0, 3]))
         arguments = minibatch.memory, minibatch.rollout.observation, minibatch.rollout.start
-        _, output = endless.setup.network.apply(params, *arguments)
+        _, output = remembered.setup.network.apply(params, *arguments)
         return jnp.exp(log_prob(output.logits, minibatch.rollout.action, (3,)) - minibatch.rollout.log_prob)
 
-    np.testing.assert_allclose(ratios(endless.before.params, endless.batch), 1.0, atol=1e-5)
+    np.testing.assert_allclose(ratios(remembered.before.params, remembered.batch), 1.0, atol=1e-5)
 
 
 def test_an_episode_that_terminated_is_worth_nothing_more(endless: Collected) -> None:
@@ -140,23 +148,3 @@ def test_schedules_follow_the_environment_steps(block: Callable[[], tuple[ppo.Tr
     fraction = np.arange(3) * CONFIG.batch_steps / CONFIG.total_steps
     expected = CONFIG.learning_rate_start + (CONFIG.learning_rate_end - CONFIG.learning_rate_start) * fraction
     np.testing.assert_allclose(metrics["learning_rate"], expected, rtol=1e-5)
-
-
-RECALLED = [("gru", 0.95, 1.0), ("lru", 0.95, 1.0), ("lstm", 0.95, 1.0), ("mingru", 0.95, 1.0), ("none", 0.0, 0.6)]
-
-
-@pytest.mark.parametrize(("memory", "low", "high"), RECALLED)
-def test_only_an_agent_with_memory_recalls(
-    recall_game: Callable[..., Game], memory: str, low: float, high: float
-) -> None:
-    config = dataclasses.replace(
-        CONFIG, memory=memory, num_envs=32, minibatches=4, block_updates=60, total_steps=19_200
-    )
-    game = recall_game()
-    setup, state = start(config, game)
-    state, _ = ppo.make_train_block(setup)(state, game.params)
-    scores = evaluate(setup, game, state.params, repeats=30, seed=0)
-    assert low <= scores["held_out"]["score"] <= high
-    assert scores["held_out"]["levels"] == 3
-    assert scores["held_out"]["length"] == 4
-    assert scores["held_out"]["share_cut"] == 0

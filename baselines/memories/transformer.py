@@ -1,0 +1,261 @@
+"""Transformer-XL as an agent's memory: each step attends to what the blocks saw in the last steps of its episode.
+
+Dai et al., 2019 (arXiv 1901.02860), in the form of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207): stored block
+inputs as memory, absolute positions, one linear layer after attention; and the gates of Parisotto et al., 2019
+(arXiv 1910.06764). Against the published code: a step also attends to itself, its query knows its position, and
+scores are scaled by the width of a head.
+
+An entry depends on its own step alone, so that it is projected to a key and a value once, not once for each step that
+attends to it. While acting, keys and values wait in a ring buffer; `refresh` makes them anew when parameters changed.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jax import lax
+
+_GATE_BIAS = 2.0  # gates start near the identity
+_LONGEST_WAVE = 10_000.0  # steps
+
+
+class Window(NamedTuple):
+    """The last L steps of each lane as ring buffers, and where they stand."""
+
+    entries: tuple[jax.Array, ...]  # each block's inputs, (B, L, D)
+    keys: tuple[jax.Array, ...]  # (B, L, D)
+    values: tuple[jax.Array, ...]  # (B, L, D)
+    position: jax.Array  # step of the episode that each slot holds, -1 for none, int32 (B, L)
+    slot: jax.Array  # the next to be written, int32 (B,)
+    time: jax.Array  # step of the episode that comes next, int32 (B,)
+
+
+class _Sight(NamedTuple):
+    """What each step may attend to."""
+
+    window: jax.Array  # bool (B, T, L)
+    steps: jax.Array  # bool (B, T, T)
+
+
+class Gate(nn.Module):
+    """The gated recurrent unit in place of a residual sum."""
+
+    @nn.compact
+    def __call__(self, stream: jax.Array, update: jax.Array) -> jax.Array:
+        """(..., D) twice to (..., D)."""
+        size = stream.shape[-1]
+
+        def linear(name: str, inputs: jax.Array) -> jax.Array:
+            return nn.Dense(size, use_bias=False, kernel_init=nn.initializers.xavier_uniform(), name=name)(inputs)
+
+        reset = nn.sigmoid(linear("reset_update", update) + linear("reset_stream", stream))
+        share = nn.sigmoid(linear("share_update", update) + linear("share_stream", stream) - _GATE_BIAS)
+        candidate = jnp.tanh(linear("candidate_update", update) + linear("candidate_stream", reset * stream))
+        return stream + share * (candidate - stream)
+
+
+class Block(nn.Module):
+    """Attention and a linear layer, each normed before and added to the stream or gated into it.
+
+    Attributes:
+        size: width D of the stream.
+        heads: attention heads, a divisor of D.
+        gated: whether the stream goes through gates.
+        dtype: type of the matrix products' operands; the stream is float32.
+    """
+
+    size: int
+    heads: int
+    gated: bool
+    dtype: Any = jnp.float32
+
+    def setup(self) -> None:
+        """Layers by name."""
+
+        def linear(size: int, *, use_bias: bool = False) -> nn.Dense:
+            xavier = nn.initializers.xavier_uniform()
+            return nn.Dense(size, use_bias=use_bias, dtype=self.dtype, kernel_init=xavier)
+
+        self.norm_query, self.norm_entry, self.norm_linear = nn.LayerNorm(), nn.LayerNorm(), nn.LayerNorm()
+        self.query, self.key, self.value, self.leave = (linear(self.size) for _ in range(4))
+        self.linear = linear(self.size, use_bias=True)
+        if self.gated:
+            self.gates = Gate(), Gate()
+
+    def project(self, entry: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Keys and values of entries, (..., D) each, from entries (..., D) at steps (...) of their episode."""
+        entry = self.norm_entry(entry.astype(jnp.float32) + sinusoid(position, self.size))
+        return self.key(entry), self.value(entry)
+
+    def __call__(
+        self,
+        stream: jax.Array,
+        position: jax.Array,
+        new: tuple[jax.Array, jax.Array],
+        window: tuple[jax.Array, jax.Array],
+        sight: _Sight,
+    ) -> jax.Array:
+        """The stream (T, B, D) after this block.
+
+        Args:
+            stream: (T, B, D).
+            position: steps of the episode, int32 (T, B).
+            new: keys and values of the steps, (T, B, D).
+            window: keys and values of the window, (B, L, D).
+            sight: what each step may attend to.
+        """
+        query = self.query(self.norm_query(stream + sinusoid(position, self.size)))
+        update = self.leave(self._attend(query, new, window, sight)).astype(jnp.float32)
+        stream = self.gates[0](stream, update) if self.gated else stream + update
+        update = nn.relu(self.linear(self.norm_linear(stream))).astype(jnp.float32)
+        return self.gates[1](stream, update) if self.gated else stream + update
+
+    def _attend(
+        self,
+        query: jax.Array,
+        new: tuple[jax.Array, jax.Array],
+        window: tuple[jax.Array, jax.Array],
+        sight: _Sight,
+    ) -> jax.Array:
+        def split(rows: jax.Array) -> jax.Array:
+            return rows.reshape(*rows.shape[:-1], self.heads, -1)
+
+        def product(formula: str, left: jax.Array, right: jax.Array) -> jax.Array:
+            return jnp.einsum(formula, left, right, preferred_element_type=jnp.float32)
+
+        query = split(query)
+        # Scores are joined, not keys: joining those would copy the window in each step.
+        scores = jnp.concatenate(
+            [
+                product("tbhd,blhd->bhtl", query, split(window[0])),
+                product("tbhd,sbhd->bhts", query, split(new[0])),
+            ],
+            axis=-1,
+        )
+        allowed = jnp.concatenate([sight.window, sight.steps], axis=-1)[:, None]
+        weights = nn.softmax(jnp.where(allowed, scores * query.shape[-1] ** -0.5, -jnp.inf)).astype(self.dtype)
+        length = window[0].shape[1]
+        read = product("bhtl,blhd->tbhd", weights[..., :length], split(window[1]))
+        read = read + product("bhts,sbhd->tbhd", weights[..., length:], split(new[1]))
+        return read.reshape(*read.shape[:-2], self.size)
+
+
+class TransformerXL(nn.Module):
+    """Blocks over the window of an episode's last steps.
+
+    Attributes:
+        size: width D of the stream.
+        layers: blocks.
+        heads: attention heads of each block.
+        length: steps L that a step can attend to, itself among them.
+        gated: GTrXL's gates.
+        gradient: whether learning sends gradients into entries of the same rollout. Without, as published, nothing
+            tells the encoder what will be needed later.
+        dtype: type of the matrix products' operands and of what is kept; the stream is float32.
+    """
+
+    size: int
+    layers: int
+    heads: int
+    length: int
+    gated: bool = False
+    gradient: bool = True
+    dtype: Any = jnp.float32
+
+    def setup(self) -> None:
+        """Layers by name."""
+        self.enter = nn.Dense(self.size, dtype=self.dtype, kernel_init=nn.initializers.orthogonal(2**0.5))
+        self.blocks = [Block(self.size, self.heads, self.gated, self.dtype) for _ in range(self.layers)]
+        self.norm = nn.LayerNorm()
+
+    def initial_state(self, batch: int) -> Window:
+        """Nothing in the window."""
+
+        def empty() -> tuple[jax.Array, ...]:
+            return tuple(jnp.zeros((batch, self.length, self.size), self.dtype) for _ in range(self.layers))
+
+        zero = jnp.zeros(batch, jnp.int32)
+        return Window(empty(), empty(), empty(), jnp.full((batch, self.length), -1, jnp.int32), zero, zero)
+
+    def refresh(self, state: Window) -> Window:
+        """The state with keys and values that fit the parameters."""
+        pairs = [block.project(entry, state.position) for block, entry in zip(self.blocks, state.entries, strict=True)]
+        keys, values = zip(*pairs, strict=True)
+        return state._replace(keys=keys, values=values)
+
+    def __call__(self, state: Window, inputs: jax.Array, starts: jax.Array) -> tuple[Window, jax.Array]:
+        """Window after the last step, and the normed stream (T, B, D), float32.
+
+        A single step takes keys and values from the state, which have to fit the parameters; several steps are for
+        learning, and make them from the entries.
+        """
+        if starts.shape[0] > 1:
+            state = self.refresh(state)
+        stream = (inputs if inputs.shape[-1] == self.size else self.enter(inputs)).astype(jnp.float32)
+        last_start, position = _positions(state, starts)
+        sight = _sight(state, last_start, position)
+        entries, keys, values = [], [], []
+        for layer, block in enumerate(self.blocks):
+            entry = stream if self.gradient else lax.stop_gradient(stream)
+            new = block.project(entry, position)
+            stream = block(stream, position, new, (state.keys[layer], state.values[layer]), sight)
+            for kept, rows in zip((entries, keys, values), (entry, *new), strict=True):
+                kept.append(rows.astype(self.dtype))
+        return _remember(state, (entries, keys, values), last_start, position), self.norm(stream)
+
+
+def sinusoid(position: jax.Array, size: int) -> jax.Array:
+    """Sines and cosines of positions (...), float32 (..., size)."""
+    waves = _LONGEST_WAVE ** (-np.arange(0, size, 2, dtype=np.float32) / size)
+    angle = position[..., None].astype(jnp.float32) * jnp.expand_dims(waves, range(position.ndim))
+    return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)[..., :size]
+
+
+def _positions(state: Window, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """For each step the index of the latest start, -1 for none, and its step of the episode; int32 (T, B) each."""
+    step = jnp.arange(starts.shape[0], dtype=jnp.int32)[:, None]
+    last_start = lax.cummax(jnp.where(starts, step, -1))
+    return last_start, jnp.where(last_start < 0, state.time[None] + step, step - last_start)
+
+
+def _sight(state: Window, last_start: jax.Array, position: jax.Array) -> _Sight:
+    length = state.position.shape[1]
+    last_start, position = last_start.T[..., None], position.T[..., None]
+    step = jnp.arange(last_start.shape[1], dtype=jnp.int32)
+    age = step[:, None] - step[None, :]
+    is_recent = ((age >= 0) & (age < length))[None]
+    held = state.position[:, None]
+    return _Sight(
+        window=(held >= 0) & (last_start < 0) & (position - held < length),
+        steps=is_recent & (last_start <= step[None, None]),
+    )
+
+
+def _remember(state: Window, rows: tuple[list[jax.Array], ...], last_start: jax.Array, position: jax.Array) -> Window:
+    """The window after the steps; what is of earlier episodes is marked as empty."""
+    length, count = state.position.shape[1], position.shape[0]
+    first = max(0, count - length)  # older steps would be overwritten at once
+    step = jnp.arange(first, count, dtype=jnp.int32)
+    slots = (state.slot[:, None] + step[None]) % length
+    lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
+
+    def write(buffer: jax.Array, rows: jax.Array) -> jax.Array:
+        return buffer.at[lanes, slots].set(rows[first:].swapaxes(0, 1), unique_indices=True)
+
+    def write_layers(buffers: tuple[jax.Array, ...], rows: list[jax.Array]) -> tuple[jax.Array, ...]:
+        return tuple(write(buffer, new) for buffer, new in zip(buffers, rows, strict=True))
+
+    newest = last_start[-1]
+    held = jnp.where(newest[:, None] < 0, state.position, -1)
+    every_step = jnp.arange(count, dtype=jnp.int32)[:, None]
+    position_kept = jnp.where(every_step >= newest[None], position, -1)
+    return Window(
+        entries=write_layers(state.entries, rows[0]),
+        keys=write_layers(state.keys, rows[1]),
+        values=write_layers(state.values, rows[2]),
+        position=write(held, position_kept),
+        slot=(state.slot + count) % length,
+        time=position[-1] + 1,
+    )

@@ -1,0 +1,39 @@
+"""Agents trained on Recall (see conftest.py): those with memory solve it, the one without cannot."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from baselines import ppo
+from baselines.config import SCALES
+from baselines.evaluate import evaluate, seeds_of
+from baselines.game import Game
+
+CONFIG = dataclasses.replace(
+    SCALES["cpu"],
+    **dict(num_envs=32, num_steps=10, minibatches=4, block_updates=60, total_steps=19_200),
+    **dict(memory_size=16, memory_window=8, hidden_size=16),
+)
+SOLVED, GUESSED = (0.95, 1.0), (0.0, 0.6)
+CASES = [
+    pytest.param("gru", SOLVED),
+    pytest.param("none", GUESSED),
+    *(pytest.param(memory, SOLVED, marks=pytest.mark.slow) for memory in ("gtrxl", "lru", "lstm", "mingru", "trxl")),
+]
+
+
+@pytest.mark.parametrize(("memory", "expected"), CASES)
+def test_only_an_agent_with_memory_recalls(
+    recall_game: Callable[..., Game], memory: str, expected: tuple[float, float]
+) -> None:
+    game = recall_game()
+    setup = ppo.make_setup(dataclasses.replace(CONFIG, memory=memory), game)
+    state = ppo.make_init(setup)(seeds_of(setup), game.params)
+    state, _ = ppo.make_train_block(setup)(state, game.params)
+    scores = evaluate(setup, game, state.params, repeats=30, seed=0)
+    low, high = expected
+    assert low <= scores["held_out"]["score"] <= high
+    assert scores["held_out"]["levels"] == 3
+    assert scores["held_out"]["length"] == 4
+    assert scores["held_out"]["share_cut"] == 0

@@ -1,0 +1,112 @@
+"""Transformer-XL: what a step attends to, and that keys and values fit the parameters that made them.
+
+With one block and a window of 3 steps, an input is seen at its own step and the two after it:
+
+step     0  1  2  3  4  5  6  7
+lane 0   .  .  .  .  S  .  .  .      S: first step of an episode
+lane 1   .  .  .  .  .  .  .  .
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.memories import make_memory
+from baselines.memories.transformer import TransformerXL, sinusoid
+
+STEPS, LANES, SIZE, LENGTH = 8, 2, 8, 3
+STARTS = jnp.zeros((STEPS, LANES), bool).at[4, 0].set(True)
+CELL = TransformerXL(SIZE, layers=1, heads=2, length=LENGTH)
+APPLY = jax.jit(CELL.apply)
+
+
+def draw(seed: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).standard_normal((STEPS, LANES, SIZE), np.float32))
+
+
+@pytest.fixture(scope="module")
+def variables() -> Any:
+    return jax.jit(CELL.init)(jax.random.key(0), CELL.initial_state(LANES), draw(0), STARTS)
+
+
+@pytest.fixture(scope="module")
+def slopes(variables: Any) -> Any:
+    """A function of a cell: how much each input moves each output, (lane, step of the output, step of the input)."""
+
+    def of(cell: TransformerXL) -> np.ndarray:
+        def outputs(inputs: jax.Array) -> jax.Array:
+            weight = jnp.arange(SIZE, dtype=jnp.float32)[None, None]
+            return (cell.apply(variables, cell.initial_state(LANES), inputs, STARTS)[1] * weight).sum(axis=-1)
+
+        full = jax.jit(jax.jacrev(outputs))(draw(0))
+        return np.abs(np.asarray(full)[:, range(LANES), :, range(LANES)]).sum(axis=-1)
+
+    return of
+
+
+def test_a_step_sees_the_last_steps_of_its_episode_and_itself(slopes: Any) -> None:
+    age = np.arange(STEPS)[:, None] - np.arange(STEPS)[None]
+    window = (age >= 0) & (age < LENGTH)
+    episode = np.cumsum(STARTS[:, 0])
+    found = slopes(CELL) > 1e-7
+    np.testing.assert_array_equal(found[1], window)
+    np.testing.assert_array_equal(found[0], window & (episode[:, None] == episode[None]))
+
+
+def test_without_its_gradient_no_step_learns_from_later_ones(slopes: Any) -> None:
+    found = slopes(CELL.clone(gradient=False)) > 1e-7
+    np.testing.assert_array_equal(found, np.broadcast_to(np.eye(STEPS, dtype=bool), found.shape))
+
+
+def test_a_refresh_makes_the_window_fit_other_parameters(variables: Any) -> None:
+    state, _ = APPLY(variables, CELL.initial_state(LANES), draw(0), STARTS)
+    other = jax.tree.map(lambda leaf: leaf * 1.5, variables)
+    refreshed = CELL.apply(other, state, method="refresh")
+    assert not np.allclose(refreshed.keys[0], state.keys[0])
+    # Learning ignores the kept keys and values, so what it says of the first step is right with either state.
+    _, learned = APPLY(other, state, draw(1), STARTS)
+    _, acted = APPLY(other, refreshed, draw(1)[:1], STARTS[:1])
+    np.testing.assert_allclose(acted[0], learned[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
+    _, outputs = APPLY(variables, CELL.initial_state(LANES), draw(0), STARTS)
+    weights = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), variables["params"])
+    block = weights["blocks_0"]
+
+    def norm(rows: np.ndarray, layer: dict[str, np.ndarray]) -> np.ndarray:
+        centred = rows - rows.mean(axis=-1, keepdims=True)
+        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6) * layer["scale"] + layer["bias"]
+
+    inputs, here = np.asarray(draw(0), np.float64)[3:6, 1], 5  # lane 1 at step 5 sees steps 3 to 5
+    waves = np.asarray(sinusoid(jnp.arange(3, 6), SIZE), np.float64)
+    entries = norm(inputs + waves, block["norm_entry"])
+    query = norm(inputs[-1] + waves[-1], block["norm_query"]) @ block["query"]["kernel"]
+    keys, values = entries @ block["key"]["kernel"], entries @ block["value"]["kernel"]
+    read = []
+    for head in np.split(np.arange(SIZE), 2):
+        score = np.exp(keys[:, head] @ query[head] / np.sqrt(SIZE / 2))
+        read.append(score / score.sum() @ values[:, head])
+    stream = inputs[-1] + np.concatenate(read) @ block["leave"]["kernel"]
+    hidden = norm(stream, block["norm_linear"]) @ block["linear"]["kernel"] + block["linear"]["bias"]
+    expected = norm(stream + np.maximum(hidden, 0), weights["norm"])
+    np.testing.assert_allclose(outputs[here, 1], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="memory 'trxl' of size 6 does not divide into 4 heads of an even width: choose"
+    ):
+        make_memory(Config(memory="trxl", memory_size=6))
+
+
+def test_learning_from_single_steps_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="memory 'gtrxl' learns from several steps at once: choose --num-steps of at l"
+    ):
+        make_memory(Config(memory="gtrxl", num_steps=1))
