@@ -6,7 +6,7 @@ This class makes a gymnax 1.x environment of it: six values a step, auto-reset, 
 
 import dataclasses
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,10 @@ class EnvParams(gymnax_environment.EnvParams):
     Attributes:
         max_steps_in_episode: The time limit in steps, int32 (); 0 or less means none.
         levels: A bank of levels for resets to draw from (see `jaxgym.levels`), or None to sample fresh ones.
+        SHARED: The fields that all lanes of vmapped parameters share (see `jaxgym.levels.params_axes`).
     """
+
+    SHARED: ClassVar[tuple[str, ...]] = ("levels",)
 
     # gymnax says int, and takes whatever can be compared with the time.
     max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -254,6 +254,6 @@ def _contents(bank: Any) -> list[bytes]:
 
 
 def params_axes(params: Any) -> Any:
-    """Returns the `in_axes` tree for parameters with a leading axis on every field but the bank, which is shared."""
-    axes = jax.tree.map(lambda _: 0, dataclasses.replace(params, levels=None))
-    return dataclasses.replace(axes, levels=None)
+    """Returns the `in_axes` tree for parameters with a leading axis on every field but the banks, which are shared."""
+    shared = dict.fromkeys(params.SHARED)
+    return dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)

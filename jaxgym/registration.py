@@ -12,6 +12,7 @@ from jaxgym import specs
 from jaxgym.environment import Environment, EnvParams
 from jaxgym.envs.memory import (
     endless_mortar_mayhem,
+    endless_mystery_path,
     endless_searing_spotlights,
     mortar_mayhem,
     mystery_path,
@@ -156,3 +157,5 @@ for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath
             original=mystery_path_originals.ORIGINAL,
         ),
     )
+
+register("Endless-MysteryPath-v0", Spec(endless_mystery_path.build, endless_mystery_path.OPTIONS))

@@ -7,6 +7,7 @@ info and every stored frame must be equal. A line a file tells the first differe
 """
 
 import argparse
+import dataclasses
 import functools
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ import numpy as np
 import jaxgym
 from jaxgym.envs.memory import arena, mortar_mayhem
 from jaxgym.envs.memory import mortar_mayhem_scene as seen
-from tests.parity import endless_mortar_mayhem, mystery_path, searing_spotlights
+from tests.parity import endless_mortar_mayhem, endless_mystery_path, mystery_path, searing_spotlights
 from tests.parity.recordings import Family, Recording
 
 REWARD_TOLERANCE = 1e-5
@@ -77,6 +78,7 @@ MORTAR_MAYHEM = Family(mortar_mayhem_level, mortar_mayhem_answers)
 FAMILIES = {
     **dict.fromkeys(("mm", "mmg", "mmb", "mmbg"), MORTAR_MAYHEM),
     **endless_mortar_mayhem.FAMILIES,
+    **endless_mystery_path.FAMILIES,
     **mystery_path.FAMILIES,
     **searing_spotlights.FAMILIES,
 }
@@ -98,6 +100,7 @@ def differences(recording: Recording) -> Iterator[str]:
         yield f"the game {meta['env']!r} does not exist"
         return
     family = FAMILIES[meta["env"]]
+    recording = dataclasses.replace(recording, arrays={**arrays, **family.derived(recording)})
     env, params = jaxgym.make(meta["env_id"], **meta["options"], **family.capacities(recording))
     observation, state = env.reset_to_level(jax.random.key(0), family.level(recording, env), params)
     frames = dict(zip(arrays["frame_t"].tolist(), arrays["frames"], strict=True))

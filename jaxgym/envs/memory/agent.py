@@ -15,12 +15,25 @@ _HAND_OUTLINE = (50, 50, 50)
 _HAND_MARGIN_PX = 14
 
 
+def _hand_radius(agent_scale: float) -> int:
+    return int(10 * agent_scale)
+
+
+def _side(agent_scale: float) -> int:
+    return 2 * agent_radius(agent_scale) + _hand_radius(agent_scale) + _HAND_MARGIN_PX
+
+
+def sprite_center_px(agent_scale: float) -> int:
+    """Returns how far right of the left edge of the original's square sprite the agent's centre is."""
+    return _side(agent_scale) // 2
+
+
 @functools.cache
 def agent_sprites(agent_scale: float) -> SpriteSheet:
     """Returns the agent at each of the eight headings: a body and two hands that turn around its centre."""
-    radius, hand_radius, outline = agent_radius(agent_scale), int(10 * agent_scale), int(3 * agent_scale)
-    side = 2 * radius + hand_radius + _HAND_MARGIN_PX
-    center = side // 2
+    radius, hand_radius, outline = agent_radius(agent_scale), _hand_radius(agent_scale), int(3 * agent_scale)
+    side = _side(agent_scale)
+    center = sprite_center_px(agent_scale)
     pictures = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, dtype=np.uint8)
     hand_x, hand_y = int(18 * agent_scale), int(12 * agent_scale) + _HAND_MARGIN_PX // 2 - center
     for heading, picture in enumerate(pictures):
