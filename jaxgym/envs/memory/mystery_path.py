@@ -288,10 +288,10 @@ def tile_set(numbers: jax.Array | np.ndarray) -> jax.Array:
     """Returns the set of some tiles, uint32 (2,): bit `number % 32` of word `number // 32` for each.
 
     Args:
-        numbers: Different tiles, column · 7 + row, int32 (N,); negative ones are left out.
+        numbers: Tiles, column · 7 + row, int32 (N,); negative ones are left out.
     """
     word, bit = numbers[:, None] // _BITS, (numbers[:, None] % _BITS).astype(jnp.uint32)
-    return jnp.sum(jnp.where(word == jnp.arange(_SET_WORDS)[None], jnp.uint32(1) << bit, 0), axis=0, dtype=jnp.uint32)
+    return jnp.bitwise_or.reduce(jnp.where(word == jnp.arange(_SET_WORDS)[None], jnp.uint32(1) << bit, 0), axis=0)
 
 
 def end_tiles(level: Level) -> jax.Array:
