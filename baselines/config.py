@@ -55,6 +55,10 @@ class Config:
     """Steps that trxl and gtrxl can look back."""
     memory_gradient: bool = True
     """Let trxl and gtrxl learn what a step of the same rollout should have kept; off as published."""
+    embed: bool = True
+    """A linear layer between what the encoder sees and the memory; off in the agents of Memory Gym's first paper."""
+    last_action_reward: bool = False
+    """Show the agent its last action and the reward of it, beside the observation."""
     hidden_size: int = 512
     """Units of the embedding, of the body and of the layer before each head."""
     dtype: Dtype = "bfloat16"
@@ -66,10 +70,13 @@ class Config:
     """Environments (lanes) that are stepped together."""
     num_steps: int = 64
     """Steps each lane makes between two updates; gradients through time end at this border."""
+    bptt: int = 0
+    """Cut rollouts into sequences of so many steps, each learned from the memory that it began with; 0 learns whole
+    rollouts. Shorter ones are faster and mix better, but gradients end at more borders."""
     epochs: int = 3
     """Passes over each rollout."""
     minibatches: int = 16
-    """Gradient steps per pass; each takes whole lanes."""
+    """Gradient steps per pass; each takes whole sequences."""
     total_steps: int = 50_000_000
     """Environment steps of the run, rounded up to whole blocks."""
     decay_steps: int = 0
@@ -124,9 +131,15 @@ class Config:
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
-        if self.num_envs % self.minibatches:
+        if self.num_steps % self.sequence_steps:
             raise ConfigError(
-                f"{self.num_envs} environments do not divide into {self.minibatches} minibatches: "
+                f"rollouts of {self.num_steps} steps do not divide into sequences of {self.bptt}: "
+                "choose num_steps as a multiple of bptt"
+            )
+        if self.num_sequences % self.minibatches:
+            sequences = "environments" if not self.bptt else "sequences of steps"
+            raise ConfigError(
+                f"{self.num_sequences} {sequences} do not divide into {self.minibatches} minibatches: "
                 "choose num_envs as a multiple of minibatches"
             )
         parse_options(self.options)
@@ -137,9 +150,14 @@ class Config:
         return self.num_envs * self.num_steps
 
     @property
-    def minibatch_envs(self) -> int:
-        """Lanes in one minibatch."""
-        return self.num_envs // self.minibatches
+    def sequence_steps(self) -> int:
+        """Steps of the sequences that are learned from."""
+        return self.bptt or self.num_steps
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in one rollout of all lanes."""
+        return self.num_envs * (self.num_steps // self.sequence_steps)
 
     @property
     def decay_length(self) -> int:
@@ -177,6 +195,7 @@ _POSITIVE = (
 _NOT_NEGATIVE = (
     "train_levels",
     "memory_layers",
+    "bptt",
     "decay_steps",
     "keep_checkpoints",
     "clip",

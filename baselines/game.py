@@ -10,6 +10,8 @@ import jax.numpy as jnp
 
 from baselines.config import Config
 from baselines.errors import ConfigError
+from baselines.networks import action_sizes
+from baselines.wrappers import LastActionReward
 
 PAPER_SEEDS = range(200_000, 200_050)
 """The seeds of memory-gym on which its papers score agents."""
@@ -54,7 +56,7 @@ def make_game(config: Config) -> Game:
         ConfigError: when the id is unknown, the environment refuses an option, or no training level is left.
     """
     with _config_errors():
-        return _make_game(config)
+        return _as_seen(config, _make_game(config))
 
 
 def make_paper_game(config: Config) -> Game:
@@ -70,7 +72,8 @@ def make_paper_game(config: Config) -> Game:
         bank = levels.original(config.env, PAPER_SEEDS, **config.env_options)
         # The environment has room for what these levels list, which is more than its own do.
         env, params = jaxgym.make(config.env, levels=bank, **config.env_options)
-        return Game(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
+        game = Game(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
+        return _as_seen(config, game)
 
 
 @contextlib.contextmanager
@@ -81,6 +84,12 @@ def _config_errors() -> Iterator[None]:
         yield
     except (errors.UnknownIdError, errors.OptionError, errors.LevelError) as error:
         raise ConfigError(str(error)) from error
+
+
+def _as_seen(config: Config, game: Game) -> Game:
+    if not config.last_action_reward:
+        return game
+    return game._replace(env=LastActionReward(game.env, action_sizes(game.env.action_space(game.params))))
 
 
 def _make_game(config: Config) -> Game:

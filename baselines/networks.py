@@ -130,19 +130,22 @@ class Encoder(nn.Module):
     """Features of one observation: three convolutions for an image, a linear layer for a vector, one embedding of both.
 
     Attributes:
-        hidden_size: features of the result.
+        hidden_size: units of the embedding.
+        embed: whether there is an embedding; without, the features are those of image and vectors side by side.
         dtype: type of the computation and of the result.
     """
 
     hidden_size: int
+    embed: bool = True
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, observation: Observation) -> jax.Array:
-        """Observation leaves (N, ...) to (N, hidden_size)."""
+        """Observation leaves (N, ...) to (N, features)."""
         leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
-        # A vector beside an image adds to it; a vector alone is all there is, and gets a full layer.
-        vector_size = _VECTOR_FEATURES if len(leaves) > 1 else self.hidden_size
+        # A vector beside an image adds to it; without an image vectors are all there is, and get a full layer.
+        has_image = any(leaf.dtype == jnp.uint8 for leaf in leaves.values())
+        vector_size = _VECTOR_FEATURES if has_image else self.hidden_size
         parts = []
         for name, leaf in sorted(leaves.items()):
             if leaf.dtype == jnp.uint8:
@@ -152,7 +155,8 @@ class Encoder(nn.Module):
             else:
                 flat = leaf.reshape(leaf.shape[0], -1)
                 parts.append(nn.relu(_dense(vector_size, self.dtype, name=f"{name}_linear")(flat)))
-        return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(jnp.concatenate(parts, axis=-1)))
+        features = jnp.concatenate(parts, axis=-1)
+        return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(features)) if self.embed else features
 
 
 class Decoder(nn.Module):
@@ -201,12 +205,14 @@ class ActorCritic(nn.Module):
         memory: the memory cell.
         sizes: choices of each action branch.
         hidden_size: units of the embedding, the body and each head's hidden layer.
+        embed: whether the encoder has an embedding.
         dtype: type of activations.
     """
 
     memory: MemoryCell
     sizes: Sizes
     hidden_size: int
+    embed: bool = True
     dtype: Any = jnp.float32
 
     @nn.compact
@@ -228,7 +234,7 @@ class ActorCritic(nn.Module):
         if isinstance(self.memory, FrameStack):
             state, seen = self.memory.see(state, observation, starts)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
-        features = Encoder(self.hidden_size, self.dtype, name="encoder")(flat)
+        features = Encoder(self.hidden_size, self.embed, self.dtype, name="encoder")(flat)
         state, remembered = self.memory(state, features.reshape(*starts.shape, -1), starts)
         body = nn.relu(_dense(self.hidden_size, self.dtype, name="body")(remembered))
         policy = nn.relu(_dense(self.hidden_size, self.dtype, name="policy_hidden")(body))
@@ -300,4 +306,5 @@ def make_network(config: Config, action_space: Any, frame: tuple[int, ...] | Non
         ConfigError: when the memory is unknown or does not fit, or the action space has no policy head.
     """
     memory = make_memory(config, frame)
-    return ActorCritic(memory, action_sizes(action_space), config.hidden_size, jnp.dtype(config.dtype))
+    sizes, dtype = action_sizes(action_space), jnp.dtype(config.dtype)
+    return ActorCritic(memory, sizes, config.hidden_size, config.embed, dtype)

@@ -1,9 +1,9 @@
 """Recurrent PPO, wholly inside one jitted call: collect, estimate, update.
 
 Schulman et al., 2017 (arXiv 1707.06347), with the settings of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207) as
-the `paper` scale. Against the published code: whole lanes are the minibatches (it mixes episode fragments), the
-recurrence is reset inside the scan (it pads fragments), biases start at zero, and a time limit is bootstrapped unless
-`bootstrap_time_limits` is off.
+the `paper` scale. Against the published code: minibatches are of whole lanes, or of their sequences of `bptt` steps (it
+mixes episode fragments), the recurrence is reset inside the scan (it pads fragments), biases start at zero, and a time
+limit is bootstrapped unless `bootstrap_time_limits` is off.
 
 Axes: T steps of a rollout, B lanes (environments), K action branches, S seeds.
 """
@@ -76,10 +76,10 @@ class Rollout(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A rollout with its learning targets; memory leaves (B, ...), all others (T, B, ...)."""
+    """A rollout with its learning targets, leaves (T, B, ...), and where the C sequences of each lane began."""
 
     rollout: Rollout
-    memory: State  # before the first step
+    memory: State  # before the first step of each sequence, leaves (C B, ...)
     advantage: jax.Array
     target: jax.Array
 
@@ -146,19 +146,24 @@ def _over_seeds(function: Callable[..., Any], setup: Setup) -> Callable[..., Any
 def train_update(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
     """One rollout and the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
-    memory = state.memory
-    state, rollout, metrics = collect(setup, state._replace(key=key), env_params)
+    state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
     batch = estimate(setup, state, rollout, memory)
     state, update_metrics = update(setup, state, batch, key_minibatches)
     return state, metrics | update_metrics
 
 
-def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Rollout, Metrics]:
-    """T steps of each lane with fixed parameters, and sums over the episodes that ended in them."""
+def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Rollout, State, Metrics]:
+    """T steps of each lane with fixed parameters.
+
+    Returns:
+        The state after them, what was seen and done, the memory before each sequence with leaves (C B, ...), and sums
+        over the episodes that ended.
+    """
+    config = setup.config
 
     def step(state: TrainState, _: None) -> tuple[TrainState, tuple[Rollout, Metrics]]:
         key, key_action, key_step = jax.random.split(state.key, 3)
-        keys_step = jax.random.split(key_step, setup.config.num_envs)
+        keys_step = jax.random.split(key_step, config.num_envs)
         memory, output = act(setup, state.params, state.memory, state.observation, state.start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
@@ -191,8 +196,17 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
 
     memory: Any = setup.network.apply(state.params, state.memory, method="refresh")
     state = state._replace(memory=memory)
-    state, (rollout, sums) = lax.scan(step, state, length=setup.config.num_steps)
-    return state, rollout, jax.tree.map(lambda leaf: leaf.sum(axis=0), sums)
+    if config.sequence_steps == config.num_steps:
+        state, (rollout, sums) = lax.scan(step, state, length=config.num_steps)
+    else:
+
+        def sequence(state: TrainState, _: None) -> tuple[TrainState, tuple[State, tuple[Rollout, Metrics]]]:
+            after, taken = lax.scan(step, state, length=config.sequence_steps)
+            return after, (state.memory, taken)
+
+        state, stacked = lax.scan(sequence, state, length=config.num_steps // config.sequence_steps)
+        memory, (rollout, sums) = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    return state, rollout, memory, jax.tree.map(lambda leaf: leaf.sum(axis=0), sums)
 
 
 def act(setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array) -> tuple[State, Output]:
@@ -242,7 +256,7 @@ def _episode_sums(info: dict[str, jax.Array], score: jax.Array, ended: jax.Array
 
 
 def estimate(setup: Setup, state: TrainState, rollout: Rollout, memory: State) -> Batch:
-    """Advantages and value targets of a rollout that began with `memory` and led to `state`."""
+    """Advantages and value targets of a rollout whose sequences began with `memory` and that led to `state`."""
     config = setup.config
     _, output = act(setup, state.params, state.memory, state.observation, state.start)
     next_value = jnp.concatenate([rollout.value[1:], output.value[None]])
@@ -254,15 +268,15 @@ def estimate(setup: Setup, state: TrainState, rollout: Rollout, memory: State) -
 
 
 def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tuple[TrainState, Metrics]:
-    """`epochs` passes over the batch in minibatches of whole lanes, drawn anew for each pass."""
+    """`epochs` passes over the batch in minibatches of whole sequences, drawn anew for each pass."""
     config = setup.config
     fraction = state.update.astype(jnp.float32) * (config.batch_steps / config.decay_length)
     learning_rate = linear_decay(config.learning_rate_start, config.learning_rate_end, fraction)
     entropy_coef = linear_decay(config.entropy_start, config.entropy_end, fraction)
 
-    def step(learned: tuple[Any, optax.OptState], lanes: jax.Array) -> tuple[tuple[Any, optax.OptState], Metrics]:
+    def step(learned: tuple[Any, optax.OptState], chosen: jax.Array) -> tuple[tuple[Any, optax.OptState], Metrics]:
         params, optimiser = learned
-        minibatch = take_lanes(batch, lanes)
+        minibatch = take_sequences(batch, chosen, config.sequence_steps)
         grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(setup, params, minibatch, entropy_coef)
         metrics["grad_norm"] = optax.tree.norm(grads)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
@@ -271,19 +285,36 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tup
         return (params, optimiser), metrics
 
     keys = jax.random.split(key, config.epochs)
-    lanes = jax.vmap(lambda key: jax.random.permutation(key, config.num_envs))(keys)
-    lanes = lanes.reshape(config.epochs * config.minibatches, config.minibatch_envs)
-    (params, optimiser), metrics = lax.scan(step, (state.params, state.optimiser), lanes)
+    chosen = jax.vmap(lambda key: jax.random.permutation(key, config.num_sequences))(keys)
+    chosen = chosen.reshape(config.epochs * config.minibatches, -1)
+    (params, optimiser), metrics = lax.scan(step, (state.params, state.optimiser), chosen)
     metrics = jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
     metrics |= {"learning_rate": learning_rate, "entropy_coef": entropy_coef}
     return state._replace(params=params, optimiser=optimiser, update=state.update + 1), metrics
 
 
-def take_lanes(batch: Batch, lanes: jax.Array) -> Batch:
-    """The named lanes of a batch, gathered inside the minibatch loop so that the rollout is never copied whole."""
-    memory = jax.tree.map(lambda leaf: jnp.take(leaf, lanes, axis=0), batch.memory)
-    timed = jax.tree.map(lambda leaf: jnp.take(leaf, lanes, axis=1), batch._replace(memory=()))
-    return timed._replace(memory=memory)
+def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
+    """Some sequences of a batch, gathered inside the minibatch loop so that the rollout is never copied whole.
+
+    Args:
+        batch: of T steps of B lanes.
+        chosen: indices c B + b of the c-th sequences of lanes b, (M,).
+        steps: of one sequence, N = T / C.
+
+    Returns:
+        Memory leaves (M, ...), all others (N, M, ...).
+    """
+    memory = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), batch.memory)
+    num_steps, num_lanes = batch.advantage.shape
+
+    def take(leaf: jax.Array) -> jax.Array:
+        if steps == num_steps:
+            return jnp.take(leaf, chosen, axis=1)
+        sequence, lane = jnp.divmod(chosen, num_lanes)
+        step = jnp.arange(steps, dtype=chosen.dtype)[:, None]
+        return leaf[sequence[None] * steps + step, lane[None]]
+
+    return jax.tree.map(take, batch._replace(memory=()))._replace(memory=memory)
 
 
 def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:

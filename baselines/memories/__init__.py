@@ -88,8 +88,10 @@ def _transformer(config: Config) -> MemoryCell:
             f"memory {name!r} of size {size} does not divide into {heads} heads of an even width: "
             "choose --memory-size as a multiple of twice --memory-heads"
         )
-    if config.num_steps == 1:
-        raise ConfigError(f"memory {name!r} learns from several steps at once: choose --num-steps of at least 2")
+    if config.sequence_steps == 1:
+        raise ConfigError(
+            f"memory {name!r} learns from several steps at once: choose --num-steps, and --bptt if given, of at least 2"
+        )
     return TransformerXL(
         size=size,
         layers=config.memory_layers or _TRANSFORMER_LAYERS,

@@ -134,3 +134,11 @@ def test_the_reconstruction_has_the_size_of_the_frame(observation: Any) -> None:
         return network.apply(variables, state, observation, starts, reconstruct=True)[1].picture
 
     assert jax.eval_shape(picture).shape == (6, 21, 21, 48)
+
+
+@pytest.mark.parametrize(("observation", "features"), [("frame", 3136), ("both", 3136 + 128), ("vector", 512)])
+def test_without_an_embedding_the_memory_gets_the_features(observation: str, features: int) -> None:
+    network = make_network(Config(embed=False), spaces.Discrete(4))
+    state, starts = network.memory.initial_state(3), jnp.zeros((2, 3), bool)
+    variables = jax.eval_shape(network.init, jax.random.key(0), state, OBSERVATIONS[observation], starts)
+    assert variables["params"]["memory"]["kernel_in"].shape == (features, 3 * 512)

@@ -38,9 +38,9 @@ def collected(config: Config, game: Game) -> Collected:
 
     @jax.jit
     def run(state: ppo.TrainState, env_params: Any) -> tuple[ppo.TrainState, ppo.TrainState, ppo.Batch]:
-        state, _, _ = ppo.collect(setup, state, env_params)
-        after, rollout, _ = ppo.collect(setup, state, env_params)
-        return state, after, ppo.estimate(setup, after, rollout, state.memory)
+        state, _, _, _ = ppo.collect(setup, state, env_params)
+        after, rollout, memory, _ = ppo.collect(setup, state, env_params)
+        return state, after, ppo.estimate(setup, after, rollout, memory)
 
     return Collected(setup, *run(before, game.params))
 
@@ -64,10 +64,12 @@ def block(recall_game: Callable[..., Game]) -> Callable[[], tuple[ppo.TrainState
     return lambda: train(init(seeds_of(setup), game.params), game.params)
 
 
-@pytest.fixture(scope="module", params=["gru", "trxl", "stack4"])
+@pytest.fixture(scope="module", params=["gru", "gru in sequences", "trxl", "stack4"])
 def remembered(request: pytest.FixtureRequest, recall_game: Callable[..., Game]) -> Collected:
     if request.param == "gru":
         return request.getfixturevalue("endless")
+    if request.param == "gru in sequences":
+        return collected(dataclasses.replace(CONFIG, bptt=5), recall_game())
     config = dataclasses.replace(CONFIG, memory=request.param, memory_window=8)
     return collected(config, recall_game(frames=request.param == "stack4"))
 
@@ -79,7 +81,8 @@ def test_the_first_minibatch_has_ratio_1_everywhere(remembered: Collected) -> No
 
     @jax.jit
     def ratios(params: Any, batch: ppo.Batch) -> jax.Array:
-        minibatch = ppo.take_lanes(batch, jnp.asarray([5, 0, 3]))
+        sequences = jnp.asarray([5, 0, remembered.setup.config.num_sequences - 1])
+        minibatch = ppo.take_sequences(batch, sequences, remembered.setup.config.sequence_steps)
         arguments = minibatch.memory, minibatch.rollout.observation, minibatch.rollout.start
         _, output = remembered.setup.network.apply(params, *arguments)
         return jnp.exp(log_prob(output.logits, minibatch.rollout.action, (3,)) - minibatch.rollout.log_prob)
@@ -148,3 +151,11 @@ def test_schedules_follow_the_environment_steps(block: Callable[[], tuple[ppo.Tr
     fraction = np.arange(3) * CONFIG.batch_steps / CONFIG.total_steps
     expected = CONFIG.learning_rate_start + (CONFIG.learning_rate_end - CONFIG.learning_rate_start) * fraction
     np.testing.assert_allclose(metrics["learning_rate"], expected, rtol=1e-5)
+
+
+def test_a_sequence_is_a_piece_of_its_lane(endless: Collected) -> None:
+    batch = endless.batch._replace(memory=jnp.arange(16))  # lanes 0 to 7, first halves before second ones
+    taken = ppo.take_sequences(batch, jnp.asarray([3, 8 + 6]), 5)
+    np.testing.assert_array_equal(taken.memory, [3, 14])
+    expected = np.stack([batch.rollout.action[:5, 3], batch.rollout.action[5:, 6]], axis=1)
+    np.testing.assert_array_equal(taken.rollout.action, expected)

@@ -189,6 +189,8 @@ def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
         (["--scale", "papre"], "scale 'papre' is unknown, allowed are cpu, paper, throughput; did you mean 'paper'?"),
         (["--options", "3"], "option '3' is not of the form NAME=VALUE"),
         (["--minibatches", "5"], "64 environments do not divide into 5 minibatches"),
+        (["--bptt", "48"], "rollouts of 64 steps do not divide into sequences of 48: choose num_steps as a multiple"),
+        (["--bptt", "32", "--minibatches", "5"], "128 sequences of steps do not divide into 5 minibatches"),
         (["--num-steps", "0"], "num_steps is 0, but has to be at least 1"),
     ],
 )
