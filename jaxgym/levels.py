@@ -185,6 +185,7 @@ def original(
 
     - Searing Spotlights: the spotlights of the whole episode.
     - Endless Mortar Mayhem: 64 commands, or as many as `max_given_commands` says.
+    - Endless Mystery Path: all segments, or as many as `max_given_segments` says.
     - Endless Searing Spotlights: what comes until the first coin is taken. What follows depends on play, and differs
       from the original's (`jaxgym.originals.course` is for those who need it).
 

@@ -20,6 +20,7 @@ from jaxgym.envs.memory import (
 )
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import resolve
+from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
 from jaxgym.originals import mystery_path as mystery_path_originals
 from jaxgym.originals import searing_spotlights as searing_spotlights_originals
@@ -53,8 +54,9 @@ def make(
     Args:
         env_id: One of `registered_envs()`.
         levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
-            first n training levels; a bank of `jaxgym.levels.make_bank` is used as it is. If None, they are fresh, but
-            for Mystery Path, where sampling is slow, a bank of the first 100 000 training levels, made at first use.
+            first n training levels; a bank of `jaxgym.levels` is used as it is, and decides how much a level lists
+            where the options do not. If None, they are fresh, but for Mystery Path, where sampling is slow, a bank of
+            the first 100 000 training levels, made at first use.
         max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. The environment's
             own if None.
         **options: Options of the environment under their own names, such as `command_count=[5]`.
@@ -158,4 +160,12 @@ for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath
         ),
     )
 
-register("Endless-MysteryPath-v0", Spec(endless_mystery_path.build, endless_mystery_path.OPTIONS))
+register(
+    "Endless-MysteryPath-v0",
+    Spec(
+        endless_mystery_path.build,
+        endless_mystery_path.OPTIONS,
+        sizes_of=endless_mystery_path_originals.sizes_of,
+        original=endless_mystery_path_originals.ORIGINAL,
+    ),
+)

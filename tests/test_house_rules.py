@@ -47,7 +47,7 @@ ARROWS = {
     "jaxgym.text": CORE | {"jaxgym.envs"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.text"},
-    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.text"},
+    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text"},
 }
 UNBOUND = ("jaxgym", "jaxgym.cli")  # the re-exports and the command line may import every room
 WITH_EXTRAS = ("jaxgym.cli", "jaxgym.human", "jaxgym.serve")

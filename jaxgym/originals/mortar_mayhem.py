@@ -64,7 +64,7 @@ def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
 
 def endless_sizes_of(bank: Any) -> dict[str, int]:
     """Returns the size with which `make` takes a bank."""
-    return {"max_given_commands": bank.commands.shape[1]} if isinstance(bank, endless_mortar_mayhem.Level) else {}
+    return {"max_given_commands": bank.commands.shape[-1]} if isinstance(bank, endless_mortar_mayhem.Level) else {}
 
 
 def endless_levels(

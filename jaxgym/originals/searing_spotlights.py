@@ -43,9 +43,9 @@ def sizes_of(bank: Any) -> dict[str, int]:
     """Returns the size with which `make` takes a bank."""
     if not isinstance(bank, spotlight_game.SpotlightLevel):
         return {}
-    listed = {"max_listed_spotlights": bank.tracks.radius_px.shape[1]}
+    listed = {"max_listed_spotlights": bank.tracks.radius_px.shape[-1]}
     if isinstance(bank, endless_searing_spotlights.Level):
-        listed["max_listed_coins"] = bank.coins_px.shape[1]
+        listed["max_listed_coins"] = bank.coins_px.shape[-2]
     return listed
 
 

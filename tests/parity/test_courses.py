@@ -36,7 +36,7 @@ def started(env: Any) -> Any:
 def made(env_id: str, **options: Any) -> tuple[Any, Any, Any]:
     """Returns a course, an environment that its levels fit, and the parameters."""
     followed = course.of(env_id, **options)
-    return followed, *jaxgym.make(env_id, **{**options, **followed.sizes})
+    return followed, *jaxgym.make(env_id, levels="fresh", **{**options, **followed.sizes})
 
 
 RECORDED = memory_gym.recordings([TRACES], ["ess"])
@@ -69,6 +69,9 @@ def layout_of(level: Any) -> list[Any]:
     """Returns what a file of successive episodes tells of a layout."""
     if hasattr(level, "commands"):
         return [COMMANDS[command] for command in level.commands[: level.command_count]]
+    if hasattr(level, "segments"):
+        tiles = [(number, int(tile)) for number in range(3) for tile in level.segments[number] if tile < 255]
+        return [[8 * number + tile // 7, tile % 7] for number, tile in tiles]
     if hasattr(level, "goal_tile"):
         return np.asarray(level.path).tolist()
     speed = level.tracks.speed.high.astype(float) + level.tracks.speed.low
@@ -93,6 +96,7 @@ def is_layout(level: Any, told: list[Any]) -> bool:
         "MortarMayhem-v0",
         "MortarMayhemB-Grid-v0",
         "Endless-MortarMayhem-v0",
+        "Endless-MysteryPath-v0",
         "MysteryPath-v0",
         "MysteryPath-Grid-v0",
         "SearingSpotlights-v0",

@@ -10,6 +10,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels, specs
+from jaxgym.envs.memory import endless_mystery_path_segments as segments
 from jaxgym.envs.memory import mystery_path
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.originals import searing_spotlights
@@ -25,6 +26,7 @@ IDS = {
     "mmb": "MortarMayhemB-v0",
     "mmbg": "MortarMayhemB-Grid-v0",
     "emm": "Endless-MortarMayhem-v0",
+    "emp": "Endless-MysteryPath-v0",
     "mp": "MysteryPath-v0",
     "mpg": "MysteryPath-Grid-v0",
     "ss": "SearingSpotlights-v0",
@@ -102,6 +104,12 @@ def parts(recorded: dict[str, Any], level: Any) -> Iterator[tuple[str, Any, Any]
         yield "start", level.start_tile, recorded["start"]
         yield "goal", level.goal_tile, recorded["goal"]
         yield "path", level.path, mystery_path.tile_set(np.where(path[:, 0] < 0, -1, path @ [7, 1]).astype(np.int32))
+    if "path" in recorded and "goal" not in recorded:
+        path = recorded["path"].astype(int)
+        yield "start", [0, level.start_row], recorded["start"]
+        for number in range(path[:, 0].max() + 1):
+            tiles = path[path[:, 0] == number, 1:] - [8 * number, 0]
+            yield f"segment {number}", level.segments[number], segments.pack(tiles)
     if "spot_radius" in recorded:
         count = len(recorded["spot_radius"])
         yield "start_pos", level.start_px, recorded["start_pos"]
@@ -128,9 +136,11 @@ def parts(recorded: dict[str, Any], level: Any) -> Iterator[tuple[str, Any, Any]
 def test_every_recorded_layout_is_the_level_of_its_seed(family: str) -> None:
     with np.load(TRACES / f"layouts__{family}.npz") as archive:
         arrays = {name: archive[name] for name in archive.files if name != "draws"}
-    bank = jax.device_get(levels.original(IDS[family], arrays["seed"]))
+    # No more segments than were recorded.
+    few = {"max_given_segments": 3} if family == "emp" else {}
+    bank = jax.device_get(levels.original(IDS[family], arrays["seed"], **few))
     assert levels.num_levels(bank) == len(arrays["seed"]) >= 300
-    size = {} if family in ("emm", "ss", "ess") else {"arena_size": 5}
+    size = {"arena_size": 5} if family in ("mm", "mmg", "mmb", "mmbg") else {}
     for index in range(len(arrays["seed"])):
         recorded = {name: array[index] for name, array in arrays.items()} | size
         assert not list(differing(recorded, row(bank, index)))
@@ -154,7 +164,10 @@ def test_every_recorded_episode_has_the_level_of_its_seed(family: str) -> None:
     assert len(paths) > 5
     for path in paths:
         recording = Recording.load(path)
-        bank = levels.original(recording.meta["env_id"], [recording.meta["seed"]], **recording.meta["options"])
+        options = recording.meta["options"]
+        if family == "emp":
+            options |= {"max_given_segments": int(recording.arrays["path"][:, 0].max()) + 1}
+        bank = levels.original(recording.meta["env_id"], [recording.meta["seed"]], **options)
         assert not list(differing(layout_of(recording), row(bank, 0))), path.name
 
 
@@ -199,6 +212,12 @@ def test_a_reset_starts_in_a_level_of_the_bank() -> None:
     assert any(jax.tree.all(jax.tree.map(np.array_equal, drawn, row(bank, index))) for index in range(2))
 
 
+@pytest.mark.parametrize("env_id", [IDS["emm"], IDS["emp"], IDS["ss"], IDS["ess"]])
+def test_a_single_level_is_no_bank(env_id: str) -> None:
+    with pytest.raises(LevelError, match=rf"^{env_id} was given a bank whose levels have arrays of shape"):
+        jaxgym.make(env_id, levels=row(levels.original(env_id, [0]), 0))
+
+
 def test_seeds_made_together_and_alone_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for env_id in (IDS["mmb"], IDS["ess"]):
         bank = levels.original(env_id, range(5))
@@ -215,6 +234,8 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
         "asked for": levels.original(IDS["ss"], [0], max_listed_spotlights=20).tracks.radius_px.shape,
         "until the first coin": levels.original(IDS["ess"], [0]).tracks.radius_px.shape,
         "commands": levels.original(IDS["emm"], [0]).commands.shape,
+        "segments": levels.original(IDS["emp"], [0], max_segments=5).segments.shape,
+        "few segments": levels.original(IDS["emp"], [0], max_given_segments=2).segments.shape,
         "few commands": levels.original(IDS["emm"], [0], max_given_commands=3).commands.shape,
     }
     assert shapes == {
@@ -223,6 +244,8 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
         "asked for": (1, 20),
         "until the first coin": (1, 3 + 3),
         "commands": (1, 64),
+        "segments": (1, 5, 32),
+        "few segments": (1, 2, 32),
         "few commands": (1, 3),
     }
 
@@ -270,6 +293,12 @@ def test_ranges_of_which_the_original_fails_are_refused(name: str) -> None:
 def test_more_coins_than_the_original_finds_places_for_are_refused() -> None:
     with pytest.raises(LevelError, match=r"^seed 5 was asked for, for which the original finds no place .* num_coins"):
         levels.original(IDS["ss"], [5], num_coins=[32])
+
+
+def test_a_segment_that_is_too_long_for_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "MAX_TILES", 7)
+    with pytest.raises(LevelError, match=r"^seed 5 was asked for, .* a segment of \d+ tiles, but levels hold 7; leave"):
+        levels.original(IDS["emp"], [5], max_given_segments=1)
 
 
 # Files.
