@@ -60,6 +60,8 @@ def hiding_offsets(sheet: SpriteSheet, side_px: int) -> np.ndarray:
         sheet: The N sprites.
         side_px: Side of the square.
     """
+    if sheet.side < side_px:
+        return np.zeros((len(sheet.pixels), 1, 1), dtype=np.bool_)
     is_drawn = (sheet.pixels != TRANSPARENT).any(axis=-1)
     squares = np.lib.stride_tricks.sliding_window_view(is_drawn, (side_px, side_px), axis=(1, 2))
     return np.asarray(squares.all(axis=(-2, -1)))

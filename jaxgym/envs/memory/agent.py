@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from jaxgym.envs.memory.arena import HEADING_DEGREES, NUM_HEADINGS, SCREEN_PX, agent_radius
+from jaxgym.rendering import looks
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 from jaxgym.rendering.sprites import disc, ring
 
@@ -65,8 +66,9 @@ def heading_looks(agent_scale: float) -> np.ndarray:
     """Returns the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
     first: dict[bytes, int] = {}
     pictures = agent_sprites(agent_scale).pixels
-    looks = [first.setdefault(picture.tobytes(), heading) for heading, picture in enumerate(pictures)]
-    return np.asarray(looks, dtype=np.int32)
+    return np.asarray(
+        [first.setdefault(picture.tobytes(), heading) for heading, picture in enumerate(pictures)], dtype=np.int32
+    )
 
 
 @functools.cache
@@ -83,45 +85,4 @@ def placement_looks(agent_scale: float, margin_px: int) -> np.ndarray:
         x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both counted
         from -margin_px, and heading.
     """
-    places = range(-margin_px, SCREEN_PX + margin_px + 1)
-    first: dict[tuple[int, int, bytes], tuple[int, int, int]] = {}
-    looks = [
-        [
-            [first.setdefault(_seen(agent_scale, x, y, heading), (x, y, heading)) for heading in range(NUM_HEADINGS)]
-            for y in places
-        ]
-        for x in places
-    ]
-    return np.asarray(looks, dtype=np.int32)
-
-
-def _seen(agent_scale: float, x: int, y: int, heading: int) -> tuple[int, int, bytes]:
-    """Returns what the screen shows of an agent: where the smallest rectangle around it lies, and what is in it."""
-    sheet = agent_sprites(agent_scale)
-    left, top = x - sheet.anchor, y - sheet.anchor
-    rows = slice(max(-top, 0), min(sheet.side, SCREEN_PX - top))
-    columns = slice(max(-left, 0), min(sheet.side, SCREEN_PX - left))
-    visible = _picture(agent_scale, heading)[rows, columns]
-    if visible.shape == (sheet.side, sheet.side):
-        return left, top, _whole(agent_scale, heading)
-    drawn_rows, drawn_columns = np.nonzero((visible != TRANSPARENT).any(axis=-1))
-    if not len(drawn_rows):
-        return 0, 0, b""
-    (low_row, high_row), (low_column, high_column) = (
-        (drawn_rows.min(), drawn_rows.max() + 1),
-        (drawn_columns.min(), drawn_columns.max() + 1),
-    )
-    content = visible[low_row:high_row, low_column:high_column].tobytes()
-    return int(left + columns.start + low_column), int(top + rows.start + low_row), content
-
-
-@functools.cache
-def _picture(agent_scale: float, heading: int) -> np.ndarray:
-    sheet = agent_sprites(agent_scale)
-    whole = slice(sheet.side, 2 * sheet.side)
-    return sheet.pixels[heading, whole, whole]
-
-
-@functools.cache
-def _whole(agent_scale: float, heading: int) -> bytes:
-    return _picture(agent_scale, heading).tobytes()
+    return looks.placement_looks(agent_sprites(agent_scale), -margin_px, SCREEN_PX + margin_px, SCREEN_PX)

@@ -17,7 +17,8 @@ from jaxgym.envs.memory import glyphs
 from jaxgym.envs.memory.agent import agent_sprites, heading_looks, placement_looks
 from jaxgym.envs.memory.arena import NUM_HEADINGS, SCREEN_PX
 from jaxgym.envs.memory.commands import NO_COMMAND, NUM_COMMANDS
-from jaxgym.rendering.canvas import TRANSPARENT, stamp
+from jaxgym.rendering.canvas import stamp
+from jaxgym.rendering.looks import hiding_offsets
 from jaxgym.rendering.sprites import bitmap, rectangle
 
 TILE_PX = 14
@@ -144,23 +145,12 @@ def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
     return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
 
 
-@functools.cache
-def _hidden_offsets(agent_scale: float) -> np.ndarray:
-    """Returns by heading and offset whether the agent covers a tile whole, bool (8, N, N), row first.
-
-    The offset counts from the top-left corner of the agent's sprite, margin included, to that of the tile.
-    """
-    is_drawn = (agent_sprites(agent_scale).pixels != TRANSPARENT).any(axis=-1)
-    tiles = np.lib.stride_tricks.sliding_window_view(is_drawn, (TILE_PX, TILE_PX), axis=(1, 2))
-    return np.asarray(tiles.all(axis=(-2, -1)))
-
-
 def _visible_safe_tile(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns the safe tile, or (-1, -1) where no tile is red or a large agent covers the safe one whole."""
     sprites = agent_sprites(agent_scale)
-    if sprites.side < TILE_PX or not _hidden_offsets(agent_scale).any():
+    is_hidden = hiding_offsets(sprites, TILE_PX)
+    if not is_hidden.any():
         return scene.safe_tile
-    is_hidden = _hidden_offsets(agent_scale)
     corner = arena_corner_px(scene.arena_size) + TILE_PX * scene.safe_tile
     offset = corner - scene.agent_position_px + sprites.anchor + sprites.side
     column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)

@@ -120,9 +120,9 @@ def farthest_px(agent_scale: float) -> int:
 def _visible(tile: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
     """Returns the tile, or (-1, -1) where it is not shown or a large agent covers it whole."""
     figures = _figures(agent_scale)
-    if figures.side < TILE_PX or not hiding_offsets(figures, TILE_PX).any():
-        return tile
     is_hidden = hiding_offsets(figures, TILE_PX)
+    if not is_hidden.any():
+        return tile
     offset = TILE_PX * tile - scene.agent_position_px + figures.anchor + figures.side
     column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)
     return jnp.where(jnp.asarray(is_hidden)[_figure(scene), row, column], HIDDEN, tile)

@@ -1,0 +1,58 @@
+"""Which stamps look alike: the tables against the pictures themselves."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
+from jaxgym.rendering.looks import hiding_offsets, placement_looks
+
+CANVAS = 8
+
+
+def sheet_of(*drawings: str) -> SpriteSheet:
+    """Sprites of 4 × 4 px with the anchor at (1, 1); a letter is a colour, a dot nothing."""
+    rows = np.asarray([[list(line) for line in drawing.split()] for drawing in drawings])
+    gray = np.select([rows == "a", rows == "b"], [200, 90], TRANSPARENT).astype(np.uint8)
+    return SpriteSheet.of(np.repeat(gray[..., None], 3, axis=-1), anchor=1)
+
+
+SPRITES = sheet_of("a... .bb. .bb. ....", ".... .bb. .bb. ...a", ".... .bb. .bb. ....")
+
+
+def test_placements_look_alike_if_and_only_if_they_share_an_entry() -> None:
+    low, high = -3, CANVAS + 2
+    table = placement_looks(SPRITES, low, high, CANVAS)
+    places = np.stack(np.meshgrid(*[np.arange(low, high + 1)] * 2, np.arange(3), indexing="ij"), axis=-1)
+    assert table.shape == places.shape
+
+    @jax.jit
+    @jax.vmap
+    def draw(place: jax.Array) -> jax.Array:
+        return stamp(jnp.zeros((CANVAS, CANVAS, 3), jnp.uint8), SPRITES, place[2], place[:2])
+
+    frames = np.asarray(draw(places.reshape(-1, 3).astype(np.int32)))
+    pairs = {(frame.tobytes(), look.tobytes()) for frame, look in zip(frames, table.reshape(-1, 3), strict=True)}
+    assert len(pairs) == len({frame for frame, _ in pairs}) == len({look for _, look in pairs})
+    assert len(pairs) < len(frames)
+
+
+def test_the_entry_is_the_first_of_those_that_look_alike() -> None:
+    table = placement_looks(SPRITES, -3, CANVAS + 2, CANVAS)
+    # Where its own corner is cut off, the first sprite is what the last one is; a whole one stands for itself.
+    assert table[3, 3, 2].tolist() == table[3, 3, 0].tolist() == [0, 0, 0]
+    assert table[7, 7, 0].tolist() == [4, 4, 0]
+    assert table[7, 7, 2].tolist() == [4, 4, 2]
+
+
+def test_hiding_offsets_say_where_a_sprite_covers_a_square_whole() -> None:
+    hides = hiding_offsets(SPRITES, 2)
+    assert hides.shape == (3, 11, 11)
+    margin = SPRITES.side
+    assert {tuple(place) for place in np.argwhere(hides).tolist()} == {(k, margin + 1, margin + 1) for k in range(3)}
+
+
+@pytest.mark.parametrize("side", [3, 9])
+def test_a_sprite_hides_no_square_that_is_too_large(side: int) -> None:
+    assert not hiding_offsets(SPRITES, side).any()
