@@ -235,7 +235,6 @@ def test_make_samples_fresh_levels_by_default() -> None:
     [
         ("frsh", "was given levels='frsh'; give 'fresh', a number of training levels, or a bank"),
         ([1, 2], "was given levels of type list; give 'fresh', a number of training levels, or a bank that"),
-        (None, "was given levels of type NoneType; give 'fresh', a number of"),
         (0, "training seeds 0 to -1 were asked for"),
     ],
 )
