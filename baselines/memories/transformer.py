@@ -9,6 +9,7 @@ An entry depends on its own step alone, so that it is projected to a key and a v
 attends to it. While acting, keys and values wait in a ring buffer; `refresh` makes them anew when parameters changed.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -32,11 +33,12 @@ class Window(NamedTuple):
     time: jax.Array  # step of the episode that comes next, int32 (B,)
 
 
-class _Sight(NamedTuple):
-    """What each step may attend to."""
+class _Part(NamedTuple):
+    """Some of what steps may attend to."""
 
-    window: jax.Array  # bool (B, T, L)
-    steps: jax.Array  # bool (B, T, T)
+    keys: jax.Array  # (B, N, D)
+    values: jax.Array  # (B, N, D)
+    allowed: jax.Array  # which of them each step may see, bool (B, T, N)
 
 
 class Gate(nn.Module):
@@ -89,57 +91,32 @@ class Block(nn.Module):
         entry = self.norm_entry(entry.astype(jnp.float32) + sinusoid(position, self.size))
         return self.key(entry), self.value(entry)
 
-    def __call__(
-        self,
-        stream: jax.Array,
-        position: jax.Array,
-        new: tuple[jax.Array, jax.Array],
-        window: tuple[jax.Array, jax.Array],
-        sight: _Sight,
-    ) -> jax.Array:
-        """The stream (T, B, D) after this block.
-
-        Args:
-            stream: (T, B, D).
-            position: steps of the episode, int32 (T, B).
-            new: keys and values of the steps, (T, B, D).
-            window: keys and values of the window, (B, L, D).
-            sight: what each step may attend to.
-        """
+    def __call__(self, stream: jax.Array, position: jax.Array, parts: list[_Part]) -> jax.Array:
+        """The stream (T, B, D) after this block, whose steps are at `position`, int32 (T, B), of their episodes."""
         query = self.query(self.norm_query(stream + sinusoid(position, self.size)))
-        update = self.leave(self._attend(query, new, window, sight)).astype(jnp.float32)
+        update = self.leave(self._attend(query, parts)).astype(jnp.float32)
         stream = self.gates[0](stream, update) if self.gated else stream + update
         update = nn.relu(self.linear(self.norm_linear(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
 
-    def _attend(
-        self,
-        query: jax.Array,
-        new: tuple[jax.Array, jax.Array],
-        window: tuple[jax.Array, jax.Array],
-        sight: _Sight,
-    ) -> jax.Array:
+    def _attend(self, query: jax.Array, parts: list[_Part]) -> jax.Array:
+        """What queries (T, B, D) read from all parts together, (T, B, D)."""
+
         def split(rows: jax.Array) -> jax.Array:
             return rows.reshape(*rows.shape[:-1], self.heads, -1)
 
         def product(formula: str, left: jax.Array, right: jax.Array) -> jax.Array:
-            return jnp.einsum(formula, left, right, preferred_element_type=jnp.float32)
+            return jnp.einsum(formula, left, split(right), preferred_element_type=jnp.float32)
 
         query = split(query)
-        # Scores are joined, not keys: joining those would copy the window in each step.
-        scores = jnp.concatenate(
-            [
-                product("tbhd,blhd->bhtl", query, split(window[0])),
-                product("tbhd,sbhd->bhts", query, split(new[0])),
-            ],
-            axis=-1,
-        )
-        allowed = jnp.concatenate([sight.window, sight.steps], axis=-1)[:, None]
+        # Scores are joined, not keys: joining those would copy the window.
+        scores = jnp.concatenate([product("tbhd,bnhd->bhtn", query, part.keys) for part in parts], axis=-1)
+        allowed = jnp.concatenate([part.allowed for part in parts], axis=-1)[:, None]
         weights = nn.softmax(jnp.where(allowed, scores * query.shape[-1] ** -0.5, -jnp.inf)).astype(self.dtype)
-        length = window[0].shape[1]
-        read = product("bhtl,blhd->tbhd", weights[..., :length], split(window[1]))
-        read = read + product("bhts,sbhd->tbhd", weights[..., length:], split(new[1]))
-        return read.reshape(*read.shape[:-2], self.size)
+        borders = np.cumsum([part.keys.shape[1] for part in parts])[:-1].tolist()
+        shares = jnp.split(weights, borders, axis=-1)
+        reads = [product("bhtn,bnhd->tbhd", share, part.values) for share, part in zip(shares, parts, strict=True)]
+        return sum(reads[1:], start=reads[0]).reshape(*query.shape[:2], self.size)
 
 
 class TransformerXL(nn.Module):
@@ -191,19 +168,33 @@ class TransformerXL(nn.Module):
         A single step takes keys and values from the state, which have to fit the parameters; several steps are for
         learning, and make them from the entries.
         """
-        if starts.shape[0] > 1:
+        is_single = starts.shape[0] == 1
+        if not is_single:
             state = self.refresh(state)
         stream = (inputs if inputs.shape[-1] == self.size else self.enter(inputs)).astype(jnp.float32)
-        last_start, position = _positions(state, starts)
-        sight = _sight(state, last_start, position)
+        latest, position = _positions(state, starts)
+        write = _writer(state, starts.shape[0])
+        held = write(jnp.where(latest[-1, :, None] < 0, state.position, -1), _kept_positions(latest, position))
         entries, keys, values = [], [], []
         for layer, block in enumerate(self.blocks):
             entry = stream if self.gradient else lax.stop_gradient(stream)
-            new = block.project(entry, position)
-            stream = block(stream, position, new, (state.keys[layer], state.values[layer]), sight)
-            for kept, rows in zip((entries, keys, values), (entry, *new), strict=True):
-                kept.append(rows.astype(self.dtype))
-        return _remember(state, (entries, keys, values), last_start, position), self.norm(stream)
+            new_keys, new_values = block.project(entry, position)
+            entries.append(write(state.entries[layer], entry))
+            keys.append(write(state.keys[layer], new_keys))
+            values.append(write(state.values[layer], new_values))
+            if is_single:
+                # Read what was just written: of a buffer that is read first, a loop of steps would make copies.
+                parts = [_Part(keys[layer], values[layer], (held >= 0)[:, None])]
+            else:
+                seen, seen_steps = _sight(state, latest, position)
+                parts = [
+                    _Part(state.keys[layer], state.values[layer], seen),
+                    _Part(new_keys.swapaxes(0, 1), new_values.swapaxes(0, 1), seen_steps),
+                ]
+            stream = block(stream, position, parts)
+        slot = (state.slot + starts.shape[0]) % self.length
+        after = Window(tuple(entries), tuple(keys), tuple(values), held, slot, position[-1] + 1)
+        return after, self.norm(stream)
 
 
 def sinusoid(position: jax.Array, size: int) -> jax.Array:
@@ -216,46 +207,36 @@ def sinusoid(position: jax.Array, size: int) -> jax.Array:
 def _positions(state: Window, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
     """For each step the index of the latest start, -1 for none, and its step of the episode; int32 (T, B) each."""
     step = jnp.arange(starts.shape[0], dtype=jnp.int32)[:, None]
-    last_start = lax.cummax(jnp.where(starts, step, -1))
-    return last_start, jnp.where(last_start < 0, state.time[None] + step, step - last_start)
+    latest = lax.cummax(jnp.where(starts, step, -1))
+    return latest, jnp.where(latest < 0, state.time[None] + step, step - latest)
 
 
-def _sight(state: Window, last_start: jax.Array, position: jax.Array) -> _Sight:
+def _sight(state: Window, latest: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Which slots of the window, (B, T, L), and which of the steps, (B, T, T), each step may see."""
     length = state.position.shape[1]
-    last_start, position = last_start.T[..., None], position.T[..., None]
-    step = jnp.arange(last_start.shape[1], dtype=jnp.int32)
+    latest, position = latest.T[..., None], position.T[..., None]
+    step = jnp.arange(latest.shape[1], dtype=jnp.int32)
     age = step[:, None] - step[None, :]
-    is_recent = ((age >= 0) & (age < length))[None]
     held = state.position[:, None]
-    return _Sight(
-        window=(held >= 0) & (last_start < 0) & (position - held < length),
-        steps=is_recent & (last_start <= step[None, None]),
-    )
+    window = (held >= 0) & (latest < 0) & (position - held < length)
+    return window, ((age >= 0) & (age < length))[None] & (latest <= step[None, None])
 
 
-def _remember(state: Window, rows: tuple[list[jax.Array], ...], last_start: jax.Array, position: jax.Array) -> Window:
-    """The window after the steps; what is of earlier episodes is marked as empty."""
-    length, count = state.position.shape[1], position.shape[0]
+def _kept_positions(latest: jax.Array, position: jax.Array) -> jax.Array:
+    """Positions (T, B), and -1 for steps of episodes that have ended since."""
+    step = jnp.arange(position.shape[0], dtype=jnp.int32)[:, None]
+    return jnp.where(step >= latest[-1][None], position, -1)
+
+
+def _writer(state: Window, count: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """A function that writes rows of `count` steps, (T, B, ...), into a ring buffer (B, L, ...)."""
+    length = state.position.shape[1]
     first = max(0, count - length)  # older steps would be overwritten at once
-    step = jnp.arange(first, count, dtype=jnp.int32)
-    slots = (state.slot[:, None] + step[None]) % length
+    slots = (state.slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % length
     lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
 
     def write(buffer: jax.Array, rows: jax.Array) -> jax.Array:
-        return buffer.at[lanes, slots].set(rows[first:].swapaxes(0, 1), unique_indices=True)
+        rows = rows[first:].swapaxes(0, 1).astype(buffer.dtype)
+        return buffer.at[lanes, slots].set(rows, unique_indices=True)
 
-    def write_layers(buffers: tuple[jax.Array, ...], rows: list[jax.Array]) -> tuple[jax.Array, ...]:
-        return tuple(write(buffer, new) for buffer, new in zip(buffers, rows, strict=True))
-
-    newest = last_start[-1]
-    held = jnp.where(newest[:, None] < 0, state.position, -1)
-    every_step = jnp.arange(count, dtype=jnp.int32)[:, None]
-    position_kept = jnp.where(every_step >= newest[None], position, -1)
-    return Window(
-        entries=write_layers(state.entries, rows[0]),
-        keys=write_layers(state.keys, rows[1]),
-        values=write_layers(state.values, rows[2]),
-        position=write(held, position_kept),
-        slot=(state.slot + count) % length,
-        time=position[-1] + 1,
-    )
+    return write

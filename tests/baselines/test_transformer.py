@@ -107,6 +107,6 @@ def test_heads_that_do_not_divide_the_width_are_refused() -> None:
 
 def test_learning_from_single_steps_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match="memory 'gtrxl' learns from several steps at once: choose --num-steps of at l"
+        ConfigError, match="memory 'gtrxl' learns from several steps at once: choose --num-steps, and --bptt"
     ):
         make_memory(Config(memory="gtrxl", num_steps=1))
