@@ -197,6 +197,9 @@ def symbols(scene: Scene, agent_scale: float) -> jax.Array:
     edge of these columns in tiles (9; zero where a column has none), how far the ice has moved one-hot (12; zero for no
     ice), whether stamina is shown (1), its lost share (1). An agent outside of the screen is all zero; of the places
     and headings that look alike at the rim, the first stands for all. A tile of which nothing is seen is left out.
+
+    One exception: a large agent that the right edge cuts may be told apart from others that look alike while it is also
+    nearly outside above or below.
     """
     looks = jnp.asarray(_looks(agent_scale))
     reach = (looks.shape[1] - SCREEN_PX) // 2
@@ -259,6 +262,10 @@ def _seen_tiles(scene: Scene, agent_scale: float) -> jax.Array:
     looks_alike = has_ice & is_side & ((ice == 0) | (ice == TILE_PX - 1))[None]
     differs = covers & ~looks_alike
     tiles = (scene.path_columns[:, None] >> np.arange(NUM_ROWS)[None]) & 1 == 1
+    # Cut places overlap by one px at the left edge: a tile of which no more is left lies under its neighbour.
+    left = scene.path_left_px
+    is_under = (left[:-1] + TILE_PX - 1 == 0) & (left[1:] == 0)
+    tiles = tiles.at[:-1].set(tiles[:-1] & ~(is_under[:, None] & tiles[1:]))
     if agent_radius(agent_scale) < _HIDING_RADIUS_PX:
         end = jnp.where(scene.lost_stamina_px >= 0, _BAR_LEFT_PX, SCREEN_PX)
         return tiles & jnp.any(differs & (end > _X[None]), axis=1)[:, None]
