@@ -46,13 +46,10 @@ def _load(path: Path, expected: Any) -> Any:
 def _write(path: Path, bank: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Beside its place, so that the last step is a rename, which either happens or does not.
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as file:
-        part = Path(file.name)
-        try:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.stem) as folder:
+        part = Path(folder) / path.name
+        with part.open("wb") as file:
             np.savez(file, **{f"leaf_{index}": leaf for index, leaf in enumerate(jax.tree.leaves(bank))})
             file.flush()
             os.fsync(file.fileno())
-            os.replace(part, path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        os.replace(part, path)
