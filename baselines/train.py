@@ -95,10 +95,10 @@ def train(config: Config, place: Place) -> str:
     begin = time.monotonic()
     path = place.runs_dir / (place.name or _default_name(config))
     game = make_game(config)
+    setup = make_setup(config, game)  # refuses what does not fit before there is a folder
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
         state = run_blocks(config, game, folder)
-        setup = make_setup(config, game)
         scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
         tqdm.write(describe(scores))
         folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})

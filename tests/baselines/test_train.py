@@ -199,6 +199,12 @@ def test_a_wrong_flag_is_explained(words: list[str], message: str) -> None:
         train.parse(words)
 
 
+def test_a_memory_that_does_not_fit_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="memory 'stack4' stacks frames"):
+        train.train(dataclasses.replace(CONFIG, memory="stack4"), train.Place("unfit", tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_option_is_given_once() -> None:
     with pytest.raises(ConfigError, match="option 'a' is given twice"):
         parse_options(["a=1", "a=2"])
