@@ -34,7 +34,6 @@ from jaxgym.envs.memory import searing_spotlights_scene as seen
 from jaxgym.options import Integer, Option, Static
 
 _MOST_SPOTLIGHTS = 64
-_UNUSED_EXIT_SCALE = 0.5
 
 
 @struct.dataclass
@@ -98,7 +97,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotli
     env = EndlessSearingSpotlights(
         env_id=env_id,
         initial_params=params,
-        look=seen.Look(values["agent_scale"], values["coin_scale"], _UNUSED_EXIT_SCALE, blank=(0, 0, 0)),
+        look=seen.Look(values["agent_scale"], values["coin_scale"], None, blank=(0, 0, 0)),
         max_spotlights=spotlight_game.capacity_of(env_id, values, needed),
         max_listed_spotlights=max(initial, values["max_listed_spotlights"] or 1),
         observation=values["observation"],

@@ -122,6 +122,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", 
         env_id=env_id,
         initial_params=params,
         look=seen.Look(values["agent_scale"], values["coin_scale"], values["exit_scale"]),
+        exit_reach_px=10 * values["exit_scale"],
         max_spotlights=spotlight_game.capacity_of(env_id, values, needed),
         observation=values["observation"],
         flat_actions=values["flat_actions"],
@@ -157,6 +158,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
     """
 
     max_coins: int
+    exit_reach_px: float
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Samples the agent, the spotlights, the coins and the exit, in this order."""
@@ -203,7 +205,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         has_coin = after.has_coin & ~collected
         no_coins = ~jnp.any(has_coin)
         exit_open = no_coins & params.use_exit
-        is_out = exit_open & self.is_in_reach(after.level.exit_px[None], after, 10 * self.look.exit_scale)[0]
+        is_out = exit_open & self.is_in_reach(after.level.exit_px[None], after, self.exit_reach_px)[0]
         reward += jnp.sum(collected).astype(jnp.float32) * params.reward_coin
         reward += jnp.where(is_out, params.reward_exit, 0.0)
         is_over = no_coins & (is_out | ~jnp.asarray(params.use_exit))

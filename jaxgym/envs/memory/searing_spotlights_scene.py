@@ -1,12 +1,12 @@
 """What is seen of Searing Spotlights: floor, coins, exit, agent, darkness and the bar on top.
 
-The floor is one of a few whole pictures; coins, exit and agent are stamped on it, below the darkness if they are
-hidden and above it if they are not. The darkness is one pass over the picture: what is lit is kept as bits, which are
-closed-form discs.
+What each spotlight, and each colour of a coin, the exit and the agent cover is kept as bits. From these a pixel gets
+its colour in one pass: that of the topmost thing, darkened where no spotlight is unless it lies above the darkness.
 """
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,11 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.envs.memory import bitrows
+from jaxgym.envs.memory import bitplanes
 from jaxgym.envs.memory.agent import agent_sprites
-from jaxgym.envs.memory.arena import SCREEN_PX
-from jaxgym.envs.memory.spotlights import LARGEST_RADIUS_PX, SMALLEST_RADIUS_PX
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
-from jaxgym.rendering.sprites import disc, disc_half_widths, ring
+from jaxgym.envs.memory.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
+from jaxgym.rendering.sprites import disc, ring
 
 HEALTH_BAR_PX = 42
 """Width of the health bar."""
@@ -29,18 +28,24 @@ EXIT_CLOSED, EXIT_OPEN, NO_EXIT = range(3)
 NOT_SHOWN = -1
 """Stands for an action or a reward that the bar does not show."""
 
-_SQUARE_PX = 12
+SQUARE_PX = 12
+"""Side of a square of the floor."""
+
 _OPAQUE = 255
-_BLACK, _WHITE, _RED, _GREEN, _BLUE = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0), (0, 0, 255)
+_UNROLLED_SPOTS = 16
+_BLACK, _WHITE, RED, _GREEN, _BLUE = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0), (0, 0, 255)
 _YELLOW, _ORANGE, _GREY = (255, 255, 0), (255, 165, 0), (50, 50, 50)
 _EXIT_FILLS = ((55, 55, 55), (48, 141, 70))
 _EXIT_BORDER = (0, 0, 0)
 
-_BAR_PX = 4
-_ACTION_COLORS = ((120, 120, 120), (116, 1, 113), (255, 94, 14))
-_SECOND_ACTION_PX = 63
-_REWARD_BOX_PX = (57, 67)
-_REWARD_COLORS = (_GREY, _YELLOW)
+BAR_PX = 4
+"""Height of the bar on top."""
+
+ACTION_COLORS = ((120, 120, 120), (116, 1, 113), (255, 94, 14))
+SECOND_ACTION_PX = 63
+REWARD_BOX_PX = (57, 67)
+REWARD_COLORS = (_GREY, _YELLOW)
+"""Colours in the bar by value; the second action begins at `SECOND_ACTION_PX`, the reward box covers these columns."""
 
 # First column of each row of an exit whose side is twice or twice plus one the index; the rows below begin at 0.
 _EXIT_CORNERS = (
@@ -67,13 +72,13 @@ class Look:
     Attributes:
         agent_scale: Size of the agent.
         coin_scale: Size of coins.
-        exit_scale: Size of the exit.
+        exit_scale: Size of the exit; None for a game without one.
         blank: Colour of the bar's right half where nothing is shown.
     """
 
     agent_scale: float
     coin_scale: float
-    exit_scale: float
+    exit_scale: float | None
     blank: tuple[int, int, int] = _GREY
 
 
@@ -122,16 +127,20 @@ class Scene:
     shown_reward: jax.Array
 
 
-@functools.cache
-def _floors() -> np.ndarray:
-    """Returns the floors, uint8 (4, 84, 84, 3): two chessboards, white and black."""
-    squares = np.arange(SCREEN_PX) // _SQUARE_PX
-    is_odd = (squares[:, None] + squares[None, :]) % 2 == 1
-    floors = np.full((4, SCREEN_PX, SCREEN_PX, 3), _OPAQUE, dtype=np.uint8)
-    floors[FLOOR_BLUE][is_odd] = _BLUE
-    floors[FLOOR_RED][is_odd] = _RED
-    floors[FLOOR_BLACK] = _BLACK
-    return floors
+def packed(color: tuple[int, int, int]) -> int:
+    """Returns a colour as 0xBBGGRR."""
+    return color[0] | color[1] << 8 | color[2] << 16
+
+
+# The colours of even and odd squares of each floor.
+_FLOORS = np.asarray(
+    [[packed(even), packed(odd)] for even, odd in ((_WHITE, _BLUE), (_WHITE, RED), (_WHITE,) * 2, (_BLACK,) * 2)],
+    dtype=np.uint32,
+)
+_IS_ODD = np.indices((SCREEN_PX, SCREEN_PX)) // SQUARE_PX
+_IS_ODD = (_IS_ODD.sum(axis=0) % 2 == 1).reshape(SCREEN_PX, bitplanes.NUM_WORDS, bitplanes.WORD_PX)
+# In a pixel, above its colour: it lies above the darkness.
+_ABOVE = 1 << 24
 
 
 def coin_radius_px(coin_scale: float) -> int:
@@ -140,7 +149,8 @@ def coin_radius_px(coin_scale: float) -> int:
 
 
 @functools.cache
-def _coin_sprite(coin_scale: float) -> SpriteSheet:
+def coin_sprite(coin_scale: float) -> SpriteSheet:
+    """Returns the coin."""
     radius, border = coin_radius_px(coin_scale), int(2 * coin_scale)
     side, center = 2 * radius + 2, (radius + 1, radius + 1)
     picture = np.full((side, side, 3), TRANSPARENT, dtype=np.uint8)
@@ -150,7 +160,7 @@ def _coin_sprite(coin_scale: float) -> SpriteSheet:
 
 
 @functools.cache
-def _exit_sprites(exit_scale: float) -> SpriteSheet:
+def exit_sprites(exit_scale: float) -> SpriteSheet:
     """Returns the closed and the open exit: a door, round at the top."""
     side, border = int(20 * exit_scale), int(2 * exit_scale)
     corners = _EXIT_CORNERS[side // 2]
@@ -176,116 +186,132 @@ def _exit_sprites(exit_scale: float) -> SpriteSheet:
     return SpriteSheet.of(pictures, anchor=side // 2)
 
 
-# Where the row of a half width lies in the table below, for a centre at row 0.
-_TABLE_ROW_PX = 4 * SCREEN_PX // 2
-
-
 @functools.cache
-def _half_widths() -> np.ndarray:
-    """Returns the half widths of discs and of their insides (without the ring), int32 (43, 336, 2).
+def _runs(look: Look) -> bitplanes.Runs:
+    """Returns all sprites: the agent's eight, the coin, and the closed and the open exit if there is one."""
+    sheets = [agent_sprites(look.agent_scale), coin_sprite(look.coin_scale)]
+    return bitplanes.Runs.of(sheets if look.exit_scale is None else [*sheets, exit_sprites(look.exit_scale)])
 
-    Entry (radius, 168 + dy) is that of the row dy px below the centre; where the disc has no such row, it is 0.
+
+@struct.dataclass
+class _Things:
+    """What is painted, in this order; N coins, exits and agents.
+
+    Attributes:
+        sprite: Which of `_runs`, int32 (N,).
+        position_px: int32 (N, 2).
+        is_there: bool (N,).
+        is_above: Whether it lies above the darkness, bool (N,).
+        is_below_bar: bool (N,).
     """
-    table = np.zeros((LARGEST_RADIUS_PX + 1, 2 * _TABLE_ROW_PX, 2), dtype=np.int32)
-    for radius in range(SMALLEST_RADIUS_PX, LARGEST_RADIUS_PX + 1):
-        widths = disc_half_widths(radius)
-        insides = np.minimum(widths - 1, np.append(widths[1:], 0))
-        for k, half in enumerate(zip(widths, insides, strict=True)):
-            table[radius, _TABLE_ROW_PX + k] = table[radius, _TABLE_ROW_PX - 1 - k] = half
-    return table
+
+    sprite: jax.Array
+    position_px: jax.Array
+    is_there: jax.Array
+    is_above: jax.Array
+    is_below_bar: jax.Array
 
 
-def _disc_rows(center_px: jax.Array, radius_px: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns a spotlight's disc, and its inside, as bits, uint32 (84, 3) each."""
-    start = (radius_px, _TABLE_ROW_PX - center_px[1], jnp.zeros_like(radius_px))
-    half = lax.dynamic_slice(jnp.asarray(_half_widths()), start, (1, SCREEN_PX, 2))[0]
-    rows = bitrows.interval(center_px[0] - half, center_px[0] + half)
-    return rows[:, 0], rows[:, 1]
+def _things(scene: Scene, look: Look) -> _Things:
+    """Returns what is painted.
+
+    What is hidden comes first, what lies above the darkness last; each in the order coins, exit, agent. The bar lies
+    above all of it but for an agent or an exit that is visible; of these too, if coins and exit are visible.
+    """
+    numbers = (len(scene.has_coin), int(look.exit_scale is not None), 1)
+    kind = np.repeat(np.arange(len(numbers)), numbers)
+    sprites = (jnp.int32(NUM_HEADINGS), NUM_HEADINGS + 1 + scene.exit_kind % NO_EXIT, scene.agent_heading)
+    is_above = jnp.stack([scene.coins_visible, scene.exit_visible, scene.agent_visible])[kind]
+    places = [scene.coins_px, scene.exit_px[None], scene.agent_position_px[None]]
+    is_there = [scene.has_coin, (scene.exit_kind != NO_EXIT)[None], np.ones(1, dtype=bool)]
+    things = _Things(
+        sprite=jnp.stack(sprites)[kind],
+        position_px=jnp.concatenate([place[:number] for place, number in zip(places, numbers, strict=True)]),
+        is_there=jnp.concatenate([flags[:number] for flags, number in zip(is_there, numbers, strict=True)]),
+        is_above=is_above,
+        is_below_bar=~is_above | (kind == 0) | (scene.coins_visible & scene.exit_visible),
+    )
+    index = np.arange(len(kind))
+    rank = jnp.where(is_above, len(kind), 0) + index
+    place = jnp.sum(rank[None, :] < rank[:, None], axis=1)
+    order = jnp.sum(jnp.where(place[None, :] == index[:, None], index[None, :], 0), axis=1)
+    return jax.tree.map(lambda leaf: leaf[order], things)
 
 
 def light(scene: Scene) -> tuple[jax.Array, jax.Array]:
-    """Returns which pixels are in a spotlight, and which are in the white outline of one, bool (84, 84) each."""
+    """Returns what spotlights shine on, and their white outlines, planes of `bitplanes`."""
     radius = jnp.where(scene.is_lit, scene.spots_radius_px, 0)
-    discs, insides = lax.optimization_barrier(jax.vmap(_disc_rows)(scene.spots_px, radius))
-    outline = jnp.zeros_like(discs[0])
-    for one, inside in zip(discs, insides, strict=True):
-        outline = (outline & ~one) | (one & ~inside)
-    lit = lax.reduce(discs, jnp.uint32(0), lax.bitwise_or, (0,))
-    lit, outline = lax.optimization_barrier((lit, outline))
-    return bitrows.unpack(lit), bitrows.unpack(outline) & scene.has_rings
+    halves, insides = jax.vmap(bitplanes.disc_half_widths)(scene.spots_px[:, 1], radius)
+
+    # A later spotlight erases outlines of earlier ones.
+    def add(planes: tuple[jax.Array, jax.Array], spot: tuple[jax.Array, jax.Array, jax.Array]) -> Any:
+        (lit, outline), (x, half, inside) = planes, spot
+        disc_plane = bitplanes.interval(x, half)
+        ring_plane = disc_plane & ~bitplanes.interval(x, jnp.maximum(inside, 0))
+        return (lit | disc_plane, (outline & ~disc_plane) | ring_plane), None
+
+    none = jnp.zeros((bitplanes.NUM_WORDS, SCREEN_PX), dtype=jnp.uint32)
+    spots = (scene.spots_px[:, 0], halves, insides)
+    lit, outline = lax.scan(add, (none, none), spots, unroll=min(len(radius), _UNROLLED_SPOTS))[0]
+    return bitplanes.kept(lit), bitplanes.kept(jnp.where(scene.has_rings, outline, jnp.uint32(0)))
 
 
-def _darken(frame: jax.Array, scene: Scene) -> jax.Array:
-    """Lays the darkness, and the outlines of spotlights, over a picture."""
-    lit, outline = light(scene)
-    lit, outline = lit[..., None], outline[..., None]
-    alpha = scene.alpha.astype(jnp.uint16)
-    below = frame.astype(jnp.uint16)
-    distance = jnp.where(outline, jnp.uint16(_OPAQUE) - below, below) * alpha
-    # This is distance // 255 for every product of two bytes.
-    change = (distance + jnp.uint16(1) + (distance >> 8)) >> 8
-    blended = jnp.where(outline, below + change, below - change).astype(jnp.uint8)
-    return jnp.where(lit & ~outline, frame, blended)
+def _darkened(pixels: jax.Array, lit: jax.Array, outline: jax.Array, alpha: jax.Array) -> jax.Array:
+    """Lays the darkness, and the outlines of spotlights, over pixels 0xBBGGRR."""
+    # Blending with white is blending the negative with black.
+    negative = jnp.where(outline, jnp.uint32(0xFFFFFF), jnp.uint32(0))
+    strength = jnp.where(lit & ~outline, jnp.uint32(0), alpha.astype(jnp.uint32))
+    below = pixels ^ negative
+    red_blue, green = below & jnp.uint32(0xFF00FF), (below >> 8) & jnp.uint32(0xFF)
+
+    # This is product // 255 for every product of two bytes, two of them at a time.
+    def share(channels: jax.Array) -> jax.Array:
+        product = channels * strength
+        return ((product + jnp.uint32(0x10001) + ((product >> 8) & jnp.uint32(0xFF00FF))) >> 8) & jnp.uint32(0xFF00FF)
+
+    return ((red_blue - share(red_blue)) | ((green - (share(green) & jnp.uint32(0xFF))) << 8)) ^ negative
 
 
 def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:
-    """Returns one row of the bar on top, uint8 (84, 3)."""
-    x = np.arange(SCREEN_PX, dtype=np.int32)[:, None]
-    colors = [jnp.asarray(color, dtype=jnp.uint8)[None, :] for color in (_RED, _GREEN, blank)]
-    row = jnp.where(x < HEALTH_BAR_PX, jnp.where(x < scene.lost_health_px, colors[0], colors[1]), colors[2])
-    choice = jnp.where(x < _SECOND_ACTION_PX, scene.shown_action[0], scene.shown_action[1])
-    is_right = x >= HEALTH_BAR_PX
-    for value, color in enumerate(_ACTION_COLORS):
-        row = jnp.where(is_right & (choice == value), jnp.asarray(color, dtype=jnp.uint8)[None, :], row)
+    """Returns one row of the bar on top, 0xBBGGRR, uint32 (84,)."""
+    x = np.arange(SCREEN_PX, dtype=np.int32)
+
+    def of(color: tuple[int, int, int]) -> jax.Array:
+        return jnp.uint32(packed(color))
+
+    row = jnp.where(x < HEALTH_BAR_PX, jnp.where(x < scene.lost_health_px, of(RED), of(_GREEN)), of(blank))
+    choice = jnp.where(x < SECOND_ACTION_PX, scene.shown_action[0], scene.shown_action[1])
+    for value, color in enumerate(ACTION_COLORS):
+        row = jnp.where((x >= HEALTH_BAR_PX) & (choice == value), of(color), row)
     has_action = scene.shown_action[0] != NOT_SHOWN
-    first, end = (jnp.where(has_action, edge, whole) for edge, whole in zip(_REWARD_BOX_PX, (42, 84), strict=True))
-    is_box = (x >= first) & (x < end)
-    for value, color in enumerate(_REWARD_COLORS):
-        row = jnp.where(is_box & (scene.shown_reward == value), jnp.asarray(color, dtype=jnp.uint8)[None, :], row)
+    first, end = (jnp.where(has_action, edge, whole) for edge, whole in zip(REWARD_BOX_PX, (42, 84), strict=True))
+    for value, color in enumerate(REWARD_COLORS):
+        row = jnp.where((x >= first) & (x < end) & (scene.shown_reward == value), of(color), row)
     return row
 
 
-def _stamp_if(
-    frame: jax.Array, sheet: SpriteSheet, index: jax.Array, position_px: jax.Array, is_there: jax.Array
-) -> jax.Array:
-    # A sprite that is not there is stamped just outside of the picture.
-    return stamp(frame, sheet, index, jnp.where(is_there, position_px, sheet.anchor - sheet.side))
-
-
 def draw(scene: Scene, look: Look) -> jax.Array:
-    """Returns the picture of a scene of Searing Spotlights, uint8 (84, 84, 3), row first.
+    """Returns the picture of a scene of Searing Spotlights, uint8 (84, 84, 3), row first."""
+    shifts = np.asarray([[[0, 8, 16]]], dtype=np.uint32)
+    return (pixels_of(scene, look)[..., None] >> shifts).astype(jnp.uint8)
 
-    What is hidden lies below the darkness. Above it are the coins, the exit and the agent, as far as they are visible;
-    the bar comes last but for an agent or an exit that is visible while the coins are hidden, and for a visible agent
-    while the exit is hidden.
-    """
-    bar = jnp.broadcast_to(_bar(scene, look.blank)[None], (_BAR_PX, SCREEN_PX, 3))
 
-    def with_coins(frame: jax.Array, is_level: jax.Array) -> jax.Array:
-        for coin_px, has_coin in zip(scene.coins_px, scene.has_coin, strict=True):
-            frame = _stamp_if(frame, _coin_sprite(look.coin_scale), jnp.int32(0), coin_px, has_coin & is_level)
-        return frame
-
-    def with_exit(frame: jax.Array, is_level: jax.Array) -> jax.Array:
-        is_there = is_level & (scene.exit_kind != NO_EXIT)
-        return _stamp_if(frame, _exit_sprites(look.exit_scale), scene.exit_kind % NO_EXIT, scene.exit_px, is_there)
-
-    def with_agent(frame: jax.Array, is_level: jax.Array) -> jax.Array:
-        sprites = agent_sprites(look.agent_scale)
-        return _stamp_if(frame, sprites, scene.agent_heading, scene.agent_position_px, is_level)
-
-    def with_bar(frame: jax.Array, is_level: jax.Array) -> jax.Array:
-        return frame.at[:_BAR_PX].set(jnp.where(is_level, bar, frame[:_BAR_PX]))
-
-    always = jnp.bool_(True)
-    bar_is_last = scene.coins_visible & scene.exit_visible
-    frame = lax.dynamic_index_in_dim(jnp.asarray(_floors()), scene.floor, keepdims=False)
-    frame = with_coins(frame, ~scene.coins_visible)
-    frame = with_exit(frame, ~scene.exit_visible)
-    frame = with_agent(frame, ~scene.agent_visible)
-    frame = _darken(frame, scene)
-    frame = with_coins(frame, scene.coins_visible)
-    frame = with_bar(frame, always)
-    frame = with_exit(frame, scene.exit_visible)
-    frame = with_agent(frame, scene.agent_visible)
-    return with_bar(frame, bar_is_last)
+def pixels_of(scene: Scene, look: Look) -> jax.Array:
+    """Returns the same picture as 0xBBGGRR, uint32 (84, 84)."""
+    things, runs = _things(scene, look), _runs(look)
+    planes = jax.vmap(runs.planes)(things.sprite, things.position_px)
+    is_bar = np.arange(SCREEN_PX) < BAR_PX
+    hidden = ~things.is_there[:, None] | (things.is_below_bar[:, None] & is_bar[None, :])
+    planes = bitplanes.kept(jnp.where(hidden[:, None, None, :], jnp.uint32(0), planes))
+    is_above = jnp.where(things.is_above, jnp.uint32(_ABOVE), jnp.uint32(0))
+    colors = bitplanes.kept(jnp.asarray(runs.colors)[things.sprite] | is_above[:, None])
+    floor = bitplanes.kept(jnp.asarray(_FLOORS)[scene.floor])
+    bar = bitplanes.kept(_bar(scene, look.blank)).reshape(1, bitplanes.NUM_WORDS, bitplanes.WORD_PX)
+    pixels = jnp.where(is_bar[:, None, None], bar | jnp.uint32(_ABOVE), jnp.where(_IS_ODD, floor[1], floor[0]))
+    for thing_planes, thing_colors in zip(planes, colors, strict=True):
+        for plane, color in zip(thing_planes, thing_colors, strict=True):
+            pixels = jnp.where(bitplanes.spread(plane), color, pixels)
+    lit, outline = light(scene)
+    above = pixels >= _ABOVE
+    pixels = _darkened(pixels, bitplanes.spread(lit) | above, bitplanes.spread(outline) & ~above, scene.alpha)
+    return bitplanes.kept(pixels).reshape(SCREEN_PX, SCREEN_PX)
