@@ -11,7 +11,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.memory import free_cells, pairs, spotlight_game, spotlights
+from jaxgym.envs.memory import endless_searing_spotlights, free_cells, pairs, spotlight_game, spotlights
 from jaxgym.envs.memory.bitrows import unpack
 from jaxgym.errors import OptionError
 from tests.parity import memory_gym
@@ -31,17 +31,24 @@ def test_a_recorded_episode_is_replayed_pixel_by_pixel(name: str) -> None:
     assert next(memory_gym.differences(Recording.load(TRACES / f"{name}.npz")), None) is None
 
 
-def chi_square_bound(samples: np.ndarray, recorded: np.ndarray, edges: np.ndarray) -> None:
+def recorded(name: str) -> dict[str, np.ndarray]:
+    with np.load(TRACES / f"layouts__{name}.npz") as archive:
+        return dict(archive)
+
+
+def chi_square_bound(samples: np.ndarray, theirs: np.ndarray, edges: np.ndarray) -> None:
     """Compare two samples of a distribution by bins; p = 0.001, 2 000 levels of ours against 300 recorded."""
-    ours, theirs = np.histogram(samples, edges)[0], np.histogram(recorded, edges)[0]
+    ours, theirs = np.histogram(samples, edges)[0], np.histogram(theirs, edges)[0]
     assert ours.sum() == samples.size
     scale = np.sqrt(theirs.sum() / ours.sum())
     used = ours + theirs > 0
     statistic = np.sum((ours * scale - theirs / scale)[used] ** 2 / (ours + theirs)[used])
-    freedom = used.sum() - 1
-    # Wilson and Hilferty; 3.09 is the normal quantile of 0.999.
-    bound = freedom * (1 - 2 / (9 * freedom) + 3.09 * np.sqrt(2 / (9 * freedom))) ** 3
-    assert statistic < bound
+    assert statistic < chi_square_quantile(used.sum() - 1)
+
+
+def chi_square_quantile(freedom: int) -> float:
+    """The quantile of 0.999, by Wilson and Hilferty; 3.09 is that of the normal distribution."""
+    return freedom * (1 - 2 / (9 * freedom) + 3.09 * np.sqrt(2 / (9 * freedom))) ** 3
 
 
 @pytest.mark.parametrize(
@@ -56,11 +63,87 @@ def chi_square_bound(samples: np.ndarray, recorded: np.ndarray, edges: np.ndarra
     ],
 )
 def test_levels_are_distributed_as_the_recorded_ones(bank: Any, ours: Any, theirs: str, edges: np.ndarray) -> None:
-    with np.load(TRACES / "layouts__ss.npz") as archive:
-        recorded = archive[theirs]
-    part = {"spot_angles": recorded[..., 0], "coins": recorded[..., 0], "exit_pos": recorded[..., 1]}
-    part["start_pos"] = recorded[..., 0] if recorded.ndim > 1 else recorded
-    chi_square_bound(np.asarray(ours(bank)).ravel(), part.get(theirs, recorded).ravel(), edges)
+    array = recorded("ss")[theirs]
+    part = {"spot_angles": array[..., 0], "coins": array[..., 0], "exit_pos": array[..., 1]}
+    part["start_pos"] = array[..., 0] if array.ndim > 1 else array
+    chi_square_bound(np.asarray(ours(bank)).ravel(), part.get(theirs, array).ravel(), edges)
+
+
+@pytest.fixture(scope="module")
+def endless_bank() -> Any:
+    env, params = jaxgym.make("Endless-SearingSpotlights-v0")
+    return levels.make_bank(env, params, levels.train_seeds(2000))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_first_endless_coin_and_start_are_distributed_as_the_recorded_ones(endless_bank: Any, axis: int) -> None:
+    theirs = recorded("ess")
+    places = np.array([7, 8, 20, 35, 50, 65, 77, 78])
+    chi_square_bound(np.asarray(endless_bank.coins_px)[..., axis].ravel(), theirs["coins"][..., axis].ravel(), places)
+    starts = np.arange(2, 88, 12.15)
+    chi_square_bound(np.asarray(endless_bank.start_px)[:, axis], theirs["start_pos"][:, axis], starts)
+
+
+@pytest.mark.parametrize("name", ["ss", "ess"])
+def test_tracks_turn_as_the_recorded_ones(bank: Any, endless_bank: Any, name: str) -> None:
+    ours = np.asarray({"ss": bank, "ess": endless_bank}[name].tracks.angles_deg).reshape(-1, 3)
+    theirs = recorded(name)["spot_angles"].astype(np.int32).reshape(-1, 3)
+    for angles in (ours, theirs):
+        assert (np.abs(angles[:, 1] - angles[:, 0] - 180 + 0.5) < 45).all()
+        assert (np.abs(angles[:, 2] - angles[:, 1] + 0.5) < 135).all()
+    # 2 000 levels of ours against 300 recorded; sizes as of the bins below: 9 of 10 and 10 of 27 degrees.
+    chi_square_bound(ours[:, 1] - ours[:, 0], theirs[:, 1] - theirs[:, 0], np.arange(135, 226, 10))
+    chi_square_bound(ours[:, 2] - ours[:, 1], theirs[:, 2] - theirs[:, 1], np.arange(-135, 136, 27))
+
+
+def test_spotlights_of_an_episode_are_distributed_as_the_recorded_ones(endless_bank: Any) -> None:
+    env, params = jaxgym.make("Endless-SearingSpotlights-v0")
+    spawned = jax.jit(jax.vmap(lambda level: env.next_track(env.initial_state(level, params), params)))(endless_bank)
+    theirs = recorded("ess")
+    angles, their_angles = np.asarray(spawned.angles_deg), theirs["spot_angles"].astype(np.int32).reshape(-1, 3)
+    chi_square_bound(np.asarray(spawned.radius_px), theirs["spot_radius"].ravel(), np.arange(7, 15))
+    chi_square_bound(np.asarray(spawned.speed.high), theirs["spot_speed"].ravel(), np.linspace(0.0025, 0.00750001, 11))
+    chi_square_bound(angles[:, 0], their_angles[:, 0], np.arange(0, 361, 30))
+    chi_square_bound(angles[:, 1] - angles[:, 0], their_angles[:, 1] - their_angles[:, 0], np.arange(135, 226, 10))
+    chi_square_bound(angles[:, 2] - angles[:, 1], their_angles[:, 2] - their_angles[:, 1], np.arange(-135, 136, 27))
+
+
+def test_a_later_endless_coin_appears_on_any_free_pixel_alike() -> None:
+    # 4 000 draws against the exact probabilities of 49 squares; p = 0.001.
+    before = np.array([30, 50])
+    words = np.random.default_rng(0).integers(0, 2**32, (4000, 3), dtype=np.uint32)
+    drawn = jax.jit(jax.vmap(endless_searing_spotlights.next_place, in_axes=(0, None)))(words, jnp.asarray(before))
+    y, x = np.mgrid[:84, :84]
+    is_free = (x - before[0]) ** 2 + (y - before[1]) ** 2 >= 28**2
+    edges = np.array([7, 8, 20, 35, 50, 65, 77, 78])
+    expected = np.zeros((7, 7))
+    for shift_x in (2, 3):
+        for shift_y in (2, 3):
+            places = np.clip([x[is_free] + shift_x, y[is_free] + shift_y], 7, 77)
+            expected += np.histogram2d(*places, bins=(edges, edges))[0]
+    expected *= 4000 / expected.sum()
+    ours = np.histogram2d(*np.asarray(drawn).T, bins=(edges, edges))[0]
+    used = expected > 0
+    assert not ours[~used].any()
+    statistic = np.sum((ours - expected)[used] ** 2 / expected[used])
+    assert statistic < chi_square_quantile(used.sum() - 1)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "steps"),
+    [("SearingSpotlights-v0", (40, 80, 120)), ("Endless-SearingSpotlights-v0", (50, 100, 150))],
+)
+def test_spotlights_spawn_at_equal_intervals(env_id: str, steps: tuple[int, ...]) -> None:
+    env, params = jaxgym.make(env_id, agent_health=10_000.0)
+    _, state = env.reset(jax.random.key(3), params)
+    transition = jax.jit(lambda state, params: env.transition(state, jnp.array([0, 0]), params).state)
+    counts = [int(state.num_spawned)]
+    for _ in range(steps[-1] + 1):
+        state = transition(state, params)
+        counts.append(int(state.num_spawned))
+    assert counts[0] == params.initial_spawns
+    assert tuple(np.nonzero(np.diff(counts))[0] + 1) == steps
+    assert counts[-1] == counts[0] + len(steps)
 
 
 def test_the_free_pixels_are_those_of_the_full_mask() -> None:
