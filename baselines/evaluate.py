@@ -18,7 +18,7 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game, make_frame_game, make_game, make_paper_game, score_of
+from baselines.game import Game, make_frame_game, make_game, make_paper_game, score_of, success_of
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup
 from baselines.runs import RunFolder, read_config
@@ -85,7 +85,7 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _Play) -> _Play:
     now = Episodes(
         reward=info["reward"].astype(jnp.float32),
         length=info["length"].astype(jnp.int32),
-        success=info["success"].astype(jnp.float32),
+        success=success_of(info),
         score=score_of(info, play.env_state, env_params),
         is_whole=ended,
     )

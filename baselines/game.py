@@ -27,18 +27,31 @@ class Game(NamedTuple):
     description: str
 
 
+# What an endless game counts, in place of a success; its papers report these.
+_COUNTS = ("commands_completed", "tiles_visited", "coins_collected")
+
+
+def success_of(info: dict[str, jax.Array]) -> jax.Array:
+    """Whether an episode reached its goal, float32 (...); 0 in an endless game, which has none."""
+    return info.get("success", jnp.zeros_like(info["length"])).astype(jnp.float32)
+
+
 def score_of(info: dict[str, jax.Array], env_state: Any, params: Any) -> jax.Array:
     """How much of an episode was achieved, where 1 is all of it, float32 (...).
 
     In Mortar Mayhem that is the return divided by the largest one of the level. (Its `commands_completed` would count a
-    failed last command, as the original does.) In other games it is the success.
+    failed last command, as the original does.) In an endless game it is what the game counts, without a largest value.
+    In other games it is the success.
 
     Args:
         info: of a step.
         env_state: before that step.
         params: of the environment.
     """
-    success = info["success"].astype(jnp.float32)
+    if "success" not in info:
+        counts = [info[name] for name in _COUNTS if name in info]
+        return (counts[0] if counts else info["reward"]).astype(jnp.float32)
+    success = success_of(info)
     if not hasattr(params, "reward_command_success"):
         return success
     count = env_state.level.command_count.astype(jnp.float32)

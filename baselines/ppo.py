@@ -17,7 +17,7 @@ import optax
 from jax import lax
 
 from baselines.config import Config
-from baselines.game import Game, frame_shape, score_of
+from baselines.game import Game, frame_shape, score_of, success_of
 from baselines.losses import (
     Sizes,
     entropy,
@@ -248,7 +248,7 @@ def _episode_sums(info: dict[str, jax.Array], score: jax.Array, ended: jax.Array
     values = {
         "return": info["reward"],
         "length": info["length"],
-        "success": info["success"],
+        "success": success_of(info),
         "score": score,
         "episodes": ended,
     }
