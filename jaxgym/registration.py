@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+import gymnasium
 import gymnax.registration as gymnax_registration
 import numpy as np
 
@@ -32,10 +33,10 @@ __all__ = ["Spec", "make", "register", "registered_envs", "spec_of"]
 
 
 def register(env_id: str, spec: Spec) -> None:
-    """Adds an environment to `jaxgym.make` and to `gymnax.make`.
+    """Adds an environment to `jaxgym.make`, to `gymnax.make`, and as `jaxgym/<id>` to `gymnasium.make`.
 
     Args:
-        env_id: A new id, such as `"MyGame-v0"`.
+        env_id: A new id, such as `"MyGame-v0"`, of letters, digits and `-`, `_` or `.`.
         spec: How it is made.
 
     Raises:
@@ -44,6 +45,12 @@ def register(env_id: str, spec: Spec) -> None:
     specs.add(env_id, spec)
     if env_id not in gymnax_registration.registered_envs:
         gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
+    gymnasium.register(
+        f"jaxgym/{env_id}",
+        entry_point="jaxgym.gymnasium_api.single:make",
+        vector_entry_point="jaxgym.gymnasium_api.vector:make",
+        kwargs={"env_id": env_id},
+    )
 
 
 def make(

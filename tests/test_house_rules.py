@@ -44,6 +44,7 @@ ARROWS = {
     "jaxgym.envs": CORE | {"jaxgym.rendering"},
     "jaxgym.originals": CORE | {"jaxgym.envs", "jaxgym.specs"},
     "jaxgym.registration": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.specs"},
+    "jaxgym.gymnasium_api": CORE | {"jaxgym.originals", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.envs"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.text"},
@@ -51,7 +52,7 @@ ARROWS = {
 }
 UNBOUND = ("jaxgym", "jaxgym.cli")  # the re-exports and the command line may import every room
 WITH_EXTRAS = ("jaxgym.cli", "jaxgym.human", "jaxgym.serve")
-DEPENDENCIES = {"jax", "flax", "gymnax", "numpy", "jaxgym"}
+DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 
 FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}

@@ -90,21 +90,24 @@ class Course:
             raise LevelError(f"the course of {self.env.env_id} was followed before its start; call start(seed) first.")
         return self._draws
 
-    def start(self, seed: int | None = None) -> Any:
+    def start(self, seed: int | None = None, after: "Course | None" = None) -> Any:
         """Returns the level of the next episode, of arrays on the host.
 
         Args:
             seed: As for the original's reset. None goes on with the generator; the first time, it is seeded at random.
+            after: The course whose generator to go on with, if the last episode was of another one: of the same
+                environment under other options.
 
         Raises:
             LevelError: If the seed is no integer from 0 to 2^32 - 1.
         """
-        draws = self._draws
+        played = self if after is None else after
+        draws = played._draws
         if seed is not None or draws is None:
             chosen = np.random.SeedSequence().generate_state(1)[0] if seed is None else checked_seeds(seed)
             draws = Draws.of(np.atleast_1d(chosen))
         else:
-            self._finish(draws)
+            played._finish(draws)
         draws.start_of_play = None
         level = jax.tree.map(lambda leaf: leaf[0], self.levels(self.env, self.options, draws))
         self._draws, self._num_drawn = draws, 0

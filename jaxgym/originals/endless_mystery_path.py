@@ -77,9 +77,9 @@ class EndlessCourse(Course):
 
     _start_row: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64), init=False, repr=False)
 
-    def start(self, seed: int | None = None) -> endless_mystery_path.Level:
+    def start(self, seed: int | None = None, after: Course | None = None) -> endless_mystery_path.Level:
         """Returns the level of the next episode; see `Course.start`."""
-        level = super().start(seed)
+        level = super().start(seed, after)
         self._start_row = np.atleast_1d(level.start_row)
         return level
 

@@ -246,9 +246,9 @@ class EndlessCourse(Course):
     _after_track: Places | None = dataclasses.field(default=None, init=False, repr=False)
     _after_coin: Places | None = dataclasses.field(default=None, init=False, repr=False)
 
-    def start(self, seed: int | None = None) -> endless_searing_spotlights.Level:
+    def start(self, seed: int | None = None, after: Course | None = None) -> endless_searing_spotlights.Level:
         """Returns the level of the next episode; see `Course.start`."""
-        level = super().start(seed)
+        level = super().start(seed, after)
         self._seen = self._after_track = self._after_coin = None
         super()._finish(self.draws)
         return level

@@ -218,9 +218,13 @@ class EndlessMortarMayhem(Environment[Level, State, Params, seen.Scene]):
         metrics = {
             "commands_completed": after.commands_completed,
             "max_command_sequence": after.sequence_length - 1,
-            "ground_truth": after.target_tile.astype(jnp.float32) / np.float32(_LARGEST_TILE),
+            "ground_truth": self.ground_truth(after),
         }
         return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated & ~is_clue, metrics)
+
+    def ground_truth(self, state: State) -> jax.Array:
+        """Returns column and row of the target tile over 5, float32 (2,)."""
+        return state.target_tile.astype(jnp.float32) / np.float32(_LARGEST_TILE)
 
     def move(self, state: State, action: jax.Array, params: Params) -> State:
         """Moves the agent on the torus by a real displacement, rounded to whole px."""

@@ -243,10 +243,14 @@ class EndlessMysteryPath(Environment[Level, State, Params, seen.Scene]):
             "num_fails": after.num_fails,
             "max_x": after.max_x,
             "tiles_visited": after.tiles_visited,
-            "ground_truth": jax.nn.one_hot(after.next_direction, NUM_DIRECTIONS, dtype=jnp.float32),
+            "ground_truth": self.ground_truth(after),
         }
         reward = jnp.asarray(reward + params.reward_step, dtype=jnp.float32)
         return Transition(after, reward, (~on_path & is_over) | (after.stamina == 0), metrics)
+
+    def ground_truth(self, state: State) -> jax.Array:
+        """Returns whether the path goes on right, up or down, float32 (3,)."""
+        return jax.nn.one_hot(state.next_direction, NUM_DIRECTIONS, dtype=jnp.float32)
 
     def move(self, state: State, action: jax.Array, params: Params) -> State:
         """Moves the agent by whole px; after a fall, back to the start, where it keeps its heading."""

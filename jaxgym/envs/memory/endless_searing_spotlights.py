@@ -177,14 +177,18 @@ class EndlessSearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params
             num_collected=num_collected,
             last_positive=(reward > 0).astype(jnp.int32),
         )
-        places = jnp.concatenate([after.position_px, coin_px]).astype(jnp.float32)
         metrics = {
             "agent_health": self.health_share(after, params),
             "coins_collected": num_collected,
-            "ground_truth": places / np.float32(arena.SCREEN_PX),
+            "ground_truth": self.ground_truth(after),
         }
         is_late = coin_time == params.steps_per_coin
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_late, metrics)
+
+    def ground_truth(self, state: State) -> jax.Array:
+        """Returns where the agent and the coin are, over the side of the screen, float32 (4,)."""
+        places = jnp.concatenate([state.position_px, state.coin_px]).astype(jnp.float32)
+        return places / np.float32(arena.SCREEN_PX)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Returns what can be seen."""

@@ -1,0 +1,113 @@
+"""What all adapters share: a game with its options, programs that work on it, and arrays and spaces of the host."""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+
+from jaxgym import registration
+from jaxgym.environment import Environment, EnvParams
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+
+METADATA = {"render_modes": ["rgb_array"], "render_fps": 25}
+_FRAMES_PER_S = {"MortarMayhem-Grid-v0": 6, "MortarMayhemB-Grid-v0": 1, "MysteryPath-Grid-v0": 3}
+
+AnyEnvironment = Environment[Any, Any, Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """An environment with the options that it plays under.
+
+    Attributes:
+        env: The environment.
+        params: Its parameters, on the device.
+    """
+
+    env: AnyEnvironment
+    params: EnvParams
+
+    @classmethod
+    def of(cls, env_id: str, options: Mapping[str, Any]) -> "Game":
+        """Returns a game; options are those of `jaxgym.make`, `levels` and `max_steps` included."""
+        env, params = registration.make(env_id, **options)
+        return cls(env, jax.device_put(params))
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        """The space of an observation."""
+        return space_of(self.env.observation_space(self.params))
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        """The space of an action."""
+        return space_of(self.env.action_space(self.params))
+
+    def picture(self, state: Any) -> np.ndarray:
+        """Returns what a state, or the first of a stack, looks like: uint8 (height, width, 3), whatever is observed."""
+        env = self.env
+        if getattr(env, "observation", None) == "symbolic":
+            env = dataclasses.replace(env, observation="pixels")
+        drawn = draw(env, state, self.params)
+        return on_host(drawn["visual_observation"] if isinstance(drawn, dict) else drawn)
+
+
+def metadata_of(env_id: str) -> dict[str, Any]:
+    """Returns the metadata of an environment, with the speed at which people watch its game."""
+    return {**METADATA, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
+
+
+def space_of(space: Box | Dict | Discrete | MultiDiscrete) -> gymnasium.Space[Any]:
+    """Returns Gymnasium's form of a space."""
+    if isinstance(space, Discrete):
+        return gymnasium.spaces.Discrete(space.n)
+    if isinstance(space, MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(list(space.nvec))
+    if isinstance(space, Dict):
+        return gymnasium.spaces.Dict({name: space_of(part) for name, part in space.spaces.items()})
+    dtype: Any = np.dtype(space.dtype)
+    low, high = (np.broadcast_to(bound, space.shape).astype(dtype) for bound in (space.low, space.high))
+    return gymnasium.spaces.Box(low, high, dtype=dtype)
+
+
+def on_host(tree: Any) -> Any:
+    """Returns a tree with its arrays on the host, as copies that may be written to."""
+    return jax.tree.map(np.array, jax.device_get(tree))
+
+
+def integers(action: Any) -> np.ndarray:
+    """Returns an action as int32; what is no integer stays as it is, for the environment to refuse."""
+    given = np.asarray(action)
+    return given.astype(np.int32) if np.issubdtype(given.dtype, np.integer) else given
+
+
+def word_of(seed: int | None) -> np.uint32:
+    """Returns the start of a stream of keys for a seed, however large; a random one for None."""
+    return np.random.SeedSequence(seed).generate_state(1)[0]
+
+
+@partial(jax.jit, static_argnames=("env",))
+def draw(env: AnyEnvironment, state: Any, params: Any) -> Any:
+    """Returns the observation of a state."""
+    return env.observe(jax.random.key(0), state, None, params)
+
+
+@partial(jax.jit, static_argnames=("env",))
+def reset(env: AnyEnvironment, word: jax.Array, episode: jax.Array, params: Any) -> tuple[Any, Any]:
+    """Starts the given episode of a stream of keys."""
+    key = jax.random.fold_in(jax.random.key(word), episode)
+    return env.reset_env(key, params)
+
+
+@partial(jax.jit, static_argnames=("env",))
+def step(
+    env: AnyEnvironment, state: Any, action: jax.Array, params: Any
+) -> tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+    """Makes a step; the last observation and state of an episode are returned as they are."""
+    # A step is a function of the state and the action; the key is for the reset that does not follow here.
+    observation, state, reward, terminated, info = env.step_env(jax.random.key(0), state, action, params)
+    return observation, state, reward, terminated, env.is_truncated(state, params), info

@@ -1,0 +1,143 @@
+"""A stand-in for the environments of memory-gym 1.0.2.
+
+Its frames, seeds, options, endings and `info` are those of memory-gym, where they differ from Gymnasium's customs or
+from ours.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+
+from jaxgym.gymnasium_api import games
+from jaxgym.gymnasium_api.games import AnyEnvironment, Game
+from jaxgym.originals import course
+
+_NO_LIMIT = -1
+
+
+class MemoryGymEnv(gymnasium.Env[Any, Any]):
+    """A `gymnasium.Env` for code that was written for memory-gym.
+
+    Frames are column first. An episode that comes to its time limit is terminated; none is truncated. `reset(seed=s)`
+    plays the level that memory-gym makes for s, and `reset()` goes on with the generator where the last episode left
+    it. `info` is empty but for the last step of an episode; the endless games have a `ground_truth` in every one.
+
+    Attributes:
+        reset_params: The options of the present episode, complete.
+        max_episode_steps: The longest that it can last; -1 if there is no limit.
+        has_ground_truth_info: Whether `info` has a `ground_truth`.
+        ground_truth_space: Its space, in the games that have one.
+    """
+
+    metadata = games.METADATA
+
+    def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
+        """Makes the environment.
+
+        Args:
+            env_id: An id with an original.
+            render_mode: `"rgb_array"`, or None.
+            **options: Those of `jaxgym.make`, but for `levels`, for resets that give no others.
+
+        Raises:
+            UnknownIdError: If the id is not registered.
+            OptionError: If an option does not exist, or does not take the given value.
+            LevelError: If the id has no original.
+        """
+        self.metadata = games.metadata_of(env_id)
+        self.render_mode = render_mode
+        self._env_id, self._options = env_id, options
+        self._state: Any = None
+        self._choose(options)
+        self.action_space = self.game.action_space
+        self.observation_space = self.game.observation_space
+        self.has_ground_truth_info = hasattr(self.game.env, "ground_truth")
+        if self.has_ground_truth_info:
+            _, _, truth = jax.eval_shape(partial(_sampled, self.game.env), self.game.params)
+            self.ground_truth_space = gymnasium.spaces.Box(0.0, 1.0, truth.shape, truth.dtype)
+
+    def _choose(self, options: Mapping[str, Any]) -> None:
+        self._course = course.of(self._env_id, **options)
+        self.game = Game.of(self._env_id, {**options, **self._course.sizes, "levels": "fresh"})
+        self.reset_params = dict(self._course.options)
+        self.max_episode_steps = max_episode_steps(self.reset_params)
+        self._chosen = dict(options)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode.
+
+        Args:
+            seed: The seed of memory-gym's level, from 0 to 2^32 - 1; None goes on with the generator.
+            options: Options for this episode, memory-gym's reset parameters, on top of those of `make`.
+
+        Returns:
+            The first observation, and a dict with the ground truth if the game has one.
+
+        Raises:
+            OptionError: If an option does not exist, or does not take the given value.
+            LevelError: If the seed is out of range, or memory-gym fails to make a level too.
+        """
+        super().reset(seed=seed)
+        played, chosen = self._course, {**self._options, **(options or {})}
+        if chosen != self._chosen:
+            self._choose(chosen)
+        level = self._course.start(seed, after=played)
+        observation, state, truth = _start(self.game.env, level, self.game.params)
+        self._state = self._course.follow(state)
+        return column_first(games.on_host(observation)), {} if truth is None else {"ground_truth": np.array(truth)}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Makes a step.
+
+        Raises:
+            ActionError: If the action has another shape than those of the space, or is no integer.
+        """
+        made = games.step(self.game.env, self._state, games.integers(action), self.game.params)
+        self._state = self._course.follow(made[1])
+        observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
+        ended = bool(terminated | truncated)
+        told = {
+            name: np.array(entry) if entry.ndim else entry.item()
+            for name, entry in info.items()
+            if ended or name == "ground_truth"
+        }
+        return column_first(jax.tree.map(np.array, observation)), reward.item(), ended, False, told
+
+    def render(self) -> np.ndarray | None:
+        """Returns the picture of the present state, uint8 (84, 84, 3), row first, in render mode `"rgb_array"`."""
+        return None if self.render_mode is None else self.game.picture(self._state)
+
+
+def column_first(observation: Any) -> Any:
+    """Returns an observation with its pictures transposed."""
+    if isinstance(observation, dict):
+        return {name: column_first(part) for name, part in observation.items()}
+    is_picture = observation.dtype == np.uint8
+    return np.ascontiguousarray(observation.swapaxes(0, 1)) if is_picture else observation
+
+
+def max_episode_steps(options: Mapping[str, Any]) -> int:
+    """Returns the longest that an episode can last under complete options; -1 if it has no end."""
+    if options["max_steps"] > 0:
+        return options["max_steps"]
+    if "command_count" not in options:
+        return _NO_LIMIT
+    names = ("command_show_duration", "command_show_delay", "explosion_delay", "explosion_duration")
+    frames = sum(max(options.get(name, [0])) for name in names)
+    # The last explosion is seen for one step.
+    return max(options["command_count"]) * frames - max(options["explosion_duration"]) + 1
+
+
+def _sampled(env: AnyEnvironment, params: Any) -> tuple[Any, Any, jax.Array | None]:
+    return _start(env, env.sample_level(jax.random.key(0), params), params)
+
+
+@partial(jax.jit, static_argnames=("env",))
+def _start(env: AnyEnvironment, level: Any, params: Any) -> tuple[Any, Any, jax.Array | None]:
+    state = env.initial_state(level, params)
+    tell = getattr(env, "ground_truth", None)
+    return env.observe(jax.random.key(0), state, None, params), state, None if tell is None else tell(state)

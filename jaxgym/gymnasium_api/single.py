@@ -1,0 +1,104 @@
+"""One environment for Gymnasium."""
+
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+
+from jaxgym.gymnasium_api import games
+from jaxgym.gymnasium_api.games import Game
+from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
+
+
+class GymnasiumEnv(gymnasium.Env[Any, Any]):
+    """A `gymnasium.Env` that plays one of our environments.
+
+    Observations are NumPy arrays, or a dict of them; rewards, flags and the numbers in `info` are Python's. `info` has
+    the same entries on every step, and none at a reset.
+
+    Attributes:
+        game: The environment and the parameters of the present episode.
+    """
+
+    metadata = games.METADATA
+
+    def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
+        """Makes the environment.
+
+        Args:
+            env_id: One of `jaxgym.registered_envs()`.
+            render_mode: `"rgb_array"`, or None.
+            **options: Those of `jaxgym.make`.
+
+        Raises:
+            UnknownIdError: If the id is not registered.
+            OptionError: If an option does not exist, or does not take the given value.
+            LevelError: If `levels` are of another environment.
+        """
+        self.metadata = games.metadata_of(env_id)
+        self.render_mode = render_mode
+        self.game = Game.of(env_id, options)
+        self.observation_space = self.game.observation_space
+        self.action_space = self.game.action_space
+        self._env_id, self._options = env_id, options
+        self._word, self._episode = games.word_of(None), 0
+        self._state: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode.
+
+        Args:
+            seed: Starts a stream of episodes; None goes on with it.
+            options: Options of the game to play under until others are given, on top of those of `make`; those
+                alone for an empty dict. They may not change a space.
+
+        Returns:
+            The first observation, and an empty dict.
+
+        Raises:
+            OptionError: If an option does not exist, or does not take the given value.
+        """
+        super().reset(seed=seed)
+        if options is not None:
+            self.game = Game.of(self._env_id, {**self._options, **options})
+        if seed is None:
+            self._episode += 1
+        else:
+            self._word, self._episode = games.word_of(seed), 0
+        observation, self._state = games.reset(self.game.env, self._word, np.uint32(self._episode), self.game.params)
+        return games.on_host(observation), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Makes a step.
+
+        Raises:
+            ActionError: If the action has another shape than those of the space, or is no integer.
+        """
+        made = games.step(self.game.env, self._state, games.integers(action), self.game.params)
+        self._state = made[1]
+        observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
+        return (
+            jax.tree.map(np.array, observation),
+            reward.item(),
+            terminated.item(),
+            truncated.item(),
+            {name: entry if entry.ndim else entry.item() for name, entry in info.items()},
+        )
+
+    def render(self) -> np.ndarray | None:
+        """Returns the picture of the present state, uint8 (84, 84, 3), row first, in render mode `"rgb_array"`."""
+        return None if self.render_mode is None else self.game.picture(self._state)
+
+
+class Maker:
+    """What Gymnasium calls for an environment; a class, since Gymnasium looks for metadata at what it calls."""
+
+    metadata = games.METADATA
+
+    def __call__(self, env_id: str, *, memory_gym_layout: bool = False, **kwargs: Any) -> "GymnasiumEnv | MemoryGymEnv":
+        """Makes an environment: one that stands in for memory-gym's, or one of ours."""
+        return MemoryGymEnv(env_id, **kwargs) if memory_gym_layout else GymnasiumEnv(env_id, **kwargs)
+
+
+make = Maker()

@@ -1,0 +1,279 @@
+"""Environments under Gymnasium: its contract, many lanes in one program, and the stand-in for memory-gym."""
+
+import functools
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+import jaxgym
+from jaxgym.errors import ActionError, LevelError, OptionError
+from jaxgym.gymnasium_api.memory_gym import max_episode_steps
+from tests.parity.recordings import Recording
+
+TRACES = Path(__file__).parent / "data" / "traces"
+SHORT = "MortarMayhemB-Grid-v0"
+LONGEST = {
+    "MortarMayhem-v0": 275,
+    "MortarMayhem-Grid-v0": 119,
+    "MortarMayhemB-v0": 235,
+    "MortarMayhemB-Grid-v0": 79,
+    "Endless-MortarMayhem-v0": -1,
+    "SearingSpotlights-v0": 256,
+    "Endless-SearingSpotlights-v0": -1,
+    "MysteryPath-v0": 512,
+    "MysteryPath-Grid-v0": 128,
+    "Endless-MysteryPath-v0": -1,
+}
+LANES = 3
+
+
+def make(env_id: str = SHORT, **kwargs: Any) -> Any:
+    return gymnasium.make(f"jaxgym/{env_id}", **kwargs).unwrapped
+
+
+@functools.cache
+def lanes(**kwargs: Any) -> Any:
+    return gymnasium.make_vec(f"jaxgym/{SHORT}", num_envs=LANES, **kwargs)
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[name], other[name]) for name in one)
+    return bool(np.array_equal(one, other))
+
+
+def lane_of(stacked: Any, lane: int) -> Any:
+    if isinstance(stacked, dict):
+        return {name: part[lane] for name, part in stacked.items()}
+    return stacked[lane]
+
+
+@pytest.mark.parametrize("env_id", jaxgym.registered_envs())
+def test_every_id_is_registered_with_gymnasium(env_id: str) -> None:
+    spec = gymnasium.spec(f"jaxgym/{env_id}")
+    assert spec.kwargs == {"env_id": env_id}
+    assert spec.max_episode_steps is None
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        (SHORT, {}),
+        (SHORT, {"memory_gym_layout": True}),
+        ("MortarMayhem-v0", {"flat_actions": True, "command_show_duration": [1], "max_steps": 5}),
+        *(
+            pytest.param(env_id, kwargs, marks=pytest.mark.slow)
+            for env_id in LONGEST
+            for kwargs in ({}, {"observation": "symbolic"}, {"memory_gym_layout": True})
+        ),
+    ],
+)
+def test_gymnasium_finds_nothing_to_complain_about(env_id: str, kwargs: dict[str, Any]) -> None:
+    if env_id.startswith("MysteryPath"):
+        kwargs = {**kwargs, **({} if "memory_gym_layout" in kwargs else {"levels": 2})}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make(env_id, **kwargs))
+
+
+def test_numbers_are_those_of_python_and_arrays_those_of_numpy() -> None:
+    env = make(max_steps=1)
+    observation, info = env.reset(seed=0)
+    assert info == {}
+    assert env.observation_space.contains(observation)
+    assert observation["visual_observation"].flags.writeable
+    _, reward, terminated, truncated, info = env.step(np.int64(0))
+    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+    assert info == {"reward": 0.0, "length": 1, "success": 0, "commands_completed": 0.0}
+
+
+def test_an_action_that_is_no_integer_is_refused() -> None:
+    env = make()
+    env.reset(seed=0)
+    with pytest.raises(ActionError, match="an action of dtype float"):
+        env.step(1.0)
+
+
+def test_options_hold_until_others_are_given() -> None:
+    env = make(max_steps=5)
+    limits = []
+    for options in (None, {"max_steps": 2}, None, {}):
+        env.reset(seed=0, options=options)
+        limits.append(int(env.game.params.max_steps_in_episode))
+    assert limits == [5, 2, 2, 5]
+    with pytest.raises(OptionError, match="no option 'max_stesp'"):
+        env.reset(options={"max_stesp": 3})
+
+
+def test_a_stream_of_episodes_follows_from_its_seed() -> None:
+    env = make()
+    episodes = [[env.reset(seed=seed)[0] for seed in (4, None, None)] for _ in range(2)]
+    assert all(is_equal(*pair) for pair in zip(*episodes, strict=True))
+    assert not is_equal(episodes[0][0], episodes[0][1])
+    assert not is_equal(make().reset()[0], make().reset()[0])
+
+
+def test_the_picture_is_drawn_whatever_is_observed() -> None:
+    seen, told = (make(observation=how, render_mode="rgb_array") for how in ("pixels", "symbolic"))
+    observation, _ = seen.reset(seed=1)
+    told.reset(seed=1)
+    for env in (seen, told):
+        assert is_equal(env.render(), observation["visual_observation"])
+    assert make().render() is None
+
+
+def test_each_lane_plays_what_one_environment_plays_with_its_seed() -> None:
+    envs, singles = lanes(), [make() for _ in range(LANES)]
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    observations, infos = envs.reset(seed=[7, 8, 3])
+    assert infos == {}
+    assert envs.observation_space.contains(observations)
+    for lane, (env, seed) in enumerate(zip(singles, (7, 8, 3), strict=True)):
+        assert is_equal(lane_of(observations, lane), env.reset(seed=seed)[0])
+    envs.action_space.seed(0)
+    num_endings = 0
+    for _ in range(30):
+        actions = envs.action_space.sample()
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        for lane, env in enumerate(singles):
+            observation, *told, info = env.step(actions[lane])
+            assert told == [rewards[lane], terminated[lane], truncated[lane]]
+            ended = told[1] or told[2]
+            num_endings += ended
+            assert infos["_length"][lane] == (not ended)
+            if ended:
+                assert infos["_final_obs"][lane]
+                assert is_equal(infos["final_obs"][lane], observation)
+                assert {name: infos["final_info"][name][lane] for name in info} == info
+                observation, _ = env.reset()
+            else:
+                assert {name: infos[name][lane] for name in info} == info
+                assert "final_obs" not in infos or infos["final_obs"][lane] is None
+            assert is_equal(lane_of(observations, lane), observation)
+    assert num_endings > LANES
+
+
+def test_one_seed_for_all_lanes_counts_up() -> None:
+    envs = lanes()
+    counted, listed, other = (envs.reset(seed=seed)[0] for seed in (5, [5, 6, 7], [5, 6, 8]))
+    assert is_equal(counted, listed)
+    assert not is_equal(counted, other)
+    assert not is_equal(envs.reset(seed=[5, None, 7])[0], counted)
+    with pytest.raises(LevelError, match=r"was given 2 seeds for 3 lanes; give one for each"):
+        envs.reset(seed=[1, 2])
+
+
+def test_lanes_take_options_and_draw_pictures() -> None:
+    envs = lanes(render_mode="rgb_array")
+    observations, _ = envs.reset(seed=0, options={"max_steps": 1})
+    assert is_equal(np.stack(envs.render()), observations["visual_observation"])
+    assert envs.step(np.zeros(LANES, int))[3].all()
+    assert envs.step(np.zeros(LANES, int))[3].all()
+    envs.reset(options={})
+    assert not envs.step(np.zeros(LANES, int))[3].any()
+
+
+def test_the_wrappers_of_gymnasium_find_the_returns_of_episodes() -> None:
+    envs = RecordEpisodeStatistics(lanes())
+    envs.reset(seed=0)
+    for _ in range(10):
+        *_, infos = envs.step(np.zeros(LANES, int))
+        if "episode" in infos:
+            ended = infos["_episode"]
+            assert infos["episode"]["l"][ended].tolist() == infos["final_info"]["length"][ended].tolist()
+            break
+    else:
+        pytest.fail("no episode ended")
+
+
+# The stand-in for memory-gym.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mmbg__default__s0__optimal",
+        *(pytest.param(path.stem, marks=pytest.mark.slow) for path in sorted(TRACES.glob("*__default__*.npz"))),
+    ],
+)
+def test_a_seed_plays_the_recorded_episode_of_the_original(name: str) -> None:
+    recording = Recording.load(TRACES / f"{name}.npz")
+    env = make(recording.meta["env_id"], memory_gym_layout=True)
+    observation, _ = env.reset(seed=recording.meta["seed"], options=recording.meta["options"])
+    is_drawn = dict(zip(recording.arrays["frame_t"].tolist(), recording.arrays["frames"], strict=True))
+    for t in range(len(recording.arrays["actions"]) + 1):
+        if t:
+            observation, reward, terminated, truncated, info = env.step(recording.arrays["actions"][t - 1])
+            assert (terminated, truncated) == (recording.arrays["terminated"][t - 1], False), t
+            assert np.float32(reward) == np.float32(recording.arrays["reward"][t - 1]), t
+            assert (set(info) - {"ground_truth"} != set()) == terminated
+        if t in is_drawn:
+            frame = observation["visual_observation"] if isinstance(observation, dict) else observation
+            assert is_equal(frame, is_drawn[t]), t
+
+
+@pytest.mark.parametrize(("env_id", "steps"), LONGEST.items())
+def test_the_longest_episode_is_told(env_id: str, steps: int) -> None:
+    options = {name: option.default for name, option in jaxgym.spec_of(env_id).all_options.items()}
+    assert max_episode_steps(options) == steps
+    assert max_episode_steps({**options, "max_steps": 9}) == 9
+
+
+def test_a_time_limit_terminates_and_its_info_is_told_at_the_end() -> None:
+    env = make(memory_gym_layout=True, max_steps=2, render_mode="rgb_array")
+    observation, info = env.reset(seed=0)
+    assert info == {}
+    assert is_equal(env.render(), observation["visual_observation"].swapaxes(0, 1))
+    assert env.step(0)[2:] == (False, False, {})
+    assert env.step(0)[2:] == (
+        True,
+        False,
+        {"reward": 0.0, "length": 2, "success": 0, "commands_completed": 0.0},
+    )
+
+
+def test_options_hold_for_one_episode_and_leave_the_generator_alone() -> None:
+    env = make(memory_gym_layout=True)
+    expected = [env.reset(seed=seed)[0] for seed in (3, None, None)]
+    observed = []
+    for seed, options in ((3, {"reward_command_success": 0.5}), (None, {"max_steps": 7}), (None, None)):
+        observed.append(env.reset(seed=seed, options=options)[0])
+        assert env.reset_params["reward_command_success"] == (options or {}).get("reward_command_success", 0.1)
+        assert env.max_episode_steps == (options or {}).get("max_steps", 79)
+    assert is_equal(dict(enumerate(observed)), dict(enumerate(expected)))
+    assert not is_equal(expected[0], expected[1])
+    assert not env.has_ground_truth_info
+
+
+def test_endless_games_tell_their_ground_truth_from_the_start() -> None:
+    env = make("Endless-MortarMayhem-v0", memory_gym_layout=True)
+    _, info = env.reset(seed=0)
+    assert env.has_ground_truth_info
+    assert env.ground_truth_space.contains(info["ground_truth"])
+    assert list(env.step([0, 0])[4]) == ["ground_truth"]
+
+
+def test_stand_ins_side_by_side_restart_in_the_same_step() -> None:
+    envs = lanes(memory_gym_layout=True, max_steps=2)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    envs.reset(seed=0)
+    envs.step(np.zeros(LANES, int))
+    *_, infos = envs.step(np.zeros(LANES, int))
+    assert infos["final_info"]["length"].tolist() == [2] * LANES
+
+
+@pytest.mark.slow
+def test_importing_jaxgym_imports_no_adapter() -> None:
+    program = "import sys, jaxgym; print([name for name in sys.modules if name.startswith('jaxgym.gymnasium')])"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "[]\n"
