@@ -7,6 +7,7 @@ each lane counts: counting until a number of episodes is reached would favour sh
 import dataclasses
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,7 +23,9 @@ from baselines.game import Game, make_frame_game, make_game, make_paper_game, sc
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup
 from baselines.runs import RunFolder, read_config
+from baselines.zoo import load
 
+_ZOO = "zoo:"
 SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
 
@@ -194,7 +197,7 @@ class Arguments:
     """Score the agent of a run on levels that it has not seen."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run."""
+    """Folder of the run, or zoo:ID for the agent that comes with the package."""
     checkpoint: int | None = None
     """Updates done in the checkpoint to score; the newest by default."""
     levels: int | Literal["paper"] | None = None
@@ -208,7 +211,7 @@ class Arguments:
 
 
 def score_run(arguments: Arguments) -> dict[str, Any]:
-    """Results of `evaluate` for a run on disk, also written to its evaluation.json.
+    """Results of `evaluate` for a run on disk, also written to its evaluation.json, or for an agent of the zoo.
 
     Those on the levels of the papers are under "paper", and are written to evaluation-paper.json.
 
@@ -216,20 +219,27 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
         RunError: when the folder holds no run, or no such checkpoint.
         ConfigError: when a number of levels or repeats is below 1.
     """
-    config = read_config(arguments.run)
     is_paper = arguments.levels == "paper"
+    zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
+    agent = None if zoo_id is None else load(zoo_id)
+    config = read_config(arguments.run) if agent is None else agent.config
     changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
     shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
     game = make_paper_game(shown) if is_paper else make_game(shown)
     setup = make_setup(shown, game)
+    score = partial(
+        evaluate, setup, game, repeats=shown.eval_repeats, seed=arguments.seed, max_steps=arguments.max_steps
+    )
+
+    def named(scores: dict[str, Any]) -> dict[str, Any]:
+        return {"paper": scores["held_out"]} if is_paper else scores
+
+    if agent is not None:
+        return named(score(agent.params))
     template = jax.eval_shape(make_init(setup), seeds_of(setup), game.params)
     with RunFolder(arguments.run, config) as folder:
         update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
-        state = folder.restore(template, update)
-        scores = evaluate(
-            setup, game, state.params, repeats=shown.eval_repeats, seed=arguments.seed, max_steps=arguments.max_steps
-        )
-        scores = {"update": update, **({"paper": scores["held_out"]} if is_paper else scores)}
+        scores = {"update": update, **named(score(folder.restore(template, update).params))}
         folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", scores)
     return scores
 

@@ -1,0 +1,113 @@
+"""Trained agents that come with the package, one an environment: parameters in bfloat16, config, results.
+
+`python -m baselines.zoo RUN` puts the agent of a run here.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+
+from baselines.config import Config, from_json, from_name, to_json
+from baselines.game import Game, make_game
+from baselines.losses import sample_action
+from baselines.memories.cell import State
+from baselines.networks import Observation
+from baselines.ppo import Setup, act, make_init, make_setup
+from baselines.runs import unpack_state
+
+FOLDER = Path(__file__).parent
+_PARAMS = "params.npz"
+_PREFIX = "params."  # of the parameters among the leaves of a train state
+
+
+class Agent(NamedTuple):
+    """A trained agent and the game that it was trained on."""
+
+    game: Game  # levels of the training split are fresh, held-out ones as in training
+    setup: Setup
+    params: Any
+
+    @property
+    def config(self) -> Config:
+        """The settings of its run."""
+        return self.setup.config
+
+    def initial_memory(self, batch: int) -> State:
+        """What `batch` lanes remember before an episode."""
+        return self.setup.network.memory.initial_state(batch)
+
+    def act(self, key: jax.Array, memory: State, observation: Observation, start: jax.Array) -> tuple[State, jax.Array]:
+        """One step of B lanes; may be jitted and scanned.
+
+        Args:
+            key: PRNG key of the sampled actions; it is consumed.
+            memory: of the step before, leaves (B, ...).
+            observation: leaves (B, ...).
+            start: whether the observation is the first of an episode, bool (B,).
+
+        Returns:
+            The memory after the step, and actions for `env.step`, int32 (B,) or (B, branches).
+        """
+        memory, output = act(self.setup, self.params, memory, observation, start)
+        action = sample_action(key, output.logits, self.setup.sizes)
+        return memory, action if self.setup.has_branches else action[..., 0]
+
+
+def agents() -> tuple[str, ...]:
+    """The environments that have an agent here."""
+    return tuple(sorted(path.parent.name for path in FOLDER.glob(f"*/{_PARAMS}")))
+
+
+def results(env_id: str) -> dict[str, Any]:
+    """What the agent's run scored at its end, as in its evaluation.json, in float32."""
+    return json.loads((_folder(env_id) / "evaluation.json").read_text())
+
+
+def load(env_id: str) -> Agent:
+    """The agent of an environment.
+
+    Raises:
+        ConfigError: when there is none; the message has the environments that have one.
+    """
+    folder = _folder(env_id)
+    config = from_json({**json.loads((folder / "config.json").read_text()), "train_levels": 0})
+    game = make_game(config)
+    setup = make_setup(config, game)
+    template = jax.eval_shape(make_init(setup), jnp.int32(0), game.params).params
+    with np.load(folder / _PARAMS) as packed:
+        params = {name: packed[name].view(ml_dtypes.bfloat16).astype(np.float32) for name in packed.files}
+    return Agent(game, setup, unpack_state(template, params))
+
+
+def keep(config: Config, packed: dict[str, np.ndarray], evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
+    """Write an agent.
+
+    Args:
+        config: of its run, one seed.
+        packed: leaves of its train state by path, as a checkpoint has them.
+        evaluation: content of its evaluation.json.
+        root: where its folder is made.
+
+    Returns:
+        The folder.
+    """
+    folder = root / config.env
+    folder.mkdir(exist_ok=True)
+    params: dict[str, Any] = {
+        name.removeprefix(_PREFIX): np.asarray(leaf).astype(ml_dtypes.bfloat16).view(np.uint16)
+        for name, leaf in packed.items()
+        if name.startswith(_PREFIX)
+    }
+    np.savez_compressed(folder / _PARAMS, **params)
+    for name, content in (("config.json", to_json(config)), ("evaluation.json", evaluation)):
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+    return folder
+
+
+def _folder(env_id: str) -> Path:
+    return FOLDER / from_name("agent", env_id, {name: name for name in agents()})

@@ -1,0 +1,64 @@
+"""The agents that come with the package load in one line and do what their results say."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import baselines
+from baselines import ppo, zoo
+from baselines.config import SCALES
+from baselines.errors import ConfigError
+from baselines.evaluate import Arguments, score_run, seeds_of
+from baselines.game import make_game
+from baselines.runs import pack_state
+
+
+def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="agent 'MysteryPath-v9' is unknown, allowed are MortarMayhem-Grid-v0"):
+        baselines.load("MysteryPath-v9")
+
+
+def test_all_agents_together_stay_under_32_megabytes() -> None:
+    assert sum(path.stat().st_size for path in zoo.FOLDER.rglob("*.npz")) < 32e6
+
+
+def test_an_agent_acts_on_a_batch(get_key: Callable[[], jax.Array]) -> None:
+    agent = baselines.load("MortarMayhem-Grid-v0")
+    env, params = agent.game.env, agent.game.params
+    observation, _ = jax.vmap(env.reset, (0, None))(jax.random.split(get_key(), 2), params)
+    memory, action = agent.act(get_key(), agent.initial_memory(2), observation, jnp.ones(2, bool))
+    assert action.shape == (2,)
+    assert action.dtype == jnp.int32
+    assert jax.tree.map(jnp.shape, memory) == jax.tree.map(jnp.shape, agent.initial_memory(2))
+
+
+def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = dataclasses.replace(
+        SCALES["cpu"],
+        options=("observation=symbolic",),
+        memory_size=8,
+        hidden_size=8,
+        held_out_levels=2,
+        train_levels=4,
+    )
+    game = make_game(config)
+    setup = ppo.make_setup(config, game)
+    state = ppo.make_init(setup)(seeds_of(setup), game.params)
+    zoo.keep(config, pack_state(state), {"held_out": {"score": 0.5}}, tmp_path)
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
+    assert zoo.agents() == ("MortarMayhem-Grid-v0",)
+    assert zoo.results("MortarMayhem-Grid-v0") == {"held_out": {"score": 0.5}}
+    loaded = zoo.load("MortarMayhem-Grid-v0").params
+    jax.tree.map(lambda old, new: np.testing.assert_array_equal(old.astype(jnp.bfloat16), new), state.params, loaded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", zoo.agents())
+def test_an_agent_scores_on_held_out_levels_what_its_run_did(env_id: str) -> None:
+    scores = score_run(Arguments(Path(f"zoo:{env_id}")))
+    assert scores["held_out"]["score"] >= zoo.results(env_id)["held_out"]["score"] - 0.05
