@@ -3,18 +3,23 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow lint format lock clean force
+.PHONY: help setup train test test-slow parity lint format lock clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
 # `make test TESTS=tests/test_house_rules.py` narrows the tests, `make test WORKERS=0` runs them in one process.
 TESTS = tests
 WORKERS = 2
+# `make parity PARITY_FLAGS='--seeds 2'` plays less.
+PARITY_FLAGS =
 # `make train TRAIN_FLAGS='--seed 1'` adds flags to the training command.
 TRAIN_FLAGS =
 
 VENV = .venv
 BIN = $(VENV)/bin
+# What $(VENV) has, and beside it memory-gym, whose own pins exclude those of gymnax.
+PARITY = .parity
+PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
 # Stands in $(VENV) while packages are being installed: whoever finds it finds a half-made environment.
 UNFINISHED = $(VENV)/.unfinished
@@ -67,6 +72,15 @@ test: lint ## Check style and types, run the tests.
 test-slow: $(STAMP) ## Run the tests that `make test` leaves out.
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "slow and not gpu" $(TESTS)
 
+parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compare.
+	@if [ ! $(PARITY)/.complete -nt $(STAMP) ]; then \
+		rm -rf $(PARITY) && $(BIN)/python -m venv $(PARITY) && \
+		$(PARITY)/bin/python -m pip install -qq --disable-pip-version-check --no-deps memory-gym==1.0.2 pygame==2.6.1 && \
+		$(BIN)/python $(PURELIB) >"$$($(PARITY)/bin/python $(PURELIB))/shared.pth" && touch $(PARITY)/.complete || \
+		echo "Skipped: memory-gym 1.0.2 and pygame 2.6.1 can't be installed, for the reason above."; \
+	fi
+	@if [ -e $(PARITY)/.complete ]; then $(PARITY)/bin/python -m tests.parity.against_original $(PARITY_FLAGS); fi
+
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
@@ -81,5 +95,5 @@ lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
 
 clean: ## Remove .venv and every cache; runs/ stays.
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
