@@ -2,8 +2,8 @@
 
 from jaxgym import errors, levels, spaces, testing
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
-from jaxgym.options import Choices
-from jaxgym.registration import Spec, make, register, registered_envs, spec_of
+from jaxgym.options import Choices, Preset
+from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of
 
 __version__ = "0.1.0"
 
@@ -12,11 +12,13 @@ __all__ = [
     "EnvParams",
     "EnvState",
     "Environment",
+    "Preset",
     "Spec",
     "Transition",
     "errors",
     "levels",
     "make",
+    "presets",
     "register",
     "registered_envs",
     "spaces",

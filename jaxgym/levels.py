@@ -176,7 +176,12 @@ def _levels(env: Any, seeds: jax.Array, params: Any) -> Any:
 
 
 def original(
-    env_id: str, seeds: Sequence[int] | np.ndarray, *, directory: str | Path | None = None, **options: Any
+    env_id: str,
+    seeds: Sequence[int] | np.ndarray,
+    *,
+    directory: str | Path | None = None,
+    preset: str | None = None,
+    **options: Any,
 ) -> Any:
     """Returns the levels that the original of an environment makes for `reset(seed=...)`, stacked as in `make_bank`.
 
@@ -196,16 +201,17 @@ def original(
         env_id: An id with an original.
         seeds: Seeds of the original, n of them, from 0 to 2^32 - 1.
         directory: Where to keep the levels, to be read from there next time; they are made each time if None.
+        preset: The preset of `jaxgym.make`, if any.
         **options: The options of `jaxgym.make`, `max_steps` included.
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option does not exist, or does not take the given value.
+        OptionError: If an option or the preset does not exist, or an option does not take the given value.
         LevelError: If the id has no original, if there are no seeds or one is no integer of that range, and where the
             original fails to make a level.
     """
     seeds = _seed_axis("original", seeds)
-    maker, env, params, plain = specs.build_original(env_id, options)
+    maker, env, params, plain = specs.build_original(env_id, options, preset)
     make = partial(maker.levels, env, plain, seeds)
     if directory is None:
         bank = make()

@@ -207,6 +207,37 @@ class IntegerList(Option):
         return Choices.of([int(item) for item in value])
 
 
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """Options that stand under one name.
+
+    Attributes:
+        options: Their values by name, `max_steps` included; the other options keep their defaults.
+        help: One line that says what they make of the game.
+        source: Where they come from: the paper and the part of it.
+    """
+
+    options: Mapping[str, Any]
+    help: str
+    source: str
+
+
+def with_preset(
+    env_id: str, presets: Mapping[str, Preset], preset: str | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the options of a preset, those that were given on top; the given ones alone for None.
+
+    Raises:
+        OptionError: If the environment has no such preset.
+    """
+    if preset is None:
+        return dict(given)
+    if preset not in presets:
+        names = f"give one of {', '.join(presets)}" if presets else "it has none: give its options one by one"
+        raise OptionError(f"{env_id} has no preset {preset!r}{nearest(preset, presets)}; {names}.")
+    return {**presets[preset].options, **given}
+
+
 def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """Checks the given values and fills in the defaults.
 

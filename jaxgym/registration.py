@@ -19,17 +19,18 @@ from jaxgym.envs.memory import (
     mystery_path,
     searing_spotlights,
 )
+from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
 from jaxgym.errors import LevelError, OptionError
-from jaxgym.options import resolve
+from jaxgym.options import Preset, resolve, with_preset
 from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
 from jaxgym.originals import mystery_path as mystery_path_originals
 from jaxgym.originals import searing_spotlights as searing_spotlights_originals
-from jaxgym.specs import Spec, registered_envs, spec_of
+from jaxgym.specs import Spec, presets, registered_envs, spec_of
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
 
-__all__ = ["Spec", "make", "register", "registered_envs", "spec_of"]
+__all__ = ["Preset", "Spec", "make", "presets", "register", "registered_envs", "spec_of"]
 
 
 def register(env_id: str, spec: Spec) -> None:
@@ -54,18 +55,19 @@ def register(env_id: str, spec: Spec) -> None:
 
 
 def make(
-    env_id: str, *, levels: Any = None, max_steps: int | None = None, **options: Any
+    env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
 ) -> tuple[AnyEnvironment, EnvParams]:
     """Makes an environment and its parameters.
 
     Args:
         env_id: One of `registered_envs()`.
+        preset: A name of `presets(env_id)`, such as `"jmlr2025"`: its options are used where none are given beside it.
         levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
             first n training levels; a bank of `jaxgym.levels` is used as it is, and decides how much a level lists
             where the options do not. If None, they are fresh, but for Mystery Path, where sampling is slow, a bank of
             the first 100 000 training levels, made at first use.
-        max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. The environment's
-            own if None.
+        max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. The
+            preset's if None, or else the environment's own.
         **options: Options of the environment under their own names, such as `command_count=[5]`.
 
     Returns:
@@ -73,11 +75,12 @@ def make(
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option does not exist, or does not take the given value.
+        OptionError: If an option or the preset does not exist, or an option does not take the given value.
         LevelError: If `levels` is none of the above, or a bank of another environment.
     """
     spec = spec_of(env_id)
-    given = {**spec.sizes_of(levels), **options, **({} if max_steps is None else {"max_steps": max_steps})}
+    given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
+    given = {**spec.sizes_of(levels), **with_preset(env_id, spec.presets, preset, given)}
     values = resolve(env_id, spec.all_options, given)
     limit = values.pop("max_steps")
     env, params = spec.build(env_id, values)
@@ -124,6 +127,7 @@ for _env_id, _variant in {
             partial(mortar_mayhem.build, **_variant),
             mortar_mayhem.options(**_variant),
             original=mortar_mayhem_originals.ORIGINAL,
+            presets=MEMORY_PRESETS[_env_id],
         ),
     )
 
@@ -134,6 +138,7 @@ register(
         endless_mortar_mayhem.OPTIONS,
         sizes_of=mortar_mayhem_originals.endless_sizes_of,
         original=mortar_mayhem_originals.ENDLESS_ORIGINAL,
+        presets=MEMORY_PRESETS["Endless-MortarMayhem-v0"],
     ),
 )
 register(
@@ -144,6 +149,7 @@ register(
         max_steps=256,
         sizes_of=searing_spotlights_originals.sizes_of,
         original=searing_spotlights_originals.ORIGINAL,
+        presets=MEMORY_PRESETS["SearingSpotlights-v0"],
     ),
 )
 register(
@@ -153,6 +159,7 @@ register(
         endless_searing_spotlights.options(),
         sizes_of=searing_spotlights_originals.sizes_of,
         original=searing_spotlights_originals.ENDLESS_ORIGINAL,
+        presets=MEMORY_PRESETS["Endless-SearingSpotlights-v0"],
     ),
 )
 for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath-Grid-v0", True, 128)):
@@ -164,6 +171,7 @@ for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath
             max_steps=_max_steps,
             default_bank=mystery_path.default_bank,
             original=mystery_path_originals.ORIGINAL,
+            presets=MEMORY_PRESETS[_env_id],
         ),
     )
 
@@ -174,5 +182,6 @@ register(
         endless_mystery_path.OPTIONS,
         sizes_of=endless_mystery_path_originals.sizes_of,
         original=endless_mystery_path_originals.ORIGINAL,
+        presets=MEMORY_PRESETS["Endless-MysteryPath-v0"],
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxgym.errors import LevelError, UnknownIdError, nearest
-from jaxgym.options import Integer, Option, resolve
+from jaxgym.options import Integer, Option, Preset, resolve, with_preset
 
 if TYPE_CHECKING:
     from jaxgym.environment import Environment, EnvParams
@@ -50,6 +50,7 @@ class Spec:
         default_bank: Takes the parameters; returns the bank where `levels` is not given. Resets sample if None.
         sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
         original: How the original makes levels, if there is one.
+        presets: Options that stand under one name, by that name.
     """
 
     build: "Builder"
@@ -58,6 +59,7 @@ class Spec:
     default_bank: Callable[[Any], Any] | None = None
     sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
     original: Original | None = None
+    presets: Mapping[str, Preset] = dataclasses.field(default_factory=dict[str, Preset])
 
     @property
     def all_options(self) -> dict[str, Option]:
@@ -96,6 +98,15 @@ def spec_of(env_id: str) -> Spec:
     return _specs[env_id]
 
 
+def presets(env_id: str) -> dict[str, Preset]:
+    """Returns the presets of an environment by name, for `jaxgym.make(env_id, preset=name)`.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    return dict(spec_of(env_id).presets)
+
+
 def original_of(env_id: str) -> Original:
     """Returns how the original of an environment makes levels.
 
@@ -113,17 +124,20 @@ def original_of(env_id: str) -> Original:
     return original
 
 
-def build_original(env_id: str, given: Mapping[str, Any]) -> tuple[Original, Any, Any, dict[str, Any]]:
+def build_original(
+    env_id: str, given: Mapping[str, Any], preset: str | None = None
+) -> tuple[Original, Any, Any, dict[str, Any]]:
     """Returns the original of an id, an environment with room for its levels and its parameters, and the options.
 
     The options are as they were given, or their defaults: what parameters hold is rounded to float32.
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option does not exist, or does not take the given value.
+        OptionError: If an option or the preset does not exist, or an option does not take the given value.
         LevelError: If the id has no original.
     """
     original, spec = original_of(env_id), spec_of(env_id)
+    given = with_preset(env_id, spec.presets, preset, given)
     resolve(env_id, spec.all_options, given)
     plain = {name: np.asarray(given.get(name, option.default)).tolist() for name, option in spec.all_options.items()}
     plain |= {name: size for name, size in original.sizes(plain).items() if plain[name] is None}
