@@ -21,7 +21,7 @@ from tqdm import tqdm
 from baselines.errors import ConfigError, RunError
 from baselines.game import Game, make_frame_game, make_game, make_paper_game, score_of, success_of
 from baselines.losses import sample_action
-from baselines.ppo import Setup, act, make_init, make_setup
+from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
 
@@ -242,12 +242,6 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
         scores = {"update": update, **named(score(folder.restore(template, update).params))}
         folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", scores)
     return scores
-
-
-def seeds_of(setup: Setup) -> jax.Array:
-    """Argument of the init function: the seed, int32 (), or consecutive ones, int32 (S,)."""
-    seeds = jnp.arange(setup.config.seed, setup.config.seed + setup.config.num_seeds, dtype=jnp.int32)
-    return seeds if setup.seed_axis else seeds[0]
 
 
 def describe(scores: dict[str, Any]) -> str:

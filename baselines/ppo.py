@@ -121,6 +121,12 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
     return jax.jit(lambda seeds, env_params: lax.map(lambda seed: init(seed, env_params), seeds))
 
 
+def seeds_of(setup: Setup) -> jax.Array:
+    """Argument of the init function: the seed, int32 (), or consecutive ones, int32 (S,)."""
+    seeds = jnp.arange(setup.config.seed, setup.config.seed + setup.config.num_seeds, dtype=jnp.int32)
+    return seeds if setup.seed_axis else seeds[0]
+
+
 def make_train_block(setup: Setup) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
     """A jitted function of a state, which is donated, and environment parameters.
 

@@ -18,9 +18,9 @@ from tqdm import tqdm
 
 from baselines.config import SCALES, Config, from_name
 from baselines.errors import ConfigError, RunError
-from baselines.evaluate import describe, evaluate, record_video, seeds_of
+from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
-from baselines.ppo import TrainState, make_init, make_setup, make_train_block
+from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.runs import Row, RunFolder, newest_run, read_config
 
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"

@@ -17,12 +17,11 @@ from baselines.game import Game, make_game
 from baselines.losses import sample_action
 from baselines.memories.cell import State
 from baselines.networks import Observation
-from baselines.ppo import Setup, act, make_init, make_setup
-from baselines.runs import unpack_state
+from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
+from baselines.runs import RunFolder, pack_state, read_config, unpack_state
 
 FOLDER = Path(__file__).parent
 _PARAMS = "params.npz"
-_PREFIX = "params."  # of the parameters among the leaves of a train state
 
 
 class Agent(NamedTuple):
@@ -84,27 +83,41 @@ def load(env_id: str) -> Agent:
     return Agent(game, setup, unpack_state(template, params))
 
 
-def keep(config: Config, packed: dict[str, np.ndarray], evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
+def read(run: Path) -> Agent:
+    """The agent of a run on disk, as its newest checkpoint has it; the first one where it has several seeds.
+
+    Raises:
+        RunError: when the folder holds no run, or no checkpoint.
+    """
+    config = read_config(run)
+    game = make_game(config)
+    setup = make_setup(config, game)
+    template = jax.eval_shape(make_init(setup), seeds_of(setup), game.params)
+    with RunFolder(run, config) as folder:
+        params = folder.restore(template).params
+    if setup.seed_axis:
+        params = jax.tree.map(lambda leaf: leaf[0], params)
+    return Agent(game, setup._replace(seed_axis=None), params)
+
+
+def keep(agent: Agent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
     """Write an agent.
 
     Args:
-        config: of its run, one seed.
-        packed: leaves of its train state by path, as a checkpoint has them.
-        evaluation: content of its evaluation.json.
+        agent: what to keep.
+        evaluation: content of its run's evaluation.json.
         root: where its folder is made.
 
     Returns:
         The folder.
     """
-    folder = root / config.env
+    folder = root / agent.config.env
     folder.mkdir(exist_ok=True)
-    params: dict[str, Any] = {
-        name.removeprefix(_PREFIX): np.asarray(leaf).astype(ml_dtypes.bfloat16).view(np.uint16)
-        for name, leaf in packed.items()
-        if name.startswith(_PREFIX)
+    halved: dict[str, Any] = {
+        name: leaf.astype(ml_dtypes.bfloat16).view(np.uint16) for name, leaf in pack_state(agent.params).items()
     }
-    np.savez_compressed(folder / _PARAMS, **params)
-    for name, content in (("config.json", to_json(config)), ("evaluation.json", evaluation)):
+    np.savez_compressed(folder / _PARAMS, **halved)
+    for name, content in (("config.json", to_json(agent.config)), ("evaluation.json", evaluation)):
         (folder / name).write_text(json.dumps(content, indent=2) + "\n")
     return folder
 

@@ -11,7 +11,6 @@ import pytest
 
 from baselines import ppo
 from baselines.config import SCALES, Config
-from baselines.evaluate import seeds_of
 from baselines.game import Game
 from baselines.losses import log_prob
 
@@ -29,7 +28,7 @@ class Collected(NamedTuple):
 
 def start(config: Config, game: Game) -> tuple[ppo.Setup, ppo.TrainState]:
     setup = ppo.make_setup(config, game)
-    return setup, ppo.make_init(setup)(seeds_of(setup), game.params)
+    return setup, ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
 
 
 def collected(config: Config, game: Game) -> Collected:
@@ -61,7 +60,7 @@ def block(recall_game: Callable[..., Game]) -> Callable[[], tuple[ppo.TrainState
     game = recall_game()
     setup, _ = start(CONFIG, game)
     init, train = ppo.make_init(setup), ppo.make_train_block(setup)
-    return lambda: train(init(seeds_of(setup), game.params), game.params)
+    return lambda: train(init(ppo.seeds_of(setup), game.params), game.params)
 
 
 @pytest.fixture(scope="module", params=["gru", "gru in sequences", "trxl", "stack4"])

@@ -7,7 +7,7 @@ import pytest
 
 from baselines import ppo
 from baselines.config import SCALES
-from baselines.evaluate import evaluate, seeds_of
+from baselines.evaluate import evaluate
 from baselines.game import Game
 
 CONFIG = dataclasses.replace(
@@ -29,7 +29,7 @@ def test_only_an_agent_with_memory_recalls(
 ) -> None:
     game = recall_game()
     setup = ppo.make_setup(dataclasses.replace(CONFIG, memory=memory), game)
-    state = ppo.make_init(setup)(seeds_of(setup), game.params)
+    state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
     state, _ = ppo.make_train_block(setup)(state, game.params)
     scores = evaluate(setup, game, state.params, repeats=30, seed=0)
     low, high = expected

@@ -13,9 +13,8 @@ import baselines
 from baselines import ppo, zoo
 from baselines.config import SCALES
 from baselines.errors import ConfigError
-from baselines.evaluate import Arguments, score_run, seeds_of
+from baselines.evaluate import Arguments, score_run
 from baselines.game import make_game
-from baselines.runs import pack_state
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
@@ -48,8 +47,8 @@ def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.Monk
     )
     game = make_game(config)
     setup = ppo.make_setup(config, game)
-    state = ppo.make_init(setup)(seeds_of(setup), game.params)
-    zoo.keep(config, pack_state(state), {"held_out": {"score": 0.5}}, tmp_path)
+    state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
+    zoo.keep(zoo.Agent(game, setup, state.params), {"held_out": {"score": 0.5}}, tmp_path)
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     assert zoo.agents() == ("MortarMayhem-Grid-v0",)
     assert zoo.results("MortarMayhem-Grid-v0") == {"held_out": {"score": 0.5}}

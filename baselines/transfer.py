@@ -1,0 +1,134 @@
+"""An agent trained here, played in Memory Gym's own package: `python -m baselines.transfer zoo:MysteryPath-Grid-v0`.
+
+The agent plays the seeds of the papers twice, with the same sampling keys: in the package, and in what stands in for it
+here. Where both draw the same frames by the same rules, it acts alike in both. The package's pins exclude those of
+gymnax, so it lives in an environment of its own: `make parity` makes `.parity`, whose Python runs this command.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from baselines.errors import ConfigError, RunError
+from baselines.game import PAPER_SEEDS
+from baselines.zoo import Agent, load, read
+
+_ZOO = "zoo:"
+_MAX_STEPS = 2048
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Play an agent in memory-gym and here, and compare."""
+
+    what: Annotated[str, tyro.conf.Positional]
+    """Folder of a run, or zoo:ID for the agent that comes with the package."""
+    episodes: int = len(PAPER_SEEDS)
+    """How many of the papers' seeds, from the first on."""
+    seed: int = 0
+    """Seed of the sampled actions."""
+
+
+class Played(NamedTuple):
+    """One episode."""
+
+    actions: list[Any]
+    rewards: list[float]
+    success: float
+
+
+def play(envs: list[Any], agent: Agent, seeds: list[int], key: jax.Array) -> list[Played]:
+    """The first episode of each environment, a Gymnasium one in the layout of memory-gym, all in step with each other.
+
+    Args:
+        envs: one for each seed.
+        agent: who plays; the environments are reset with its options.
+        seeds: of the levels.
+        key: PRNG key of the sampled actions; equal keys and equal observations give equal actions.
+    """
+    options = agent.config.env_options or None
+    observations = [env.reset(seed=seed, options=options)[0] for env, seed in zip(envs, seeds, strict=True)]
+    played = [Played([], [], 0.0) for _ in envs]
+    going = set(range(len(envs)))
+    memory, start, step = agent.initial_memory(len(envs)), jnp.ones(len(envs), bool), jax.jit(agent.act)
+    for time in tqdm(range(_MAX_STEPS), leave=False):
+        memory, actions = step(jax.random.fold_in(key, time), memory, _batch(observations), start)
+        start = jnp.zeros_like(start)
+        for lane in sorted(going):
+            action = np.asarray(actions[lane]).tolist()
+            observations[lane], reward, terminated, truncated, info = envs[lane].step(action)
+            played[lane].actions.append(action)
+            played[lane].rewards.append(float(np.float32(reward)))
+            if terminated or truncated:
+                played[lane] = played[lane]._replace(success=float(info.get("success", 0)))
+                going.discard(lane)
+        if not going:
+            break
+    return played
+
+
+def _batch(observations: list[Any]) -> Any:
+    """Leaves (B, ...), frames row first: the original's have columns first."""
+    if isinstance(observations[0], Mapping):
+        return {name: _batch([observation[name] for observation in observations]) for name in observations[0]}
+    stacked = np.stack(observations)
+    return jnp.asarray(stacked.swapaxes(1, 2) if stacked.dtype == np.uint8 else stacked.astype(np.float32))
+
+
+def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
+    """Episodes here, and in the package.
+
+    Raises:
+        RunError: when the package is not installed, or there is no such run.
+        ConfigError: when there is no such agent, or it sees no frames.
+    """
+    os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
+    try:
+        import gymnasium
+        import memory_gym  # pyright: ignore[reportMissingImports] — lives in an environment of its own
+    except ImportError as error:
+        raise RunError(
+            f"{error.name} is not installed in {sys.executable}: "
+            "run make parity, then this command with .parity/bin/python"
+        ) from error
+    gymnasium.register_envs(memory_gym)
+    is_zoo = arguments.what.startswith(_ZOO)
+    agent = load(arguments.what.removeprefix(_ZOO)) if is_zoo else read(Path(arguments.what))
+    if "observation" in agent.config.env_options or agent.config.last_action_reward:
+        raise ConfigError(f"the agent of {arguments.what} sees more than frames, which memory-gym does not give")
+    seeds = list(PAPER_SEEDS)[: arguments.episodes]
+    key, env_id = jax.random.key(arguments.seed), agent.config.env
+    here = [gymnasium.make(f"jaxgym/{env_id}", memory_gym_layout=True, disable_env_checker=True) for _ in seeds]
+    there = [gymnasium.make(env_id, disable_env_checker=True) for _ in seeds]
+    return play(here, agent, seeds, key), play(there, agent, seeds, jax.random.clone(key))
+
+
+def main() -> None:
+    """Command line."""
+    try:
+        here, there = transfer(tyro.cli(Arguments))
+    except (ConfigError, RunError) as error:
+        sys.exit(f"error: {error}")
+    equal = sum(one == other for one, other in zip(here, there, strict=True))
+    tqdm.write(f"{equal} of {len(here)} episodes are equal step by step in actions, rewards and success")
+    returns = [_mean(sum(one.rewards) for one in side) for side in (here, there)]
+    successes = [_mean(one.success for one in side) for side in (here, there)]
+    tqdm.write(f"mean returns: here {returns[0]:.3f} there {returns[1]:.3f}; success:")
+    tqdm.write(f"here {successes[0]:.3f} there {successes[1]:.3f}")
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(list(values)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""An agent plays the same seeds in both packages, as far as that can be seen without the other package."""
+
+import importlib.util
+import sys
+
+import gymnasium
+import jax
+import pytest
+
+import jaxgym  # noqa: F401 — registers the environments with Gymnasium
+from baselines import transfer
+from baselines.zoo import load
+
+
+@pytest.mark.skipif(importlib.util.find_spec("memory_gym") is not None, reason="memory-gym is installed")
+def test_without_memory_gym_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["transfer", "zoo:MysteryPath-Grid-v0"])
+    with pytest.raises(SystemExit, match=r"memory_gym is not installed in .*: run make parity"):
+        transfer.main()
+
+
+def test_equal_keys_and_levels_give_equal_episodes_and_others_do_not() -> None:
+    agent = load("MysteryPath-Grid-v0")
+
+    def played(level: int, key: int) -> list[transfer.Played]:
+        env = gymnasium.make("jaxgym/MysteryPath-Grid-v0", memory_gym_layout=True)
+        return transfer.play([env], agent, [level], jax.random.key(key))
+
+    one = played(200_000, 0)
+    assert one == played(200_000, 0)
+    assert one != played(200_001, 0)
+    assert one[0].success == 1
+    assert sum(one[0].rewards) == 1
