@@ -16,6 +16,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import jaxgym
 from jaxgym.errors import ActionError, LevelError, OptionError
+from jaxgym.gymnasium_api import single, vector
 from jaxgym.gymnasium_api.memory_gym import max_episode_steps
 from tests.parity.recordings import Recording
 
@@ -130,6 +131,24 @@ def test_the_picture_is_drawn_whatever_is_observed() -> None:
     for env in (seen, told):
         assert is_equal(env.render(), observation["visual_observation"])
     assert make().render() is None
+
+
+@pytest.mark.parametrize("memory_gym_layout", [False, True])
+def test_a_render_mode_that_there_is_not_is_refused(memory_gym_layout: bool) -> None:
+    with pytest.raises(OptionError, match=r"was given render_mode='ansi'; give 'rgb_array', or None"):
+        single.make(SHORT, render_mode="ansi", memory_gym_layout=memory_gym_layout)
+    with pytest.raises(OptionError, match=r"was given render_mode='ansi'; give 'rgb_array', or None"):
+        vector.make(1, SHORT, render_mode="ansi", memory_gym_layout=memory_gym_layout)
+
+
+def test_the_same_options_again_change_nothing() -> None:
+    env = make()
+    env.reset(options={"command_count": np.asarray([2, 3])})
+    game = env.game
+    env.reset(options={"command_count": [2, 3]})
+    assert env.game is game
+    env.reset(options={"command_count": [2, 4]})
+    assert env.game is not game
 
 
 def test_each_lane_plays_what_one_environment_plays_with_its_seed() -> None:

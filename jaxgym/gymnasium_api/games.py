@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxgym import registration
 from jaxgym.environment import Environment, EnvParams
+from jaxgym.errors import OptionError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 25}
@@ -59,6 +60,26 @@ class Game:
 def metadata_of(env_id: str) -> dict[str, Any]:
     """Returns the metadata of an environment, with the speed at which people watch its game."""
     return {**METADATA, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
+
+
+def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
+    """Returns the render mode.
+
+    Raises:
+        OptionError: If there is no such mode.
+    """
+    if render_mode is not None and render_mode not in METADATA["render_modes"]:
+        modes = " or ".join(repr(mode) for mode in METADATA["render_modes"])
+        raise OptionError(f"{env_id} was given render_mode={render_mode!r}; give {modes}, or None to draw nothing.")
+    return render_mode
+
+
+def comparable(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options in a form that tells by `==` whether they are the same; banks are the same if they are one."""
+    return {
+        name: id(value) if dataclasses.is_dataclass(value) else np.asarray(value).tolist()
+        for name, value in options.items()
+    }
 
 
 def space_of(space: Box | Dict | Discrete | MultiDiscrete) -> gymnasium.Space[Any]:

@@ -49,7 +49,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             LevelError: If the id has no original.
         """
         self.metadata = games.metadata_of(env_id)
-        self.render_mode = render_mode
+        self.render_mode = games.checked_render_mode(env_id, render_mode)
         self._env_id, self._options = env_id, options
         self._state: Any = None
         self._choose(options)
@@ -65,7 +65,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         self.game = Game.of(self._env_id, {**options, **self._course.sizes, "levels": "fresh"})
         self.reset_params = dict(self._course.options)
         self.max_episode_steps = max_episode_steps(self.reset_params)
-        self._chosen = dict(options)
+        self._chosen = games.comparable(options)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode.
@@ -83,7 +83,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         """
         super().reset(seed=seed)
         played, chosen = self._course, {**self._options, **(options or {})}
-        if chosen != self._chosen:
+        if games.comparable(chosen) != self._chosen:
             self._choose(chosen)
         level = self._course.start(seed, after=played)
         observation, state, truth = _start(self.game.env, level, self.game.params)

@@ -37,11 +37,11 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             LevelError: If `levels` are of another environment.
         """
         self.metadata = games.metadata_of(env_id)
-        self.render_mode = render_mode
+        self.render_mode = games.checked_render_mode(env_id, render_mode)
         self.game = Game.of(env_id, options)
         self.observation_space = self.game.observation_space
         self.action_space = self.game.action_space
-        self._env_id, self._options = env_id, options
+        self._env_id, self._options, self._chosen = env_id, options, games.comparable(options)
         self._word, self._episode = games.word_of(None), 0
         self._state: Any = None
 
@@ -61,13 +61,18 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """
         super().reset(seed=seed)
         if options is not None:
-            self.game = Game.of(self._env_id, {**self._options, **options})
+            self._choose({**self._options, **options})
         if seed is None:
             self._episode += 1
         else:
             self._word, self._episode = games.word_of(seed), 0
         observation, self._state = games.reset(self.game.env, self._word, np.uint32(self._episode), self.game.params)
         return games.on_host(observation), {}
+
+    def _choose(self, options: dict[str, Any]) -> None:
+        chosen = games.comparable(options)
+        if chosen != self._chosen:
+            self.game, self._chosen = Game.of(self._env_id, options), chosen
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Makes a step.

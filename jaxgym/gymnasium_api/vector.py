@@ -43,14 +43,14 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             LevelError: If `levels` are of another environment.
         """
         self.metadata = {**games.metadata_of(env_id), "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.render_mode = render_mode
+        self.render_mode = games.checked_render_mode(env_id, render_mode)
         self.num_envs = num_envs
         self.game = Game.of(env_id, options)
         self.single_observation_space = self.game.observation_space
         self.single_action_space = self.game.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._env_id, self._options = env_id, options
+        self._env_id, self._options, self._chosen = env_id, options, games.comparable(options)
         self._words = np.asarray([games.word_of(None) for _ in range(num_envs)])
         self._episodes = np.zeros(num_envs, dtype=np.uint32)
         self._states: Any = None
@@ -75,7 +75,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         seeds = self._seeds_of_lanes(seed)
         super().reset(seed=seeds[0])
         if options is not None:
-            self.game = Game.of(self._env_id, {**self._options, **options})
+            self._choose({**self._options, **options})
         for lane, given in enumerate(seeds):
             if given is None:
                 self._episodes[lane] += 1
@@ -83,6 +83,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
                 self._words[lane], self._episodes[lane] = games.word_of(given), 0
         observations, self._states = _reset(self.game.env, self._words, self._episodes, self.game.params)
         return games.on_host(observations), {}
+
+    def _choose(self, options: dict[str, Any]) -> None:
+        chosen = games.comparable(options)
+        if chosen != self._chosen:
+            self.game, self._chosen = Game.of(self._env_id, options), chosen
 
     def _seeds_of_lanes(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
