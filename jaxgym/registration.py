@@ -15,9 +15,12 @@ from jaxgym.envs.memory import (
     endless_mortar_mayhem,
     endless_mystery_path,
     endless_searing_spotlights,
+    experts,
+    ground_truth,
     mortar_mayhem,
     mystery_path,
     searing_spotlights,
+    searing_spotlights_expert,
 )
 from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
 from jaxgym.errors import LevelError, OptionError
@@ -26,11 +29,11 @@ from jaxgym.originals import endless_mystery_path as endless_mystery_path_origin
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
 from jaxgym.originals import mystery_path as mystery_path_originals
 from jaxgym.originals import searing_spotlights as searing_spotlights_originals
-from jaxgym.specs import Spec, presets, registered_envs, spec_of
+from jaxgym.specs import Human, Spec, presets, registered_envs, spec_of
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
 
-__all__ = ["Preset", "Spec", "make", "presets", "register", "registered_envs", "spec_of"]
+__all__ = ["Human", "Preset", "Spec", "make", "presets", "register", "registered_envs", "spec_of"]
 
 
 def register(env_id: str, spec: Spec) -> None:
@@ -128,6 +131,10 @@ for _env_id, _variant in {
             mortar_mayhem.options(**_variant),
             original=mortar_mayhem_originals.ORIGINAL,
             presets=MEMORY_PRESETS[_env_id],
+            expert=experts.mortar_mayhem_action,
+            human=Human(
+                ground_truth.mortar_mayhem_view, "grid" if _variant["grid"] else "free", mortar_mayhem.is_clue_phase
+            ),
         ),
     )
 
@@ -139,6 +146,8 @@ register(
         sizes_of=mortar_mayhem_originals.endless_sizes_of,
         original=mortar_mayhem_originals.ENDLESS_ORIGINAL,
         presets=MEMORY_PRESETS["Endless-MortarMayhem-v0"],
+        expert=experts.endless_mortar_mayhem_action,
+        human=Human(ground_truth.endless_mortar_mayhem_view, "free", endless_mortar_mayhem.is_clue_seen),
     ),
 )
 register(
@@ -150,6 +159,8 @@ register(
         sizes_of=searing_spotlights_originals.sizes_of,
         original=searing_spotlights_originals.ORIGINAL,
         presets=MEMORY_PRESETS["SearingSpotlights-v0"],
+        expert=searing_spotlights_expert.searing_spotlights_action,
+        human=Human(ground_truth.searing_spotlights_view, "free"),
     ),
 )
 register(
@@ -160,6 +171,8 @@ register(
         sizes_of=searing_spotlights_originals.sizes_of,
         original=searing_spotlights_originals.ENDLESS_ORIGINAL,
         presets=MEMORY_PRESETS["Endless-SearingSpotlights-v0"],
+        expert=searing_spotlights_expert.endless_searing_spotlights_action,
+        human=Human(ground_truth.searing_spotlights_view, "free"),
     ),
 )
 for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath-Grid-v0", True, 128)):
@@ -172,6 +185,8 @@ for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath
             default_bank=mystery_path.default_bank,
             original=mystery_path_originals.ORIGINAL,
             presets=MEMORY_PRESETS[_env_id],
+            expert=experts.mystery_path_action,
+            human=Human(ground_truth.mystery_path_view, "grid" if _grid else "free"),
         ),
     )
 
@@ -183,5 +198,7 @@ register(
         sizes_of=endless_mystery_path_originals.sizes_of,
         original=endless_mystery_path_originals.ORIGINAL,
         presets=MEMORY_PRESETS["Endless-MysteryPath-v0"],
+        expert=experts.endless_mystery_path_action,
+        human=Human(ground_truth.endless_mystery_path_view, "course"),
     ),
 )

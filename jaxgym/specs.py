@@ -2,8 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import jax
 import numpy as np
 
 from jaxgym.errors import LevelError, UnknownIdError, nearest
@@ -39,6 +40,27 @@ class Original:
     sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = no_sizes
 
 
+def never(_: Any) -> bool:
+    """Returns False: for games that never show a clue."""
+    return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Human:
+    """How a person sees and plays a game.
+
+    Attributes:
+        view: Takes environment, state and parameters; returns the picture that hides nothing, uint8 (H, W, 3).
+        controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
+            for nothing, right, up and down.
+        is_clue: Takes a state; whether its frame is a clue, in which the agent can't move.
+    """
+
+    view: Callable[[Any, Any, Any], jax.Array]
+    controls: Literal["free", "grid", "course"]
+    is_clue: Callable[[Any], Any] = never
+
+
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """How an environment is made.
@@ -51,6 +73,8 @@ class Spec:
         sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
         original: How the original makes levels, if there is one.
         presets: Options that stand under one name, by that name.
+        expert: Takes environment, state and parameters; returns an action that leads to success. It is pure.
+        human: How a person sees and plays it.
     """
 
     build: "Builder"
@@ -60,6 +84,8 @@ class Spec:
     sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
     original: Original | None = None
     presets: Mapping[str, Preset] = dataclasses.field(default_factory=dict[str, Preset])
+    expert: Callable[[Any, Any, Any], jax.Array] | None = None
+    human: Human | None = None
 
     @property
     def all_options(self) -> dict[str, Option]:
@@ -92,7 +118,7 @@ def spec_of(env_id: str) -> Spec:
     Raises:
         UnknownIdError: If the id is not registered.
     """
-    if env_id not in _specs:
+    if not isinstance(env_id, str) or env_id not in _specs:
         known = ", ".join(_specs)
         raise UnknownIdError(f"{env_id!r} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
     return _specs[env_id]

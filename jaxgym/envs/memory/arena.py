@@ -117,8 +117,13 @@ def turn(heading: jax.Array, action: jax.Array) -> jax.Array:
     return (heading + 2 * quarters) % NUM_HEADINGS
 
 
+def movement_of(heading: jax.Array) -> jax.Array:
+    """Returns the movement (columns, rows) of one tile along a heading, int32 (2,)."""
+    return jnp.asarray(_AHEAD)[heading]
+
+
 def step_forward(cell: jax.Array, heading: jax.Array, action: jax.Array, size: jax.Array) -> jax.Array:
     """Returns the cell one ahead, if the action is to go forward and that cell lies in the size × size grid."""
-    ahead = cell + jnp.asarray(_AHEAD)[heading]
+    ahead = cell + movement_of(heading)
     is_free = jnp.all((ahead >= 0) & (ahead < size))
     return jnp.where((action == GridAction.FORWARD) & is_free, ahead, cell)

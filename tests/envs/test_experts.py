@@ -1,0 +1,80 @@
+"""Every game can be won: its scripted expert does so, on a few levels at once."""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgym
+from jaxgym import levels
+
+NUM_LEVELS = 3
+
+# Steps that suffice, the entry of `info`, and what all levels together have to reach there.
+GOALS = {
+    "MortarMayhem-v0": (274, "reward", 0.99 * NUM_LEVELS),
+    "MortarMayhem-Grid-v0": (118, "reward", 0.99 * NUM_LEVELS),
+    "MortarMayhemB-v0": (235, "reward", 0.99 * NUM_LEVELS),
+    "MortarMayhemB-Grid-v0": (79, "reward", 0.99 * NUM_LEVELS),
+    "Endless-MortarMayhem-v0": (150, "commands_completed", 4 * NUM_LEVELS),
+    "MysteryPath-v0": (64, "success", NUM_LEVELS),
+    "MysteryPath-Grid-v0": (40, "success", NUM_LEVELS),
+    "Endless-MysteryPath-v0": (100, "tiles_visited", 20 * NUM_LEVELS),
+    "SearingSpotlights-v0": (256, "success", NUM_LEVELS),
+    "Endless-SearingSpotlights-v0": (120, "coins_collected", NUM_LEVELS),
+}
+
+
+def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarray]:
+    """The `info` of the last step of the expert's episodes, or of the step at which they are cut, leaves (N, ...)."""
+    env, params = jaxgym.make(env_id, levels="fresh", observation="symbolic", **options)
+    expert = jaxgym.spec_of(env_id).expert
+    assert expert is not None
+
+    def advance(params: Any, state: Any, is_over: jax.Array) -> tuple[Any, jax.Array, dict[str, jax.Array]]:
+        action = expert(env, state, params)
+        made = env.transition(dataclasses.replace(state, time=state.time + 1), action, params)
+        stepped = dataclasses.replace(made.state, episode_return=state.episode_return + made.reward)
+        after = jax.tree.map(partial(jnp.where, is_over), state, stepped)
+        is_over = is_over | made.terminated | env.is_truncated(stepped, params)
+        return after, is_over, {**made.metrics, "reward": stepped.episode_return}
+
+    @jax.jit
+    def play(params: Any, bank: Any) -> dict[str, jax.Array]:
+        state = jax.vmap(env.initial_state, (0, None))(bank, params)
+        is_over = jnp.zeros(NUM_LEVELS, bool)
+        shapes = jax.eval_shape(jax.vmap(partial(advance, params)), state, is_over)[2]
+        info = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            state, is_over, info = carry
+            after, ended, made = jax.vmap(partial(advance, params))(state, is_over)
+
+            def kept(old: jax.Array, new: jax.Array) -> jax.Array:
+                return jnp.where(is_over.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+
+            return (after, ended, jax.tree.map(kept, info, made)), None
+
+        return jax.lax.scan(step, (state, is_over, info), length=num_steps)[0][2]
+
+    return jax.device_get(play(params, levels.make_bank(env, params, levels.held_out_seeds(NUM_LEVELS))))
+
+
+def _by_cost(env_id: str) -> Any:
+    return pytest.param(env_id, marks=pytest.mark.slow) if "SearingSpotlights" in env_id else env_id
+
+
+@pytest.mark.parametrize("env_id", [_by_cost(env_id) for env_id in jaxgym.registered_envs()])
+def test_the_expert_reaches_the_goal_of_every_game(env_id: str) -> None:
+    num_steps, name, least = GOALS[env_id]
+    assert outcomes(env_id, num_steps)[name].sum() >= least
+
+
+@pytest.mark.parametrize("env_id", ["MortarMayhemB-v0", "MysteryPath-v0"])
+def test_the_expert_plays_flat_actions(env_id: str) -> None:
+    num_steps, name, least = GOALS[env_id]
+    assert outcomes(env_id, num_steps, flat_actions=True)[name].sum() >= least
