@@ -5,7 +5,7 @@ options that the environments declare.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jaxgym
@@ -23,11 +23,17 @@ def options_table(env_ids: Sequence[str]) -> str:
     ]
     for name in names:
         found = {env_id: options[name] for env_id, options in specs.items() if name in options}
-        meanings = list(dict.fromkeys(option.help for option in found.values()))
-        values = list(dict.fromkeys(option.allowed.partition(", such as")[0] for option in found.values()))
+        meanings = _told({env_id: option.help for env_id, option in found.items()})
+        values = _told({env_id: option.allowed.partition(", such as")[0] for env_id, option in found.items()})
         defaults = [f"`{found[env_id].default!r}`" if env_id in found else "–" for env_id in env_ids]
-        lines.append(_row([f"`{name}`", "; ".join(meanings), "; ".join(values), *defaults]))
+        lines.append(_row([f"`{name}`", meanings, values, *defaults]))
     return "\n".join(lines) + "\n"
+
+
+def _told(texts: Mapping[str, str]) -> str:
+    """The text of all ids; where they differ, each text after the ids that it is for."""
+    ids = {text: [f"`{env_id}`" for env_id in texts if texts[env_id] == text] for text in texts.values()}
+    return next(iter(ids)) if len(ids) == 1 else "; ".join(f"{', '.join(ids[text])}: {text}" for text in ids)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -14,11 +14,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax.core import Tracer
 
 from jaxgym.errors import OptionError, nearest
 
 MAX_CHOICES = 8
 """The longest list that an option may hold; a fixed size lets lists of different lengths be stacked and vmapped."""
+
+LOWEST_INT, HIGHEST_INT = -(2**31), 2**31 - 1
+"""What int32 holds."""
+
+_NAMED_BOUNDS = {LOWEST_INT: "-2^31", HIGHEST_INT: "2^31 - 1"}
+
+
+def plain(value: Any) -> Any:
+    """Returns an array or scalar of NumPy or JAX, or a list of them, as plain Python values; all else as it is."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and not isinstance(value, Tracer):
+        return np.asarray(value).tolist()
+    return [plain(item) for item in value] if isinstance(value, list | tuple | range) else value
 
 
 @struct.dataclass
@@ -35,9 +48,17 @@ class Choices:
 
     @classmethod
     def of(cls, values: Sequence[int]) -> "Choices":
-        """Packs 1 to 8 integers; the unused rest repeats the last one, so that every slot holds a legal value."""
-        padded = [*values, *[values[-1]] * (MAX_CHOICES - len(values))]
-        return cls(values=np.asarray(padded, dtype=np.int32), count=np.asarray(len(values), dtype=np.int32))
+        """Packs 1 to 8 integers; the unused rest repeats the last one, so that every slot holds a legal value.
+
+        Raises:
+            OptionError: If there are none or more, or one is no integer that int32 holds.
+        """
+        option = IntegerList(None, "", low=LOWEST_INT)
+        listed = plain(values)
+        if not option.accepts(listed):
+            raise OptionError(f"Choices.of was given {values!r}; give {option.allowed}.")
+        padded = [*listed, *[listed[-1]] * (MAX_CHOICES - len(listed))]
+        return cls(values=np.asarray(padded, dtype=np.int32), count=np.asarray(len(listed), dtype=np.int32))
 
     def pick(self, bits: jax.Array) -> jax.Array:
         """Returns the choice that uint32 random `bits` () select, int32 ()."""
@@ -67,53 +88,60 @@ class Option:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral | np.integer) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def _range_words(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
-        return ""
-    if high is None:
-        return f" from {low} up"
-    return f" from {low} to {high}"
-
-
-def _in_range(value: float, low: float | None, high: float | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
+def _as_float32(value: Any) -> float:
+    """Returns a number rounded to float32: inf where that is too small for it, NaN for what is no number."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    except OverflowError:
+        return math.inf
 
 
 @dataclasses.dataclass(frozen=True)
 class Integer(Option):
     """An integer in a closed range; stored as int32 ()."""
 
-    low: int | None = None
-    high: int | None = None
+    low: int = LOWEST_INT
+    high: int = HIGHEST_INT
 
     @property
     def allowed(self) -> str:
         """The range in words."""
-        return f"an integer{_range_words(self.low, self.high)}"
+        return f"an integer from {_bound(self.low)} to {_bound(self.high)}"
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` is an integer (not a bool) in the range."""
-        return _is_integer(value) and _in_range(value, self.low, self.high)
+        value = plain(value)
+        return _is_integer(value) and self.low <= value <= self.high
 
     def convert(self, value: Any) -> np.ndarray:
         """Returns int32 ()."""
         return np.asarray(value, dtype=np.int32)
 
 
+def _bound(bound: int) -> str:
+    return _NAMED_BOUNDS.get(bound, str(bound))
+
+
 @dataclasses.dataclass(frozen=True)
 class Static(Integer):
     """An integer that fixes the shape of an array, so it stays a Python int and belongs to the environment.
 
-    `None` stands for the smallest size that the other options need.
+    Attributes:
+        none: What `None` stands for, in words.
     """
+
+    none: str = "the smallest that the other options need"
 
     @property
     def allowed(self) -> str:
         """The range in words."""
-        return f"{super().allowed}, or None for the smallest that the other options need"
+        return f"{super().allowed}, or None for {self.none}"
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` is None or an integer in the range."""
@@ -126,7 +154,7 @@ class Static(Integer):
 
 @dataclasses.dataclass(frozen=True)
 class Real(Option):
-    """A finite number in a closed range, stored as float32 (); `static` ones stay a Python float."""
+    """A number in a closed range that float32 holds, stored as float32 (); `static` ones stay a Python float."""
 
     low: float | None = None
     high: float | None = None
@@ -135,12 +163,17 @@ class Real(Option):
     @property
     def allowed(self) -> str:
         """The range in words."""
-        return f"a number{_range_words(self.low, self.high)}"
+        low = "" if self.low is None else f" from {self.low}"
+        if self.high is None:
+            return f"a finite float32 number{low and low + ' up'}"
+        return f"a number{low} to {self.high}" if low else f"a finite float32 number up to {self.high}"
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is a finite number (not a bool) in the range."""
-        is_number = isinstance(value, numbers.Real | np.number) and not isinstance(value, bool | np.bool_)
-        return is_number and math.isfinite(value) and _in_range(float(value), self.low, self.high)
+        """Whether `value` is a number (not a bool) that is finite and in the range once rounded to float32."""
+        rounded = _as_float32(plain(value))
+        low = -math.inf if self.low is None else _as_float32(self.low)
+        high = math.inf if self.high is None else _as_float32(self.high)
+        return math.isfinite(rounded) and low <= rounded <= high
 
     def convert(self, value: Any) -> Any:
         """Returns float32 (), or a float if static."""
@@ -160,7 +193,7 @@ class Flag(Option):
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` is a bool."""
-        return isinstance(value, bool | np.bool_)
+        return isinstance(plain(value), bool)
 
     def convert(self, value: Any) -> Any:
         """Returns bool (), or a bool if static."""
@@ -188,23 +221,25 @@ class IntegerList(Option):
     """A list of integers to sample from at every reset, stored as `Choices`."""
 
     low: int = 0
-    high: int | None = None
+    high: int = HIGHEST_INT
 
     @property
     def allowed(self) -> str:
         """The form and range in words."""
-        example = [self.default[0]] if isinstance(self.default, Sequence) else [self.low]
-        return f"a list of 1 to {MAX_CHOICES} integers{_range_words(self.low, self.high)}, such as {example}"
+        example = [self.default[0]] if isinstance(self.default, Sequence) else [max(self.low, 1)]
+        span = f"from {_bound(self.low)} to {_bound(self.high)}"
+        return f"a list of 1 to {MAX_CHOICES} integers {span}, such as {example}"
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` is a sequence of 1 to 8 integers, each in the range."""
-        if not isinstance(value, list | tuple | range | np.ndarray) or not 1 <= len(value) <= MAX_CHOICES:
+        listed = plain(value)
+        if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_CHOICES:
             return False
-        return all(_is_integer(item) and _in_range(item, self.low, self.high) for item in value)
+        return all(_is_integer(item) and self.low <= item <= self.high for item in listed)
 
     def convert(self, value: Any) -> Choices:
         """Returns the list as `Choices`."""
-        return Choices.of([int(item) for item in value])
+        return Choices.of(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,7 +267,7 @@ def with_preset(
     """
     if preset is None:
         return dict(given)
-    if preset not in presets:
+    if not isinstance(preset, str) or preset not in presets:
         names = f"give one of {', '.join(presets)}" if presets else "it has none: give its options one by one"
         raise OptionError(f"{env_id} has no preset {preset!r}{nearest(preset, presets)}; {names}.")
     return {**presets[preset].options, **given}
@@ -261,4 +296,4 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
             option = options[name]
             hint = nearest(value, option.words) if isinstance(option, Word) else ""
             raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {option.allowed}.")
-    return {name: option.convert(given.get(name, option.default)) for name, option in options.items()}
+    return {name: option.convert(plain(given.get(name, option.default))) for name, option in options.items()}

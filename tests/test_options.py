@@ -63,17 +63,17 @@ def test_an_option_of_another_game_is_unknown() -> None:
         ("arena_size", "5", "an integer from 2 to 6"),
         ("allowed_commands", 3, "an integer from 4 to 9"),
         ("allowed_commands", 10, "an integer from 4 to 9"),
-        ("command_count", 10, "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_count", [], "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_count", [0], "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_count", [2.5], "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_count", [True], "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_count", "10", "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_count", list(range(1, 10)), "a list of 1 to 8 integers from 1 up, such as [10]"),
-        ("command_show_duration", [-1], "a list of 1 to 8 integers from 0 up, such as [3]"),
-        ("command_show_delay", 1, "a list of 1 to 8 integers from 0 up, such as [1]"),
-        ("explosion_duration", [0], "a list of 1 to 8 integers from 1 up, such as [6]"),
-        ("explosion_delay", [18, 0], "a list of 1 to 8 integers from 1 up, such as [18]"),
+        ("command_count", 10, "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", [], "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", [0], "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", [2.5], "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", [True], "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", "10", "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", list(range(1, 10)), "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_show_duration", [-1], "a list of 1 to 8 integers from 0 to 1000000, such as [3]"),
+        ("command_show_delay", 1, "a list of 1 to 8 integers from 0 to 1000000, such as [1]"),
+        ("explosion_duration", [0], "a list of 1 to 8 integers from 1 to 1000000, such as [6]"),
+        ("explosion_delay", [18, 0], "a list of 1 to 8 integers from 1 to 1000000, such as [18]"),
         ("visual_feedback", 1, "True or False"),
         ("visual_feedback", "True", "True or False"),
         ("flat_actions", 0, "True or False"),
@@ -83,13 +83,17 @@ def test_an_option_of_another_game_is_unknown() -> None:
         ("agent_speed", True, "a number from 0.0 to 84.0"),
         ("agent_scale", 0.0, "a number from 0.04 to 1.0"),
         ("agent_scale", 1.5, "a number from 0.04 to 1.0"),
-        ("reward_command_success", float("inf"), "a number"),
-        ("reward_command_failure", "0.1", "a number"),
-        ("reward_episode_success", None, "a number"),
+        ("reward_command_success", float("inf"), "a finite float32 number"),
+        ("reward_command_failure", "0.1", "a finite float32 number"),
+        ("reward_episode_success", None, "a finite float32 number"),
         ("observation", "picture", "'pixels' or 'symbolic'"),
         ("observation", 3, "'pixels' or 'symbolic'"),
-        ("max_commands", 0, "an integer from 1 up, or None for the smallest that the other options need"),
-        ("max_steps", 1.0, "an integer"),
+        ("max_commands", 0, "an integer from 1 to 1000, or None for 10, or as many as command_count needs"),
+        ("max_commands", 10**12, "an integer from 1 to 1000, or None for 10, or as many as command_count needs"),
+        ("max_steps", 1.0, "an integer from -2^31 to 2^31 - 1"),
+        ("max_steps", 2**31, "an integer from -2^31 to 2^31 - 1"),
+        ("command_count", np.array(3), "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
+        ("command_count", [[3]], "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
     ],
 )
 def test_a_value_is_refused_with_what_was_given_and_what_is_allowed(option: str, value: Any, allowed: str) -> None:
@@ -126,10 +130,70 @@ def test_a_misspelt_word_is_refused_with_the_nearest() -> None:
         ("max_steps", -1),
         ("max_steps", None),
         ("max_commands", None),
+        ("arena_size", np.array(5)),
+        ("arena_size", jnp.int32(5)),
+        ("agent_speed", jnp.float32(2.5)),
+        ("agent_scale", np.float32(0.04)),
+        ("visual_feedback", jnp.bool_(False)),
+        ("command_count", jnp.asarray([5, 6])),
+        ("command_count", [jnp.int32(5), np.int8(6)]),
+        ("max_commands", np.array(12)),
+        ("max_steps", jnp.int32(7)),
+        ("observation", np.str_("symbolic")),
     ],
 )
 def test_values_up_to_the_bounds_and_of_kindred_types_are_taken(option: str, value: Any) -> None:
     jaxgym.make(GAME, **{option: value})
+
+
+def every_option(*kinds: type) -> list[tuple[str, str]]:
+    specs = {env_id: jaxgym.spec_of(env_id).all_options for env_id in jaxgym.registered_envs()}
+    return [
+        (env_id, name) for env_id, table in specs.items() for name, option in table.items() if isinstance(option, kinds)
+    ]
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 10**400])
+@pytest.mark.parametrize(("env_id", "name"), every_option(Integer, Static, IntegerList))
+def test_an_integer_that_int32_does_not_hold_is_refused(env_id: str, name: str, value: int) -> None:
+    option = jaxgym.spec_of(env_id).all_options[name]
+    with pytest.raises(OptionError, match=f"^{env_id} was given {name}=.*; give an? .*integer"):
+        jaxgym.make(env_id, **{name: [value] if isinstance(option, IntegerList) else value})
+
+
+@pytest.mark.parametrize("value", [1e39, -1e300, 10**400, float("nan"), -float("inf"), np.float64(1e39)])
+@pytest.mark.parametrize(("env_id", "name"), every_option(Real))
+def test_a_number_that_float32_does_not_hold_is_refused(env_id: str, name: str, value: float) -> None:
+    with pytest.raises(OptionError, match=f"^{env_id} was given {name}=.*; give a .*number"):
+        jaxgym.make(env_id, **{name: value})
+
+
+@pytest.mark.parametrize("env_id", ["SearingSpotlights-v0", "Endless-SearingSpotlights-v0"])
+@pytest.mark.parametrize(
+    ("pair", "sentence"),
+    [
+        (
+            {"spot_min_radius": 9.0, "spot_max_radius": 8.5},
+            "spot_min_radius=9 and spot_max_radius=8.5; give a spot_max_",
+        ),
+        (
+            {"spot_min_speed": 0.01},
+            "spot_min_speed=0.01 and spot_max_speed=0.0075; give a spot_max_speed from spot_min",
+        ),
+    ],
+)
+def test_a_smallest_above_the_largest_is_refused(env_id: str, pair: dict[str, float], sentence: str) -> None:
+    with pytest.raises(OptionError, match=f"^{env_id} was given {sentence}"):
+        jaxgym.make(env_id, **pair)
+
+
+def test_radii_that_are_cut_to_the_same_pixel_have_a_range() -> None:
+    jaxgym.make("SearingSpotlights-v0", spot_min_radius=7.9, spot_max_radius=7.5)
+
+
+def test_a_traced_value_is_refused_in_a_sentence() -> None:
+    with pytest.raises(OptionError, match=r"^MortarMayhem-v0 was given arena_size=.*; give an integer from 2 to 6"):
+        jax.eval_shape(lambda size: jaxgym.make(GAME, arena_size=size)[1].arena_size, jnp.int32(3))
 
 
 # Kinds.
@@ -167,10 +231,18 @@ def test_a_static_option_is_stored_as_a_plain_value(kind: Any, given_value: Any,
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (Integer(0, ""), "an integer"),
-        (Integer(0, "", low=2), "an integer from 2 up"),
+        (Integer(0, ""), "an integer from -2^31 to 2^31 - 1"),
+        (Integer(0, "", low=2), "an integer from 2 to 2^31 - 1"),
         (Integer(0, "", low=2, high=5), "an integer from 2 to 5"),
-        (Real(0.0, ""), "a number"),
+        (Real(0.0, ""), "a finite float32 number"),
+        (Real(0.0, "", low=0.5), "a finite float32 number from 0.5 up"),
+        (Real(0.0, "", high=0.5), "a finite float32 number up to 0.5"),
+        (Real(0.0, "", low=0.5, high=1.5), "a number from 0.5 to 1.5"),
+        (
+            Static(None, "", low=1, high=9),
+            "an integer from 1 to 9, or None for the smallest that the other options need",
+        ),
+        (Static(None, "", low=1, high=9, none="4"), "an integer from 1 to 9, or None for 4"),
         (IntegerList([4], "", low=1, high=9), "a list of 1 to 8 integers from 1 to 9, such as [4]"),
         (Word("a", "", words=("a", "b", "c")), "'a' or 'b' or 'c'"),
     ],
@@ -199,6 +271,12 @@ def test_lists_of_all_lengths_have_one_shape_and_repeat_their_last_entry() -> No
     assert Choices.of([3, 9]).values.tolist() == [3] + [9] * (MAX_CHOICES - 1)
     assert Choices.of(list(range(8))).values.tolist() == list(range(8))
     assert [int(Choices.of([7] * n).count) for n in (1, 5, 8)] == [1, 5, 8]
+
+
+@pytest.mark.parametrize("values", [[], [2.7], list(range(9)), [2**31], [True], "12", 3, None, [[1]]])
+def test_choices_of_anything_but_1_to_8_integers_are_refused(values: Any) -> None:
+    with pytest.raises(OptionError, match=r"^Choices\.of was given .*; give a list of 1 to 8 integers from -2\^31 to"):
+        Choices.of(values)
 
 
 @given(values=st.lists(st.integers(-100, 100), min_size=1, max_size=8), bits=st.integers(0, 2**32 - 1))

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxgym.envs.memory import arena, endless_searing_spotlights, searing_spotlights, spotlight_game, spotlights
 from jaxgym.envs.memory.pairs import Pair
-from jaxgym.errors import LevelError, OptionError
+from jaxgym.errors import LevelError
 from jaxgym.originals.course import Course
 from jaxgym.originals.draws import Draws, Places, by_seed, whole
 from jaxgym.specs import Original
@@ -56,9 +56,7 @@ def levels(
 
     Raises:
         LevelError: If the coins leave no place for the next, where the original fails too.
-        OptionError: If the radii or speeds have no range, where the original fails too.
     """
-    _check_ranges(env.env_id, options)
     heading, start, blocked = _start(draws, options)
     initial, total = options["initial_spawns"], options["initial_spawns"] + options["num_spawns"]
     tracks = [track(draws, options) for _ in range(initial)]
@@ -99,11 +97,7 @@ def endless_levels(
 
     After that, the spotlights that are listed go on as if it had not been taken, and what is not listed follows from
     the level's `seed`. (`EndlessCourse` plays on as the original does.)
-
-    Raises:
-        OptionError: If the radii or speeds have no range, where the original fails too.
     """
-    _check_ranges(env.env_id, options)
     heading, start, _ = _start(draws, options)
     initial = options["initial_spawns"]
     tracks = [track(draws, options) for _ in range(initial)]
@@ -211,18 +205,6 @@ def _block(blocked: np.ndarray, center_px: np.ndarray, radius_px: int, where: np
     squares = np.square(np.arange(arena.SCREEN_PX) - center_px[..., None]).astype(np.int16)
     near = squares[:, 1, :, None] + squares[:, 0, None, :] < radius_px * radius_px
     blocked |= near & np.broadcast_to(where, len(blocked))[:, None, None]
-
-
-def _check_ranges(env_id: str, options: Mapping[str, Any]) -> None:
-    radii = int(options["spot_min_radius"]), int(options["spot_max_radius"] + 1) - 1
-    speeds = options["spot_min_speed"], options["spot_max_speed"]
-    for name, (low, high) in (("radius", radii), ("speed", speeds)):
-        smallest, largest = f"spot_min_{name}", f"spot_max_{name}"
-        if low > high:
-            raise OptionError(
-                f"{env_id} was given {smallest}={options[smallest]} and {largest}={options[largest]}, of which the "
-                f"original makes no level; give a {largest} from {smallest} up."
-            )
 
 
 def _seed(draws: Draws) -> Any:

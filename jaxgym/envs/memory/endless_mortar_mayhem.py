@@ -32,25 +32,33 @@ from jaxgym.envs.memory import arena, mortar_mayhem
 from jaxgym.envs.memory import mortar_mayhem_scene as seen
 from jaxgym.envs.memory.commands import COMMAND_MOVES, NO_COMMAND, select
 from jaxgym.envs.memory.explosion import count_explosion, is_check_due, is_explosion_over
+from jaxgym.envs.memory.mortar_mayhem import MOST_COMMANDS, MOST_STEPS
 from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 _NUM_TILES = seen.LARGEST_ARENA**2
 _LARGEST_TILE = seen.LARGEST_ARENA - 1
+_MOST_GIVEN_COMMANDS = 10_000
 
 OPTIONS: Mapping[str, Option] = {
     "agent_scale": Real(0.25, "size of the agent", low=0.04, high=1.0, static=True),
     "agent_speed": Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX)),
     "allowed_commands": Integer(9, "the first so many commands may occur", low=4, high=9),
-    "initial_command_count": Integer(1, "length of the first sequence", low=1),
-    "command_show_duration": IntegerList([3], "frames that a command is shown"),
-    "command_show_delay": IntegerList([1], "blank frames after each command"),
-    "explosion_duration": IntegerList([6], "steps during which tiles are deadly", low=1),
-    "explosion_delay": IntegerList([18], "steps to reach the commanded tile", low=1),
+    "initial_command_count": Integer(1, "length of the first sequence", low=1, high=MOST_COMMANDS),
+    "command_show_duration": IntegerList([3], "frames that a command is shown", high=MOST_STEPS),
+    "command_show_delay": IntegerList([1], "blank frames after each command", high=MOST_STEPS),
+    "explosion_duration": IntegerList([6], "steps during which tiles are deadly", low=1, high=MOST_STEPS),
+    "explosion_delay": IntegerList([18], "steps to reach the commanded tile", low=1, high=MOST_STEPS),
     "visual_feedback": Flag(True, "paint deadly tiles red"),
     "reward_command_failure": Real(0.0, "reward of a failed command"),
     "reward_command_success": Real(0.1, "reward of a command carried out"),
-    "max_given_commands": Static(None, "commands that a level can prescribe; the rest follows from its seed", low=1),
+    "max_given_commands": Static(
+        None,
+        "commands that a level can prescribe; the rest follows from its seed",
+        low=1,
+        high=_MOST_GIVEN_COMMANDS,
+        none="those of the bank, or 1",
+    ),
     "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
     "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
 }

@@ -42,7 +42,7 @@ ACTIONS = ((0, 0), (1, 0), (0, -1), (0, 1))
 NUM_DIRECTIONS = 3
 """Ways that lead on: right, up, down."""
 
-_DEFAULT_SEGMENTS = 64
+_DEFAULT_SEGMENTS, _MOST_SEGMENTS = 64, 10_000
 # From the furthest column reached on, one word of rows each: with the largest agent and speed it falls into the tenth.
 _FALL_COLUMNS = 10
 _FIRST_FALL_ROW = -7
@@ -61,8 +61,20 @@ OPTIONS: Mapping[str, Option] = {
     "reward_fall_off": Real(0.0, "reward of a fall"),
     "reward_path_progress": Real(0.1, "reward of a tile reached for the first time"),
     "reward_step": Real(0.0, "reward of every step"),
-    "max_segments": Static(_DEFAULT_SEGMENTS, "segments of eight columns after which an episode is truncated", low=2),
-    "max_given_segments": Static(None, "segments that a level can prescribe; the rest follows from its seed", low=1),
+    "max_segments": Static(
+        _DEFAULT_SEGMENTS,
+        "segments of eight columns after which an episode is truncated",
+        low=2,
+        high=_MOST_SEGMENTS,
+        none=f"{_DEFAULT_SEGMENTS}",
+    ),
+    "max_given_segments": Static(
+        None,
+        "segments that a level can prescribe; the rest follows from its seed",
+        low=1,
+        high=_MOST_SEGMENTS,
+        none="those of the bank",
+    ),
     "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
 }
 

@@ -76,11 +76,21 @@ class Params(spotlight_game.SpotlightParams):
 def options() -> dict[str, Option]:
     """Returns the options of the game."""
     return {
-        **spotlight_game.options(initial_spawns=3, agent_health=10.0),
+        **spotlight_game.options(
+            initial_spawns=3,
+            agent_health=10.0,
+            most_spotlights=f"as many as there can be, {_MOST_SPOTLIGHTS} at most",
+        ),
         "steps_per_coin": Integer(160, "steps to collect a coin", low=1),
         "spawn_interval": Integer(50, "steps between spotlights", low=0),
         "coin_show_duration": Integer(6, "frames that show a new coin above the darkness", low=0),
-        "max_listed_coins": Static(None, "coins that a level lists; the rest follow from its seed", low=1),
+        "max_listed_coins": Static(
+            None,
+            "coins that a level lists; the rest follow from its seed",
+            low=1,
+            high=spotlight_game.MOST_LISTED,
+            none="those of the bank, or 1",
+        ),
     }
 
 
@@ -88,7 +98,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotli
     """Makes the environment and its parameters from checked option values.
 
     Raises:
-        OptionError: If the spotlights at reset do not fit.
+        OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
     """
     initial = int(values["initial_spawns"])
     interval, min_speed = int(values["spawn_interval"]), float(values["spot_min_speed"])

@@ -44,6 +44,8 @@ from jaxgym.errors import OptionError
 from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
+# Bounds within which the frames of a clue phase can be counted in int32.
+MOST_COMMANDS, MOST_STEPS = 1_000, 1_000_000
 _DEFAULT_MAX_COMMANDS = 10
 _START_OFFSETS = 4
 _START_OFFSET_LOW_PX = -2
@@ -123,15 +125,19 @@ def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
         "agent_scale": Real(0.25, "size of the agent; no effect in the grid games", low=0.04, high=1.0, static=True),
         "arena_size": Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA),
         "allowed_commands": Integer(5 if grid else 9, "the first so many commands may occur", low=4, high=9),
-        "command_count": IntegerList([10], "number of commands", low=1, high=VECTOR_COMMANDS if act_only else None),
-        "explosion_duration": IntegerList([2 if grid else 6], "steps during which tiles are deadly", low=1),
-        "explosion_delay": IntegerList([6 if grid else 18], "steps to reach the commanded tile", low=1),
+        "command_count": IntegerList([10], "number of commands", 1, VECTOR_COMMANDS if act_only else MOST_COMMANDS),
+        "explosion_duration": IntegerList([2 if grid else 6], "steps during which tiles are deadly", 1, MOST_STEPS),
+        "explosion_delay": IntegerList([6 if grid else 18], "steps to reach the commanded tile", 1, MOST_STEPS),
         "visual_feedback": Flag(True, "paint deadly tiles red"),
         "reward_command_failure": Real(0.0, "reward of a failed command"),
         "reward_command_success": Real(0.1, "reward of a command carried out"),
         "reward_episode_success": Real(0.0, "reward for the last command, on top"),
         "max_commands": Static(
-            None, "largest number of commands that fits", low=1, high=VECTOR_COMMANDS if act_only else None
+            None,
+            "largest number of commands that fits, whatever params are played or vmapped",
+            low=1,
+            high=VECTOR_COMMANDS if act_only else MOST_COMMANDS,
+            none=f"{_DEFAULT_MAX_COMMANDS}, or as many as command_count needs",
         ),
         "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
     }
@@ -139,8 +145,8 @@ def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
         table["agent_speed"] = Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX))
         table["flat_actions"] = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True)
     if not act_only:
-        table["command_show_duration"] = IntegerList([3], "frames that a command is shown")
-        table["command_show_delay"] = IntegerList([1], "blank frames after each command")
+        table["command_show_duration"] = IntegerList([3], "frames that a command is shown", high=MOST_STEPS)
+        table["command_show_delay"] = IntegerList([1], "blank frames after each command", high=MOST_STEPS)
     return table
 
 

@@ -38,6 +38,8 @@ from jaxgym.errors import OptionError
 from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static
 
 _MOST_COINS = 32
+_MOST_SPAWNS = 1_000_000
+_LONGEST_INTERVAL = 1e6
 
 
 @struct.dataclass
@@ -85,9 +87,11 @@ def options() -> dict[str, Option]:
     """Returns the options of the game."""
     return {
         **spotlight_game.options(initial_spawns=4, agent_health=5.0),
-        "num_spawns": Integer(30, "spotlights after those at reset", low=0),
-        "initial_spawn_interval": Real(30.0, "with spawn_interval_threshold added, steps between spotlights", low=0.0),
-        "spawn_interval_threshold": Real(10.0, "see initial_spawn_interval", low=0.0),
+        "num_spawns": Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS),
+        "initial_spawn_interval": Real(
+            30.0, "with spawn_interval_threshold added, steps between spotlights", low=0.0, high=_LONGEST_INTERVAL
+        ),
+        "spawn_interval_threshold": Real(10.0, "see initial_spawn_interval", low=0.0, high=_LONGEST_INTERVAL),
         "spawn_interval_decay": Real(0.95, "no effect, as in the original"),
         "num_coins": IntegerList([1], "number of coins", high=_MOST_COINS),
         "use_exit": Flag(True, "an exit ends the game; else the last coin does"),
@@ -95,7 +99,13 @@ def options() -> dict[str, Option]:
         "exit_visible": Flag(False, "the exit is above the darkness"),
         "reward_exit": Real(1.0, "reward of the exit"),
         "reward_max_steps": Real(0.0, "never paid, as in the original"),
-        "max_coins": Static(None, "largest number of coins that fits", low=1, high=_MOST_COINS),
+        "max_coins": Static(
+            None,
+            "largest number of coins that fits, whatever params are played or vmapped",
+            low=1,
+            high=_MOST_COINS,
+            none="as many as num_coins needs",
+        ),
     }
 
 
@@ -103,7 +113,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", 
     """Makes the environment and its parameters from checked option values.
 
     Raises:
-        OptionError: If coins or spotlights do not fit.
+        OptionError: If coins or spotlights do not fit, or radii or speeds have no range.
     """
     counts = values["num_coins"]
     most = int(np.max(counts.values))

@@ -7,13 +7,13 @@ from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 
 from jaxgym.environment import Environment, EnvParams, EnvState
 from jaxgym.envs.memory import arena, free_cells, spotlights
 from jaxgym.envs.memory import searing_spotlights_scene as seen
 from jaxgym.envs.memory.searing_spotlights_symbols import symbols
+from jaxgym.envs.memory.spotlight_health import health_tables
 from jaxgym.errors import OptionError
 from jaxgym.options import Flag, Integer, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
@@ -27,9 +27,11 @@ _LOWEST_Y_PX = 4
 _CENTER_PX = arena.SCREEN_PX // 2
 _PLACES_PX = (7, 77)
 """Where coins and exits may be."""
-_NEVER = 2**31 - 1
-_MOST_HITS = 100_000
-"""An agent that outlives so many hits never dies."""
+MOST_LISTED = 100_000
+"""The most things of a kind that a level can list."""
+MOST_SPOTLIGHTS = 4096
+"""The most slots for spotlights alive at the same time."""
+_MOST_ALIVE = f"as many as there can be, {MOST_SPOTLIGHTS} at most"
 
 
 @struct.dataclass
@@ -120,8 +122,14 @@ class SpotlightParams(EnvParams):
     bar_hits: Any = None
 
 
-def options(*, initial_spawns: int, agent_health: float) -> dict[str, Option]:
-    """Returns the options that both games have, with the defaults that differ."""
+def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = _MOST_ALIVE) -> dict[str, Option]:
+    """Returns the options that both games have, with the defaults that differ.
+
+    Args:
+        initial_spawns: Default of that option.
+        agent_health: Default of that option.
+        most_spotlights: What `max_spotlights=None` stands for, in words.
+    """
     radius = partial(Real, low=float(spotlights.SMALLEST_RADIUS_PX))
     return {
         "initial_spawns": Integer(initial_spawns, "spotlights at reset", low=0, high=1024),
@@ -148,44 +156,49 @@ def options(*, initial_spawns: int, agent_health: float) -> dict[str, Option]:
         "reward_outside_spotlight": Real(0.0, "reward of a step without a hit"),
         "reward_death": Real(0.0, "reward of dying"),
         "reward_coin": Real(0.25, "reward of a coin"),
-        "max_listed_spotlights": Static(None, "spotlights that a level lists; the rest follow from its seed", low=1),
-        "max_spotlights": Static(None, "largest number of spotlights alive at the same time", low=1, high=4096),
+        "max_listed_spotlights": Static(
+            None,
+            "spotlights that a level lists; the rest follow from its seed",
+            low=1,
+            high=MOST_LISTED,
+            none="those of the bank, or those at reset",
+        ),
+        "max_spotlights": Static(
+            None,
+            "largest number of spotlights alive at the same time, whatever params are played or vmapped",
+            low=1,
+            high=MOST_SPOTLIGHTS,
+            none=most_spotlights,
+        ),
         "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
         "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
     }
 
 
-def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
-    """Returns the traced form of health and damage: both as they are, and the tables of `SpotlightParams`.
+def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
+    """Checks that the radii and speeds of spotlights have a range.
 
-    The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
+    Raises:
+        OptionError: If the largest one, a radius cut to whole pixels, is below the smallest.
     """
-    fatal, bar = _NEVER, np.full(seen.HEALTH_BAR_PX, _NEVER, dtype=np.int64)
-    health = agent_health
-    for num_hits in range(1, _MOST_HITS + 1):
-        health -= spot_damage
-        red = int(seen.HEALTH_BAR_PX * (1 - health / agent_health))
-        bar[:red] = np.minimum(bar[:red], num_hits)
-        if health <= 0:
-            fatal = num_hits
-        if health <= 0 or spot_damage == 0:
-            break
-    return {
-        "agent_health": np.asarray(agent_health, dtype=np.float32),
-        "spot_damage": np.asarray(spot_damage, dtype=np.float32),
-        "fatal_hits": np.asarray(fatal, dtype=np.int32),
-        "bar_hits": bar.astype(np.int32),
-    }
+    for name, cut in (("radius", int), ("speed", float)):
+        smallest, largest = f"spot_min_{name}", f"spot_max_{name}"
+        if cut(values[smallest]) > cut(values[largest]):
+            raise OptionError(
+                f"{env_id} was given {smallest}={float(values[smallest]):g} and {largest}={float(values[largest]):g}; "
+                f"give a {largest} from {smallest} up."
+            )
 
 
 def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
     """Returns the number of slots for spotlights.
 
     Raises:
-        OptionError: If the spotlights at reset do not fit.
+        OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
     """
+    _check_ranges(env_id, values)
     given, initial = values["max_spotlights"], int(values["initial_spawns"])
-    capacity = max(needed, initial, 1) if given is None else given
+    capacity = min(max(needed, initial, 1), MOST_SPOTLIGHTS) if given is None else given
     if initial > capacity:
         raise OptionError(
             f"{env_id} was given initial_spawns={initial} and max_spotlights={capacity}; "
@@ -377,8 +390,8 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return symbols(scene, self.look) if self.observation == "symbolic" else seen.draw(scene, self.look)
 
 
-def dimmed(alpha: jax.Array, params: SpotlightParams) -> jax.Array:
-    """Returns the darkness of the next step."""
+def dimmed(alpha: jax.Array, params: Any) -> jax.Array:
+    """Returns the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
     duration = jnp.asarray(params.light_dim_off_duration)
     slower = jnp.minimum(alpha + FULL_ALPHA // jnp.maximum(duration, 1), FULL_ALPHA)
     darker = jnp.where(duration > 0, slower, params.light_threshold)
