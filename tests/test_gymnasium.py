@@ -131,13 +131,20 @@ def test_the_picture_is_drawn_whatever_is_observed() -> None:
     for env in (seen, told):
         assert is_equal(env.render(), observation["visual_observation"])
     assert make().render() is None
+    unhidden = make(render_mode="debug_rgb_array")
+    unhidden.reset(seed=1)
+    assert unhidden.render().shape == (336, 336, 3)
 
 
 @pytest.mark.parametrize("memory_gym_layout", [False, True])
 def test_a_render_mode_that_there_is_not_is_refused(memory_gym_layout: bool) -> None:
-    with pytest.raises(OptionError, match=r"was given render_mode='ansi'; give 'rgb_array', or None"):
+    with pytest.raises(
+        OptionError, match=r"was given render_mode='ansi'; give 'rgb_array' or 'debug_rgb_array', or None"
+    ):
         single.make(SHORT, render_mode="ansi", memory_gym_layout=memory_gym_layout)
-    with pytest.raises(OptionError, match=r"was given render_mode='ansi'; give 'rgb_array', or None"):
+    with pytest.raises(
+        OptionError, match=r"was given render_mode='ansi'; give 'rgb_array' or 'debug_rgb_array', or None"
+    ):
         vector.make(1, SHORT, render_mode="ansi", memory_gym_layout=memory_gym_layout)
 
 

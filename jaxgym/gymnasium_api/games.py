@@ -14,7 +14,8 @@ from jaxgym.environment import Environment, EnvParams
 from jaxgym.errors import OptionError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
-METADATA = {"render_modes": ["rgb_array"], "render_fps": 25}
+_UNHIDDEN = "debug_rgb_array"
+METADATA = {"render_modes": ["rgb_array", _UNHIDDEN], "render_fps": 25}
 _FRAMES_PER_S = {"MortarMayhem-Grid-v0": 6, "MortarMayhemB-Grid-v0": 1, "MysteryPath-Grid-v0": 3}
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
@@ -48,9 +49,11 @@ class Game:
         """The space of an action."""
         return space_of(self.env.action_space(self.params))
 
-    def picture(self, state: Any) -> np.ndarray:
-        """Returns what a state, or the first of a stack, looks like: uint8 (height, width, 3), whatever is observed."""
+    def picture(self, state: Any, render_mode: str) -> np.ndarray:
+        """Returns what a state looks like in a render mode: uint8 (height, width, 3), row first."""
         env = self.env
+        if render_mode == _UNHIDDEN:
+            return on_host(_draw_unhidden(env, state, self.params))
         if getattr(env, "observation", None) == "symbolic":
             env = dataclasses.replace(env, observation="pixels")
         drawn = draw(env, state, self.params)
@@ -59,7 +62,9 @@ class Game:
 
 def metadata_of(env_id: str) -> dict[str, Any]:
     """Returns the metadata of an environment, with the speed at which people watch its game."""
-    return {**METADATA, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
+    is_seen = registration.spec_of(env_id).human is not None
+    modes = [mode for mode in METADATA["render_modes"] if is_seen or mode != _UNHIDDEN]
+    return {"render_modes": modes, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
 
 
 def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
@@ -68,8 +73,9 @@ def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
     Raises:
         OptionError: If there is no such mode.
     """
-    if render_mode is not None and render_mode not in METADATA["render_modes"]:
-        modes = " or ".join(repr(mode) for mode in METADATA["render_modes"])
+    allowed = metadata_of(env_id)["render_modes"]
+    if render_mode is not None and render_mode not in allowed:
+        modes = " or ".join(repr(mode) for mode in allowed)
         raise OptionError(f"{env_id} was given render_mode={render_mode!r}; give {modes}, or None to draw nothing.")
     return render_mode
 
@@ -115,6 +121,14 @@ def word_of(seed: int | None) -> np.uint32:
 def draw(env: AnyEnvironment, state: Any, params: Any) -> Any:
     """Returns the observation of a state."""
     return env.observe(jax.random.key(0), state, None, params)
+
+
+@partial(jax.jit, static_argnames=("env",))
+def _draw_unhidden(env: AnyEnvironment, state: Any, params: Any) -> jax.Array:
+    human = registration.spec_of(env.env_id).human
+    if human is None:
+        raise OptionError(f"{env.env_id} has no picture of what is hidden; give render_mode='rgb_array'.")
+    return human.view(env, state, params)
 
 
 @partial(jax.jit, static_argnames=("env",))

@@ -40,7 +40,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
 
         Args:
             env_id: An id with an original.
-            render_mode: `"rgb_array"`, or None.
+            render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
             **options: Those of `jaxgym.make`, but for `levels`, for resets that give no others.
 
         Raises:
@@ -108,8 +108,11 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         return column_first(jax.tree.map(np.array, observation)), reward.item(), ended, False, told
 
     def render(self) -> np.ndarray | None:
-        """Returns the picture of the present state, uint8 (84, 84, 3), row first, in render mode `"rgb_array"`."""
-        return None if self.render_mode is None else self.game.picture(self._state)
+        """Returns a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
+
+        `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
+        """
+        return None if self.render_mode is None else self.game.picture(self._state, self.render_mode)
 
 
 def column_first(observation: Any) -> Any:

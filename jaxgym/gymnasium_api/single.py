@@ -28,7 +28,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
         Args:
             env_id: One of `jaxgym.registered_envs()`.
-            render_mode: `"rgb_array"`, or None.
+            render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
             **options: Those of `jaxgym.make`.
 
         Raises:
@@ -92,8 +92,11 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         )
 
     def render(self) -> np.ndarray | None:
-        """Returns the picture of the present state, uint8 (84, 84, 3), row first, in render mode `"rgb_array"`."""
-        return None if self.render_mode is None else self.game.picture(self._state)
+        """Returns a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
+
+        `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
+        """
+        return None if self.render_mode is None else self.game.picture(self._state, self.render_mode)
 
 
 class Maker:

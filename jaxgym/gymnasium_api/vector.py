@@ -34,7 +34,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         Args:
             num_envs: Number of lanes.
             env_id: One of `jaxgym.registered_envs()`.
-            render_mode: `"rgb_array"`, or None.
+            render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
             **options: Those of `jaxgym.make`.
 
         Raises:
@@ -122,11 +122,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         return games.on_host(observations), rewards.astype(np.float64), *flags, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Returns a picture for each lane, uint8 (84, 84, 3), row first, in render mode `"rgb_array"`."""
-        if self.render_mode is None:
+        """Returns a picture for each lane; see `GymnasiumEnv.render`."""
+        render_mode = self.render_mode
+        if render_mode is None:
             return None
         lanes = (jax.tree.map(lambda leaf: leaf[lane], self._states) for lane in range(self.num_envs))  # noqa: B023
-        return tuple(self.game.picture(state) for state in lanes)
+        return tuple(self.game.picture(state, render_mode) for state in lanes)
 
 
 def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
