@@ -47,10 +47,10 @@ ARROWS = {
     "jaxgym.gymnasium_api": CORE | {"jaxgym.originals", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.envs"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
-    "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.text"},
+    "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text"},
 }
-UNBOUND = ("jaxgym", "jaxgym.cli")  # the re-exports and the command line may import every room
+UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli")  # the re-exports and the command line may import every room
 WITH_EXTRAS = ("jaxgym.cli", "jaxgym.human", "jaxgym.serve")
 DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 

@@ -1,0 +1,249 @@
+"""The command `jaxgym`: list games, look at them, record them, play them."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+
+from jaxgym import levels, registration
+from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
+from jaxgym.human import files, keys
+from jaxgym.human.stage import POLICIES, Stage, enlarged
+from jaxgym.human.window import WindowError, play
+
+MISUSED, FAILED = 2, 1
+"""Exit codes: what was asked for does not exist; what it needs is missing."""
+
+_WORDS = {"True": True, "False": False, "None": None}
+_MOST_NAMES = 5
+_Positional = tyro.conf.Positional
+
+
+class FailureError(RuntimeError):
+    """Something that a command needs is missing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """List the ids with their presets, or the options of one of them."""
+
+    env_id: Annotated[str | None, _Positional] = None
+    """Id of an environment, to see its options and presets."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Show:
+    """Write the first picture of a level."""
+
+    env_id: _Positional[str]
+    """Id of an environment."""
+    out: Path
+    """File to write, NAME.png."""
+    options: _Positional[tuple[str, ...]] = ()
+    """Options of the environment, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
+    seed: int = 0
+    """Seed of the level: training levels below 2^31, held-out ones from there on."""
+    ground_truth: bool = False
+    """Show what is hidden."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """Write a video of an episode."""
+
+    env_id: _Positional[str]
+    """Id of an environment."""
+    policy: str
+    """random, noop, expert, or the folder of a run of baselines.train."""
+    out: Path
+    """File to write, NAME.gif or NAME.mp4."""
+    options: _Positional[tuple[str, ...]] = ()
+    """Options of the environment, NAME=VALUE, values in JSON or bare words; those of its run for an agent."""
+    seed: int = 0
+    """Seed of the level, and of what the policy draws."""
+    steps: int = 512
+    """Steps after which an episode is cut."""
+    ground_truth: bool = False
+    """Show what is hidden."""
+    fps: int = 25
+    """Frames per second."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """Play in a window; needs pygame and a display."""
+
+    env_id: _Positional[str]
+    """Id of an environment."""
+    options: _Positional[tuple[str, ...]] = ()
+    """Options of the environment, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
+    seed: int = 0
+    """Seed of the level; page up and page down change it."""
+    ground_truth: bool = False
+    """Show what is hidden."""
+
+
+def parse_options(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options that NAME=VALUE words give.
+
+    Raises:
+        OptionError: If a word has no `=`.
+    """
+    options = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")
+        try:
+            options[name] = _WORDS[value] if value in _WORDS else json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns lines with columns of equal width."""
+    cells = [list(header), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines) + "\n"
+
+
+def list_games(arguments: List) -> str:
+    """Returns what `jaxgym list` prints."""
+    if arguments.env_id is None:
+        specs = {env_id: registration.spec_of(env_id) for env_id in registration.registered_envs()}
+        rows = [
+            (env_id, str(spec.max_steps or "none"), str(len(spec.all_options)), _shortened(list(spec.presets)))
+            for env_id, spec in specs.items()
+        ]
+        listed = table(("id", "max_steps", "options", "presets"), rows)
+        return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
+    spec = registration.spec_of(arguments.env_id)
+    options = table(
+        ("option", "default", "values", "meaning"),
+        [
+            (name, repr(option.default), option.allowed.partition(", such as")[0], option.help)
+            for name, option in spec.all_options.items()
+        ],
+    )
+    if not spec.presets:
+        return options
+    presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
+    return f"{options}\n{table(('preset', 'options', 'meaning'), presets)}"
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _as_words(options: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}".replace(" ", "") for name, value in options.items()) or "the defaults"
+
+
+def show(arguments: Show) -> str:
+    """Writes a picture; returns what is printed."""
+    files.check_suffix(arguments.out, files.PICTURES)
+    stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
+    files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
+    return f"{arguments.out}\n"
+
+
+def record(arguments: Record) -> str:
+    """Writes a video; returns what is printed."""
+    files.check_suffix(arguments.out, files.VIDEOS)
+    registration.spec_of(arguments.env_id)
+    seed = _checked(arguments.seed)
+    if arguments.steps < 1 or arguments.fps < 1:
+        raise OptionError(f"--steps {arguments.steps} and --fps {arguments.fps} were given; give numbers from 1 up.")
+    if arguments.policy not in POLICIES and Path(arguments.policy).is_dir():
+        pictures = _pictures_of_run(arguments)
+    else:
+        stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
+        moments = stage.play(stage.policy_of(arguments.policy), seed, arguments.steps)
+        pictures = [moment.picture for moment in moments]
+    try:
+        files.write_video(arguments.out, pictures, arguments.fps)
+    except ImportError as error:
+        raise FailureError("an MP4 needs imageio-ffmpeg: pip install 'imageio[ffmpeg]', or give NAME.gif.") from error
+    return f"{arguments.out}: {len(pictures)} frames\n"
+
+
+def _pictures_of_run(arguments: Record) -> list[np.ndarray]:
+    """Returns the pictures of a trained agent's episode."""
+    if arguments.options or arguments.ground_truth:
+        raise OptionError("an agent plays the game that it was trained on: leave out options and --ground-truth.")
+    try:
+        from baselines import evaluate, game, ppo, runs
+        from baselines.errors import ConfigError, RunError
+    except ModuleNotFoundError as error:
+        raise FailureError(f"an agent needs {error.name}: pip install 'jaxgym[baselines]'.") from error
+    path = Path(arguments.policy)
+    try:
+        config = runs.read_config(path)
+        if config.env != arguments.env_id:
+            raise OptionError(f"{path} is a run of {config.env}, not of {arguments.env_id}: name that id.")
+        # One level is played, so that no bank of them has to be made.
+        config = dataclasses.replace(config, train_levels=0, held_out_levels=1)
+        made = game.make_game(config)
+        env, params = registration.make(config.env, **{**config.env_options, "levels": "fresh"})
+        made = made._replace(held_out_levels=levels.make_bank(env, params, [arguments.seed]))
+        setup = ppo.make_setup(config, made)
+        template = jax.eval_shape(ppo.make_init(setup), evaluate.seeds_of(setup), made.params)
+        with runs.RunFolder(path, config) as folder:
+            agent = folder.restore(template).params
+        frames = evaluate.record_video(setup, made, agent, seed=arguments.seed, max_steps=arguments.steps)
+    except (ConfigError, RunError) as error:
+        raise OptionError(str(error)) from error
+    return [enlarged(frame) for frame in frames]
+
+
+def play_game(arguments: Play) -> str:
+    """Opens a window; returns what is printed at the end."""
+    human = registration.spec_of(arguments.env_id).human
+    if human is None:
+        raise OptionError(f"{arguments.env_id} has no keys: play another game.")
+    stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
+    sys.stdout.write(f"{keys.HELP[human.controls]}; page up and page down change the level\n")
+    info = play(stage, human, _checked(arguments.seed))
+    if info is None:
+        return ""
+    return "".join(f"{name}: {np.asarray(value).tolist()}\n" for name, value in info.items())
+
+
+def _checked(seed: int) -> int:
+    if not 0 <= seed < 1 << 32:
+        raise OptionError(f"--seed {seed} was given; give an integer from 0 to {(1 << 32) - 1}.")
+    return seed
+
+
+def run(words: Sequence[str] | None = None) -> str:
+    """Runs a command; returns what it prints.
+
+    Args:
+        words: The command line without the program's name; that of the process if None.
+    """
+    commands = {"list": List, "show": Show, "record": Record, "play": Play}
+    arguments = tyro.extras.subcommand_cli_from_dict(commands, prog="jaxgym", args=words, description=__doc__)
+    runners = {List: list_games, Show: show, Record: record, Play: play_game}
+    return runners[type(arguments)](arguments)
+
+
+def main() -> None:
+    """The command line of the process."""
+    try:
+        sys.stdout.write(run())
+    except (UnknownIdError, OptionError, LevelError, ActionError) as error:
+        sys.stderr.write(f"jaxgym: {error}\n")
+        sys.exit(MISUSED)
+    except (FailureError, WindowError, OSError) as error:
+        sys.stderr.write(f"jaxgym: {error}\n")
+        sys.exit(FAILED)

@@ -1,0 +1,53 @@
+"""Which keys play which game; a key is called by its name."""
+
+from collections.abc import Callable, Collection
+from typing import Literal
+
+from jaxgym.envs.memory.arena import Along, GridAction
+
+Controls = Literal["free", "grid", "course"]
+
+LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
+SPACE = "space"
+
+HELP = {
+    "free": "arrow keys or W A S D move; two of them move diagonally",
+    "grid": "up or W steps forward, left or A and right or D turn, space waits",
+    "course": "arrow keys or W S D move right, up and down",
+}
+
+
+def free_action(pressed: Collection[str], *, flat: bool) -> int | tuple[int, int]:
+    """Returns the action of the keys that are held; of two opposite ones left and down win."""
+
+    def along(negative: tuple[str, ...], positive: tuple[str, ...], winner: Along) -> Along:
+        held = {side for side, keys in ((Along.NEGATIVE, negative), (Along.POSITIVE, positive)) if _any(keys, pressed)}
+        return winner if len(held) > 1 else next(iter(held), Along.STAY)
+
+    pair = int(along(LEFT, RIGHT, Along.NEGATIVE)), int(along(UP, DOWN, Along.POSITIVE))
+    return len(Along) * pair[0] + pair[1] if flat else pair
+
+
+def grid_action(key: str) -> int | None:
+    """Returns the action of a key that was struck, or None for a key without one."""
+    actions = {
+        LEFT: GridAction.TURN_LEFT,
+        RIGHT: GridAction.TURN_RIGHT,
+        UP: GridAction.FORWARD,
+        (SPACE,): GridAction.NOTHING,
+    }
+    return next((int(action) for keys, action in actions.items() if key in keys), None)
+
+
+def course_action(pressed: Collection[str]) -> int:
+    """Returns the action of the keys that are held in a game that only goes right, up and down; 0 for none."""
+    return next((number for number, keys in enumerate((RIGHT, UP, DOWN), start=1) if _any(keys, pressed)), 0)
+
+
+def held_action(controls: Controls, *, flat: bool) -> Callable[[Collection[str]], int | tuple[int, int]]:
+    """Returns the function from keys that are held to an action."""
+    return course_action if controls == "course" else lambda pressed: free_action(pressed, flat=flat)
+
+
+def _any(keys: tuple[str, ...], pressed: Collection[str]) -> bool:
+    return any(key in pressed for key in keys)

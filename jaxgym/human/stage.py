@@ -1,0 +1,146 @@
+"""Episodes to be looked at: one at a time, on a level that a seed names, each moment with its picture."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgym import levels, registration
+from jaxgym.errors import OptionError, nearest
+from jaxgym.specs import Human
+
+POLICIES = ("random", "noop", "expert")
+SCALE = 4
+"""Pixels of a picture for each pixel of a frame, along each axis."""
+
+Policy = Callable[[jax.Array, Any, Any], jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """What is there at one time of an episode.
+
+    Attributes:
+        state: The state.
+        picture: uint8 (H, W, 3), row first.
+        info: The `info` of the step that led here, without observation; empty at the start.
+        has_ended: Whether that step ended the episode.
+    """
+
+    state: Any
+    picture: np.ndarray
+    info: dict[str, Any]
+    has_ended: bool
+
+
+class Stage:
+    """An environment whose episodes are looked at."""
+
+    def __init__(self, env_id: str, options: dict[str, Any], *, ground_truth: bool = False) -> None:
+        """Makes the environment.
+
+        Args:
+            env_id: One of `jaxgym.registered_envs()`.
+            options: Those of `jaxgym.make`.
+            ground_truth: Whether pictures show what is hidden.
+
+        Raises:
+            UnknownIdError: If the id is not registered.
+            OptionError: If `make` refuses the options, or there is nothing to be seen with them.
+        """
+        self.env, self.params = registration.make(env_id, **{"levels": "fresh", **options})
+        self.human: Human | None = registration.spec_of(env_id).human
+        observation = jax.eval_shape(self.env.reset_env, jax.random.key(0), self.params)[0]
+        if ground_truth and self.human is None:
+            raise OptionError(f"{env_id} has no ground-truth view: leave out --ground-truth.")
+        if not ground_truth and frame_of(observation) is None:
+            raise OptionError(f"{env_id} has no frames with these options: leave out observation, or give 'pixels'.")
+        self._view = self.human.view if ground_truth and self.human else None
+
+    def start(self, seed: int) -> Moment:
+        """Returns the start of the episode on the level of a seed."""
+        state, picture = self._start(jnp.uint32(seed))
+        return Moment(state, self._enlarged(picture), {}, has_ended=False)
+
+    def step(self, moment: Moment, action: Any) -> Moment:
+        """Returns the moment after an action."""
+        state, picture, info, has_ended = self._step(moment.state, jnp.asarray(action))
+        info = {name: np.asarray(value) for name, value in info.items()}
+        return Moment(state, self._enlarged(picture), info, bool(has_ended))
+
+    def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Moment]:
+        """Yields the moments of an episode, up to its end or so many steps."""
+        moment = self.start(seed)
+        yield moment
+        choose = jax.jit(policy)
+        for key in jax.random.split(jax.random.key(seed), max_steps):
+            moment = self.step(moment, choose(key, moment.state, self.params))
+            yield moment
+            if moment.has_ended:
+                return
+
+    def policy_of(self, name: str) -> Policy:
+        """Returns a policy by its name: a function of key, state and parameters.
+
+        Raises:
+            OptionError: If there is no such policy.
+        """
+        env, spec = self.env, registration.spec_of(self.env.env_id)
+        space = env.action_space(self.params)
+
+        def random(key: jax.Array, *_: Any) -> jax.Array:
+            return space.sample(key)
+
+        def noop(*_: Any) -> jax.Array:
+            return jnp.zeros(space.shape, jnp.int32)
+
+        policies: dict[str, Policy] = {"random": random, "noop": noop}
+        if spec.expert is not None:
+            policies["expert"] = _without_key(partial(spec.expert, env))
+        if name not in policies:
+            raise OptionError(
+                f"{env.env_id} has no policy {name!r}{nearest(name, policies)}; "
+                f"give {', '.join(policies)}, or the folder of a run."
+            )
+        return policies[name]
+
+    @partial(jax.jit, static_argnames=("self",))
+    def _start(self, seed: jax.Array) -> tuple[Any, jax.Array]:
+        level = levels.level_from_seed(self.env, seed, self.params)
+        state = self.env.initial_state(level, self.params)
+        return state, self._draw(state)
+
+    @partial(jax.jit, static_argnames=("self",))
+    def _step(self, state: Any, action: jax.Array) -> tuple[Any, jax.Array, dict[str, Any], jax.Array]:
+        _, stepped, _, terminated, info = self.env.step_env(jax.random.key(0), state, action, self.params)
+        return stepped, self._draw(stepped), info, terminated | self.env.is_truncated(stepped, self.params)
+
+    def _draw(self, state: Any) -> jax.Array:
+        if self._view is not None:
+            return self._view(self.env, state, self.params)
+        return frame_of(self.env.observe(jax.random.key(0), state, None, self.params))
+
+    def _enlarged(self, picture: jax.Array) -> np.ndarray:
+        return np.asarray(picture) if self._view is not None else enlarged(np.asarray(picture))
+
+
+def _without_key(expert: Callable[[Any, Any], jax.Array]) -> Policy:
+    def choose(_: jax.Array, state: Any, params: Any) -> jax.Array:
+        return expert(state, params)
+
+    return choose
+
+
+def frame_of(observation: Any) -> Any:
+    """Returns the frame of an observation, uint8 (H, W, 3), or None if it has none."""
+    frames = [leaf for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8 and leaf.ndim == len("HWC")]
+    return frames[0] if frames else None
+
+
+def enlarged(frame: np.ndarray) -> np.ndarray:
+    """Returns a frame enlarged, uint8 (4 · H, 4 · W, 3)."""
+    return np.kron(frame, np.ones((SCALE, SCALE, 1), np.uint8))

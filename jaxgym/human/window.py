@@ -1,0 +1,94 @@
+"""A window in which a person plays; needs pygame, and a display."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from jaxgym import specs
+from jaxgym.human.keys import grid_action, held_action
+from jaxgym.human.stage import Moment, Stage
+from jaxgym.spaces import Discrete
+
+FPS, CLUE_FPS = 25, 3
+
+
+class WindowError(RuntimeError):
+    """There is no window to play in."""
+
+
+def play(stage: Stage, human: specs.Human, seed: int) -> dict[str, Any] | None:
+    """Plays an episode, to its end or until the window is closed.
+
+    Args:
+        stage: The game.
+        human: How a person plays it.
+        seed: Seed of the level; page up and page down go to the next one and the one before.
+
+    Returns:
+        The last `info`, or None if the window was closed.
+
+    Raises:
+        WindowError: If pygame is missing, or there is no display.
+    """
+    try:
+        pygame: Any = importlib.import_module("pygame")
+    except ImportError as error:
+        raise WindowError("a window needs pygame: pip install 'jaxgym[play]'.") from error
+    moment = stage.start(seed)
+    try:
+        pygame.display.init()
+        screen = pygame.display.set_mode(moment.picture.shape[1::-1])
+    except pygame.error as error:
+        raise WindowError(f"a window needs a display, and there is none ({error}).") from error
+    try:
+        return _Window(pygame, screen, stage, human).run(moment, seed)
+    finally:
+        pygame.display.quit()
+
+
+class _Window:
+    def __init__(self, pygame: Any, screen: Any, stage: Stage, human: specs.Human) -> None:
+        self.pygame, self.screen, self.stage, self.human = pygame, screen, stage, human
+        self.clock = pygame.time.Clock()
+        flat = isinstance(stage.env.action_space(stage.params), Discrete)
+        self.held_action = held_action(human.controls, flat=flat)
+        self.key_codes = {name: pygame.key.key_code(name) for name in ("left", "right", "up", "down", *"wasd")}
+
+    def run(self, moment: Moment, seed: int) -> dict[str, Any] | None:
+        self._show(moment, seed)
+        while not moment.has_ended:
+            is_clue = bool(self.human.is_clue(moment.state))
+            self.clock.tick(CLUE_FPS if is_clue else FPS)
+            struck = []
+            for event in self.pygame.event.get():
+                if event.type == self.pygame.QUIT:
+                    return None
+                if event.type == self.pygame.KEYDOWN:
+                    struck.append(self.pygame.key.name(event.key))
+            turned = struck.count("page up") - struck.count("page down")
+            if turned:
+                seed = max(seed + turned, 0)
+                moment = self.stage.start(seed)
+            else:
+                action = self._action(struck, is_clue=is_clue)
+                if action is None:
+                    continue
+                moment = self.stage.step(moment, action)
+            self._show(moment, seed)
+        return moment.info
+
+    def _action(self, struck: list[str], *, is_clue: bool) -> Any:
+        """Returns the action of the keys, or None where the game waits for one."""
+        if self.human.controls != "grid":
+            pressed = self.pygame.key.get_pressed()
+            return self.held_action([name for name, code in self.key_codes.items() if pressed[code]])
+        actions = [action for key in struck if (action := grid_action(key)) is not None]
+        if actions:
+            return actions[0]
+        return 0 if is_clue else None
+
+    def _show(self, moment: Moment, seed: int) -> None:
+        self.pygame.display.set_caption(f"seed {seed}")
+        self.screen.blit(self.pygame.surfarray.make_surface(np.swapaxes(moment.picture, 0, 1)), (0, 0))
+        self.pygame.display.flip()

@@ -1,0 +1,117 @@
+"""The command line: what it writes, and what it says where it can't."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+
+import jaxgym
+from jaxgym import cli
+from jaxgym.human import keys
+
+ENV = "MortarMayhemB-Grid-v0"
+OPTIONS = ("command_count=[1]", "explosion_delay=[3]")
+
+
+def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
+    """Exit code and error of a command that fails; it prints one line."""
+    monkeypatch.setattr(sys, "argv", ["jaxgym", *words])
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main()
+    output = capsys.readouterr()
+    assert output.err.count("\n") == 1
+    assert isinstance(exit_info.value.code, int)
+    return exit_info.value.code, output.err
+
+
+def test_list_names_every_id_and_every_option_of_one() -> None:
+    listed = cli.run(["list"])
+    assert all(env_id in listed for env_id in jaxgym.registered_envs())
+    listed = cli.run(["list", ENV])
+    assert all(f"\n{name} " in listed for name in jaxgym.spec_of(ENV).all_options)
+    assert all(f"\n{name} " in listed for name in jaxgym.presets(ENV))
+
+
+def test_the_values_of_options_are_json_or_words() -> None:
+    words = ["command_count=[3,4]", "observation=symbolic", "show_goal=True", "max_coins=null", "agent_speed=2.5"]
+    assert cli.parse_options(words) == {
+        "command_count": [3, 4],
+        "observation": "symbolic",
+        "show_goal": True,
+        "max_coins": None,
+        "agent_speed": 2.5,
+    }
+
+
+def test_show_writes_a_picture_with_and_without_what_is_hidden(tmp_path: Path) -> None:
+    plain, whole = tmp_path / "plain.png", tmp_path / "whole.png"
+    cli.run(["show", ENV, *OPTIONS, "--out", str(plain), "--seed", "3"])
+    cli.run(["show", ENV, *OPTIONS, "--out", str(whole), "--seed", "3", "--ground-truth"])
+    assert iio.imread(plain).shape == iio.imread(whole).shape == (336, 336, 3)
+    ring = (iio.imread(whole) == (0, 255, 0)).all(axis=-1)
+    assert ring.any()
+    assert (iio.imread(whole)[~ring] == iio.imread(plain)[~ring]).all()
+
+
+@pytest.mark.parametrize(("policy", "num_frames"), [("noop", 4), ("expert", 5)])
+def test_record_writes_an_episode_to_its_end_or_the_last_step(tmp_path: Path, policy: str, num_frames: int) -> None:
+    out = tmp_path / "video.gif"
+    steps = ["--steps", "3"] if policy == "noop" else []
+    said = cli.run(["record", ENV, *OPTIONS, "--policy", policy, "--out", str(out), *steps])
+    assert f"{num_frames} frames" in said
+    assert np.asarray(iio.imread(out)).shape[1:] == (336, 336, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["show", "MortarMayhem-Gird-v0", "--out", "a.png"], "did you mean 'MortarMayhem-Grid-v0'"),
+        (["show", ENV, "command_cuont=[3]", "--out", "a.png"], "did you mean 'command_count'"),
+        (["show", ENV, "command_count", "--out", "a.png"], "NAME=VALUE"),
+        (["show", ENV, "observation=symbolic", "--out", "a.png"], "leave out observation"),
+        (["show", ENV, "--out", "a.jpg"], ".png"),
+        (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed -1"),
+        (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
+        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "holds no run"),
+        (["play", "nothing"], "'nothing' is no environment id"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_told_in_one_line_and_exits_with_2(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    says: str,
+) -> None:
+    code, error = refused(capsys, monkeypatch, *(word.format(folder=tmp_path) for word in words))
+    assert code == cli.MISUSED
+    assert says in error
+
+
+def test_without_pygame_play_says_so_and_exits_with_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    code, error = refused(capsys, monkeypatch, "play", ENV, *OPTIONS)
+    assert code == cli.FAILED
+    assert "jaxgym[play]" in error
+
+
+def test_without_its_libraries_the_command_line_says_so() -> None:
+    program = "import sys; sys.modules['tyro'] = None; from jaxgym.__main__ import main; main()"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert finished.returncode == 1
+    assert finished.stderr == "jaxgym: the command line needs tyro: pip install 'jaxgym[cli]'.\n"
+
+
+def test_keys_make_the_actions_of_the_original() -> None:
+    assert keys.free_action([], flat=False) == (0, 0)
+    assert keys.free_action(["right", "w"], flat=False) == (2, 1)
+    assert keys.free_action(["left", "d", "up", "s"], flat=False) == (1, 2), "left and down win"
+    assert keys.free_action(["d", "s"], flat=True) == 8
+    assert [keys.grid_action(key) for key in ("space", "a", "right", "w", "x")] == [0, 1, 2, 3, None]
+    assert [keys.course_action([key]) for key in ("left", "d", "up", "s")] == [0, 1, 2, 3]
