@@ -1,6 +1,7 @@
 """A window in which a person plays; needs pygame, and a display."""
 
 import importlib
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from jaxgym.human.stage import Moment, Stage
 from jaxgym.spaces import Discrete
 
 FPS, CLUE_FPS = 25, 3
+_UNSEEN = ("dummy", "offscreen")
+"""What SDL falls back to where there is no display."""
 
 
 class WindowError(RuntimeError):
@@ -38,6 +41,9 @@ def play(stage: Stage, human: specs.Human, seed: int) -> dict[str, Any] | None:
     moment = stage.start(seed)
     try:
         pygame.display.init()
+        driver = pygame.display.get_driver()
+        if driver in _UNSEEN and "SDL_VIDEODRIVER" not in os.environ:
+            raise pygame.error(f"only {driver}")
         screen = pygame.display.set_mode(moment.picture.shape[1::-1])
     except pygame.error as error:
         raise WindowError(f"a window needs a display, and there is none ({error}).") from error
