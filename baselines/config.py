@@ -7,6 +7,7 @@ for `throughput` and `cpu`.
 import dataclasses
 import difflib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -125,12 +126,21 @@ class Config:
     """Newest checkpoints that stay on disk; 0 keeps all."""
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ConfigError(f"{field.name} is {value}, but has to be a finite number")
         for name in _POSITIVE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but has to be at least 1")
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
+        for name in _SHARES:
+            if getattr(self, name) > 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}, but has to be from 0 to 1")
+        if not -_SEED_BOUND <= self.seed <= _SEED_BOUND - self.num_seeds:
+            raise ConfigError(f"seed is {self.seed}, but it and the seeds after it have to fit 32 bits with a sign")
         if self.num_steps % self.sequence_steps:
             raise ConfigError(
                 f"rollouts of {self.num_steps} steps do not divide into sequences of {self.bptt}: "
@@ -198,11 +208,20 @@ _NOT_NEGATIVE = (
     "bptt",
     "decay_steps",
     "keep_checkpoints",
+    "gamma",
+    "gae_lambda",
     "clip",
+    "value_coef",
+    "entropy_start",
+    "entropy_end",
+    "learning_rate_start",
+    "learning_rate_end",
     "weight_decay",
     "max_grad_norm",
     "reconstruction",
 )
+_SHARES = ("gamma", "gae_lambda")
+_SEED_BOUND = 2**31
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:
@@ -250,16 +269,24 @@ def to_json(config: Config) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def from_json(settings: dict[str, Any]) -> Config:
+def from_json(settings: Any) -> Config:
     """The config that `to_json` wrote.
 
     Raises:
-        ConfigError: when a setting is not known to this version.
+        ConfigError: when it is none, when a setting is not known to this version, or has a value of another type or out
+            of range.
     """
+    if not isinstance(settings, dict) or "env" not in settings:
+        raise ConfigError("the config is no object of settings with an env among them")
     unknown = settings.keys() - {field.name for field in dataclasses.fields(Config)}
     if unknown:
         raise ConfigError(f"the config has settings that this version does not know: {', '.join(sorted(unknown))}")
-    return Config(**{**settings, "options": tuple(settings.get("options", ()))})
+    for name, value in settings.items():
+        wanted = "list" if name == "options" else type(getattr(Config, name)).__name__
+        given = type(value).__name__
+        if given != wanted and (given, wanted) != ("int", "float"):
+            raise ConfigError(f"{name} is {value!r} in the config, but has to be of type {wanted}")
+    return Config(**{**settings, "options": tuple(map(str, settings.get("options", ())))})
 
 
 SCALES: dict[str, Config] = {

@@ -134,6 +134,9 @@ class RunFolder:
                 f"{path} was started with other settings ({', '.join(changed)}): "
                 "resume with the same ones, or choose another --name"
             )
+        with _writing(path):
+            for part in path.glob("*.tmp"):  # of a file whose writing was cut off
+                part.unlink()
         return cls(path, config)
 
     @property

@@ -192,6 +192,10 @@ def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
         (["--bptt", "48"], "rollouts of 64 steps do not divide into sequences of 48: choose num_steps as a multiple"),
         (["--bptt", "32", "--minibatches", "5"], "128 sequences of steps do not divide into 5 minibatches"),
         (["--num-steps", "0"], "num_steps is 0, but has to be at least 1"),
+        (["--seed", "2147483648"], "seed is 2147483648, but it and the seeds after it have to fit 32 bits with a sign"),
+        (["--seed", "2147483647", "--num-seeds", "2"], "seed is 2147483647, but it and the seeds after it have to fit"),
+        (["--gamma", "1.01"], "gamma is 1.01, but has to be from 0 to 1"),
+        (["--gae-lambda", "1.01"], "gae_lambda is 1.01, but has to be from 0 to 1"),
     ],
 )
 def test_a_wrong_flag_is_explained(words: list[str], message: str) -> None:
@@ -203,6 +207,59 @@ def test_a_memory_that_does_not_fit_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="memory 'stack4' stacks frames"):
         train.train(dataclasses.replace(CONFIG, memory="stack4"), train.Place("unfit", tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+FLOATS = [field.name for field in dataclasses.fields(Config) if isinstance(field.default, float)]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-0.1"])
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_setting_that_is_not_finite_or_negative_is_refused(name: str, value: str) -> None:
+    words = ["--" + name.replace("_", "-"), value]
+    with pytest.raises(
+        ConfigError, match=rf"^{name} is {value}, but (has to be a finite number|must not be negative)$"
+    ):
+        train.parse(words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{}",
+        "null",
+        "5",
+        '{"gamma": 0.9}',
+        '{"env": 5}',
+        '{"env": "Some-v0", "gamma": "a"}',
+        '{"env": "Some-v0", "gamma": NaN}',
+        '{"env": "Some-v0", "num_envs": 64.5}',
+        '{"env": "Some-v0", "num_envs": true}',
+        '{"env": "Some-v0", "options": "command_count=[3]"}',
+        '{"env": "Some-v0", "options": [3]}',
+        '{"env": "Some-v0", "embed": null}',
+        '{"env": "So',
+        "\x00",
+        "",
+    ],
+)
+def test_a_config_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(RunError, match=r"config\.json cannot be used: "):
+        read_config(tmp_path)
+
+
+def test_a_config_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(b"\xff\xfe\x80")
+    with pytest.raises(RunError, match=r"config\.json cannot be used: "):
+        read_config(tmp_path)
+
+
+def test_what_a_kill_left_half_written_goes_when_the_run_goes_on(whole: Path) -> None:
+    for name in ("curve.tmp", "metrics.jsonl.tmp"):
+        (whole / name).write_text("half")
+    with RunFolder.reopen(whole, CONFIG):
+        assert not list(whole.glob("*.tmp"))
 
 
 def test_an_option_is_given_once() -> None:
@@ -217,7 +274,7 @@ def test_settings_of_a_longer_run_may_change(whole: Path) -> None:
 
 
 def test_a_config_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"gamma": 0.9, "flavour": 1}')
+    (tmp_path / "config.json").write_text('{"env": "Some-v0", "gamma": 0.9, "flavour": 1}')
     with pytest.raises(RunError, match="settings that this version does not know: flavour"):
         read_config(tmp_path)
     assert dataclasses.replace(Config(), gamma=0.9) != Config()
