@@ -16,8 +16,10 @@ from gymnax.environments import environment as gymnax_environment
 from jax import lax
 
 from jaxgym import levels
-from jaxgym.errors import ActionError
+from jaxgym.errors import ActionError, LevelError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+
+_ACTIONS = np.iinfo(np.int32)
 
 
 @struct.dataclass
@@ -145,8 +147,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Returns:
             The first observation and the state.
+
+        Raises:
+            LevelError: If `params.levels` is no bank of this environment.
         """
-        return self._reset(key, self.default_params if params is None else params)
+        return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
         """Starts an episode in the given level.
@@ -160,9 +165,15 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             The first observation and the state.
 
         Raises:
-            LevelError: If the level is of another environment, or of one with other options that fix a shape.
+            LevelError: If the level has other arrays than those of this environment. Their values are not checked, for
+                they may be traced: to give a level of the same options is the caller's part.
         """
-        return self._reset_to_level(key, level, self.default_params if params is None else params)
+        params = self.default_params if params is None else params
+        try:
+            return self._reset_to_level(key, level, params)
+        except TypeError:  # of JAX, for what is no array
+            levels.check_level(self, level, params)
+            raise
 
     def step(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams | None = None
@@ -184,9 +195,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             own, `terminated`, `truncated`, and `final_observation`. Both flags may be true together.
 
         Raises:
-            ActionError: If the action has another shape than the action space, or is not of an integer dtype.
+            ActionError: If the action has another shape than the action space, is not of an integer dtype, or, unless
+                it is an array of JAX, does not fit int32.
+            LevelError: If `params.levels` is no bank of this environment.
         """
-        return self._step(key, state, action, self.default_params if params is None else params)
+        return self._step(key, state, self._as_array(action), self._checked_params(params))
 
     @partial(jax.jit, static_argnames=("self",))
     def _reset(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
@@ -255,9 +268,38 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         del params
         return state.terminated
 
+    def _checked_params(self, params: TParams | None) -> TParams:
+        params = self.default_params if params is None else params
+        if isinstance(params.levels, str):  # which would not get through jit, to the check of banks
+            raise LevelError(
+                f"{self.env_id} was given parameters with levels={params.levels!r}; "
+                "give a bank, or None for fresh levels."
+            )
+        return params
+
+    def _as_array(self, action: Any) -> jax.Array | np.ndarray:
+        """Returns an action as an array of numbers, which JAX takes."""
+        if isinstance(action, jax.Array):
+            return action
+        try:
+            given = np.asarray(action)
+        except jax.errors.TracerArrayConversionError:  # a list of traced numbers
+            return jnp.asarray(action)
+        except ValueError:  # lists of different lengths
+            given = np.asarray(None)
+        is_integer = np.issubdtype(given.dtype, np.integer)
+        is_number = is_integer or np.issubdtype(given.dtype, np.floating) or given.dtype == np.bool_
+        if not is_number or (is_integer and ((given < _ACTIONS.min) | (given > _ACTIONS.max)).any()):
+            space = self.action_space(self.default_params)
+            raise ActionError(
+                f"{self.env_id} was given the action {action!r}; "
+                f"it takes integers of int32 in the shape {space.shape} ({space!r})."
+            )
+        return given
+
     def _checked_action(self, action: jax.Array | float, params: TParams) -> jax.Array:
         space = self.action_space(params)
-        action = jnp.asarray(action)
+        action = jnp.asarray(self._as_array(action))
         if action.shape != space.shape:
             raise ActionError(
                 f"{self.env_id} was given an action of shape {action.shape}; it takes {space.shape} ({space!r}): "

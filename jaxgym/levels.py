@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from jaxgym import bank_files, specs
 from jaxgym.errors import LevelError
@@ -57,10 +58,12 @@ def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
 def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
     if not all(isinstance(number, int | np.integer) for number in (count, start)):
         raise LevelError(f"{count!r} {split} seeds from {start!r} on were asked for; give two integers.")
-    if count < 1 or start < 0 or start + count > SPLIT_SIZE:
+    if count < 1:
+        raise LevelError(f"{count} {split} seeds were asked for; give a count from 1 up.")
+    if start < 0 or start + count > SPLIT_SIZE:
         raise LevelError(
             f"{split} seeds {start} to {start + count - 1} were asked for; there are {SPLIT_SIZE}: "
-            f"give a count from 1 and a start from 0 with start + count up to {SPLIT_SIZE}."
+            f"give a start from 0 up with start + count up to {SPLIT_SIZE}."
         )
     return np.arange(first + start, first + start + count, dtype=np.int64).astype(np.uint32)
 
@@ -75,54 +78,75 @@ def level_from_seed(env: "Environment[Any, Any, Any, Any]", seed: Any, params: A
     """Returns the level of one uint32 seed under the given parameters (those of `make` if None).
 
     Raises:
-        LevelError: If a seed of the host is no integer from 0 to 2^32 - 1.
+        LevelError: If the seed is no single integer, or, unless it is traced, none from 0 to 2^32 - 1.
     """
-    return _level(env, checked_seeds(seed), env.default_params if params is None else params)
+    seed = checked_seeds(seed)
+    if seed.shape:
+        raise LevelError(
+            f"level_from_seed was given seeds of shape {seed.shape}; give one seed, and make a bank of several."
+        )
+    return _level(env, seed, env.default_params if params is None else params)
 
 
 def checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
-    """Returns seeds as uint32; those on a device, which may be traced, are taken as they are.
+    """Returns seeds as uint32; of traced ones only the dtype can be checked.
 
     Raises:
-        LevelError: If a seed of the host is no integer from 0 to 2^32 - 1.
+        LevelError: If a seed is no integer, or one that is known is not from 0 to 2^32 - 1.
     """
-    if isinstance(seeds, jax.Array):
-        return seeds.astype(jnp.uint32)
-    given = np.asarray(seeds)
-    if not np.issubdtype(given.dtype, np.integer) or (given < 0).any() or (given >= 2 * SPLIT_SIZE).any():
+    given = seeds if isinstance(seeds, Tracer) else _on_host(seeds)
+    is_integer = jnp.issubdtype(given.dtype, jnp.integer)
+    if not is_integer or (isinstance(given, np.ndarray) and ((given < 0).any() or (given >= 2 * SPLIT_SIZE).any())):
         raise LevelError(f"a level seed was given as {seeds!r}; give integers from 0 to {2 * SPLIT_SIZE - 1}.")
     return given.astype(np.uint32)
 
 
-def shapes_of(env: "Environment[Any, Any, Any, Any]", level: Any, params: Any) -> tuple[list[Any], list[Any]] | None:
-    """Returns the shapes of a level's (or bank's) arrays and those of the environment's own levels, in the same order.
-
-    None if the structure of `level` is not that of the environment's levels.
-    """
-    expected = jax.eval_shape(env.sample_level, jax.random.key(0), params)
-    if jax.tree.structure(level) != jax.tree.structure(expected):
-        return None
-    return [jnp.shape(leaf) for leaf in jax.tree.leaves(level)], [leaf.shape for leaf in jax.tree.leaves(expected)]
+def _on_host(seeds: Any) -> np.ndarray:
+    """Returns what was given as an array; an empty object where it makes none."""
+    try:
+        return np.asarray(seeds)
+    except (TypeError, ValueError):
+        return np.asarray(None)
 
 
 def check_level(env: "Environment[Any, Any, Any, Any]", level: Any, params: Any) -> None:
-    """Checks that a level is of the kind that an environment samples.
+    """Checks that a level has the structure, shapes and dtypes of those that an environment samples.
 
     Raises:
-        LevelError: If its structure or the shape of an array is another one.
+        LevelError: If it has others.
     """
-    shapes = shapes_of(env, level, params)
-    if shapes is None:
-        raise LevelError(
-            f"{env.env_id} was given a level of another kind; give one of its own, "
-            "from jaxgym.levels.level_from_seed or a bank of jaxgym.levels.make_bank."
-        )
-    given, wanted = shapes
-    if given != wanted:
-        raise LevelError(
-            f"{env.env_id} was given a level with arrays of shape {given}, but its own have {wanted}; "
-            "make it with the same options, and vmap over a batch of levels."
-        )
+    _check_arrays(env, level, params, "a level", "give one of its own, from jaxgym.levels.level_from_seed or a bank")
+
+
+def check_bank(env: "Environment[Any, Any, Any, Any]", bank: Any, params: Any) -> None:
+    """Checks that a bank is a stack of levels with the structure, shapes and dtypes of those of an environment.
+
+    Raises:
+        LevelError: If it is not.
+    """
+    _check_arrays(env, bank, params, "a bank", "give one that jaxgym.levels.make_bank made for it", is_bank=True)
+
+
+def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, is_bank: bool = False) -> None:
+    own = _level.eval_shape(env, jax.ShapeDtypeStruct((), jnp.uint32), dataclasses.replace(params, levels=None))
+    try:
+        leaves, structure = jax.tree_util.tree_flatten_with_path(jax.eval_shape(lambda tree: tree, given))
+    except TypeError:  # of what is no array
+        leaves, structure = jax.tree_util.tree_flatten_with_path(None)
+    if structure != jax.tree.structure(own):
+        raise LevelError(f"{env.env_id} was given {what} of another kind; {advice}.")
+    every = jax.tree.leaves(own)
+    leading = leaves[0][1].shape[: 1 if is_bank else 0]
+    if is_bank and (leading in ((), (0,)) or len(leaves[0][1].shape) == len(every[0].shape)):
+        raise LevelError(f"{env.env_id} was given {what} that is no stack of at least one level; {advice}.")
+    for (path, leaf), wanted in zip(leaves, every, strict=True):
+        shape = (*leading, *wanted.shape)
+        if (leaf.shape, leaf.dtype) != (shape, wanted.dtype):
+            raise LevelError(
+                f"{env.env_id} was given {what} whose {jax.tree_util.keystr(path).lstrip('.')} is "
+                f"{leaf.dtype} {leaf.shape} and not {wanted.dtype} {shape}; make it with the same options"
+                f"{'' if is_bank else ', and vmap over a batch of levels'}."
+            )
 
 
 @partial(jax.jit, static_argnames=("env",))
@@ -131,11 +155,16 @@ def _level(env: Any, seed: jax.Array, params: Any) -> Any:
 
 
 def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> Any:
-    """Returns the level of a reset: from the bank if there is one, else of a random training seed; consumes `key`."""
+    """Returns the level of a reset: from the bank if there is one, else of a random training seed; consumes `key`.
+
+    Raises:
+        LevelError: If `params.levels` is no bank of the environment.
+    """
     if params.levels is None:
         # The upper 31 bits: a training seed.
         seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
         return env.sample_level(level_key(seed), params)
+    check_bank(env, params.levels, params)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
     return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
 
@@ -164,7 +193,7 @@ def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequen
 
 
 def _seed_axis(function: str, seeds: Any) -> np.ndarray:
-    given = np.asarray(seeds)
+    given = _on_host(seeds)
     if given.ndim != 1 or not len(given):
         raise LevelError(f"{function} was given seeds of shape {given.shape}; give one axis with at least one seed.")
     return np.asarray(checked_seeds(given))
@@ -228,8 +257,19 @@ def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> st
 
 
 def num_levels(bank: Any) -> int:
-    """Returns the number of levels in a bank."""
-    return jax.tree.leaves(bank)[0].shape[0]
+    """Returns the number of levels in a bank.
+
+    Raises:
+        LevelError: If it is no stack of at least one level.
+    """
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(bank)]
+    sizes = {shape[0] if shape else 0 for shape in shapes}
+    if len(sizes) != 1 or 0 in sizes:
+        raise LevelError(
+            f"a bank was given as {type(bank).__name__} with arrays of shape {shapes}; "
+            "give a stack of at least one level, from jaxgym.levels.make_bank."
+        )
+    return sizes.pop()
 
 
 def num_distinct(bank: Any) -> int:
@@ -241,8 +281,12 @@ def exclude(bank: Any, others: Any) -> Any:
     """Returns `bank` without the levels whose content is also in the bank `others`.
 
     Raises:
-        LevelError: If no level is left.
+        LevelError: If no level is left, or the two are no banks of levels with the same arrays.
     """
+    if _kind(bank) != _kind(others):
+        raise LevelError(
+            "a bank was given with levels to exclude that have other arrays; make both with the same id and options."
+        )
     taken = set(_contents(others))
     kept = np.asarray([content not in taken for content in _contents(bank)])
     if not kept.any():
@@ -251,6 +295,12 @@ def exclude(bank: Any, others: Any) -> Any:
             "hold out fewer levels, or choose options with more of them."
         )
     return jax.tree.map(lambda leaf: leaf[kept], bank)
+
+
+def _kind(bank: Any) -> Any:
+    """Returns the structure, shapes and dtypes of the levels in a bank."""
+    num_levels(bank)  # refuses what is none
+    return jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), bank)
 
 
 def _contents(bank: Any) -> list[bytes]:
@@ -263,4 +313,6 @@ def _contents(bank: Any) -> list[bytes]:
 def params_axes(params: Any) -> Any:
     """Returns the `in_axes` tree for parameters with a leading axis on every field but the banks, which are shared."""
     shared = dict.fromkeys(params.SHARED)
-    return dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)
+    axes = dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)
+    inner = getattr(params, "inner", None)
+    return axes if not hasattr(inner, "SHARED") else dataclasses.replace(axes, inner=params_axes(inner))

@@ -1,17 +1,22 @@
 """`make`, and the rows of the table of environment ids."""
 
 import dataclasses
+import reprlib
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import gymnasium
 import gymnax.registration as gymnax_registration
+import jax
 import numpy as np
+from jax.core import Tracer
 
 from jaxgym import levels as level_banks
 from jaxgym import specs
 from jaxgym.environment import Environment, EnvParams
 from jaxgym.envs.memory import (
+    bank_fits,
     endless_mortar_mayhem,
     endless_mystery_path,
     endless_searing_spotlights,
@@ -24,7 +29,7 @@ from jaxgym.envs.memory import (
 )
 from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
 from jaxgym.errors import LevelError, OptionError
-from jaxgym.options import Preset, resolve, with_preset
+from jaxgym.options import Preset, plain, resolve, with_preset
 from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
 from jaxgym.originals import mystery_path as mystery_path_originals
@@ -79,7 +84,11 @@ def make(
     Raises:
         UnknownIdError: If the id is not registered.
         OptionError: If an option or the preset does not exist, or an option does not take the given value.
-        LevelError: If `levels` is none of the above, or a bank of another environment.
+        LevelError: If `levels` is none of the above, or a bank with other arrays than the levels of this environment
+            have, or with values that these options never make, such as a tile outside of the arena or a count that is
+            not among the choices. How often values occur is not checked, nor are the values of a bank that is traced
+            or that `dataclasses.replace(params, levels=bank)` puts into parameters: that they are of the same options
+            is the caller's part.
     """
     spec = spec_of(env_id)
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
@@ -95,27 +104,38 @@ def make(
 def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
     if levels is None:
         return spec.default_bank(params) if spec.default_bank else None
+    levels = plain(levels)
     if isinstance(levels, str | bool | float):
         if levels != "fresh":
             raise OptionError(
                 f"{env.env_id} was given levels={levels!r}; give 'fresh', a number of training levels, or a bank."
             )
         return None
-    if isinstance(levels, int | np.integer):
-        return level_banks.make_bank(env, params, level_banks.train_seeds(int(levels)))
-    shapes = level_banks.shapes_of(env, levels, params)
-    if shapes is None:
-        raise LevelError(
-            f"{env.env_id} was given levels of type {type(levels).__name__}; give 'fresh', a number of training "
-            "levels, or a bank that jaxgym.levels.make_bank made for this environment."
-        )
-    given, wanted = [shape[1:] for shape in shapes[0]], shapes[1]
-    if given != wanted:
-        raise LevelError(
-            f"{env.env_id} was given a bank whose levels have arrays of shape {given}, but "
-            f"its own have {wanted}; make the bank with the same options."
-        )
+    if isinstance(levels, int):
+        if not 1 <= levels <= level_banks.SPLIT_SIZE:
+            raise LevelError(
+                f"{env.env_id} was given levels={levels}; give a number of training levels from 1 to 2^31, "
+                "'fresh', or a bank."
+            )
+        return level_banks.make_bank(env, params, level_banks.train_seeds(levels))
+    level_banks.check_bank(env, levels, params)
+    _check_values(spec, env, params, levels)
     return levels
+
+
+def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, bank: Any) -> None:
+    """Refuses a bank of other options; one that is traced has no values to check."""
+    if spec.fits is None or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(bank)):
+        return
+    bank = jax.tree.map(np.asarray, bank)
+    for field, is_fit in spec.fits(env, bank, params).items():
+        if not is_fit.all():
+            row = int(np.argmin(is_fit))
+            value = attrgetter(field)(bank)[row].tolist()
+            raise LevelError(
+                f"{env.env_id} was given a bank whose level {row} has {field}={reprlib.repr(value)}, which these "
+                "options do not make; make the bank with the same id and options."
+            )
 
 
 for _env_id, _variant in {
@@ -129,6 +149,7 @@ for _env_id, _variant in {
         Spec(
             partial(mortar_mayhem.build, **_variant),
             mortar_mayhem.options(**_variant),
+            fits=bank_fits.mortar_mayhem_fits,
             original=mortar_mayhem_originals.ORIGINAL,
             presets=MEMORY_PRESETS[_env_id],
             expert=experts.mortar_mayhem_action,
@@ -144,6 +165,7 @@ register(
         endless_mortar_mayhem.build,
         endless_mortar_mayhem.OPTIONS,
         sizes_of=mortar_mayhem_originals.endless_sizes_of,
+        fits=bank_fits.endless_mortar_mayhem_fits,
         original=mortar_mayhem_originals.ENDLESS_ORIGINAL,
         presets=MEMORY_PRESETS["Endless-MortarMayhem-v0"],
         expert=experts.endless_mortar_mayhem_action,
@@ -157,6 +179,7 @@ register(
         searing_spotlights.options(),
         max_steps=256,
         sizes_of=searing_spotlights_originals.sizes_of,
+        fits=bank_fits.searing_spotlights_fits,
         original=searing_spotlights_originals.ORIGINAL,
         presets=MEMORY_PRESETS["SearingSpotlights-v0"],
         expert=searing_spotlights_expert.searing_spotlights_action,
@@ -169,6 +192,7 @@ register(
         endless_searing_spotlights.build,
         endless_searing_spotlights.options(),
         sizes_of=searing_spotlights_originals.sizes_of,
+        fits=bank_fits.endless_searing_spotlights_fits,
         original=searing_spotlights_originals.ENDLESS_ORIGINAL,
         presets=MEMORY_PRESETS["Endless-SearingSpotlights-v0"],
         expert=searing_spotlights_expert.endless_searing_spotlights_action,
@@ -183,6 +207,7 @@ for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath
             mystery_path.options(grid=_grid),
             max_steps=_max_steps,
             default_bank=mystery_path.default_bank,
+            fits=bank_fits.mystery_path_fits,
             original=mystery_path_originals.ORIGINAL,
             presets=MEMORY_PRESETS[_env_id],
             expert=experts.mystery_path_action,
@@ -196,6 +221,7 @@ register(
         endless_mystery_path.build,
         endless_mystery_path.OPTIONS,
         sizes_of=endless_mystery_path_originals.sizes_of,
+        fits=bank_fits.endless_mystery_path_fits,
         original=endless_mystery_path_originals.ORIGINAL,
         presets=MEMORY_PRESETS["Endless-MysteryPath-v0"],
         expert=experts.endless_mystery_path_action,

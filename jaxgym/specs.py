@@ -71,6 +71,8 @@ class Spec:
         max_steps: The default time limit.
         default_bank: Takes the parameters; returns the bank where `levels` is not given. Resets sample if None.
         sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
+        fits: Takes the environment, a bank of n levels on the host and the parameters; returns which levels these
+            options can make, bool (n,), for each field of a level by its name. Values are not checked if None.
         original: How the original makes levels, if there is one.
         presets: Options that stand under one name, by that name.
         expert: Takes environment, state and parameters; returns an action that leads to success. It is pure.
@@ -82,6 +84,7 @@ class Spec:
     max_steps: int = 0
     default_bank: Callable[[Any], Any] | None = None
     sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
+    fits: Callable[[Any, Any, Any], Mapping[str, np.ndarray]] | None = None
     original: Original | None = None
     presets: Mapping[str, Preset] = dataclasses.field(default_factory=dict[str, Preset])
     expert: Callable[[Any, Any, Any], jax.Array] | None = None

@@ -50,12 +50,18 @@ def test_seeds_are_consecutive_uint32_from_the_start_on() -> None:
         assert seeds(4).dtype == np.uint32
 
 
-@pytest.mark.parametrize(("count", "start"), [(0, 0), (-1, 0), (1, -1), (2, HALF - 1), (1, HALF)])
+@pytest.mark.parametrize(("count", "start"), [(1, -1), (2, HALF - 1), (1, HALF)])
 @pytest.mark.parametrize("split", ["training", "held-out"])
 def test_seeds_outside_of_their_split_are_refused(split: str, count: int, start: int) -> None:
     seeds = levels.train_seeds if split == "training" else levels.held_out_seeds
-    with pytest.raises(LevelError, match=f"^{split} seeds {start} to .*; there are {HALF}: give a count from 1 and"):
+    with pytest.raises(LevelError, match=f"^{split} seeds {start} to .*; there are {HALF}: give a start from 0"):
         seeds(count, start)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_seeds_are_refused_with_how_many_there_may_be(count: int) -> None:
+    with pytest.raises(LevelError, match=rf"^{count} training seeds were asked for; give a count from 1 up\.$"):
+        levels.train_seeds(count)
 
 
 # The level of a seed.
@@ -234,8 +240,11 @@ def test_make_samples_fresh_levels_by_default() -> None:
     ("given", "message"),
     [
         ("frsh", "was given levels='frsh'; give 'fresh', a number of training levels, or a bank"),
-        ([1, 2], "was given levels of type list; give 'fresh', a number of training levels, or a bank that"),
-        (0, "training seeds 0 to -1 were asked for"),
+        ([1, 2], r"was given a bank of another kind; give one that jaxgym.levels.make_bank made for it"),
+        (0, "was given levels=0; give a number of training levels from 1 to 2"),
+        (2**31 + 1, "was given levels=2147483649; give a number of training levels from 1 to 2"),
+        (np.int64(-3), "was given levels=-3; give a number of training levels from 1 to 2"),
+        (np.array(0.5), "was given levels=0.5; give 'fresh', a number of training levels, or a bank"),
     ],
 )
 def test_make_refuses_other_levels(given: Any, message: str) -> None:
@@ -245,14 +254,16 @@ def test_make_refuses_other_levels(given: Any, message: str) -> None:
 
 def test_make_refuses_a_bank_of_other_shapes(bank: Any) -> None:
     with pytest.raises(
-        LevelError, match=r"whose levels have arrays of shape .*\(2,\).*make the bank with the same opt"
+        LevelError, match=r"whose commands is int32 \(64, 2\) and not int32 \(64, 10\); make it with the same options"
     ):
         jaxgym.make(GAME, levels=bank)
 
 
 def test_make_refuses_a_level_that_is_no_bank(bank: Any) -> None:
     one = jax.tree.map(lambda leaf: leaf[0], bank)
-    with pytest.raises(LevelError, match="whose levels have arrays of shape"):
+    with pytest.raises(
+        LevelError, match=f"^{GAME} was given a bank that is no stack of at least one level; give one that"
+    ):
         jaxgym.make(GAME, command_count=[2], max_commands=2, levels=one)
 
 
@@ -336,7 +347,9 @@ def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
     env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     longer, longer_params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic", max_commands=12)
     level = levels.level_from_seed(longer, 0, longer_params)
-    with pytest.raises(LevelError, match="make it with the same options"):
+    with pytest.raises(
+        LevelError, match=r"whose commands is int32 \(12,\) and not int32 \(10,\); make it with the same"
+    ):
         env.reset_to_level(jax.random.key(0), level, params)
 
 
@@ -344,3 +357,147 @@ def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
 def test_levels_that_are_no_levels_are_refused(given: object) -> None:
     with pytest.raises(OptionError, match="give 'fresh', a number of training levels, or a bank"):
         jaxgym.make("MortarMayhem-Grid-v0", levels=given)
+
+
+GRID = "MortarMayhem-Grid-v0"
+
+
+@pytest.fixture(scope="module")
+def grid() -> tuple[Any, Any]:
+    return jaxgym.make(GRID, observation="symbolic", command_count=[3])
+
+
+@pytest.fixture(scope="module")
+def grid_bank(grid: tuple[Any, Any]) -> Any:
+    return levels.make_bank(*grid, levels.train_seeds(8))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "field"),
+    [
+        (GRID, {}, "command_count"),
+        (GRID, {"command_count": [2, 4]}, "command_count"),
+        (GRID, {"command_count": [3], "arena_size": 2}, "start_tile"),
+        (GRID, {"command_count": [3], "allowed_commands": 4}, "commands"),
+        (GRID, {"command_count": [3], "explosion_delay": [7]}, "explosion_delay"),
+        ("MortarMayhem-v0", {"command_count": [3]}, "explosion_duration"),
+        ("MortarMayhemB-Grid-v0", {"command_count": [3]}, "command_show_duration"),
+    ],
+)
+def test_make_refuses_a_bank_of_another_game_or_of_other_options(
+    grid_bank: Any, env_id: str, options: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(
+        LevelError,
+        match=f"^{env_id} was given a bank whose level \\d has {field}=.*; make the bank with the same id and",
+    ):
+        jaxgym.make(env_id, levels=grid_bank, **options)
+
+
+def test_make_refuses_a_bank_whose_commands_lead_out_of_the_arena(grid_bank: Any) -> None:
+    # To the right, over and over.
+    commands = jnp.where(grid_bank.commands >= 0, 0, -1)
+    outside = dataclasses.replace(grid_bank, start_tile=jnp.full_like(grid_bank.start_tile, 4), commands=commands)
+    with pytest.raises(LevelError, match=r"whose level 0 has commands=\[0, 0, 0, -1, .*\], which these options do not"):
+        jaxgym.make(GRID, command_count=[3], levels=outside)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "ours", "theirs", "field"),
+    [
+        ("MysteryPath-Grid-v0", {"cardinal_origin_choice": [0]}, {"cardinal_origin_choice": [2, 3]}, "start_tile"),
+        ("SearingSpotlights-v0", {"num_coins": [2]}, {"num_coins": [1], "max_coins": 2}, "num_coins"),
+        ("SearingSpotlights-v0", {"spot_max_radius": 9.0}, {"spot_min_radius": 10.0}, "tracks.radius_px"),
+        ("SearingSpotlights-v0", {}, {"spot_min_speed": 0.006}, "tracks.speed.high"),
+        ("SearingSpotlights-v0", {}, {"sample_agent_position": False}, "start_px"),
+        ("Endless-SearingSpotlights-v0", {"max_listed_spotlights": 9}, {"spot_max_radius": 8.0}, "tracks.radius_px"),
+        ("Endless-MortarMayhem-v0", {"initial_command_count": 2}, {}, "command_count"),
+    ],
+)
+def test_make_takes_its_own_banks_and_those_of_the_original_and_refuses_those_of_other_options(
+    env_id: str, ours: dict[str, Any], theirs: dict[str, Any], field: str
+) -> None:
+    bank = levels.make_bank(*jaxgym.make(env_id, levels="fresh", **ours), levels.train_seeds(8))
+    original = levels.original(env_id, range(8), **ours)
+    for made in (bank, original):
+        assert jaxgym.make(env_id, levels=made, **ours)[1].levels is made
+        with pytest.raises(LevelError, match=f"^{env_id} was given a bank whose level \\d has {field}="):
+            jaxgym.make(env_id, levels=made, **theirs)
+
+
+def test_a_bank_of_levels_with_other_fields_is_refused(grid: tuple[Any, Any], grid_bank: Any) -> None:
+    env, params = grid
+    other = jaxgym.make("Endless-MortarMayhem-v0", levels=2, observation="symbolic")[1].levels
+    with pytest.raises(LevelError, match=f"^{GRID} was given a bank of another kind"):
+        jaxgym.make(GRID, levels=other)
+    for banked in (
+        other,
+        5,
+        "fresh",
+        jax.tree.map(np.float32, grid_bank),
+        jax.tree.map(lambda leaf: leaf[0], grid_bank),
+    ):
+        with pytest.raises(LevelError, match=r"^MortarMayhem-Grid-v0 was given .*; "):
+            env.reset(jax.random.key(0), dataclasses.replace(params, levels=banked))
+
+
+def test_a_traced_bank_is_taken(grid_bank: Any) -> None:
+    def count_of(bank: Any) -> Any:
+        return jaxgym.make(GRID, command_count=[3], levels=bank)[1].levels.command_count
+
+    assert jax.eval_shape(count_of, grid_bank).shape == (8,)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda level: jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), level),
+        lambda level: dataclasses.replace(level, commands="right"),
+        lambda _: 5,
+        lambda _: None,
+    ],
+    ids=["dtype", "text", "number", "none"],
+)
+def test_a_level_of_other_arrays_is_refused_at_reset(grid: tuple[Any, Any], grid_bank: Any, change: Any) -> None:
+    env, params = grid
+    level = change(jax.tree.map(lambda leaf: leaf[0], grid_bank))
+    with pytest.raises(LevelError, match=rf"^{GRID} was given a level .*; (give|make)"):
+        env.reset_to_level(jax.random.key(0), level, params)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [jnp.int32(-1), jnp.float32(3.7), "7", None, 10**30, True, [[1], [2, 3]], jax.random.key(0)],
+    ids=["negative", "real", "text", "none", "large", "bool", "ragged", "key"],
+)
+def test_a_seed_in_an_array_is_checked_as_any_other(grid: tuple[Any, Any], seed: Any) -> None:
+    with pytest.raises(LevelError, match=r"(?s)^a level seed was given as .*; give integers from 0 to 4294967295\.$"):
+        levels.level_from_seed(grid[0], seed, grid[1])
+
+
+def test_a_traced_seed_is_taken_if_it_is_an_integer(grid: tuple[Any, Any]) -> None:
+    env, params = grid
+
+    def start_of(seed: Any) -> Any:
+        return levels.level_from_seed(env, seed, params).start_tile
+
+    assert jax.eval_shape(jax.vmap(start_of), jnp.arange(3, dtype=jnp.uint32)).shape == (3, 2)
+    with pytest.raises(LevelError, match="give integers from 0"):
+        jax.eval_shape(start_of, jnp.float32(3))
+
+
+def test_one_level_is_of_one_seed(grid: tuple[Any, Any]) -> None:
+    with pytest.raises(LevelError, match=r"^level_from_seed was given seeds of shape \(2,\); give one seed"):
+        levels.level_from_seed(grid[0], [1, 2], grid[1])
+
+
+@pytest.mark.parametrize("bank", [None, 5, "bank", (np.zeros(3), np.zeros(2)), np.zeros((0, 4))])
+def test_what_is_no_bank_has_no_number_of_levels(bank: Any) -> None:
+    for count in (levels.num_levels, levels.num_distinct, lambda bank: levels.exclude(bank, bank)):
+        with pytest.raises(LevelError, match=r"^a bank was given as \w+ with .*; give a stack of at least one level"):
+            count(bank)
+
+
+def test_levels_of_another_form_can_not_be_excluded(bank: Any, grid_bank: Any) -> None:
+    with pytest.raises(LevelError, match="levels to exclude that have other arrays; make both with the same id"):
+        levels.exclude(bank, grid_bank)

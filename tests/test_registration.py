@@ -43,6 +43,18 @@ def test_an_unknown_id_is_refused_with_the_nearest_and_all_ids(given: str, meant
         assert all(env_id in sentence for env_id in jaxgym.registered_envs())
 
 
+@pytest.mark.parametrize("given", [["a"], None, 3, {}])
+def test_what_is_no_text_is_an_unknown_id(given: Any) -> None:
+    for find in (jaxgym.make, jaxgym.spec_of, jaxgym.presets):
+        with pytest.raises(UnknownIdError, match=r"is no environment id; the ids are "):
+            find(given)
+
+
+def test_a_preset_that_is_no_text_is_unknown() -> None:
+    with pytest.raises(OptionError, match=r"^MortarMayhem-v0 has no preset \['a'\]; give one of"):
+        jaxgym.make(FREE, preset=["a"])  # pyright: ignore[reportArgumentType] — what this test is about
+
+
 def test_where_no_id_is_near_none_is_proposed() -> None:
     with pytest.raises(UnknownIdError, match=r"^'CartPole' is no environment id; the ids are"):
         jaxgym.make("CartPole")
@@ -153,7 +165,30 @@ def test_an_action_that_is_no_integer_is_refused(started: Any, env_id: str, acti
         act(started(env_id), np.asarray(action, dtype))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
+@pytest.mark.parametrize(
+    "action",
+    ["1", {}, None, 2**31, -(2**31) - 1, 2**70, [[1], [1, 2]], np.int64(2**40), 1j],
+    ids=["text", "dict", "none", "large", "small", "larger", "ragged", "int64", "complex"],
+)
+@pytest.mark.parametrize("env_id", [FREE, GRID])
+def test_an_action_that_is_no_array_of_int32_numbers_is_refused(started: Any, env_id: str, action: Any) -> None:
+    env, state, params = started(env_id)
+    words = rf"^{env_id} was given the action .*; it takes integers of int32 in the shape \(.*\) \(.*\)\.$"
+    for step in (env.step, env.step_env):
+        with pytest.raises(ActionError, match=words):
+            step(jax.random.key(0), state, action, params)
+
+
+def test_a_list_of_traced_numbers_is_an_action(started: Any) -> None:
+    env, state, params = started(FREE)
+
+    def step(key: Any, state: Any, number: Any) -> Any:
+        return env.step(key, state, [number, number], params)[2]
+
+    jax.eval_shape(step, jax.random.key(0), state, jnp.int32(1))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64])
 def test_an_action_of_any_integer_dtype_is_taken(started: Any, dtype: Any) -> None:
     act(started(FREE), np.asarray([1, 2], dtype))
     act(started(GRID), np.asarray(3, dtype))

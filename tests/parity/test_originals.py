@@ -214,7 +214,7 @@ def test_a_reset_starts_in_a_level_of_the_bank() -> None:
 
 @pytest.mark.parametrize("env_id", [IDS["emm"], IDS["emp"], IDS["ss"], IDS["ess"]])
 def test_a_single_level_is_no_bank(env_id: str) -> None:
-    with pytest.raises(LevelError, match=rf"^{env_id} was given a bank whose levels have arrays of shape"):
+    with pytest.raises(LevelError, match=rf"^{env_id} was given a bank that is no stack of at least one level; give"):
         jaxgym.make(env_id, levels=row(levels.original(env_id, [0]), 0))
 
 

@@ -25,7 +25,7 @@ NEAR_BLOCK_PX = 21
 _LOWEST_Y_PX = 4
 """The agent stays below the bar on top."""
 _CENTER_PX = arena.SCREEN_PX // 2
-_PLACES_PX = (7, 77)
+PLACES_PX = (7, 77)
 """Where coins and exits may be."""
 MOST_LISTED = 100_000
 """The most things of a kind that a level can list."""
@@ -216,7 +216,7 @@ def traced(params: type[SpotlightParams], values: Mapping[str, Any]) -> dict[str
 
 def clamp_place(position_px: jax.Array) -> jax.Array:
     """Returns the position of a coin or an exit, moved to where one may be."""
-    return jnp.clip(position_px, *_PLACES_PX)
+    return jnp.clip(position_px, *PLACES_PX)
 
 
 def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, jax.Array]:
