@@ -10,8 +10,6 @@ import jax.numpy as jnp
 
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.networks import action_sizes
-from baselines.wrappers import LastActionReward
 
 PAPER_SEEDS = range(200_000, 200_050)
 """The seeds of memory-gym on which its papers score agents."""
@@ -102,7 +100,9 @@ def _config_errors() -> Iterator[None]:
 def _as_seen(config: Config, game: Game) -> Game:
     if not config.last_action_reward:
         return game
-    return game._replace(env=LastActionReward(game.env, action_sizes(game.env.action_space(game.params))))
+    from jaxgym.wrappers import LastActionReward
+
+    return game._replace(env=LastActionReward(game.env))
 
 
 def _make_game(config: Config) -> Game:

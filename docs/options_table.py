@@ -9,13 +9,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jaxgym
+from jaxgym.options import Option
+from jaxgym.wrappers import spotlight_perturbation
 
+WRAPPERS = Path(__file__).parent / "wrappers.md"
+WRAPPERS_REGION = re.compile(r"(<!-- perturbation options -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 REGION = re.compile(r"(<!-- options: ([^>]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def options_table(env_ids: Sequence[str]) -> str:
     """The Markdown table of the options of some environments, with a column of defaults for each."""
-    specs = {env_id: jaxgym.spec_of(env_id).options for env_id in env_ids}
+    return _table({env_id: jaxgym.spec_of(env_id).options for env_id in env_ids})
+
+
+def perturbation_table() -> str:
+    """The Markdown table of the options of `SpotlightPerturbation`."""
+    return _table({"SpotlightPerturbation": spotlight_perturbation.options()})
+
+
+def _table(specs: Mapping[str, Mapping[str, Option]]) -> str:
+    env_ids = tuple(specs)
     names = list(dict.fromkeys(name for options in specs.values() for name in options))
     lines = [
         _row(["option", "meaning", "values", *(f"`{env_id}`" for env_id in env_ids)]),
@@ -45,6 +58,8 @@ def main() -> None:
     for page in (Path(__file__).parent / "environments").glob("*.md"):
         text = page.read_text()
         page.write_text(REGION.sub(lambda found: found[1] + options_table(found[2].split()) + found[4], text))
+    text = WRAPPERS.read_text()
+    WRAPPERS.write_text(WRAPPERS_REGION.sub(lambda found: found[1] + perturbation_table() + found[3], text))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """JAX-native environments: pure, jitted reset and step over PRNG-keyed state."""
 
-from jaxgym import errors, levels, spaces, testing
+from jaxgym import errors, levels, spaces, testing, wrappers
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.options import Choices, Preset
 from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of
@@ -24,4 +24,5 @@ __all__ = [
     "spaces",
     "spec_of",
     "testing",
+    "wrappers",
 ]

@@ -24,6 +24,10 @@ class LevelError(ValueError):
     """A level, bank or seed that does not fit the environment."""
 
 
+class WrapperError(ValueError):
+    """An environment, or an argument, that a wrapper does not take."""
+
+
 def nearest(given: object, allowed: Iterable[str]) -> str:
     """Returns ` (did you mean 'x'?)` for the closest allowed name, or an empty string if none is close."""
     by_folded = {name.casefold(): name for name in allowed}

@@ -286,7 +286,10 @@ def _check_auto_reset(case: _Case) -> None:
 
 def _check_time_limit(case: _Case) -> None:
     for state, _, alone, stepped in case.play(3 * _TIME_LIMIT, case.limited):
-        _check_ending(case, case.limited, alone, stepped, truncated=bool(state.time + 1 >= _TIME_LIMIT))
+        # Where an action is repeated, a step counts as several.
+        time = alone[1].time
+        _require(time > state.time, f"state.time is {time} after a step from {state.time}; it has to grow")
+        _check_ending(case, case.limited, alone, stepped, truncated=bool(time >= _TIME_LIMIT))
     _, state = case.reset(case.key(), case.limited)
     state = dataclasses.replace(state, time=jnp.asarray(_TIME_LIMIT - 1, dtype=state.time.dtype))
     action, ending = case.action(), case.ending

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import pytest
 
 import jaxgym
-from baselines.game import score_of, success_of
+from baselines.config import Config
+from baselines.game import make_game, score_of, success_of
+from jaxgym.wrappers import LastActionReward
 
 COUNTS = {
     "Endless-MortarMayhem-v0": "commands_completed",
@@ -36,3 +38,11 @@ def test_the_score_of_a_game_with_a_goal_is_its_success() -> None:
     _, params = jaxgym.make("MysteryPath-Grid-v0", levels="fresh")
     info = {"success": jnp.asarray(1, jnp.int32), "length": jnp.asarray(9, jnp.int32), "reward": jnp.asarray(0.4)}
     assert score_of(info, None, params) == success_of(info) == 1
+
+
+def test_an_agent_can_be_shown_its_last_action_and_reward() -> None:
+    options = {"env": "MortarMayhemB-Grid-v0", "options": ("observation=symbolic",), "train_levels": 0}
+    game = make_game(Config(**options, held_out_levels=1, last_action_reward=True))
+    assert isinstance(game.env, LastActionReward)
+    assert set(game.env.observation_space(game.params).spaces) == {"observation", "last_action_reward"}
+    assert not isinstance(make_game(Config(**options, held_out_levels=1)).env, LastActionReward)

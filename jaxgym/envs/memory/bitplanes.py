@@ -1,7 +1,8 @@
 """The screen in bits: what a colour, a sprite or a spotlight covers, 28 pixels to a word.
 
 A plane is uint32 (3, 84): bit b of word w of row r stands for the pixel in column 28 · w + b. Rows are the inner axis,
-so that compilers work on several at once.
+so that compilers work on several at once. Functions that name a number of rows or words also make planes of screens of
+another size.
 """
 
 import dataclasses
@@ -18,8 +19,6 @@ from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 WORD_PX = 28
 NUM_WORDS = SCREEN_PX // WORD_PX
 
-_ROWS = np.arange(SCREEN_PX, dtype=np.int32)
-_FIRST_PX = np.arange(0, SCREEN_PX, WORD_PX, dtype=np.int32)[:, None]
 _BITS = np.uint32(1) << np.arange(WORD_PX, dtype=np.uint32)
 # Where row 0 of the screen lies in a table of runs, for a sprite at row 0.
 _ORIGIN_PX = 2 * SCREEN_PX
@@ -32,9 +31,10 @@ def kept(words: jax.Array) -> jax.Array:
     return lax.reduce(twice, np.zeros((), words.dtype), lax.bitwise_or, (0,))
 
 
-def left_of(edge: jax.Array) -> jax.Array:
+def left_of(edge: jax.Array, num_words: int = NUM_WORDS) -> jax.Array:
     """Returns the pixels of each row that are left of an edge, uint32 (…, 3, 84), from int32 (…, 84)."""
-    count = jnp.clip(edge[..., None, :] - _FIRST_PX.reshape(*[1] * (edge.ndim - 1), NUM_WORDS, 1), 0, WORD_PX)
+    first_px = np.arange(0, num_words * WORD_PX, WORD_PX, dtype=np.int32)
+    count = jnp.clip(edge[..., None, :] - first_px.reshape(*[1] * (edge.ndim - 1), num_words, 1), 0, WORD_PX)
     return lax.shift_left(jnp.uint32(1), count.astype(jnp.uint32)) - jnp.uint32(1)
 
 
@@ -43,19 +43,20 @@ def spread(plane: jax.Array) -> jax.Array:
     return (plane.T[:, :, None] & _BITS[None, None, :]) != 0
 
 
-def disc_half_widths(y_px: jax.Array, radius_px: jax.Array) -> tuple[jax.Array, jax.Array]:
+def disc_half_widths(y_px: jax.Array, radius_px: jax.Array, num_rows: int = SCREEN_PX) -> tuple[jax.Array, jax.Array]:
     """Returns the half widths of a disc in each row of the screen, and of its inside (without the ring).
 
     `jaxgym.rendering.sprites.disc_half_widths` counts the same by the midpoint circle. Rows without disc have 0.
 
     Args:
         y_px: Row of the centre, int32 ().
-        radius_px: From 2 to 42, int32 (); 0 for no disc.
+        radius_px: From 2 to 512, int32 (); 0 for no disc.
+        num_rows: Rows of the screen.
 
     Returns:
         int32 (84,) each; that of the inside may be negative.
     """
-    away = _ROWS - y_px
+    away = np.arange(num_rows, dtype=np.int32) - y_px
     row = jnp.where(away < 0, -1 - away, away)
 
     def half_width(row: jax.Array) -> jax.Array:
@@ -72,9 +73,9 @@ def disc_half_widths(y_px: jax.Array, radius_px: jax.Array) -> tuple[jax.Array, 
     return half, jnp.minimum(half - 1, half_width(row + 1))
 
 
-def interval(x_px: jax.Array, half: jax.Array) -> jax.Array:
+def interval(x_px: jax.Array, half: jax.Array, num_words: int = NUM_WORDS) -> jax.Array:
     """Returns the plane with the pixels x - half … x + half - 1 of each row, from int32 () and int32 (84,)."""
-    return left_of(x_px + half) & ~left_of(x_px - half)
+    return left_of(x_px + half, num_words) & ~left_of(x_px - half, num_words)
 
 
 @dataclasses.dataclass(frozen=True)

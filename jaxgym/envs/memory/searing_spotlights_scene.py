@@ -260,16 +260,20 @@ def _darkened(pixels: jax.Array, lit: jax.Array, outline: jax.Array, alpha: jax.
     """Lays the darkness, and the outlines of spotlights, over pixels 0xBBGGRR."""
     # Blending with white is blending the negative with black.
     negative = jnp.where(outline, jnp.uint32(0xFFFFFF), jnp.uint32(0))
-    strength = jnp.where(lit & ~outline, jnp.uint32(0), alpha.astype(jnp.uint32))
-    below = pixels ^ negative
-    red_blue, green = below & jnp.uint32(0xFF00FF), (below >> 8) & jnp.uint32(0xFF)
+    return darkened(pixels ^ negative, lit & ~outline, alpha) ^ negative
+
+
+def darkened(pixels: jax.Array, lit: jax.Array, alpha: jax.Array) -> jax.Array:
+    """Lays a darkness of `alpha`, 0 to 255, over pixels 0xBBGGRR, but where they are lit."""
+    strength = jnp.where(lit, jnp.uint32(0), alpha.astype(jnp.uint32))
+    red_blue, green = pixels & jnp.uint32(0xFF00FF), (pixels >> 8) & jnp.uint32(0xFF)
 
     # This is product // 255 for every product of two bytes, two of them at a time.
     def share(channels: jax.Array) -> jax.Array:
         product = channels * strength
         return ((product + jnp.uint32(0x10001) + ((product >> 8) & jnp.uint32(0xFF00FF))) >> 8) & jnp.uint32(0xFF00FF)
 
-    return ((red_blue - share(red_blue)) | ((green - (share(green) & jnp.uint32(0xFF))) << 8)) ^ negative
+    return (red_blue - share(red_blue)) | ((green - (share(green) & jnp.uint32(0xFF))) << 8)
 
 
 def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:

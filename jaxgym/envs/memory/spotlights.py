@@ -81,9 +81,12 @@ def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
     num_radii = jnp.maximum(jnp.trunc(params.spot_max_radius + 1.0).astype(jnp.int32) - lowest, 1)
     radius = lowest + (bits[..., 0] % num_radii.astype(jnp.uint32)).astype(jnp.int32)
     share = (bits[..., 1] >> 8).astype(jnp.float32) * np.float32(2.0**-24)
-    # The barrier keeps a compiler from fusing product and sum, which would round differently than without jit.
-    above = lax.optimization_barrier(share * (params.spot_max_speed - params.spot_min_speed))
-    speed = params.spot_min_speed + above
+    # As pairs, since compilers fuse product and sum of plain numbers, which rounds differently than without jit.
+    slowest, fastest, share = (
+        Pair(jnp.full_like(share, value), jnp.zeros_like(share))
+        for value in (params.spot_min_speed, params.spot_max_speed, share)
+    )
+    speed = pairs.add(slowest, pairs.multiply(share, pairs.subtract(fastest, slowest))).high
     start = _below(bits[..., 2], _FULL_TURN_DEG)
     target = start + _HALF_TURN_DEG + _below(bits[..., 3], 2 * _TARGET_SPREAD_DEG) - _TARGET_SPREAD_DEG
     offset = target + _below(bits[..., 4], 2 * _OFFSET_SPREAD_DEG) - _OFFSET_SPREAD_DEG

@@ -1,0 +1,21 @@
+"""Wrappers: environments around environments, with the same contract."""
+
+from jaxgym.wrappers.base import WrappedState, Wrapper
+from jaxgym.wrappers.frame_skip import FrameSkip, FrameSkipParams
+from jaxgym.wrappers.from_gymnax import FromGymnax, GymnaxParams
+from jaxgym.wrappers.observations import LastActionReward, PositionObservation
+from jaxgym.wrappers.spotlight_perturbation import PerturbedLevel, PerturbedParams, SpotlightPerturbation
+
+__all__ = [
+    "FrameSkip",
+    "FrameSkipParams",
+    "FromGymnax",
+    "GymnaxParams",
+    "LastActionReward",
+    "PerturbedLevel",
+    "PerturbedParams",
+    "PositionObservation",
+    "SpotlightPerturbation",
+    "WrappedState",
+    "Wrapper",
+]

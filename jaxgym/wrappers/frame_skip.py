@@ -1,0 +1,84 @@
+"""Frame skipping: each action is repeated for a number of steps, of which only the last is seen."""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.environment import Transition
+from jaxgym.errors import WrapperError
+from jaxgym.wrappers.base import OuterParams, WrappedState, Wrapper, bare, inside
+
+
+@struct.dataclass
+class FrameSkipParams(OuterParams):
+    """Parameters with a traced number of steps.
+
+    Attributes:
+        num_frames: Steps for each action, int32 (); below 1 is taken as 1.
+    """
+
+    num_frames: jax.Array | np.ndarray | int = 1
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class FrameSkip(Wrapper):
+    """Repeats each action, and sums the rewards.
+
+    Repeating stops where the episode ends, by its rules or at the time limit: `final_observation` is that of the step
+    in which it ended. `state.time`, `info["length"]` and the time limit count the steps of the environment inside.
+    Only the last of the repeated steps is drawn.
+
+    Attributes:
+        num_frames: Steps for each action, at least 1. With None the number is traced: parameters are then
+            `FrameSkipParams`, `default_params` those with the parameters of the environment inside and one step.
+    """
+
+    num_frames: int | None = 4
+
+    def __post_init__(self) -> None:
+        number = self.num_frames
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+            raise WrapperError(
+                f"FrameSkip was given num_frames={number!r}; give an integer from 1 up, or None to have it in the "
+                "parameters."
+            )
+        if number is None and self.initial_params is None:
+            inner = self.env.default_params
+            traced = FrameSkipParams(
+                inner.max_steps_in_episode, inner.levels, inner=dataclasses.replace(inner, levels=None)
+            )
+            object.__setattr__(self, "initial_params", traced)
+        super().__post_init__()
+
+    def inner_params(self, params: Any) -> Any:
+        """Returns the parameters of the environment inside."""
+        return params if self.num_frames is not None else inside(params)
+
+    def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:
+        """Repeats the action until the number of steps is reached or the episode ends."""
+        inner_params = self.inner_params(params)
+        # The time counts one step already, and is counted here.
+        first = dataclasses.replace(self.inner_state(state), time=state.time - 1)
+
+        def step(inner: Any) -> tuple[Any, jax.Array, jax.Array, dict[str, jax.Array]]:
+            return self.env._advance(inner, action, inner_params)
+
+        def repeat(_: jax.Array, carried: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
+            (inner, total, terminated, info), ended = carried
+            stepped = step(inner)
+            stepped = (stepped[0], total + stepped[1], *stepped[2:])
+            kept = jax.tree.map(partial(jnp.where, ended), (inner, total, terminated, info), stepped)
+            return kept, kept[2] | self.env.is_truncated(kept[0], inner_params)
+
+        blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(step, first))
+        number = jnp.maximum(params.num_frames, 1) if self.num_frames is None else self.num_frames
+        carried = ((first, *blank[1:]), jnp.bool_(False))
+        (inner, reward, terminated, info), _ = lax.fori_loop(0, number, repeat, carried)
+        metrics = {name: entry for name, entry in info.items() if name not in {"reward", "length"}}
+        return Transition(dataclasses.replace(state, time=inner.time, inner=bare(inner)), reward, terminated, metrics)

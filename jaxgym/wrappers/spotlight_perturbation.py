@@ -1,0 +1,305 @@
+"""The darkness and the spotlights of Searing Spotlights, over the frames of any environment.
+
+Spotlights run as in `jaxgym.envs.memory.searing_spotlights`, on a screen of 84 px that is stretched to the frame; what
+they shine on is seen, and nothing else. They are noise and no rules: they hurt nobody, and no reward depends on them.
+
+Source: Pleines et al., Memory Gym (ICLR 2023), which put them over a game of Procgen.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.environment import Transition
+from jaxgym.envs.memory import bitplanes, pairs, spotlight_game, spotlights
+from jaxgym.envs.memory.arena import SCREEN_PX
+from jaxgym.envs.memory.pairs import Pair
+from jaxgym.envs.memory.searing_spotlights_scene import darkened
+from jaxgym.errors import WrapperError
+from jaxgym.options import Integer, Option, resolve
+from jaxgym.spaces import Box, Dict
+from jaxgym.wrappers.base import AnyEnvironment, OuterParams, WrappedScene, WrappedState, Wrapper, inside
+
+_SHARED_OPTIONS = (
+    "initial_spawns",
+    "spot_min_radius",
+    "spot_max_radius",
+    "spot_min_speed",
+    "spot_max_speed",
+    "light_dim_off_duration",
+    "light_threshold",
+    "max_spotlights",
+)
+_SEED_WORDS = 2
+_MOST_SPOTLIGHTS = 64
+_CHANNELS = 3
+_SHIFTS = np.asarray([0, 8, 16], dtype=np.uint32)
+_NOWHERE_PX = np.zeros(2, dtype=np.int32)
+
+
+def options() -> dict[str, Option]:
+    """Returns the options of the perturbation; those of one name mean what they mean in Searing Spotlights."""
+    all_options = spotlight_game.options(initial_spawns=4, agent_health=1.0)
+    return {
+        **{name: all_options[name] for name in _SHARED_OPTIONS},
+        "num_spawns": Integer(-1, "spotlights after those at reset; below 0 for no end to them", low=-1),
+        "spawn_interval": Integer(40, "steps between spotlights", low=1),
+    }
+
+
+@struct.dataclass
+class PerturbedLevel:
+    """Everything that is sampled for an episode.
+
+    Attributes:
+        inner: The level of the environment inside.
+        seed: Key of all spotlights, uint32 (2,).
+    """
+
+    inner: Any
+    seed: jax.Array
+
+
+@struct.dataclass
+class PerturbedParams(OuterParams):
+    """The options of the perturbation, all traced, beside the parameters of the environment inside."""
+
+    initial_spawns: Any = None
+    num_spawns: Any = None
+    spawn_interval: Any = None
+    spot_min_radius: Any = None
+    spot_max_radius: Any = None
+    spot_min_speed: Any = None
+    spot_max_speed: Any = None
+    light_dim_off_duration: Any = None
+    light_threshold: Any = None
+
+
+@struct.dataclass
+class _Lights:
+    """What the wrapper remembers.
+
+    Attributes:
+        spots: The spotlights alive.
+        num_spawned: How many spotlights there have been, int32 ().
+        spawn_timer: Steps since the last spawn, int32 ().
+        alpha: How dark it is where no spotlight is, 0 to 255, int32 ().
+    """
+
+    spots: spotlights.Spotlights
+    num_spawned: jax.Array
+    spawn_timer: jax.Array
+    alpha: jax.Array
+
+
+@struct.dataclass
+class _LightScene:
+    """What is seen of the spotlights.
+
+    Attributes:
+        center_px: x and y of the centres in the frame, int32 (K, 2).
+        radius_px: int32 (K,); 0 for none.
+        alpha: How dark it is where no spotlight is, int32 ().
+    """
+
+    center_px: jax.Array
+    radius_px: jax.Array
+    alpha: jax.Array
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class SpotlightPerturbation(Wrapper):
+    """Darkness and spotlights over the frames of an environment; make one with `of`.
+
+    A frame is an observation uint8 (H, W, 3), or the one entry of that form if the observation is a dict. On frames of
+    84 × 84 a spotlight is where, and as large as, it is in Searing Spotlights; otherwise its place is stretched to the
+    frame, and its radius scaled with the shorter side.
+
+    The frame is covered as in Searing Spotlights: not at reset, then darker each step for `light_dim_off_duration`
+    steps. A spotlight that finds no slot (`max_spotlights`) does not appear.
+
+    Attributes:
+        max_spotlights: Slots for spotlights alive.
+        max_initial_spotlights: The largest `initial_spawns` that parameters may hold; that of `of`.
+    """
+
+    max_spotlights: int = _MOST_SPOTLIGHTS
+    max_initial_spotlights: int = 0
+
+    @classmethod
+    def of(
+        cls, env: AnyEnvironment, params: Any = None, **given: Any
+    ) -> tuple["SpotlightPerturbation", PerturbedParams]:
+        """Puts spotlights over an environment.
+
+        Args:
+            env: The environment.
+            params: Its parameters; those of `make` if None. From a bank in them each level gets spotlights of its own,
+                the same each time.
+            **given: Options, see `options`.
+
+        Returns:
+            The wrapped environment, and its parameters.
+
+        Raises:
+            OptionError: If an option does not exist, or does not take the given value.
+            WrapperError: If the environment has no RGB frames.
+        """
+        values = resolve("SpotlightPerturbation", options(), given)
+        inner = env.default_params if params is None else params
+        levels = None if inner.levels is None else lit_bank(inner.levels)
+        fields = {name: value for name, value in values.items() if name != "max_spotlights"}
+        outer = PerturbedParams(
+            inner.max_steps_in_episode, levels, inner=dataclasses.replace(inner, levels=None), **fields
+        )
+        return cls(env, _capacity(values), int(values["initial_spawns"]), initial_params=outer), outer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.initial_params, PerturbedParams):
+            raise WrapperError(
+                "SpotlightPerturbation was given no parameters of its own; make it with "
+                "SpotlightPerturbation.of(env, params, ...)."
+            )
+        space = self.env.observation_space(self.initial_params.inner)
+        if _frame(space) is None:
+            raise WrapperError(
+                f"SpotlightPerturbation was given {self.env_id}, whose observation is {_told(space)}; give an "
+                "environment with one RGB frame, uint8 (height, width, 3), for instance by observation='pixels' or by "
+                "FromGymnax(env, draw=...)."
+            )
+
+    def inner_params(self, params: PerturbedParams) -> Any:
+        """Returns the parameters of the environment inside."""
+        return inside(params)
+
+    def inner_level(self, level: PerturbedLevel) -> Any:
+        """Returns the level of the environment inside."""
+        return level.inner
+
+    def sample_level(self, key: jax.Array, params: PerturbedParams) -> PerturbedLevel:
+        """Samples a level of the environment inside, and the seed of the spotlights; consumes `key`."""
+        key_inner, key_lights = jax.random.split(key)
+        inner = self.env.sample_level(key_inner, inside(params))
+        return PerturbedLevel(inner, jax.random.bits(key_lights, (_SEED_WORDS,), jnp.uint32))
+
+    def initial_memory(self, level: PerturbedLevel, params: PerturbedParams) -> _Lights:
+        """Returns the first spotlights, at the start of their tracks, in the light unless it goes off at once."""
+        number = jnp.minimum(params.initial_spawns, self.max_initial_spotlights)
+        tracks = jax.vmap(partial(_track, level.seed, params=params))(jnp.arange(self.max_initial_spotlights))
+        return _Lights(
+            spots=spotlights.start(tracks, number, self.max_spotlights),
+            num_spawned=number,
+            spawn_timer=jnp.int32(0),
+            alpha=jnp.where(jnp.asarray(params.light_dim_off_duration) > 0, 0, params.light_threshold),
+        )
+
+    def transition(self, state: WrappedState, action: jax.Array, params: PerturbedParams) -> Transition:
+        """Applies the rules of the environment inside, and lets the spotlights run."""
+        made = super().transition(state, action, params)
+        lights = state.memory
+        timer = lights.spawn_timer + 1
+        num_spawns = jnp.asarray(params.num_spawns)
+        has_spawns = (num_spawns < 0) | (lights.num_spawned < params.initial_spawns + num_spawns)
+        is_due = has_spawns & (timer >= params.spawn_interval)
+        spots = spotlights.append(lights.spots, _track(state.level.seed, lights.num_spawned, params), is_due)
+        lights = _Lights(
+            spots=spotlights.walk(spots, jnp.asarray(_NOWHERE_PX), 0)[0],
+            num_spawned=lights.num_spawned + is_due.astype(jnp.int32),
+            spawn_timer=jnp.where(is_due, 0, timer),
+            alpha=spotlight_game.dimmed(lights.alpha, params),
+        )
+        return dataclasses.replace(made, state=dataclasses.replace(made.state, memory=lights))
+
+    def scene(self, state: WrappedState, params: PerturbedParams) -> WrappedScene:
+        """Returns the scene inside, and the spotlights."""
+        height, width = self._frame_shape
+        lights = state.memory
+        spots = lights.spots
+        is_there = spots.is_lit & (jnp.arange(self.max_spotlights) < spots.count)
+        drawn = jnp.maximum(spots.num_drawn - 1, 0)
+        places = [
+            pairs.truncate(pairs.multiply(along, _scale(side, along.high)))
+            for along, side in zip(spotlights.positions(spots.tracks, drawn), (width, height), strict=True)
+        ]
+        radius = jnp.maximum(spots.tracks.radius_px * min(height, width) // SCREEN_PX, spotlights.SMALLEST_RADIUS_PX)
+        light = _LightScene(jnp.stack(places, axis=-1), jnp.where(is_there, radius, 0), lights.alpha)
+        return WrappedScene(super().scene(state, params), light)
+
+    def observe_scene(self, scene: WrappedScene) -> Any:
+        """Returns the observation inside, its frame covered."""
+        observation = self.env.observe_scene(scene.inner)
+        if not isinstance(observation, dict):
+            return _covered(observation, scene.extra)
+        name = next(name for name, leaf in observation.items() if _is_frame(leaf))
+        return {**observation, name: _covered(observation[name], scene.extra)}
+
+    @property
+    def _frame_shape(self) -> tuple[int, int]:
+        frame = _frame(self.env.observation_space(self.initial_params.inner))
+        return frame.shape[:2]
+
+
+def lit_bank(bank: Any) -> PerturbedLevel:
+    """Returns a bank of levels of the environment inside with spotlights, the same for the same number of levels."""
+    number = jax.tree.leaves(bank)[0].shape[0]
+    root = jax.random.key(0, impl="threefry2x32")
+    return PerturbedLevel(bank, jax.random.bits(root, (number, _SEED_WORDS), jnp.uint32))
+
+
+def _capacity(values: Mapping[str, Any]) -> int:
+    initial, spawns = int(values["initial_spawns"]), int(values["num_spawns"])
+    total = None if spawns < 0 else initial + spawns
+    most = spotlights.most_alive(initial, total, int(values["spawn_interval"]), float(values["spot_min_speed"]))
+    needed = max(min(most, _MOST_SPOTLIGHTS), initial)
+    return spotlight_game.capacity_of("SpotlightPerturbation", values, needed)
+
+
+def _track(seed: jax.Array, index: jax.Array, params: PerturbedParams) -> spotlights.Tracks:
+    """Returns the track of the `index`-th spotlight of an episode."""
+    key = jax.random.fold_in(jax.random.wrap_key_data(seed, impl="threefry2x32"), index)
+    return spotlights.sample_tracks(jax.random.bits(key, (spotlights.TRACK_WORDS,), jnp.uint32), params)
+
+
+def _scale(side: int, like: jax.Array) -> Pair:
+    return jax.tree.map(lambda part: jnp.full_like(like, part), Pair.of(np.float64(side / SCREEN_PX)))
+
+
+def _covered(frame: jax.Array, light: _LightScene) -> jax.Array:
+    """Returns a frame, uint8 (H, W, 3), dark where no spotlight is."""
+    height, width, _ = frame.shape
+    num_words = -(-width // bitplanes.WORD_PX)
+
+    def disc(center_px: jax.Array, radius_px: jax.Array) -> jax.Array:
+        half, _ = bitplanes.disc_half_widths(center_px[1], radius_px, height)
+        return bitplanes.interval(center_px[0], half, num_words)
+
+    discs = jax.vmap(disc)(light.center_px, light.radius_px)
+    plane = lax.reduce(discs, np.uint32(0), lax.bitwise_or, (0,))
+    lit = bitplanes.spread(plane).reshape(height, -1)[:, :width]
+    pixels = jnp.sum(frame.astype(jnp.uint32) << _SHIFTS[None, None], axis=-1, dtype=jnp.uint32)
+    pixels = bitplanes.kept(darkened(pixels, lit, light.alpha))
+    return (pixels[..., None] >> _SHIFTS[None, None]).astype(jnp.uint8)
+
+
+def _is_frame(leaf: Any) -> bool:
+    return tuple(leaf.shape)[2:] == (_CHANNELS,) and leaf.dtype == jnp.uint8
+
+
+def _frame(space: Box | Dict) -> Any:
+    """Returns the one part of a space that holds RGB frames, or None."""
+    parts = list(space.spaces.values()) if isinstance(space, Dict) else [space]
+    frames = [part for part in parts if isinstance(part, Box) and _is_frame(part)]
+    return frames[0] if len(frames) == 1 else None
+
+
+def _told(space: Any) -> str:
+    parts = space.spaces.items() if isinstance(space, Dict) else [("", space)]
+    return ", ".join(f"{name} {np.dtype(part.dtype)} {tuple(part.shape)}".strip() for name, part in parts)
