@@ -199,7 +199,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
                 it is an array of JAX, does not fit int32.
             LevelError: If `params.levels` is no bank of this environment.
         """
-        return self._step(key, state, self._as_array(action), self._checked_params(params))
+        return self._step(key, state, self.action_array(action), self._checked_params(params))
 
     @partial(jax.jit, static_argnames=("self",))
     def _reset(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
@@ -277,8 +277,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             )
         return params
 
-    def _as_array(self, action: Any) -> jax.Array | np.ndarray:
-        """Returns an action as an array of numbers, which JAX takes."""
+    def action_array(self, action: Any) -> jax.Array | np.ndarray:
+        """Returns an action, or a batch of them, as an array of numbers, which JAX takes.
+
+        Raises:
+            ActionError: If it is no number or list of numbers, or is known to hold an integer beyond int32.
+        """
         if isinstance(action, jax.Array):
             return action
         try:
@@ -299,7 +303,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def _checked_action(self, action: jax.Array | float, params: TParams) -> jax.Array:
         space = self.action_space(params)
-        action = jnp.asarray(self._as_array(action))
+        action = jnp.asarray(self.action_array(action))
         if action.shape != space.shape:
             raise ActionError(
                 f"{self.env_id} was given an action of shape {action.shape}; it takes {space.shape} ({space!r}): "

@@ -105,6 +105,14 @@ def test_an_action_that_is_no_integer_is_refused() -> None:
         env.step(1.0)
 
 
+@pytest.mark.parametrize("action", ["1", {}, None, 2**31, np.int64(2**40 + 1), [[1], [1, 2]]])
+def test_an_action_that_is_no_number_of_int32_is_refused(action: Any) -> None:
+    env = gymnasium.make("jaxgym/MortarMayhem-Grid-v0", observation="symbolic", command_count=[3])
+    env.reset(seed=1)
+    with pytest.raises(ActionError, match=r"^MortarMayhem-Grid-v0 was given the action .*; it takes integers of int32"):
+        env.unwrapped.step(action)
+
+
 def test_options_hold_until_others_are_given() -> None:
     env = make(max_steps=5)
     limits = []

@@ -106,9 +106,13 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(np.array, jax.device_get(tree))
 
 
-def integers(action: Any) -> np.ndarray:
-    """Returns an action as int32; what is no integer stays as it is, for the environment to refuse."""
-    given = np.asarray(action)
+def integers(env: AnyEnvironment, action: Any) -> np.ndarray:
+    """Returns an action, or a batch, as int32; numbers that are no integers stay, for the environment to refuse.
+
+    Raises:
+        ActionError: If it holds what is no number, or an integer beyond int32.
+    """
+    given = np.asarray(env.action_array(action))
     return given.astype(np.int32) if np.issubdtype(given.dtype, np.integer) else given
 
 

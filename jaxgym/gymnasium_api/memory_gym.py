@@ -96,7 +96,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         Raises:
             ActionError: If the action has another shape than those of the space, or is no integer.
         """
-        made = games.step(self.game.env, self._state, games.integers(action), self.game.params)
+        made = games.step(self.game.env, self._state, games.integers(self.game.env, action), self.game.params)
         self._state = self._course.follow(made[1])
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         ended = bool(terminated | truncated)

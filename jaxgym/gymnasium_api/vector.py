@@ -108,7 +108,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             ActionError: If the actions have another shape than those of the space, or are no integers.
         """
         env, params = self.game.env, self.game.params
-        observations, states, *told = _step(env, self._states, games.integers(actions), params)
+        observations, states, *told = _step(env, self._states, games.integers(env, actions), params)
         rewards, terminated, truncated, info = jax.device_get(told)
         ended = terminated | truncated
         infos = _where(info, ~ended)
