@@ -24,6 +24,7 @@ from jax.core import Tracer
 
 from jaxgym import bank_files, specs
 from jaxgym.errors import LevelError
+from jaxgym.options import is_integer, plain
 
 if TYPE_CHECKING:
     from jaxgym.environment import Environment
@@ -56,7 +57,8 @@ def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
 
 
 def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
-    if not all(isinstance(number, int | np.integer) for number in (count, start)):
+    count, start = plain(count), plain(start)
+    if not (is_integer(count) and is_integer(start)):
         raise LevelError(f"{count!r} {split} seeds from {start!r} on were asked for; give two integers.")
     if count < 1:
         raise LevelError(f"{count} {split} seeds were asked for; give a count from 1 up.")

@@ -29,8 +29,9 @@ _NAMED_BOUNDS = {LOWEST_INT: "-2^31", HIGHEST_INT: "2^31 - 1"}
 
 def plain(value: Any) -> Any:
     """Returns an array or scalar of NumPy or JAX, or a list of them, as plain Python values; all else as it is."""
-    if isinstance(value, np.ndarray | np.generic | jax.Array) and not isinstance(value, Tracer):
-        return np.asarray(value).tolist()
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        is_known = not isinstance(value, Tracer) and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
+        return np.asarray(value).tolist() if is_known else value
     return [plain(item) for item in value] if isinstance(value, list | tuple | range) else value
 
 
@@ -87,7 +88,8 @@ class Option:
         return value
 
 
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
+    """Whether a plain value is an integer, and no bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
@@ -117,7 +119,7 @@ class Integer(Option):
     def accepts(self, value: Any) -> bool:
         """Whether `value` is an integer (not a bool) in the range."""
         value = plain(value)
-        return _is_integer(value) and self.low <= value <= self.high
+        return is_integer(value) and self.low <= value <= self.high
 
     def convert(self, value: Any) -> np.ndarray:
         """Returns int32 ()."""
@@ -235,7 +237,7 @@ class IntegerList(Option):
         listed = plain(value)
         if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_CHOICES:
             return False
-        return all(_is_integer(item) and self.low <= item <= self.high for item in listed)
+        return all(is_integer(item) and self.low <= item <= self.high for item in listed)
 
     def convert(self, value: Any) -> Choices:
         """Returns the list as `Choices`."""

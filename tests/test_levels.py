@@ -64,6 +64,13 @@ def test_no_seeds_are_refused_with_how_many_there_may_be(count: int) -> None:
         levels.train_seeds(count)
 
 
+@pytest.mark.parametrize("count", [None, True, 2.0, "2", [2]])
+def test_a_count_of_seeds_that_is_no_integer_is_refused(count: Any) -> None:
+    with pytest.raises(LevelError, match=r"training seeds from 0 on were asked for; give two integers\.$"):
+        levels.train_seeds(count)
+    assert levels.train_seeds(np.array(2), start=jnp.int32(5)).tolist() == [5, 6]
+
+
 # The level of a seed.
 
 

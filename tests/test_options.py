@@ -187,6 +187,13 @@ def test_a_smallest_above_the_largest_is_refused(env_id: str, pair: dict[str, fl
         jaxgym.make(env_id, **pair)
 
 
+def test_a_key_is_refused_in_a_sentence() -> None:
+    with pytest.raises(
+        OptionError, match=r"(?s)^MortarMayhem-v0 was given arena_size=.*; give an integer from 2 to 6\."
+    ):
+        jaxgym.make(GAME, arena_size=jax.random.key(0))
+
+
 def test_radii_that_are_cut_to_the_same_pixel_have_a_range() -> None:
     jaxgym.make("SearingSpotlights-v0", spot_min_radius=7.9, spot_max_radius=7.5)
 
