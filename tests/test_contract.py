@@ -121,6 +121,13 @@ class TestTheCheckFailsWhen:
     def test_the_time_limit_is_ignored(self) -> None:
         self.check("truncated is False", is_truncated=lambda *_: jnp.bool_(False))
 
+    def test_the_time_stands_still(self) -> None:
+        def transition(self: Any, state: WalkState, action: jax.Array, params: Any) -> jaxgym.Transition:
+            made = Walk.transition(self, state, action, params)
+            return dataclasses.replace(made, state=dataclasses.replace(made.state, time=made.state.time - 1))
+
+        self.check("it has to grow", transition=transition)
+
     def test_instances_hash_by_identity(self) -> None:
         self.check("two equal instances", __eq__=lambda self, other: self is other, __hash__=lambda self: id(self))
 
