@@ -786,7 +786,7 @@ def test_the_act_only_games_take_at_most_20_commands(game: str) -> None:
 @pytest.mark.parametrize("option", ["explosion_duration", "explosion_delay"])
 @all_games
 def test_the_explosion_takes_no_zero(game: str, option: str) -> None:
-    with pytest.raises(OptionError, match=rf"{option}=\[0\]; give a list of 1 to 8 integers from 1 up"):
+    with pytest.raises(OptionError, match=rf"{option}=\[0\]; give a list of 1 to 8 integers from 1 to 1000000"):
         jaxgym.make(GAMES[game], **{option: [0]})
 
 
