@@ -45,7 +45,7 @@ ARROWS = {
     "jaxgym.originals": CORE | {"jaxgym.envs", "jaxgym.specs"},
     "jaxgym.registration": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.specs"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.originals", "jaxgym.registration"},
-    "jaxgym.text": CORE | {"jaxgym.envs"},
+    "jaxgym.text": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text"},
