@@ -112,6 +112,8 @@ class Config:
     """One probability ratio for all action branches, instead of one per branch with the objectives averaged."""
     reconstruction: float = 0.0
     """Weight of the error in drawing each frame from the memory's output (published: 0.1); 0 leaves the decoder out."""
+    reconstruction_share: float = 1.0
+    """Share of each minibatch's sequences whose frames are drawn; drawing a quarter of them costs a quarter."""
     bootstrap_time_limits: bool = True
     """Value the observation at a time limit; off treats the limit as the end of the task, as published."""
 
@@ -219,8 +221,9 @@ _NOT_NEGATIVE = (
     "weight_decay",
     "max_grad_norm",
     "reconstruction",
+    "reconstruction_share",
 )
-_SHARES = ("gamma", "gae_lambda")
+_SHARES = ("gamma", "gae_lambda", "reconstruction_share")
 _SEED_BOUND = 2**31
 
 

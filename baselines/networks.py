@@ -217,7 +217,7 @@ class ActorCritic(nn.Module):
 
     @nn.compact
     def __call__(
-        self, state: State, observation: Observation, starts: jax.Array, *, reconstruct: bool = False
+        self, state: State, observation: Observation, starts: jax.Array, *, reconstruct: int = 0
     ) -> tuple[State, Output]:
         """Memory state after the last step, and the heads' outputs at every step.
 
@@ -225,7 +225,7 @@ class ActorCritic(nn.Module):
             state: memory state before the first step, leaves (B, ...).
             observation: leaves (T, B, ...).
             starts: whether the step is the first of an episode, bool (T, B).
-            reconstruct: whether to draw the frame from the memory's outputs as well.
+            reconstruct: how many lanes' frames to draw from the memory's outputs as well, the first of the batch.
 
         Raises:
             ConfigError: when there is no frame to reconstruct.
@@ -245,7 +245,7 @@ class ActorCritic(nn.Module):
             return state, Output(logits, value[..., 0])
         _, _, height, width, channels = frame_of(observation).shape
         decoded = Decoder((height, width, channels), self.dtype, name="decoder")(
-            remembered.reshape(-1, remembered.shape[-1])
+            remembered[:, :reconstruct].reshape(-1, remembered.shape[-1])
         )
         return state, Output(logits, value[..., 0], decoded)
 
@@ -270,7 +270,7 @@ def reconstruction_loss(picture: jax.Array, frame: jax.Array) -> jax.Array:
     """Mean binary cross-entropy between a decoder's logits and bytes as shares of 255.
 
     Args:
-        picture: logits in blocks, (T B, H / 4, W / 4, 16 C).
+        picture: logits in blocks, (T B, H / 4, W / 4, 16 C), time before lanes.
         frame: uint8 (T, B, H, W, C).
     """
     blocks = space_to_depth(frame.reshape(-1, *frame.shape[2:]), _CONVOLUTIONS[0][2])

@@ -110,7 +110,7 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
         observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
         memory = setup.network.memory.initial_state(num_envs)
         start = jnp.ones(num_envs, bool)
-        reconstruct = setup.config.reconstruction > 0
+        reconstruct = int(setup.config.reconstruction > 0)
         params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
         update = jnp.zeros((), jnp.int32)
         return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
@@ -222,7 +222,7 @@ def act(setup: Setup, params: Any, memory: State, observation: Observation, star
 
 
 def _apply(
-    setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array, *, reconstruct: bool = False
+    setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array, *, reconstruct: int = 0
 ) -> tuple[State, Output]:
     applied: Any = setup.network.apply(params, memory, observation, start, reconstruct=reconstruct)
     return applied
@@ -326,7 +326,9 @@ def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
 def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:
     """PPO's loss on some lanes, and its parts."""
     config, rollout = setup.config, batch.rollout
-    reconstruct = config.reconstruction > 0
+    # Sequences come in random order, so the first of them are a fair sample.
+    drawn = config.reconstruction_share * rollout.start.shape[1]
+    reconstruct = max(1, round(drawn)) if config.reconstruction > 0 else 0
     _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start, reconstruct=reconstruct)
     advantage = normalise(batch.advantage) if config.normalise_advantage else batch.advantage
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
@@ -343,7 +345,9 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
         "clip_fraction": policy.clip_fraction,
     }
     if reconstruct:
-        metrics["reconstruction_loss"] = reconstruction_loss(output.picture, frame_of(rollout.observation))
+        metrics["reconstruction_loss"] = reconstruction_loss(
+            output.picture, frame_of(rollout.observation)[:, :reconstruct]
+        )
         loss = loss + config.reconstruction * metrics["reconstruction_loss"]
         metrics["loss"] = loss
     return loss, metrics

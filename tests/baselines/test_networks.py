@@ -79,7 +79,7 @@ def test_reconstruction_without_a_frame_is_refused() -> None:
     network = make_network(Config(), spaces.Discrete(4))
     state = network.memory.initial_state(3)
     with pytest.raises(ConfigError, match="has none: leave out --reconstruction"):
-        network.init(jax.random.key(0), state, jnp.zeros((2, 3, 7)), jnp.zeros((2, 3), bool), reconstruct=True)
+        network.init(jax.random.key(0), state, jnp.zeros((2, 3, 7)), jnp.zeros((2, 3), bool), reconstruct=1)
 
 
 OBSERVATIONS = {
@@ -124,16 +124,17 @@ def test_a_space_without_a_policy_head_is_refused() -> None:
         action_sizes(spaces.Box(0.0, 1.0, (2,)))
 
 
+@pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("observation", [OBSERVATIONS["frame"], OBSERVATIONS["both"]], ids=["frame", "both"])
-def test_the_reconstruction_has_the_size_of_the_frame(observation: Any) -> None:
+def test_the_reconstruction_has_the_size_of_the_frame_for_as_many_lanes_as_asked(observation: Any, lanes: int) -> None:
     network = make_network(Config(), spaces.Discrete(4))
 
     def picture() -> Any:
         state, starts = network.memory.initial_state(3), jnp.zeros((2, 3), bool)
-        variables = network.init(jax.random.key(0), state, observation, starts, reconstruct=True)
-        return network.apply(variables, state, observation, starts, reconstruct=True)[1].picture
+        variables = network.init(jax.random.key(0), state, observation, starts, reconstruct=1)
+        return network.apply(variables, state, observation, starts, reconstruct=lanes)[1].picture
 
-    assert jax.eval_shape(picture).shape == (6, 21, 21, 48)
+    assert jax.eval_shape(picture).shape == (2 * lanes, 21, 21, 48)
 
 
 @pytest.mark.parametrize(("observation", "features"), [("frame", 3136), ("both", 3136 + 128), ("vector", 512)])
