@@ -120,6 +120,11 @@ class Words(Generic[TScene]):
 
     env_id: str
 
+    @property
+    def max_actions(self) -> int:
+        """The most actions that a session makes in one program; a longer move is made in several, more slowly."""
+        return 1
+
     def instructions(self, params: Any) -> str:
         """Returns the rules and the form of a reply: a system message."""
         raise NotImplementedError  # Every game has its own.
