@@ -1,0 +1,1 @@
+"""Text worlds: games that are told in words as easily as they are drawn."""
