@@ -1,0 +1,18 @@
+"""Sessions of games in words, for whoever speaks another protocol."""
+
+from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, Outcome, Standing
+
+__all__ = [
+    "SESSION_OPTIONS",
+    "CapacityError",
+    "ClosedSessionError",
+    "Opening",
+    "Outcome",
+    "RequestError",
+    "SessionError",
+    "SessionPool",
+    "Standing",
+    "UnknownSessionError",
+]

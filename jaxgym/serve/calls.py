@@ -1,0 +1,144 @@
+"""Calls for one session each, which wait to be made together.
+
+A call stands in the pool's queue until someone who holds the pool's lock takes all that stand there. Nobody is employed
+for that: the first caller that finds the lock free does it for all others, and whoever lets the lock go asks one of
+those who came meanwhile to lead. Nothing here belongs to an event loop but the future of the call that waits on it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Call:
+    """One reply to a session, or a seed to start its next episode with.
+
+    Attributes:
+        session_id: The session.
+        reply: The reply, or None to start an episode.
+        seed: The level seed of that episode; None for the session's own.
+        result: An `Outcome` or `Opening`, or the exception that the caller gets; None before it is made.
+    """
+
+    __slots__ = ("reply", "result", "seed", "session_id")
+
+    def __init__(self, session_id: str, reply: str | None, seed: int | None):
+        self.session_id, self.reply, self.seed = session_id, reply, seed
+        self.result: Any = None
+
+    def is_dropped(self) -> bool:
+        """Whether nobody waits for it any more."""
+        raise NotImplementedError  # Threads and coroutines wait differently.
+
+    def lead(self) -> bool:
+        """Asks its caller to make all calls that wait; returns whether there is one to ask."""
+        raise NotImplementedError  # Threads and coroutines wait differently.
+
+
+class ThreadCall(Call):
+    """A call that a thread waits for."""
+
+    __slots__ = ("_woken",)
+
+    def __init__(self, session_id: str, reply: str | None, seed: int | None):
+        super().__init__(session_id, reply, seed)
+        self._woken = threading.Lock()  # free once, whenever there is something to see
+        self._woken.acquire()
+
+    def is_dropped(self) -> bool:
+        """Never: a thread can't leave."""
+        return False
+
+    def lead(self) -> bool:
+        """Wakes the thread."""
+        # Whoever wakes it twice before it looks says nothing new.
+        if self._woken.locked():
+            self.wake()
+        return True
+
+    def wake(self) -> None:
+        """Lets the thread look whether the call is made, or whether it can lead."""
+        try:
+            self._woken.release()
+        except RuntimeError:  # of a lock that another thread has just freed
+            return
+
+    def wait(self) -> None:
+        """Waits until it is woken."""
+        self._woken.acquire()
+
+
+class LoopCall(Call):
+    """A call that a coroutine waits for.
+
+    Attributes:
+        loop: The event loop that the coroutine runs in.
+        future: What it awaits.
+    """
+
+    __slots__ = ("_flush", "future", "loop")
+
+    def __init__(
+        self,
+        session_id: str,
+        reply: str | None,
+        seed: int | None,
+        loop: asyncio.AbstractEventLoop,
+        flush: Callable[[asyncio.AbstractEventLoop], None],
+    ):
+        super().__init__(session_id, reply, seed)
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self._flush = flush
+
+    def is_dropped(self) -> bool:
+        """Whether the coroutine was cancelled, or its event loop closed."""
+        return self.future.cancelled() or self.loop.is_closed()
+
+    def lead(self) -> bool:
+        """Has its event loop make the calls that wait."""
+        return not self.is_dropped() and call_soon(self.loop, self._flush, self.loop)
+
+    def settle(self) -> None:
+        """Hands the result over; runs in the call's event loop."""
+        if self.future.done():
+            return
+        if isinstance(self.result, BaseException):
+            self.future.set_exception(self.result)
+        else:
+            self.future.set_result(self.result)
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> bool:
+    """Has an event loop of any thread call a function; returns whether the loop was still open."""
+    try:
+        loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:  # of a loop that is closed
+        return False
+    return True
+
+
+def hand_over(calls: list[Call], here: asyncio.AbstractEventLoop | None) -> None:
+    """Hands the results of calls to those who wait for them.
+
+    Args:
+        calls: Calls with results.
+        here: The event loop that this runs in, if it is one.
+    """
+    elsewhere: dict[asyncio.AbstractEventLoop, list[LoopCall]] = {}
+    for call in calls:
+        if isinstance(call, ThreadCall):
+            call.wake()
+        elif isinstance(call, LoopCall):
+            if call.loop is here:
+                call.settle()
+            else:
+                elsewhere.setdefault(call.loop, []).append(call)
+    for loop, settled in elsewhere.items():
+        call_soon(loop, _settle_all, settled)
+
+
+def _settle_all(calls: list[LoopCall]) -> None:
+    for call in calls:
+        call.settle()

@@ -1,0 +1,497 @@
+"""The pool of sessions: the one mutable object on the host, on which every protocol stands."""
+
+import asyncio
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgym import levels, registration, text
+from jaxgym.errors import OptionError, nearest
+from jaxgym.options import is_integer, plain
+from jaxgym.serve.calls import Call, LoopCall, ThreadCall, hand_over
+from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
+from jaxgym.serve.games import Game
+from jaxgym.serve.programs import Logic, Programs
+from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, Outcome, Session, Standing, Terms
+
+_MOST_IDLE_GAMES = 64
+_REMEMBERED = 4  # closed sessions whose end can be told, per session of the capacity
+
+Options = Mapping[str, Any]
+
+
+class SessionPool:
+    """Sessions of games in words, stepped together.
+
+    A session is one row of a batched state on the device. All calls may come from any thread; those for one session
+    (`step_one`, and the coroutines, of any event loop) are made together with others that arrive at the same time, in
+    one jitted step of one of a few sizes. Programs are compiled when a game's first session is opened, or ahead by
+    `prepare`; after that nothing is compiled any more.
+
+    The same game, options, seed and replies lead to the same texts and rewards, whatever other sessions do.
+
+    A call that raises a `SessionError` has not changed any session.
+    """
+
+    def __init__(self, capacity: int = 1024, idle_seconds: float | None = None, device: Any = None):
+        """Makes an empty pool.
+
+        Args:
+            capacity: The most sessions at a time, over all games.
+            idle_seconds: Sessions that were not asked for anything for so long are closed when room or time is
+                needed: by `open`, `open_many` and `close_idle`. Never if None.
+            device: The JAX device of the states; JAX's default if None.
+
+        Raises:
+            RequestError: If the capacity is no integer from 1 up.
+        """
+        if not is_integer(capacity) or capacity < 1:
+            raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 up.")
+        self.capacity, self.idle_seconds = capacity, idle_seconds
+        self._device = jax.devices()[0] if device is None else device
+        self._lock = threading.Lock()  # of the sessions and states
+        self._making = threading.Lock()  # of games; those in service go on while one is compiled
+        self._sessions: dict[str, Session] = {}
+        self._closed: dict[str, str] = {}
+        self._games: dict[Any, tuple[Options, Game]] = {}
+        self._programs: dict[Any, Programs] = {}
+        self._queue: deque[Call] = deque()
+        self._flushing: set[asyncio.AbstractEventLoop] = set()
+
+    def __len__(self) -> int:
+        """Sessions that are open."""
+        return len(self._sessions)
+
+    def __contains__(self, session_id: object) -> bool:
+        """Whether a session is open."""
+        return session_id in self._sessions
+
+    # Games.
+
+    def prepare(self, name: str, options: Options | None = None) -> str:
+        """Makes a game and compiles its programs, so that opening its sessions takes no time.
+
+        Args:
+            name: An id that has words, or its nick.
+            options: Options of the environment, of its words, and of sessions (`SESSION_OPTIONS`).
+
+        Returns:
+            The instructions.
+
+        Raises:
+            UnknownIdError: If there is no such environment, or it has no words.
+            OptionError: If an option does not exist or does not take the given value.
+            LevelError: See `jaxgym.make`.
+        """
+        return self._game(name, options).instructions
+
+    def _game(self, name: str, options: Options | None) -> Game:
+        key = (name, _frozen(options or {}))
+        made = self._games.get(key)
+        if made is not None:
+            return made[1]
+        with self._making:
+            made = self._games.get(key)
+            if made is None:
+                for idle in [key for key, (_, game) in self._games.items() if not game.count][_MOST_IDLE_GAMES:]:
+                    del self._games[idle]
+                # The options are kept: a bank among them is known by where it lies in memory.
+                made = self._games[key] = (options or {}, self._make(name, options or {}))
+        return made[1]
+
+    def _make(self, name: str, options: Options) -> Game:
+        env_id, spec = text.text_spec_of(name)
+        known = {*registration.spec_of(env_id).all_options, *spec.options, *SESSION_OPTIONS, "preset", "levels"}
+        for option in options:
+            if option not in known:
+                raise OptionError(
+                    f"a session of {env_id} has no option {option!r}{nearest(option, known)}; "
+                    f"give one of {', '.join(sorted(known))}."
+                )
+        terms = Terms.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
+        others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
+        env, params, words = text.make(env_id, **others)
+        host = jax.tree.map(np.asarray, params)
+        on_device = jax.device_put(host, self._device)
+        logic = Logic(env, words.max_actions)
+        leaves, shape = jax.tree.flatten(host)
+        key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+        if key not in self._programs:
+            self._programs[key] = Programs(logic, on_device, self.capacity, self._device)
+        return Game(env_id, words, host, terms, self._programs[key], on_device)
+
+    # Sessions.
+
+    def open(
+        self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
+    ) -> Opening:
+        """Opens a session; see `open_many`."""
+        return self.open_many(name, [seed], options, start=start)[0]
+
+    def open_many(
+        self, name: str, seeds: Sequence[int | None], options: Options | None = None, *, start: bool = True
+    ) -> list[Opening]:
+        """Opens one session for each seed.
+
+        Args:
+            name: An id that has words, or its nick.
+            seeds: Level seeds (see `jaxgym.levels`): 0 to 2^31 - 1 are training levels, from there to 2^32 - 1 held
+                out. With a bank of n levels, seed s starts level s mod n. None stands for a random training seed.
+            options: See `prepare`.
+            start: Whether to start the episodes; otherwise the first step of a session does.
+
+        Returns:
+            For each session its id, seed and first text.
+
+        Raises:
+            UnknownIdError, OptionError, LevelError: See `prepare`.
+            RequestError: If a seed is none.
+            CapacityError: If there is no room for all of them.
+        """
+        seeds = [_seed(seed) for seed in seeds]
+        game = self._game(name, options)
+        with self._held():
+            used = time.monotonic()
+            self._close_idle(used)
+            if len(self._sessions) + len(seeds) > self.capacity:
+                raise CapacityError(
+                    f"{len(seeds)} more sessions were asked for while {len(self._sessions)} of {self.capacity} are "
+                    "open; close some, or make a pool of a larger capacity."
+                )
+            opened = {secrets.token_hex(16): game.take(seed, used) for seed in seeds}
+            self._sessions.update(opened)
+            if start and opened:
+                game.start(list(opened.values()))
+            return [_opening(session_id, session) for session_id, session in opened.items()]
+
+    def close(self, ids: Sequence[str]) -> None:
+        """Closes sessions, each of which was open.
+
+        Raises:
+            UnknownSessionError: If there is no such session.
+            RequestError: If an id is given twice.
+        """
+        with self._held():
+            self._sessions_of(ids)
+            for session_id in ids:
+                self._close(session_id, "was closed")
+
+    def close_idle(self) -> int:
+        """Closes the sessions that were idle for `idle_seconds`; returns how many these were."""
+        with self._held():
+            return self._close_idle(time.monotonic())
+
+    def _close_idle(self, now: float) -> int:
+        if self.idle_seconds is None:
+            return 0
+        idle = [session_id for session_id, session in self._sessions.items() if now - session.used > self.idle_seconds]
+        for session_id in idle:
+            self._close(session_id, f"was closed after {self.idle_seconds:g} s without a call")
+        return len(idle)
+
+    def _close(self, session_id: str, why: str) -> None:
+        session = self._sessions.pop(session_id)
+        session.game.give_back(session)
+        self._closed[session_id] = why
+        if len(self._closed) > _REMEMBERED * self.capacity:
+            del self._closed[next(iter(self._closed))]
+
+    def _session(self, session_id: str) -> Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            why = self._closed.get(session_id)
+            if why is None:
+                raise UnknownSessionError(f"there is no session {session_id!r}; give an id that open returned.")
+            raise ClosedSessionError(f"the session {session_id!r} {why}; open another one.")
+        return session
+
+    def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
+        if isinstance(ids, str):
+            raise RequestError(f"ids were given as the string {ids!r}; give a list of ids.")
+        if len(set(ids)) < len(ids):
+            twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
+            raise RequestError(f"the session {twice!r} was given twice in one call; give each session once a call.")
+        try:
+            return [self._sessions[session_id] for session_id in ids]
+        except KeyError:
+            return [self._session(session_id) for session_id in ids]
+
+    # Turns.
+
+    def step(self, ids: Sequence[str], replies: Sequence[str]) -> list[Outcome]:
+        """Makes a turn in each of some sessions: the fast path.
+
+        A session that has not started is started first; one whose episode has ended answers its last text again,
+        with reward 0 and its flags as they were.
+
+        Args:
+            ids: Sessions, each once, of any games.
+            replies: A reply for each.
+
+        Returns:
+            What the replies led to, in the order of the ids.
+
+        Raises:
+            UnknownSessionError: If there is no such session.
+            RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is no string.
+        """
+        if len(ids) != len(replies) or isinstance(replies, str):
+            raise RequestError(f"{len(ids)} ids were given with {len(replies)} replies; give a list of one for each.")
+        for reply in replies:
+            if not isinstance(reply, str):
+                raise _no_reply(reply)
+        with self._held():
+            return self._step(self._sessions_of(ids), replies)
+
+    def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
+        """Starts another episode in each of some sessions; None stands for a random training seed.
+
+        Raises:
+            UnknownSessionError: If there is no such session.
+            RequestError: If an id is given twice, a seed is none, or there are not as many of both.
+        """
+        if len(ids) != len(seeds):
+            raise RequestError(f"{len(ids)} ids were given with {len(seeds)} seeds; give one for each.")
+        seeds = [_seed(seed) for seed in seeds]
+        with self._held():
+            return self._reset(ids, self._sessions_of(ids), seeds)
+
+    def _step(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
+        used = time.monotonic()
+        for session in sessions:
+            session.used = used
+        if len({session.game for session in sessions}) == 1:
+            return sessions[0].game.step(sessions, replies)
+        outcomes: dict[int, Outcome] = {}
+        for game, lanes in _by_game(sessions).items():
+            made = game.step([sessions[lane] for lane in lanes], [replies[lane] for lane in lanes])
+            outcomes.update(zip(lanes, made, strict=True))
+        return [outcomes[lane] for lane in range(len(sessions))]
+
+    def _reset(self, ids: Sequence[str], sessions: Sequence[Session], seeds: Sequence[int]) -> list[Opening]:
+        used = time.monotonic()
+        for session, seed in zip(sessions, seeds, strict=True):
+            session.seed, session.used = seed, used
+        for game, lanes in _by_game(sessions).items():
+            game.start([sessions[lane] for lane in lanes])
+        return [_opening(session_id, session) for session_id, session in zip(ids, sessions, strict=True)]
+
+    # Calls for one session.
+
+    def step_one(self, session_id: str, reply: str) -> Outcome:
+        """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
+        if not isinstance(reply, str):
+            raise _no_reply(reply)
+        return self._wait(ThreadCall(session_id, reply, None))
+
+    def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
+        """Starts another episode in one session, together with what others ask for; see `reset`."""
+        return self._wait(ThreadCall(session_id, None, _seed(seed)))
+
+    async def aopen(
+        self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
+    ) -> Opening:
+        """Opens a session as `open` does; the event loop goes on while a game is compiled."""
+        seed = _seed(seed)
+        if (name, _frozen(options or {})) not in self._games:
+            await asyncio.to_thread(self.prepare, name, options)
+        opening = self.open(name, seed, options, start=False)
+        return await self._call(opening.id, None, seed) if start else opening
+
+    async def astep(self, session_id: str, reply: str) -> Outcome:
+        """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
+        if not isinstance(reply, str):
+            raise _no_reply(reply)
+        return await self._call(session_id, reply, None)
+
+    async def areset(self, session_id: str, seed: int | None = None) -> Opening:
+        """Starts another episode in one session, together with what others ask for; see `reset`."""
+        return await self._call(session_id, None, _seed(seed))
+
+    async def aclose(self, session_id: str) -> None:
+        """Closes a session; see `close`."""
+        self.close([session_id])
+
+    def _wait(self, call: ThreadCall) -> Any:
+        self._queue.append(call)
+        while call.result is None:
+            if self._lock.acquire(blocking=False):
+                self._lead(None)
+            else:
+                call.wait()
+        if isinstance(call.result, BaseException):
+            raise call.result
+        return call.result
+
+    def _call(self, session_id: str, reply: str | None, seed: int | None) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        call = LoopCall(session_id, reply, seed, loop, self._flush)
+        self._queue.append(call)
+        if loop not in self._flushing:
+            # Once for all calls of this round of the loop.
+            self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
+            loop.call_soon(self._flush, loop)
+        return call.future
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._flushing.discard(loop)
+        # Whoever holds the lock asks for a flush again when it is free: the loop is not kept waiting.
+        if self._lock.acquire(blocking=False):
+            self._lead(loop)
+
+    def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
+        """Makes all calls that wait, one a session, and hands the results over; frees the lock."""
+        calls: dict[str, Call] = {}
+        try:
+            later: list[Call] = []
+            for call in [self._queue.popleft() for _ in range(len(self._queue))]:
+                if call.session_id in calls:
+                    later.append(call)
+                elif not call.is_dropped():
+                    calls[call.session_id] = call
+            self._queue.extendleft(reversed(later))
+            self._make_calls(list(calls.values()))
+        finally:
+            self._free()
+            hand_over(list(calls.values()), here)
+
+    def _make_calls(self, calls: Sequence[Call]) -> None:
+        known: list[tuple[Call, Session]] = []
+        for call in calls:
+            try:
+                known.append((call, self._session(call.session_id)))
+            except UnknownSessionError as error:
+                call.result = error
+        steps = [pair for pair in known if pair[0].reply is not None]
+        starts = [pair for pair in known if pair[0].reply is None]
+        try:
+            if steps:
+                outcomes = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
+                for (call, _), outcome in zip(steps, outcomes, strict=True):
+                    call.result = outcome
+            if starts:
+                sessions = [session for _, session in starts]
+                seeds = [session.seed if call.seed is None else call.seed for call, session in starts]
+                openings = self._reset([call.session_id for call, _ in starts], sessions, seeds)
+                for (call, _), opening in zip(starts, openings, strict=True):
+                    call.result = opening
+        except BaseException as error:  # whatever it is, those who wait have to hear of it
+            for call in calls:
+                call.result = error if call.result is None else call.result
+            if not isinstance(error, Exception):
+                raise
+
+    def _held(self) -> "_Held":
+        return _Held(self._lock, self._free)
+
+    def _free(self) -> None:
+        """Frees the lock, and asks one of those who came meanwhile to lead."""
+        self._lock.release()
+        for call in tuple(self._queue):
+            if call.lead():
+                return
+
+    # What a session shows.
+
+    def standing(self, session_id: str) -> Standing:
+        """Returns how a session stands.
+
+        Raises:
+            UnknownSessionError: If there is no such session.
+        """
+        with self._held():
+            return self._session(session_id).standing()
+
+    def frame(self, session_id: str) -> np.ndarray:
+        """Returns the frame of a session's state, uint8 (84, 84, 3); its program is compiled when first asked for.
+
+        Raises:
+            UnknownSessionError: If there is no such session.
+            RequestError: If the session's observations are no frames.
+        """
+        with self._held():
+            session = self._started(session_id)
+            observation = session.game.observe(session)
+        frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
+        if frame is None or frame.dtype != np.uint8:
+            raise RequestError(
+                f"a frame of {session.game.env_id} was asked for, whose observations are none; open it with observation='pixels'."
+            )
+        return frame
+
+    def scene(self, session_id: str) -> Any:
+        """Returns what a viewer may know of a session's state, with NumPy leaves.
+
+        Raises:
+            UnknownSessionError: If there is no such session.
+        """
+        with self._held():
+            session = self._started(session_id)
+            return session.game.scene(session)
+
+    def _started(self, session_id: str) -> Session:
+        session = self._session(session_id)
+        session.used = time.monotonic()
+        if session.text is None:
+            session.game.start([session])
+        return session
+
+
+class _Held:
+    """The pool's lock as a context."""
+
+    __slots__ = ("_free", "_lock")
+
+    def __init__(self, lock: Any, free: Any):
+        self._lock, self._free = lock, free
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._free()
+
+
+def _by_game(sessions: Sequence[Session]) -> dict[Game, list[int]]:
+    lanes: dict[Game, list[int]] = {}
+    for lane, session in enumerate(sessions):
+        lanes.setdefault(session.game, []).append(lane)
+    return lanes
+
+
+def _opening(session_id: str, session: Session) -> Opening:
+    game: Game = session.game
+    return Opening(session_id, game.env_id, session.seed, game.instructions, session.text or "")
+
+
+def _seed(seed: Any) -> int:
+    if seed is None:
+        return secrets.randbelow(levels.SPLIT_SIZE)
+    seed = plain(seed)
+    if not is_integer(seed) or not 0 <= seed < 2 * levels.SPLIT_SIZE:
+        raise RequestError(
+            f"a seed was given as {seed!r}; give an integer from 0 to {2 * levels.SPLIT_SIZE - 1}, or None for a random one."
+        )
+    return seed
+
+
+def _no_reply(reply: object) -> RequestError:
+    return RequestError(f"a reply was given as {reply!r}; give a string.")
+
+
+def _frozen(options: Any) -> Any:
+    """Returns something hashable that is equal for options that mean the same."""
+    options = plain(options)
+    if isinstance(options, Mapping):
+        return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
+    if isinstance(options, list):
+        return tuple(_frozen(item) for item in options)
+    if isinstance(options, str | int | float | None):
+        return type(options).__name__, options
+    return "object", id(options)

@@ -1,0 +1,195 @@
+"""The jitted programs of a game's sessions, compiled ahead for a few batch sizes.
+
+    table of states, uint8 (capacity, width)  --start or step of some rows-->  table, what the host needs of those rows
+
+A row of the table is the state of one session. Lanes that only fill a batch up name a row behind the table, which is
+read as another one and never written.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxgym import levels
+from jaxgym.serve.rows import Rows
+
+SIZES = (1, 8, 64, 256, 1024)
+"""The batch sizes that are compiled; larger batches are made in several runs."""
+
+
+class Seen(NamedTuple):
+    """What the host learns of a row.
+
+    Attributes:
+        scene: The scene after the move.
+        reward: Sum of the rewards of the move, float32 ().
+        terminated: Whether the rules of the game ended the episode, bool ().
+        truncated: Whether the environment's time limit did, bool ().
+        info: The environment's `info` of the last step; zeros before the first.
+    """
+
+    scene: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Logic:
+    """What is compiled: one environment, played `max_actions` actions at most in a run."""
+
+    env: Any
+    max_actions: int
+
+    def start(self, seed: jax.Array, params: Any) -> tuple[Any, Seen]:
+        """Returns the state in which the level of a seed starts, and what is seen of it.
+
+        Without a bank it is the level of that seed (see `jaxgym.levels`), else the bank's at that place, counted on
+        from the start again behind the last one.
+        """
+        if params.levels is None:
+            level = self.env.sample_level(levels.level_key(seed), params)
+        else:
+            place = seed % jnp.uint32(levels.num_levels(params.levels))
+            level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, place, keepdims=False), params.levels)
+        state = self.env.initial_state(level, params)
+        return state, self._unmoved(state, params)
+
+    def _unmoved(self, state: Any, params: Any) -> Seen:
+        action = jax.ShapeDtypeStruct(self.env.action_space(params).shape, jnp.int32)
+        shapes = jax.eval_shape(self._act, state, action, params)[1]
+        blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return blank._replace(scene=self.env.scene(state, params))
+
+    def _act(self, state: Any, action: jax.Array, params: Any) -> tuple[Any, Seen]:
+        # The step is deterministic: its key is for the reset that this step does not make.
+        _, state, reward, terminated, info = self.env.step_env(jax.random.key(0), state, action, params)
+        truncated = self.env.is_truncated(state, params)
+        return state, Seen(self.env.scene(state, params), reward, terminated, truncated, info)
+
+    def move(self, state: Any, count: jax.Array, actions: jax.Array, params: Any) -> tuple[Any, Seen]:
+        """Makes the first `count` of some actions, the rest dropped where the episode ends."""
+        if self.max_actions == 1:
+            return self._act(state, actions[0], params)
+
+        def go_on(carry: tuple[jax.Array, Any, Seen]) -> jax.Array:
+            made, _, seen = carry
+            return (made < count) & ~seen.terminated & ~seen.truncated
+
+        def act(carry: tuple[jax.Array, Any, Seen]) -> tuple[jax.Array, Any, Seen]:
+            made, state, before = carry
+            state, seen = self._act(state, actions[made], params)
+            return made + 1, state, seen._replace(reward=before.reward + seen.reward)
+
+        _, state, seen = lax.while_loop(go_on, act, (jnp.int32(0), state, self._unmoved(state, params)))
+        return state, seen
+
+
+class Programs:
+    """The compiled programs of one environment and of all parameters of the same shapes.
+
+    Attributes:
+        states: How a state is laid out in a row of the table.
+        seen: How a `Seen` is laid out in a row of the answer.
+        max_actions: The most actions of a request's lane.
+    """
+
+    def __init__(self, logic: Logic, params: Any, capacity: int, device: Any):
+        """Compiles all programs.
+
+        Args:
+            logic: What to compile.
+            params: Parameters on the device.
+            capacity: Rows of the table.
+            device: The device.
+        """
+        self.max_actions = logic.max_actions
+        self._logic = logic
+        self._branches = logic.env.action_space(params).shape
+        state, seen = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
+        self.states, self.seen = Rows(state), Rows(seen)
+        self._capacity, self._device = capacity, device
+        self._sizes = [size for size in SIZES if size <= capacity]
+        table = self.new_table()
+        width = self.request([0], [(np.zeros(self._branches, np.int32),)]).shape[1]
+        self._starts = self._compile(self._start, 2, table, params, np.uint32)
+        self._moves = self._compile(self._move, width, table, params, np.int32)
+        self._draw: Callable[..., Any] | None = None
+
+    def new_table(self) -> jax.Array:
+        """Returns a table of zeros."""
+        return jax.device_put(np.zeros((self._capacity, self.states.width), np.uint8), self._device)
+
+    def _compile(self, program: Any, width: int, table: Any, params: Any, dtype: Any) -> dict[int, Any]:
+        jitted = jax.jit(program, donate_argnums=0)
+        shapes = [np.zeros((size, width), dtype) for size in self._sizes]
+        return {len(shape): jitted.lower(table, shape, params).compile() for shape in shapes}
+
+    def _start(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
+        slots, seeds = request[:, 0], request[:, 1]
+        states, seen = jax.vmap(self._logic.start, in_axes=(0, None))(seeds, params)
+        return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
+
+    def _move(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
+        slots, counts = request[:, 0], request[:, 1]
+        actions = request[:, 2:].reshape(len(request), self.max_actions, *self._branches)
+        states = self.states.unpack(table.at[slots].get(mode="clip"))
+        states, seen = jax.vmap(self._logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
+        return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
+
+    def request(self, slots: Sequence[int], plans: Sequence[Sequence[Any]]) -> np.ndarray:
+        """Returns int32 (n, ...): for each lane its slot, how many actions it makes, and these."""
+        request = np.zeros((len(slots), 2 + self.max_actions * max(int(np.prod(self._branches)), 1)), np.int32)
+        request[:, 0] = slots
+        actions = request[:, 2:].reshape(len(slots), self.max_actions, *self._branches)
+        if all(len(plan) == 1 for plan in plans):
+            request[:, 1] = 1
+            actions[:, 0] = [plan[0] for plan in plans]
+        else:
+            for lane, plan in enumerate(plans):
+                request[lane, 1] = len(plan)
+                actions[lane, : len(plan)] = plan
+        return request
+
+    def start(self, table: jax.Array, slots: Sequence[int], seeds: Sequence[int], params: Any) -> tuple[Any, Any]:
+        """Starts the levels of seeds in some rows; returns the table and uint8 (n, seen.width)."""
+        return self._in_runs(self._starts, table, np.array([slots, seeds], np.uint32).T, params)
+
+    def move(
+        self, table: jax.Array, slots: Sequence[int], plans: Sequence[Sequence[Any]], params: Any
+    ) -> tuple[Any, Any]:
+        """Makes 1 to `max_actions` actions in each of some rows; returns the table and uint8 (n, seen.width)."""
+        return self._in_runs(self._moves, table, self.request(slots, plans), params)
+
+    def _in_runs(self, programs: dict[int, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
+        largest = self._sizes[-1]
+        parts = []
+        for first in range(0, len(request), largest):
+            part = request[first : first + largest]
+            size = next(size for size in self._sizes if size >= len(part))
+            if size > len(part):
+                padded = np.zeros((size, part.shape[1]), part.dtype)
+                padded[len(part) :, 0] = self._capacity
+                padded[: len(part)] = part
+            else:
+                padded = part
+            table, seen = programs[size](table, padded, params)
+            parts.append(np.asarray(seen)[: len(part)])
+        return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def draw(self, table: jax.Array, slot: int, params: Any) -> Any:
+        """Returns the observation of the state in a row, on the host; compiled when it is first asked for."""
+        slots = np.asarray([slot], np.int32)
+        if self._draw is None:
+            self._draw = jax.jit(self._observe).lower(table, slots, params).compile()
+        return jax.tree.map(np.asarray, self._draw(table, slots, params))
+
+    def _observe(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
+        state = jax.tree.map(lambda leaf: leaf[0], self.states.unpack(table[slots]))
+        return self._logic.env.observe(jax.random.key(0), state, None, params)

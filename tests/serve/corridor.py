@@ -1,0 +1,167 @@
+"""A game for the tests of sessions: a corridor with a pit at its left end and a goal at its right end.
+
+    P . . A . G      pit 0, agent 3, goal 5: "right" twice wins the bonus, "left" three times ends in the pit
+
+Its words have all that words may have: moves of several actions, a loose form, a fallback, a ledger.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+import jaxgym
+from jaxgym import text
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.options import Flag, Integer, Real, Static
+
+LEFT, STAY, RIGHT = range(3)
+NAMES = ("left", "stay", "right")
+
+
+@struct.dataclass
+class Level:
+    start: jax.Array
+    goal: jax.Array
+
+
+@struct.dataclass
+class State(EnvState):
+    position: jax.Array
+    key: jax.Array
+
+
+@struct.dataclass
+class Params(EnvParams):
+    bonus: Any = None
+    length: Any = None
+
+
+@struct.dataclass
+class Scene:
+    position: jax.Array
+    cells: jax.Array
+    is_won: jax.Array
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class Corridor(Environment[Level, State, Params, Scene]):
+    longest: int = 8
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        goal = jnp.asarray(params.length, jnp.int32) - 1
+        return Level(start=jax.random.randint(key, (), 1, goal), goal=goal)
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        return State(
+            time=jnp.int32(0),
+            level=level,
+            episode_return=jnp.float32(0),
+            terminated=jnp.bool_(False),
+            position=level.start,
+            key=jax.random.key(1),
+        )
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        position = jnp.clip(state.position + action - 1, 0, state.level.goal)
+        is_won = position == state.level.goal
+        return Transition(
+            state=dataclasses.replace(state, position=position),
+            reward=jnp.where(is_won, jnp.asarray(params.bonus, jnp.float32), 0.0),
+            terminated=is_won | (position == 0),
+            metrics={"success": is_won, "position": position},
+        )
+
+    def scene(self, state: State, params: Params) -> Scene:
+        cells = jnp.arange(self.longest).astype(jnp.int8)
+        return Scene(
+            position=state.position.astype(jnp.int8),
+            cells=jnp.where(cells == state.position.astype(jnp.int8), jnp.int8(1), jnp.int8(0)),
+            is_won=state.position == state.level.goal,
+        )
+
+    def observe_scene(self, scene: Scene) -> jax.Array:
+        return jnp.broadcast_to(scene.position.astype(jnp.uint8), (84, 84, 3))
+
+    def action_space(self, params: Params | None = None) -> jaxgym.spaces.Discrete:
+        return jaxgym.spaces.Discrete(3)
+
+
+class Diary(text.Ledger):
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def components(self, turn: text.Turn[Scene]) -> dict[str, float]:
+        position = int(turn.scene.position)
+        is_news = position not in self._seen
+        self._seen.add(position)
+        return {"environment": turn.reward, "news": 0.5 if is_news else 0.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class CorridorWords(text.Words[Scene]):
+    shouts: bool
+    has_diary: bool = False
+
+    @property
+    def max_actions(self) -> int:
+        return 3
+
+    def instructions(self, params: Params) -> str:
+        return f"Reach the goal of {int(params.length)} cells: <left>, <stay>, <right>, or several of them."
+
+    def describe(self, scene: Scene, params: Params) -> str:
+        cells = "".join(".A"[cell] for cell in scene.cells[: int(params.length)])
+        return f"{cells} won" if scene.is_won else cells
+
+    def parse(self, reply: str) -> text.Move | text.Refusal:
+        words = reply.strip("<>").split()
+        if reply == "look":
+            return text.Move((), "look")
+        if not words or not set(words) <= set(NAMES):
+            return text.Refusal("Say left, stay or right.")
+        return text.Move(tuple(NAMES.index(word) for word in words), " ".join(words), reply.startswith("<"))
+
+    def fallback(self) -> text.Move:
+        return text.Move((STAY,), "stay")
+
+    def respond(self, turn: text.Turn[Scene], params: Params) -> str:
+        answer = f"{turn.number}: {super().respond(turn, params)}"
+        return answer.upper() if self.shouts else answer
+
+
+@dataclasses.dataclass(frozen=True)
+class WordsWithDiary(CorridorWords):
+    def ledger(self, scene: Scene, params: Params) -> Diary:
+        return Diary()
+
+
+def _build(env_id: str, values: Mapping[str, Any]) -> tuple[Corridor, Params]:
+    params = Params(bonus=values["bonus"], length=values["length"])
+    return Corridor(env_id=env_id, initial_params=params, longest=values["longest"]), params
+
+
+def _words(env: Corridor, values: Mapping[str, Any]) -> CorridorWords:
+    return (WordsWithDiary if values["diary"] else CorridorWords)(env.env_id, shouts=values["shouts"])
+
+
+def register() -> None:
+    """Gives the game to `jaxgym.make` and its words to sessions, once."""
+    if "Corridor-v0" in jaxgym.registered_envs():
+        return
+    options = {
+        "bonus": Real(1.0, "reward at the goal"),
+        "length": Integer(8, "cells", low=3, high=8),
+        "longest": Static(8, "cells of the picture", low=3, high=16),
+    }
+    flags = {"shouts": Flag(False, "in capitals", static=True), "diary": Flag(False, "pays news", static=True)}
+    jaxgym.register("Corridor-v0", jaxgym.Spec(build=_build, options=options))
+    text.register("Corridor-v0", text.TextSpec(build=_words, nick="corridor", options=flags))
+
+
+def scenes_of(scene: Scene) -> tuple[int, ...]:
+    return tuple(np.asarray(scene.cells).tolist())
