@@ -204,18 +204,24 @@ class Flag(Option):
 
 @dataclasses.dataclass(frozen=True)
 class Word(Option):
-    """One of a few words; it picks a program, so it stays a Python str."""
+    """One of a few words; it picks a program, so it stays a Python str.
+
+    Attributes:
+        words: The words.
+        none: What `None` stands for, in words; empty where None is not allowed.
+    """
 
     words: tuple[str, ...] = ()
+    none: str = ""
 
     @property
     def allowed(self) -> str:
         """The words."""
-        return " or ".join(repr(word) for word in self.words)
+        return " or ".join(repr(word) for word in self.words) + (f", or None for {self.none}" if self.none else "")
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is one of the words."""
-        return isinstance(value, str) and value in self.words
+        """Whether `value` is one of the words, or an allowed None."""
+        return value in self.words if isinstance(value, str) else value is None and bool(self.none)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,6 +28,7 @@ from jaxgym.envs.memory import (
     searing_spotlights_expert,
 )
 from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
+from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import Preset, plain, resolve, with_preset
 from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
@@ -226,5 +227,17 @@ register(
         presets=MEMORY_PRESETS["Endless-MysteryPath-v0"],
         expert=experts.endless_mystery_path_action,
         human=Human(ground_truth.endless_mystery_path_view, "course"),
+    ),
+)
+register(
+    "FrozenLake-v0",
+    Spec(
+        frozen_lake.build,
+        frozen_lake.OPTIONS,
+        max_steps=frozen_lake.MAX_STEPS,
+        sizes_of=frozen_lake.sizes_of,
+        fits=frozen_lake_maps.fits,
+        expert=frozen_lake.expert_action,
+        human=Human(frozen_lake.view, "steps"),
     ),
 )

@@ -52,12 +52,13 @@ class Human:
     Attributes:
         view: Takes environment, state and parameters; returns the picture that hides nothing, uint8 (H, W, 3).
         controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
-            for nothing, right, up and down.
+            for nothing, right, up and down, "steps" for left, down, right and up, "words" for moves
+            that no key stands for.
         is_clue: Takes a state; whether its frame is a clue, in which the agent can't move.
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
-    controls: Literal["free", "grid", "course"]
+    controls: Literal["free", "grid", "course", "steps", "words"]
     is_clue: Callable[[Any], Any] = never
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from jaxgym.envs.memory.arena import Along, GridAction
 
-Controls = Literal["free", "grid", "course"]
+Controls = Literal["free", "grid", "course", "steps", "words"]
 
 LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
 SPACE = "space"
@@ -14,6 +14,7 @@ HELP = {
     "free": "arrow keys or W A S D move; two of them move diagonally",
     "grid": "up or W steps forward, left or A and right or D turn, space waits",
     "course": "arrow keys or W S D move right, up and down",
+    "steps": "arrow keys or W A S D step left, down, right and up",
 }
 
 
@@ -37,6 +38,11 @@ def grid_action(key: str) -> int | None:
         (SPACE,): GridAction.NOTHING,
     }
     return next((int(action) for keys, action in actions.items() if key in keys), None)
+
+
+def steps_action(key: str) -> int | None:
+    """Returns the action of a key that was struck in a game of steps, or None for a key without one."""
+    return next((number for number, keys in enumerate((LEFT, DOWN, RIGHT, UP)) if key in keys), None)
 
 
 def course_action(pressed: Collection[str]) -> int:

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from jaxgym import specs
-from jaxgym.human.keys import grid_action, held_action
+from jaxgym.human.keys import grid_action, held_action, steps_action
 from jaxgym.human.stage import Moment, Stage
 from jaxgym.spaces import Discrete
 
 FPS, CLUE_FPS = 25, 3
 _UNSEEN = ("dummy", "offscreen")
 """What SDL falls back to where there is no display."""
+
+_STRUCK = {"grid": grid_action, "steps": steps_action}
+"""Games that wait for a key, and the action of each."""
 
 
 class WindowError(RuntimeError):
@@ -86,10 +89,11 @@ class _Window:
 
     def _action(self, struck: list[str], *, is_clue: bool) -> Any:
         """Returns the action of the keys, or None where the game waits for one."""
-        if self.human.controls != "grid":
+        if self.human.controls not in _STRUCK:
             pressed = self.pygame.key.get_pressed()
             return self.held_action([name for name, code in self.key_codes.items() if pressed[code]])
-        actions = [action for key in struck if (action := grid_action(key)) is not None]
+        action_of = _STRUCK[self.human.controls]
+        actions = [action for key in struck if (action := action_of(key)) is not None]
         if actions:
             return actions[0]
         return 0 if is_clue else None

@@ -26,6 +26,7 @@ GOALS = {
     "Endless-MysteryPath-v0": (100, "tiles_visited", 20 * NUM_LEVELS),
     "SearingSpotlights-v0": (256, "success", NUM_LEVELS),
     "Endless-SearingSpotlights-v0": (120, "coins_collected", NUM_LEVELS),
+    "FrozenLake-v0": (16, "success", NUM_LEVELS),
 }
 
 

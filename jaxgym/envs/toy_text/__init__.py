@@ -1,0 +1,1 @@
+"""Small grid and number puzzles, which are also played in words."""

@@ -1,0 +1,154 @@
+"""Maps of Frozen Lake: which cells are holes, and whether a way leads around them.
+
+A map is bool (N, N), row first, True for a hole; a cell is (row, column).
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+SMALLEST, LARGEST = 2, 16
+"""Rows and columns of a map."""
+
+MOST_PROPOSALS = 64
+"""Maps that are sampled for a level, at most."""
+
+_FRACTION_BITS = 24
+_BITS = 32
+
+_DRAWN = {
+    "4x4": "SFFF FHFH FFFH HFFG",
+    "8x8": "SFFFFFFF FFFFFFFF FFFHFFFF FFFFFHFF FFFHFFFF FHHFFFHF FHFFHFHF FFFHFFFG",
+}
+
+FIXED = {name: np.asarray([[cell == "H" for cell in row] for row in rows.split()]) for name, rows in _DRAWN.items()}
+"""Gymnasium's maps by name; the start is at the top left, the goal at the bottom right."""
+
+
+def at(cell: jax.Array, size: int) -> jax.Array:
+    """Returns the map with nothing but this cell, bool (size, size)."""
+    numbers = jnp.arange(size)
+    return (numbers == cell[0])[:, None] & (numbers == cell[1])[None]
+
+
+def packed(cells: jax.Array) -> jax.Array:
+    """Returns each row as bits, the first column lowest, uint32 (N,)."""
+    bits = jnp.uint32(1) << jnp.arange(len(cells), dtype=jnp.uint32)
+    return jnp.sum(jnp.where(cells, bits[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+
+
+def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array) -> jax.Array:
+    """Whether a way leads from start to goal, bool (); each round reaches at least one more cell, or is the last."""
+    size = len(is_hole)
+    # Sixteen columns are one word, so that a round takes a few operations on a short array.
+    is_open, goal = packed(~is_hole), packed(at(goal_cell, size))
+
+    def is_growing(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
+        reached, has_grown = carry
+        return has_grown & ~jnp.any(reached & goal != 0)
+
+    def grow(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        reached, _ = carry
+        around = jnp.pad(reached, 1)
+        grown = reached | (is_open & ((reached << 1) | (reached >> 1) | around[:size] | around[2:]))
+        return grown, jnp.any(grown != reached)
+
+    reached, _ = lax.while_loop(is_growing, grow, (packed(at(start_cell, size)), jnp.bool_(True)))
+    return jnp.any(reached & goal != 0)
+
+
+def propose(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Samples a map that may have no way: each cell is frozen with probability `p`, and so are both ends.
+
+    Returns:
+        Holes bool (size, size), start cell int32 (2,), goal cell int32 (2,), another one; all pairs are as likely.
+    """
+    num_cells = size * size
+    bits = jax.random.bits(key, (num_cells + 2,), jnp.uint32)
+    share = (bits[:num_cells] >> (_BITS - _FRACTION_BITS)).astype(jnp.float32) / np.float32(1 << _FRACTION_BITS)
+    start = bits[num_cells] % jnp.uint32(num_cells)
+    goal = (start + 1 + bits[num_cells + 1] % jnp.uint32(num_cells - 1)) % jnp.uint32(num_cells)
+    start_cell, goal_cell = (jnp.stack([end // size, end % size]).astype(jnp.int32) for end in (start, goal))
+    is_hole = (share >= p).reshape(size, size) & ~at(start_cell, size) & ~at(goal_cell, size)
+    return is_hole, start_cell, goal_cell
+
+
+def corner_path(start_cell: jax.Array, goal_cell: jax.Array, size: int) -> jax.Array:
+    """Returns the cells along the start's row to the goal's column, and along that to the goal, bool (size, size)."""
+    numbers = jnp.arange(size)
+    first, last = jnp.minimum(start_cell, goal_cell), jnp.maximum(start_cell, goal_cell)
+    is_row, is_column = ((numbers >= first[axis]) & (numbers <= last[axis]) for axis in (0, 1))
+    along_row = (numbers == start_cell[0])[:, None] & is_column[None]
+    along_column = is_row[:, None] & (numbers == goal_cell[1])[None]
+    return along_row | along_column
+
+
+_Sampled = tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array, jax.Array]]
+"""Proposals so far, whether the last one has a way, and that one."""
+
+
+def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Samples a map with a way from start to goal: the first such of `MOST_PROPOSALS` proposals.
+
+    Maps without a way are dropped whole, so that ends near each other are more frequent than ends far apart, and more
+    than `p` of the cells are frozen. If all proposals lack one, the last gets a way with one corner at most. At 4 × 4
+    that is less than one level in a million whatever `p`. At 16 × 16, where ways are rare, it is two in a million at
+    p = 0.5, and two in five at p = 0.
+
+    Returns:
+        Holes bool (size, size), start cell int32 (2,), goal cell int32 (2,).
+    """
+
+    def lacks_way(carry: _Sampled) -> jax.Array:
+        number, is_solved, _ = carry
+        return ~is_solved & (number < MOST_PROPOSALS)
+
+    def retry(carry: _Sampled) -> _Sampled:
+        number, _, _ = carry
+        proposed = propose(jax.random.fold_in(key, number), p, size)
+        return number + 1, is_solvable(*proposed), proposed
+
+    nowhere = jnp.zeros(2, jnp.int32)
+    nothing = (jnp.zeros((size, size), bool), nowhere, nowhere)
+    _, is_solved, (is_hole, start_cell, goal_cell) = lax.while_loop(
+        lacks_way, retry, (jnp.int32(0), jnp.bool_(False), nothing)
+    )
+    way = corner_path(start_cell, goal_cell, size)
+    return is_hole & (is_solved | ~way), start_cell, goal_cell
+
+
+def fits(env: Any, bank: Any, _: Any) -> dict[str, np.ndarray]:
+    """Whether each level of a bank has two ends on ice with a way between them, and the named map; bool (n,)."""
+    size, levels = env.size, np.arange(len(bank.is_hole))
+    starts, goals = bank.start_cell, bank.goal_cell
+    is_start, is_goal = (((cells >= 0) & (cells < size)).all(axis=1) for cells in (starts, goals))
+    inner_starts, inner_goals = (np.clip(cells, 0, size - 1) for cells in (starts, goals))
+    is_start &= ~bank.is_hole[levels, *inner_starts.T]
+    is_goal &= ~bank.is_hole[levels, *inner_goals.T] & (starts != goals).any(axis=1)
+    if env.map_name is not None:
+        is_start &= (starts == 0).all(axis=1)
+        is_goal &= (goals == size - 1).all(axis=1)
+        is_map = (bank.is_hole == FIXED[env.map_name]).all(axis=(1, 2))
+    else:
+        is_map = _have_way(bank.is_hole, inner_starts, inner_goals)
+    return {"start_cell": is_start, "goal_cell": is_goal, "is_hole": is_map | ~is_start | ~is_goal}
+
+
+def _have_way(is_hole: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Whether a way leads from each start to its goal, bool (n,), on the host."""
+    levels = np.arange(len(is_hole))
+    reached = np.zeros_like(is_hole)
+    reached[levels, *starts.T] = True
+    while True:
+        grown = reached.copy()
+        grown[:, 1:] |= reached[:, :-1]
+        grown[:, :-1] |= reached[:, 1:]
+        grown[:, :, 1:] |= reached[:, :, :-1]
+        grown[:, :, :-1] |= reached[:, :, 1:]
+        grown &= ~is_hole
+        if (grown == reached).all():
+            return reached[levels, *goals.T]
+        reached = grown
