@@ -15,6 +15,7 @@ from baselines.errors import ConfigError
 
 Scale = Literal["paper", "throughput", "cpu"]
 Dtype = Literal["float32", "bfloat16"]
+EncoderName = Literal["nature", "impala"]
 Entry = TypeVar("Entry")
 
 # They change how long a run lasts or how it is reported, never what it has learned by a given update.
@@ -32,6 +33,8 @@ class Config:
     scale: Scale = "throughput"
     """Where the defaults come from: as published, large batches on an accelerator, or small on a CPU."""
 
+    preset: str = ""
+    """Name of a published or a large-batch run, which sets the defaults in place of a scale; --list shows all."""
     env: str = "MortarMayhem-Grid-v0"
     """Id of the environment."""
     options: tuple[str, ...] = ()
@@ -44,8 +47,8 @@ class Config:
     """Episodes per level when scoring; the policy is sampled, so they differ."""
 
     memory: str = "gru"
-    """What the agent remembers by: gru, gtrxl, lru, lstm, mingru, none, stack4 (frames in colour), stack16 (in grey) or
-    trxl."""
+    """What the agent remembers by: clock (the step of the episode alone), gru, gtrxl, lru, lstm, mingru, none, stack4
+    (frames in colour), stack16 (in grey) or trxl."""
     memory_size: int = 512
     """Units of the memory."""
     memory_layers: int = 0
@@ -54,8 +57,16 @@ class Config:
     """Attention heads of trxl and gtrxl."""
     memory_window: int = 256
     """Steps that trxl and gtrxl can look back."""
+    memory_positions: bool = True
+    """Tell trxl and gtrxl at which step of the episode something was; off in the published Mystery Path on a grid."""
+    memory_gate_bias: float = 2.0
+    """How far towards the identity the gates of gtrxl start; published are runs with 0 and with 2."""
     memory_gradient: bool = True
     """Let trxl and gtrxl learn what a step of the same rollout should have kept; off as published."""
+    residual: bool = False
+    """Add what goes into the memory to what comes out of it, for one layer of gru or lstm as wide as its input."""
+    encoder: EncoderName = "nature"
+    """Layers that frames go through: three convolutions as published, or the fifteen with residuals of IMPALA."""
     embed: bool = True
     """A linear layer between what the encoder sees and the memory; off in the agents of Memory Gym's first paper."""
     last_action_reward: bool = False
@@ -114,6 +125,9 @@ class Config:
     """Weight of the error in drawing each frame from the memory's output (published: 0.1); 0 leaves the decoder out."""
     reconstruction_share: float = 1.0
     """Share of each minibatch's sequences whose frames are drawn; drawing a quarter of them costs a quarter."""
+    ground_truth_head: float = 0.0
+    """Weight of the error in telling the hidden truth of an endless game from the memory's output (published: 0.1); 0
+    leaves the head out."""
     bootstrap_time_limits: bool = True
     """Value the observation at a time limit; off treats the limit as the end of the task, as published."""
 
@@ -222,6 +236,8 @@ _NOT_NEGATIVE = (
     "max_grad_norm",
     "reconstruction",
     "reconstruction_share",
+    "ground_truth_head",
+    "memory_gate_bias",
 )
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
 _SEED_BOUND = 2**31

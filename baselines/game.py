@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -55,6 +55,15 @@ def score_of(info: dict[str, jax.Array], env_state: Any, params: Any) -> jax.Arr
     count = env_state.level.command_count.astype(jnp.float32)
     largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
     return jnp.where(largest > 0, info["reward"] / largest, success)
+
+
+def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
+    """A function from a state to the hidden truth that an agent may learn to tell, float32 (n,); None without one."""
+    tell = getattr(env, "ground_truth", None)
+    if tell is not None or not hasattr(env, "inner_state"):
+        return tell
+    inner = ground_truth_of(env.env)
+    return None if inner is None else lambda state: inner(env.inner_state(state))
 
 
 def make_game(config: Config) -> Game:

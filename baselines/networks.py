@@ -12,11 +12,12 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 
-from baselines.config import Config
+from baselines.config import Config, EncoderName
 from baselines.errors import ConfigError
 from baselines.losses import Sizes
 from baselines.memories import make_memory
 from baselines.memories.cell import MemoryCell, State
+from baselines.memories.clock import Clock
 from baselines.memories.stack import FrameStack
 from baselines.memories.transformer import TransformerXL
 
@@ -27,6 +28,7 @@ _POLICY_GAIN = 0.1  # a start near the uniform policy
 _VECTOR_FEATURES = 128
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # features, kernel width in px, stride in px
 _BYTE_MAX = 255
+_SECTIONS = (16, 32, 32)  # features of each section of the IMPALA encoder
 
 
 class Output(NamedTuple):
@@ -34,6 +36,7 @@ class Output(NamedTuple):
 
     logits: jax.Array  # float32 (T, B, n_1 + ... + n_K), branches side by side
     value: jax.Array  # float32 (T, B)
+    truth: Any = ()  # what the agent makes of the hidden truth, float32 (T, B, n), where there is a head for it
     picture: Any = ()  # logits of the frames in blocks, (T B, H / 4, W / 4, 16 C), where asked for
 
 
@@ -126,16 +129,44 @@ def _dense(features: int, dtype: Any, gain: float = _HIDDEN_GAIN, name: str | No
     return nn.Dense(features, dtype=dtype, kernel_init=nn.initializers.orthogonal(gain), name=name)
 
 
+class Impala(nn.Module):
+    """The residual encoder of Espeholt et al., 2018 (arXiv 1802.01561): three sections, each halves the image.
+
+    Attributes:
+        dtype: type of the computation and of the result; parameters are float32.
+    """
+
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, image: jax.Array) -> jax.Array:
+        """Bytes (N, H, W, C) to features (N, H / 8 · W / 8 · 32), edges rounded up."""
+        image = image.astype(self.dtype) * (1 / _BYTE_MAX)
+        for section, features in enumerate(_SECTIONS):
+            image = self._convolve(f"enter{section}", image, features)
+            image = nn.max_pool(image, (3, 3), (2, 2), "SAME")
+            for block in range(2):
+                inner = self._convolve(f"block{section}{block}_first", nn.relu(image), features)
+                image = image + self._convolve(f"block{section}{block}_second", nn.relu(inner), features)
+        return nn.relu(image).reshape(image.shape[0], -1)
+
+    def _convolve(self, name: str, image: jax.Array, features: int) -> jax.Array:
+        orthogonal = nn.initializers.orthogonal(_HIDDEN_GAIN)
+        return nn.Conv(features, (3, 3), dtype=self.dtype, kernel_init=orthogonal, name=name)(image)
+
+
 class Encoder(nn.Module):
-    """Features of one observation: three convolutions for an image, a linear layer for a vector, one embedding of both.
+    """Features of one observation: convolutions for an image, a linear layer for a vector, one embedding of both.
 
     Attributes:
         hidden_size: units of the embedding.
+        kind: the published three convolutions, or those of IMPALA.
         embed: whether there is an embedding; without, the features are those of image and vectors side by side.
         dtype: type of the computation and of the result.
     """
 
     hidden_size: int
+    kind: EncoderName = "nature"
     embed: bool = True
     dtype: Any = jnp.float32
 
@@ -148,7 +179,9 @@ class Encoder(nn.Module):
         vector_size = _VECTOR_FEATURES if has_image else self.hidden_size
         parts = []
         for name, leaf in sorted(leaves.items()):
-            if leaf.dtype == jnp.uint8:
+            if leaf.dtype == jnp.uint8 and self.kind == "impala":
+                parts.append(Impala(self.dtype, name=f"{name}_impala")(leaf))
+            elif leaf.dtype == jnp.uint8:
                 for layer, shape in enumerate(_CONVOLUTIONS):
                     leaf = nn.relu(BlockConv(*shape, self.dtype, name=f"{name}_conv{layer}")(leaf))
                 parts.append(leaf.reshape(leaf.shape[0], -1))
@@ -205,14 +238,20 @@ class ActorCritic(nn.Module):
         memory: the memory cell.
         sizes: choices of each action branch.
         hidden_size: units of the embedding, the body and each head's hidden layer.
+        encoder: kind of the encoder.
         embed: whether the encoder has an embedding.
+        residual: whether what goes into the memory is added to what comes out.
+        truth_size: numbers of the hidden truth that a head tells; 0 for no such head.
         dtype: type of activations.
     """
 
     memory: MemoryCell
     sizes: Sizes
     hidden_size: int
+    encoder: EncoderName = "nature"
     embed: bool = True
+    residual: bool = False
+    truth_size: int = 0
     dtype: Any = jnp.float32
 
     @nn.compact
@@ -228,26 +267,38 @@ class ActorCritic(nn.Module):
             reconstruct: how many lanes' frames to draw from the memory's outputs as well, the first of the batch.
 
         Raises:
-            ConfigError: when there is no frame to reconstruct.
+            ConfigError: when there is no frame to reconstruct, or the memory is not as wide as a residual's other side.
         """
         seen = observation
-        if isinstance(self.memory, FrameStack):
+        if isinstance(self.memory, FrameStack | Clock):
             state, seen = self.memory.see(state, observation, starts)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
-        features = Encoder(self.hidden_size, self.embed, self.dtype, name="encoder")(flat)
-        state, remembered = self.memory(state, features.reshape(*starts.shape, -1), starts)
+        encoder = Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, name="encoder")
+        features = encoder(flat).reshape(*starts.shape, -1)
+        state, remembered = self.memory(state, features, starts)
+        if self.residual:
+            if features.shape != remembered.shape:
+                raise ConfigError(
+                    f"--residual adds {features.shape[-1]} features to a memory of {remembered.shape[-1]}: "
+                    "choose --memory-size and --hidden-size alike, with an embedding"
+                )
+            remembered = remembered + features.astype(remembered.dtype)
         body = nn.relu(_dense(self.hidden_size, self.dtype, name="body")(remembered))
         policy = nn.relu(_dense(self.hidden_size, self.dtype, name="policy_hidden")(body))
         value = nn.relu(_dense(self.hidden_size, self.dtype, name="value_hidden")(body))
         logits = _dense(sum(self.sizes), jnp.float32, _POLICY_GAIN, name="policy")(policy.astype(jnp.float32))
         value = _dense(1, jnp.float32, 1.0, name="value")(value.astype(jnp.float32))
+        truth: Any = ()
+        if self.truth_size:
+            told = nn.relu(_dense(self.hidden_size, self.dtype, name="truth_hidden")(remembered))
+            truth = _dense(self.truth_size, jnp.float32, 1.0, name="truth")(told.astype(jnp.float32))
         if not reconstruct:
-            return state, Output(logits, value[..., 0])
+            return state, Output(logits, value[..., 0], truth)
         _, _, height, width, channels = frame_of(observation).shape
         decoded = Decoder((height, width, channels), self.dtype, name="decoder")(
             remembered[:, :reconstruct].reshape(-1, remembered.shape[-1])
         )
-        return state, Output(logits, value[..., 0], decoded)
+        return state, Output(logits, value[..., 0], truth, decoded)
 
     def refresh(self, state: State) -> State:
         """The memory state with whatever it holds that depends on parameters made anew."""
@@ -294,17 +345,31 @@ def action_sizes(space: Any) -> Sizes:
     )
 
 
-def make_network(config: Config, action_space: Any, frame: tuple[int, ...] | None = None) -> ActorCritic:
+def make_network(
+    config: Config, action_space: Any, frame: tuple[int, ...] | None = None, truth_size: int = 0
+) -> ActorCritic:
     """The network of a config for an action space.
 
     Args:
         config: of the run.
         action_space: Discrete or MultiDiscrete.
         frame: height, width and channels of the observation's frame; None where it has none.
+        truth_size: numbers of the game's hidden truth; 0 where it has none, or nothing is to tell it.
 
     Raises:
-        ConfigError: when the memory is unknown or does not fit, or the action space has no policy head.
+        ConfigError: when memory or encoder are unknown or do not fit, or the action space has no policy head.
     """
+    if config.encoder != "nature" and frame is None:
+        raise ConfigError(f"encoder {config.encoder!r} is for frames, and this observation has none: leave it out")
     memory = make_memory(config, frame)
     sizes, dtype = action_sizes(action_space), jnp.dtype(config.dtype)
-    return ActorCritic(memory, sizes, config.hidden_size, config.embed, dtype)
+    return ActorCritic(
+        memory=memory,
+        sizes=sizes,
+        hidden_size=config.hidden_size,
+        encoder=config.encoder,
+        embed=config.embed,
+        residual=config.residual,
+        truth_size=truth_size,
+        dtype=dtype,
+    )

@@ -17,7 +17,8 @@ import optax
 from jax import lax
 
 from baselines.config import Config
-from baselines.game import Game, frame_shape, score_of, success_of
+from baselines.errors import ConfigError
+from baselines.game import Game, frame_shape, ground_truth_of, score_of, success_of
 from baselines.losses import (
     Sizes,
     entropy,
@@ -46,6 +47,7 @@ class Setup(NamedTuple):
     sizes: Sizes
     has_branches: bool  # actions are int32 (B, K), else int32 (B,)
     seed_axis: str | None  # name of the vmapped axis of seeds
+    truth_of: Callable[[Any], jax.Array] | None = None  # what a head learns to tell of an environment's state
 
 
 class TrainState(NamedTuple):
@@ -73,6 +75,7 @@ class Rollout(NamedTuple):
     terminated: jax.Array  # bool
     truncated: jax.Array  # bool
     final_value: jax.Array  # value of the last observation where a time limit cut the episode, else 0, float32
+    truth: Any = ()  # the hidden truth at the observation, float32 (T, B, n), where there is a head for it
 
 
 class Batch(NamedTuple):
@@ -88,17 +91,32 @@ def make_setup(config: Config, game: Game) -> Setup:
     """Network and optimiser for a game.
 
     Raises:
-        ConfigError: when the memory is unknown or does not fit the game, or the action space has no policy head.
+        ConfigError: when the memory is unknown or does not fit the game, the action space has no policy head, or the
+            game has no ground truth for its head.
     """
     space = game.env.action_space(game.params)
-    network = make_network(config, space, frame_shape(game))
+    truth_of, truth_size = _truth(config, game)
+    network = make_network(config, space, frame_shape(game), truth_size)
     optimiser = optax.chain(
         optax.clip_by_global_norm(config.max_grad_norm),
         optax.scale_by_adam(),
         optax.add_decayed_weights(config.weight_decay),
     )
     seed_axis = SEED_AXIS if config.num_seeds > 1 else None
-    return Setup(config, game.env, network, optimiser, network.sizes, hasattr(space, "nvec"), seed_axis)
+    return Setup(config, game.env, network, optimiser, network.sizes, hasattr(space, "nvec"), seed_axis, truth_of)
+
+
+def _truth(config: Config, game: Game) -> tuple[Callable[[Any], jax.Array] | None, int]:
+    """What the head for the ground truth learns, and of how many numbers."""
+    if not config.ground_truth_head:
+        return None, 0
+    truth_of = ground_truth_of(game.env)
+    if truth_of is None:
+        raise ConfigError(
+            f"--ground-truth-head tells what an endless game hides, and {config.env} has no such numbers: leave it out"
+        )
+    _, env_state = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
+    return truth_of, jax.eval_shape(truth_of, env_state).shape[0]
 
 
 def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
@@ -194,6 +212,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             terminated=terminated,
             truncated=truncated,
             final_value=final_value,
+            truth=jax.vmap(setup.truth_of)(state.env_state) if setup.truth_of else (),
         )
         ended = terminated | truncated
         sums = _episode_sums(info, score_of(info, state.env_state, env_params), ended)
@@ -337,7 +356,6 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
     mean_entropy = entropy(output.logits, setup.sizes).mean()
     loss = policy.loss + config.value_coef * value - entropy_coef * mean_entropy
     metrics = {
-        "loss": loss,
         "policy_loss": policy.loss,
         "value_loss": value,
         "entropy": mean_entropy,
@@ -349,5 +367,8 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
             output.picture, frame_of(rollout.observation)[:, :reconstruct]
         )
         loss = loss + config.reconstruction * metrics["reconstruction_loss"]
-        metrics["loss"] = loss
+    if setup.truth_of:
+        metrics["truth_loss"] = ((output.truth - rollout.truth) ** 2).mean()
+        loss = loss + config.ground_truth_head * metrics["truth_loss"]
+    metrics["loss"] = loss
     return loss, metrics

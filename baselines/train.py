@@ -4,6 +4,7 @@ Everything is written to runs/NAME. `--resume` goes on from the newest checkpoin
 """
 
 import dataclasses
+import difflib
 import itertools
 import os
 import sys
@@ -21,6 +22,7 @@ from baselines.errors import ConfigError, RunError
 from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
+from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunFolder, newest_run, read_config
 
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
@@ -37,13 +39,15 @@ class Place:
     """Folder of all runs."""
     resume: bool = False
     """Go on from the newest checkpoint of the run NAME, or of the newest run."""
+    list: bool = False
+    """Show all presets, and train nothing."""
     deterministic: bool = False
     """Make a GPU repeat its results bit for bit, at some cost in speed; a CPU always does."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """Train a PPO agent with memory; the scale sets the defaults, any other flag overrides them."""
+    """Train a PPO agent with memory; the scale or the preset sets the defaults, any other flag overrides them."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
     place: Annotated[Place, tyro.conf.arg(name="")]
@@ -65,17 +69,30 @@ def parse(arguments: list[str]) -> Arguments:
         place = dataclasses.replace(place, name=path.name)
         defaults = read_config(path)
     else:
-        defaults = from_name("scale", _scale_of(arguments), SCALES)
+        defaults = _defaults(arguments)
     return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
 
 
-def _scale_of(arguments: list[str]) -> str:
-    """The scale on the command line, else the one that suits the device."""
+def _defaults(arguments: list[str]) -> Config:
+    """Settings of the preset or the scale on the command line, else of the scale that suits the device."""
+    scale, preset = _value_of("--scale", arguments), _value_of("--preset", arguments)
+    if preset is None:
+        scale = scale or ("cpu" if jax.default_backend() == "cpu" else "throughput")
+        return from_name("scale", scale, SCALES)
+    if preset not in PRESETS:
+        near = difflib.get_close_matches(preset, PRESETS, n=1, cutoff=0.0)
+        raise ConfigError(f"preset {preset!r} is unknown; did you mean {near[0]!r}? --list shows all of them")
+    if scale is not None:
+        raise ConfigError(f"--preset {preset} and --scale {scale} both set the defaults: leave one of them out")
+    return PRESETS[preset]
+
+
+def _value_of(flag: str, arguments: list[str]) -> str | None:
     for word, following in itertools.pairwise([*arguments, ""]):
         name, equals, value = word.partition("=")
-        if name == "--scale":
+        if name == flag:
             return value if equals else following
-    return "cpu" if jax.default_backend() == "cpu" else "throughput"
+    return None
 
 
 def train(config: Config, place: Place) -> str:
@@ -110,6 +127,8 @@ def train(config: Config, place: Place) -> str:
 
 
 def _default_name(config: Config) -> str:
+    if config.preset:
+        return f"{config.preset.replace('/', '-')}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
     return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
@@ -209,6 +228,9 @@ def main() -> None:
     """Command line."""
     try:
         arguments = parse(sys.argv[1:])
+        if arguments.place.list:
+            tqdm.write(listed())
+            return
         tqdm.write(train(arguments.config, arguments.place))
     except KeyboardInterrupt:
         sys.exit("interrupted: add --resume to go on from the newest checkpoint")

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from baselines.config import Config, from_name
 from baselines.errors import ConfigError
 from baselines.memories.cell import MemoryCell, NoMemory, ResidualStack
+from baselines.memories.clock import Clock
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU
 from baselines.memories.lstm import LSTM
@@ -41,7 +42,7 @@ LAYERED = {
 }
 TRANSFORMERS = {"trxl": False, "gtrxl": True}  # whether it is gated
 STACKS = {"stack4": _Stack(4, grey=False), "stack16": _Stack(16, grey=True)}
-KINDS = {**LAYERED, **TRANSFORMERS, **STACKS, "none": None}
+KINDS = {**LAYERED, **TRANSFORMERS, **STACKS, "clock": None, "none": None}
 _TRANSFORMER_LAYERS = 3
 _BARE = ("gru", "lstm")  # as published: one layer stands between encoder and body with nothing around it
 
@@ -58,12 +59,19 @@ def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
     """
     name = config.memory
     from_name("memory", name, KINDS)
+    if config.residual and (name not in _BARE or config.memory_layers > 1):
+        raise ConfigError(
+            f"--residual is for one layer of {' or '.join(_BARE)}; memory {name!r} of {config.memory_layers or 'its'} "
+            "layers has residuals of its own or nothing to go around: leave it out"
+        )
     if name in LAYERED:
         return _layers(config)
     if name in TRANSFORMERS:
         return _transformer(config)
     if config.memory_layers:
         raise ConfigError(f"memory {name!r} has no layers: leave out --memory-layers")
+    if name == "clock":
+        return Clock()
     if name not in STACKS:
         return NoMemory()
     stack = STACKS[name]
@@ -98,6 +106,8 @@ def _transformer(config: Config) -> MemoryCell:
         heads=heads,
         length=config.memory_window,
         gated=TRANSFORMERS[name],
+        gate_bias=config.memory_gate_bias,
+        positions=config.memory_positions,
         gradient=config.memory_gradient,
         dtype=jnp.dtype(config.dtype),
     )

@@ -18,7 +18,6 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-_GATE_BIAS = 2.0  # gates start near the identity
 _LONGEST_WAVE = 10_000.0  # steps
 
 
@@ -42,7 +41,13 @@ class _Part(NamedTuple):
 
 
 class Gate(nn.Module):
-    """The gated recurrent unit in place of a residual sum."""
+    """The gated recurrent unit in place of a residual sum.
+
+    Attributes:
+        bias: how far towards the identity the gate starts.
+    """
+
+    bias: float
 
     @nn.compact
     def __call__(self, stream: jax.Array, update: jax.Array) -> jax.Array:
@@ -53,7 +58,7 @@ class Gate(nn.Module):
             return nn.Dense(size, use_bias=False, kernel_init=nn.initializers.xavier_uniform(), name=name)(inputs)
 
         reset = nn.sigmoid(linear("reset_update", update) + linear("reset_stream", stream))
-        share = nn.sigmoid(linear("share_update", update) + linear("share_stream", stream) - _GATE_BIAS)
+        share = nn.sigmoid(linear("share_update", update) + linear("share_stream", stream) - self.bias)
         candidate = jnp.tanh(linear("candidate_update", update) + linear("candidate_stream", reset * stream))
         return stream + share * (candidate - stream)
 
@@ -65,12 +70,16 @@ class Block(nn.Module):
         size: width D of the stream.
         heads: attention heads, a divisor of D.
         gated: whether the stream goes through gates.
+        gate_bias: how far towards the identity the gates start.
+        positions: whether entries and queries know their step of the episode.
         dtype: type of the matrix products' operands; the stream is float32.
     """
 
     size: int
     heads: int
     gated: bool
+    gate_bias: float = 2.0
+    positions: bool = True
     dtype: Any = jnp.float32
 
     def setup(self) -> None:
@@ -84,20 +93,23 @@ class Block(nn.Module):
         self.query, self.key, self.value, self.leave = (linear(self.size) for _ in range(4))
         self.linear = linear(self.size, use_bias=True)
         if self.gated:
-            self.gates = Gate(), Gate()
+            self.gates = Gate(self.gate_bias), Gate(self.gate_bias)
 
     def project(self, entry: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Keys and values of entries, (..., D) each, from entries (..., D) at steps (...) of their episode."""
-        entry = self.norm_entry(entry.astype(jnp.float32) + sinusoid(position, self.size))
+        entry = self.norm_entry(self._placed(entry.astype(jnp.float32), position))
         return self.key(entry), self.value(entry)
 
     def __call__(self, stream: jax.Array, position: jax.Array, parts: list[_Part]) -> jax.Array:
         """The stream (T, B, D) after this block, whose steps are at `position`, int32 (T, B), of their episodes."""
-        query = self.query(self.norm_query(stream + sinusoid(position, self.size)))
+        query = self.query(self.norm_query(self._placed(stream, position)))
         update = self.leave(self._attend(query, parts)).astype(jnp.float32)
         stream = self.gates[0](stream, update) if self.gated else stream + update
         update = nn.relu(self.linear(self.norm_linear(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
+
+    def _placed(self, rows: jax.Array, position: jax.Array) -> jax.Array:
+        return rows + sinusoid(position, self.size) if self.positions else rows
 
     def _attend(self, query: jax.Array, parts: list[_Part]) -> jax.Array:
         """What queries (T, B, D) read from all parts together, (T, B, D)."""
@@ -128,6 +140,8 @@ class TransformerXL(nn.Module):
         heads: attention heads of each block.
         length: steps L that a step can attend to, itself among them.
         gated: GTrXL's gates.
+        gate_bias: how far towards the identity they start.
+        positions: whether the blocks know at which step of the episode something was.
         gradient: whether learning sends gradients into entries of the same rollout. Without, as published, nothing
             tells the encoder what will be needed later.
         dtype: type of the matrix products' operands and of what is kept; the stream is float32.
@@ -138,13 +152,16 @@ class TransformerXL(nn.Module):
     heads: int
     length: int
     gated: bool = False
+    gate_bias: float = 2.0
+    positions: bool = True
     gradient: bool = True
     dtype: Any = jnp.float32
 
     def setup(self) -> None:
         """Layers by name."""
         self.enter = nn.Dense(self.size, dtype=self.dtype, kernel_init=nn.initializers.orthogonal(2**0.5))
-        self.blocks = [Block(self.size, self.heads, self.gated, self.dtype) for _ in range(self.layers)]
+        shape = (self.size, self.heads, self.gated, self.gate_bias, self.positions, self.dtype)
+        self.blocks = [Block(*shape) for _ in range(self.layers)]
         self.norm = nn.LayerNorm()
 
     def initial_state(self, batch: int) -> Window:
@@ -172,7 +189,7 @@ class TransformerXL(nn.Module):
         if not is_single:
             state = self.refresh(state)
         stream = (inputs if inputs.shape[-1] == self.size else self.enter(inputs)).astype(jnp.float32)
-        latest, position = _positions(state, starts)
+        latest, position = positions_of(state.time, starts)
         write = _writer(state, starts.shape[0])
         held = write(jnp.where(latest[-1, :, None] < 0, state.position, -1), _kept_positions(latest, position))
         entries, keys, values = [], [], []
@@ -204,11 +221,16 @@ def sinusoid(position: jax.Array, size: int) -> jax.Array:
     return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)[..., :size]
 
 
-def _positions(state: Window, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """For each step the index of the latest start, -1 for none, and its step of the episode; int32 (T, B) each."""
+def positions_of(time: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """For each step the index of the latest start, -1 for none, and its step of the episode; int32 (T, B) each.
+
+    Args:
+        time: step of the episode that the first step is if nothing starts, int32 (B,).
+        starts: whether the step is the first of an episode, bool (T, B).
+    """
     step = jnp.arange(starts.shape[0], dtype=jnp.int32)[:, None]
     latest = lax.cummax(jnp.where(starts, step, -1))
-    return latest, jnp.where(latest < 0, state.time[None] + step, step - latest)
+    return latest, jnp.where(latest < 0, time[None] + step, step - latest)
 
 
 def _sight(state: Window, latest: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,0 +1,173 @@
+"""Settings under a name: `jmlr/TASK-AGENT` for the published runs, `fast/TASK-AGENT` for large batches.
+
+Games, agents and settings of `jmlr` are those of Pleines et al., Memory Gym to Endless Tasks, JMLR 26(6), 2025 (arXiv
+2309.17207); the games' options are jaxgym's presets of that name. `fast` has the same games and agents, and minGRU
+beside them, with batches and lengths that our own trials found to work.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from baselines.config import SCALES, Config
+
+_UPDATE_STEPS = 16_384
+_ENTROPY = {"entropy_start": 1e-3}
+_RECURRENT = ("gru", "lstm")
+_LONG_DECAY = 20_000 * _UPDATE_STEPS
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent:
+    """What an agent remembers by, and what else it learns.
+
+    Attributes:
+        title: its name in the paper.
+        changes: settings.
+    """
+
+    title: str
+    changes: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A game under the options of the paper.
+
+    Attributes:
+        title: its name in the paper.
+        env: id of the environment.
+        game_preset: preset of that id; the transformers' has a longer name in the endless games.
+        updates: of the published run, 16 384 steps each.
+        window: steps that the transformers look back.
+        agents: names of the agents that the paper has on it.
+        fast_steps: environment steps of the large-batch run.
+        is_endless: whether episodes go on as long as the agent does well.
+    """
+
+    title: str
+    env: str
+    game_preset: str
+    updates: int
+    window: int
+    agents: tuple[str, ...]
+    fast_steps: int
+    is_endless: bool = False
+
+
+_TRXL = {"memory": "trxl", "memory_size": 384, "memory_layers": 3}
+_GTRXL = {**_TRXL, "memory": "gtrxl"}
+_REC = {"reconstruction": 0.1}
+_SLOW = {"learning_rate_end": 1e-4}
+
+AGENTS: dict[str, Agent] = {
+    "gru": Agent("GRU", {"memory": "gru"}),
+    "gru-384": Agent("GRU-384", {"memory": "gru", "memory_size": 384}),
+    "gru-256": Agent("GRU-256", {"memory": "gru", "memory_size": 256}),
+    "gru-rec": Agent("GRU+rec", {"memory": "gru", **_REC}),
+    "lstm": Agent("LSTM", {"memory": "lstm"}),
+    "trxl": Agent("TrXL", _TRXL),
+    "trxl-rec": Agent("TrXL+rec", {**_TRXL, **_REC}),
+    "trxl-lr": Agent("TrXL LR", {**_TRXL, **_SLOW}),
+    "trxl-lr-rec": Agent("TrXL LR+rec", {**_TRXL, **_SLOW, **_REC}),
+    "trxl-gt": Agent("TrXL+GT", {**_TRXL, "ground_truth_head": 0.1}),
+    "gtrxl-b0": Agent("GTrXL b0", {**_GTRXL, "memory_gate_bias": 0.0}),
+    "gtrxl-b2": Agent("GTrXL b2", {**_GTRXL, "memory_gate_bias": 2.0}),
+    "gtrxl-b0-rec": Agent("GTrXL b0+rec", {**_GTRXL, "memory_gate_bias": 0.0, **_REC}),
+    "gtrxl-b2-rec": Agent("GTrXL b2+rec", {**_GTRXL, "memory_gate_bias": 2.0, **_REC}),
+    "stack16": Agent("16-stack", {"memory": "stack16"}),
+    "stack4": Agent("4-stack", {"memory": "stack4"}),
+    "clock": Agent("pos. enc.", {"memory": "clock"}),
+    "none": Agent("PPO", {"memory": "none"}),
+    "mingru": Agent("minGRU", {"memory": "mingru"}),
+    "mingru-rec": Agent("minGRU+rec", {"memory": "mingru", **_REC}),
+}
+
+_ENDLESS_PATH = ("gru", "gru-384", "gru-256", "trxl")
+_SHORT = ("gru", "trxl", "stack16", "stack4", "clock", "none")
+_LONG = ("gru", "gru-rec", "trxl", "trxl-rec", "lstm", "gtrxl-b0", "gtrxl-b2")
+_SPOTLIGHTS = (*("gru", "gru-rec", "trxl", "trxl-rec", "lstm", "gtrxl-b0-rec", "gtrxl-b2-rec"), *_SHORT[2:])
+_ENDLESS_MAYHEM = ("gru", "gru-384", "gru-256", "trxl", "trxl-rec", "trxl-lr", "trxl-lr-rec", "trxl-gt")
+
+TASKS: dict[str, Task] = {
+    "mmbg": Task("MMActGrid", "MortarMayhemB-Grid-v0", "jmlr2025", 10_000, 79, _SHORT, 56_000_000),
+    "mmg": Task("MMGrid", "MortarMayhem-Grid-v0", "jmlr2025", 10_000, 119, _SHORT, 164_000_000),
+    "mm": Task("MM", "MortarMayhem-v0", "jmlr2025", 30_000, 275, _LONG, 492_000_000),
+    "mpg-on": Task("MPGrid on", "MysteryPath-Grid-v0", "jmlr2025-visible", 10_000, 96, _SHORT, 100_000_000),
+    "mpg-off": Task("MPGrid off", "MysteryPath-Grid-v0", "jmlr2025", 10_000, 96, _SHORT, 164_000_000),
+    "mp": Task("MP", "MysteryPath-v0", "jmlr2025", 25_000, 256, _LONG, 410_000_000),
+    "ss": Task("SS", "SearingSpotlights-v0", "jmlr2025", 25_000, 256, _SPOTLIGHTS, 164_000_000),
+    "emm": Task("EMM", "Endless-MortarMayhem-v0", "jmlr2025", 50_000, 256, _ENDLESS_MAYHEM, 819_000_000, True),
+    "emp": Task("EMP", "Endless-MysteryPath-v0", "jmlr2025", 50_000, 256, _ENDLESS_PATH, 819_000_000, True),
+    "ess": Task(
+        "ESS", "Endless-SearingSpotlights-v0", "jmlr2025", 50_000, 256, ("gru-rec", "trxl-rec"), 819_000_000, True
+    ),
+}
+
+# Where a run differs from the others of its task; Searing Spotlights was also run in a shorter set.
+_UPDATES = {("ss", "lstm"): 16_000} | {("ss", agent): 20_000 for agent in _SPOTLIGHTS[5:]}
+_FAST_STEPS = {("mmg", "mingru"): 131_000_000, ("mpg-off", "mingru"): 80_000_000}
+_FAST_CHANGES: dict[str, dict[str, int]] = {"mmbg": {"num_envs": 1024, "num_steps": 64}}
+
+
+def _options(task: Task, is_transformer: bool) -> tuple[str, ...]:
+    suffix = "-transformer" if task.is_endless and is_transformer else ""
+    return (f"preset={task.game_preset}{suffix}",)
+
+
+def _shared(name: str, agent: str, group: str) -> dict[str, Any]:
+    task, changes = TASKS[name], dict(AGENTS[agent].changes)
+    is_transformer = changes["memory"] in ("trxl", "gtrxl")
+    if is_transformer:
+        changes["memory_window"] = task.window
+        if name.startswith("mpg"):
+            changes |= {"memory_layers": 2, "memory_size": 256, "memory_positions": False}
+    if name.startswith("mpg") or (name == "mp" and not is_transformer):
+        changes |= _ENTROPY
+    options = _options(task, is_transformer)
+    return {**changes, "preset": f"{group}/{name}-{agent}", "env": task.env, "options": options, "eval_repeats": 3}
+
+
+def _published(name: str, agent: str) -> Config:
+    updates = _UPDATES.get((name, agent), TASKS[name].updates)
+    lengths = {"total_steps": updates * _UPDATE_STEPS}
+    if name == "ss":
+        lengths["decay_steps"] = _LONG_DECAY
+    return dataclasses.replace(SCALES["paper"], **lengths, **_shared(name, agent, "jmlr"))
+
+
+def _fast(name: str, agent: str) -> Config:
+    shape = _FAST_CHANGES.get(name, {"num_envs": 512, "num_steps": 128})
+    steps = _FAST_STEPS.get((name, agent), TASKS[name].fast_steps)
+    return dataclasses.replace(SCALES["throughput"], total_steps=steps, **shape, **_shared(name, agent, "fast"))
+
+
+def _all() -> Iterator[Config]:
+    for name, task in TASKS.items():
+        yield from (_published(name, agent) for agent in task.agents)
+    for name, task in TASKS.items():
+        linear = "mingru-rec" if name in ("ss", "ess") else "mingru"
+        yield from (_fast(name, agent) for agent in (*task.agents, linear))
+
+
+PRESETS: dict[str, Config] = {config.preset: config for config in _all()}
+
+
+def listed() -> str:
+    """All presets, a line each."""
+    rows: list[tuple[str, ...]] = [
+        ("preset", "environment", "options", "memory", "learns beside", "lanes x steps", "steps")
+    ]
+    for name, config in PRESETS.items():
+        beside = [word for word, weight in _beside(config).items() if weight]
+        shape = f"{config.num_envs} x {config.num_steps}"
+        total = f"{config.total_steps / 1e6:.0f} M"
+        rows.append((name, config.env, *config.options, config.memory, ", ".join(beside) or "-", shape, total))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _beside(config: Config) -> dict[str, float]:
+    return {"frames": config.reconstruction, "ground truth": config.ground_truth_head}

@@ -1,0 +1,69 @@
+"""Presets are what the paper ran: games, memories and lengths; a flag beside one overrides it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import jaxgym
+from baselines import train
+from baselines.config import SCALES
+from baselines.errors import ConfigError
+from baselines.presets import AGENTS, PRESETS, TASKS, listed
+
+
+def test_a_preset_sets_game_and_settings_and_a_flag_beside_it_overrides_them(tmp_path: Path) -> None:
+    words = ["--preset", "jmlr/mm-trxl-rec", "--runs-dir", str(tmp_path)]
+    config = train.parse(words).config
+    assert config == PRESETS["jmlr/mm-trxl-rec"]
+    assert (config.env, config.options) == ("MortarMayhem-v0", ("preset=jmlr2025",))
+    assert (config.memory, config.memory_size, config.memory_layers, config.memory_window) == ("trxl", 384, 3, 275)
+    assert (config.reconstruction, config.total_steps, config.num_envs, config.num_steps) == (0.1, 491_520_000, 32, 512)
+    assert train.parse([*words, "--gamma", "0.9"]).config == dataclasses.replace(config, gamma=0.9)
+
+
+def test_a_large_batch_preset_is_what_worked() -> None:
+    config = PRESETS["fast/mmg-mingru"]
+    shape = dict(num_envs=512, num_steps=128, memory="mingru", total_steps=131_000_000, eval_repeats=3)
+    labels = dict(preset="fast/mmg-mingru", options=("preset=jmlr2025",))
+    assert config == dataclasses.replace(SCALES["throughput"], env="MortarMayhem-Grid-v0", **shape, **labels)
+
+
+def test_mystery_path_on_a_grid_has_the_smaller_transformer_and_more_entropy() -> None:
+    config = PRESETS["jmlr/mpg-off-trxl"]
+    assert (config.memory_size, config.memory_layers, config.memory_positions) == (256, 2, False)
+    assert config.entropy_start == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--preset", "jmlr/mm-trxl-rek"], r"preset 'jmlr/mm-trxl-rek' is unknown; did you mean 'jmlr/mm-trxl-rec'\?"),
+        (["--preset=fast/mm-gru", "--scale", "cpu"], "--preset fast/mm-gru and --scale cpu both set the defaults"),
+    ],
+)
+def test_a_preset_that_cannot_be_taken_is_explained(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        train.parse(words)
+
+
+def test_every_preset_names_a_game_that_exists() -> None:
+    for config in PRESETS.values():
+        assert config.env_options["preset"] in jaxgym.presets(config.env)
+
+
+def test_every_preset_has_a_large_batch_beside_it() -> None:
+    published = {name.removeprefix("jmlr/") for name in PRESETS if name.startswith("jmlr/")}
+    assert published == {f"{task}-{agent}" for task in TASKS for agent in TASKS[task].agents}
+    assert published <= {name.removeprefix("fast/") for name in PRESETS if name.startswith("fast/")}
+    assert {agent for task in TASKS.values() for agent in task.agents} <= AGENTS.keys()
+
+
+def test_the_list_has_a_line_for_each_preset(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["train", "--list"])
+    train.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == listed().splitlines()
+    assert [line.split()[0] for line in lines] == ["preset", *PRESETS]
