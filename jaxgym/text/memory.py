@@ -98,6 +98,11 @@ class FrameWords(Words[TScene]):
     env: Any
     moves: MoveSet
 
+    @property
+    def max_actions(self) -> int:
+        """The most actions that one reply may give."""
+        return self.moves.most
+
     def rules(self, params: Any) -> str:
         """Returns the rules of the game and a legend of what is said of its frames."""
         raise NotImplementedError  # Every game has its own.
