@@ -1,6 +1,6 @@
 """The rows of the table of environments that have words."""
 
-from jaxgym.text import mortar_mayhem, mystery_path, searing_spotlights
+from jaxgym.text import frozen_lake, mortar_mayhem, mystery_path, searing_spotlights
 from jaxgym.text.catalogue import TextSpec, register
 from jaxgym.text.memory import moves_option
 
@@ -17,5 +17,6 @@ for _env_id, _spec in {
     "Endless-MysteryPath-v0": TextSpec(mystery_path.build_endless, "endless_mystery_path", _FREE),
     "SearingSpotlights-v0": TextSpec(searing_spotlights.build, "searing_spotlights", _FREE),
     "Endless-SearingSpotlights-v0": TextSpec(searing_spotlights.build, "endless_searing_spotlights", _FREE),
+    "FrozenLake-v0": TextSpec(frozen_lake.build, "frozen_lake", frozen_lake.OPTIONS),
 }.items():
     register(_env_id, _spec)

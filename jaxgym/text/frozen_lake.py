@@ -1,0 +1,175 @@
+"""Frozen Lake in words: the lake as a square of letters, one move a turn."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgym.envs.toy_text.frozen_lake import Action
+from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Scene
+from jaxgym.options import Option, Word
+from jaxgym.text.frozen_lake_dialects import DIALECTS, PROSE, WORDS, Dialect
+from jaxgym.text.replies import answers, last_phrase, without_thoughts, words_of
+from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
+
+OPTIONS: Mapping[str, Option] = {
+    "dialect": Word("swift", "whose words to play in", words=tuple(DIALECTS)),
+}
+
+_SHORT = 256
+_MOST_SHORT = 4096
+_PLACES = ("action", "answer", "move", "direction", "message")
+_ENCODING = "cp437"
+"""One byte for each letter, √ included."""
+
+_ONGOING, _AT_GOAL, _IN_HOLE, _CUT = range(4)
+
+
+def build(env: Any, values: Mapping[str, Any]) -> "FrozenLakeWords":
+    """Returns the words of an environment in the chosen dialect."""
+    return FrozenLakeWords(env.env_id, values["dialect"])
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenLakeWords(Words[Scene]):
+    """The words of Frozen Lake.
+
+    Attributes:
+        dialect: A name of `jaxgym.text.frozen_lake_dialects.DIALECTS`.
+    """
+
+    dialect: str = "swift"
+
+    def instructions(self, params: Any) -> str:
+        """Returns what the letters mean, the rules, and the form of a move."""
+        return DIALECTS[self.dialect].instructions(
+            int(params.max_steps_in_episode), is_slippery=bool(params.is_slippery)
+        )
+
+    def describe(self, scene: Scene, params: Any) -> str:
+        """Returns the lake as letters."""
+        del params
+        return next(boards(_batch_of_one(scene), self.dialect))
+
+    def parse(self, reply: str) -> Move | Refusal:
+        """Returns the first move in the form asked for, or else what is the likeliest to be meant, such as `[up]`."""
+        # Models mostly say the same few things, and nothing else about a reply is remembered.
+        return _READERS[self.dialect](reply) if len(reply) <= _SHORT else read(DIALECTS[self.dialect], reply)
+
+    def fallback(self) -> Move:
+        """Returns a step to the left, the first action."""
+        return _MOVES[Action.LEFT, True]
+
+    def open(self, scene: Scene, params: Any) -> str:
+        """Returns the lake, and what the dialect says beside it."""
+        return self.open_all(_batch_of_one(scene), params)[0]
+
+    def respond(self, turn: Turn[Scene], params: Any) -> str:
+        """Returns what became of the reply, and the lake."""
+        rewards, terminated, truncated = (np.asarray([value]) for value in turn[3:])
+        turns = Turns([turn.number], [turn.move], _batch_of_one(turn.scene), rewards, terminated, truncated)
+        return self.respond_all(turns, params)[0]
+
+    def open_all(self, scenes: Scene, params: Any) -> list[str]:
+        """Returns the lakes, and what the dialect says beside them."""
+        del params
+        say, size = DIALECTS[self.dialect].opening.format, scenes.cells.shape[-1]
+        places = np.asarray(scenes.player_cell).tolist()
+        return [
+            say(board=board, row=row, col=column, size=size)
+            for board, (row, column) in zip(boards(scenes, self.dialect), places, strict=True)
+        ]
+
+    def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
+        """Returns what became of each reply, and the lakes."""
+        dialect, scenes = DIALECTS[self.dialect], turns.scenes
+        verb = "tried to move" if params.is_slippery else "moved"
+        says = [text.format for text in (dialect.moved, dialect.goal, dialect.hole, dialect.cut)]
+        afterwards = (dialect.retry, " The game is over.")
+        has_ended = np.asarray(turns.terminated) | np.asarray(turns.truncated)
+        endings = np.where(scenes.is_at_goal, _AT_GOAL, np.where(scenes.is_in_hole, _IN_HOLE, has_ended * _CUT))
+        rows = zip(
+            turns.numbers,
+            turns.moves,
+            np.asarray(scenes.player_cell).tolist(),
+            endings.tolist(),
+            boards(scenes, self.dialect),
+            strict=True,
+        )
+        return [
+            dialect.refused.format(board=board, reason=move.reason + afterwards[ending > _ONGOING])
+            if isinstance(move, Refusal)
+            else says[ending](board=board, verb=verb, move=move.text, row=row, col=column, step=number)
+            for number, move, (row, column), ending, board in rows
+        ]
+
+
+def _batch_of_one(scene: Scene) -> Scene:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
+
+
+def boards(scenes: Scene, dialect: str) -> Iterator[str]:
+    """Yields the lakes of B scenes as letters, lines joined by newlines."""
+    cells, players = np.asarray(scenes.cells), np.asarray(scenes.player_cell)
+    count, size = cells.shape[:2]
+    empty, places, letters = _frame(dialect, size)
+    looks = cells.copy()
+    looks[np.arange(count), players[:, 0], players[:, 1]] += NUM_KINDS
+    drawn = np.empty((count, len(empty)), np.uint8)
+    drawn[:] = empty
+    drawn[:, places] = letters[looks].reshape(count, -1)
+    text, length = drawn.tobytes().decode(_ENCODING), len(empty)
+    return (text[start : start + length] for start in range(0, count * length, length))
+
+
+@functools.cache
+def _frame(dialect: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns a board without its cells, where the letters of the cells go, and those of each look of a cell."""
+    words, hole = DIALECTS[dialect], "\0"
+    row = words.left + words.right.join([hole * len(words.cells[0])] * size) + (words.right if words.left else "")
+    line = words.line * size + words.line[:1]
+    lines = [line, *(part for _ in range(size) for part in (row, line))] if line else [row] * size
+    texts = ("\n".join(lines), "".join(words.cells))
+    empty, letters = (np.frombuffer(text.encode(_ENCODING), np.uint8) for text in texts)
+    return empty, np.flatnonzero(empty == ord(hole)), letters.reshape(len(words.cells), -1)
+
+
+_MOVES = {
+    (action, is_exact): Move((int(action),), word, is_exact)
+    for word, action in WORDS.items()
+    for is_exact in (True, False)
+}
+
+
+def read(dialect: Dialect, reply: str) -> Move | Refusal:
+    """Returns what a reply asks for in a dialect, in time linear in its length.
+
+    The first move in the form asked for counts; thoughts apart. Else another tag, JSON, a label, a fence or brackets
+    decide if they hold a move, and else the last word for a move that is said anywhere.
+    """
+    text = without_thoughts(reply)
+    asked = dialect.asked_pattern.search(text)
+    if asked:
+        is_exact = dialect.asked_pattern.search(text, asked.end()) is None
+        return _MOVES[dialect.understood[asked[1].lower()], is_exact]
+    for answer in answers(text, _PLACES):
+        action = dialect.understood.get(" ".join(words_of(answer.text)))
+        if action is None:
+            action = last_phrase(answer.text, PROSE)
+        if action is not None:
+            return _MOVES[action, False]
+    action = last_phrase(text, PROSE)
+    if action is not None:
+        return _MOVES[action, False]
+    fault = "Your reply names no move." if text.strip() else "Your reply has no answer."
+    return Refusal(f"{fault} Answer with up, down, left or right in the form {dialect.asked}.")
+
+
+def _reader(dialect: Dialect) -> Callable[[str], Move | Refusal]:
+    return functools.lru_cache(_MOST_SHORT)(functools.partial(read, dialect))
+
+
+_READERS = {name: _reader(dialect) for name, dialect in DIALECTS.items()}
