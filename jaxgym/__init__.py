@@ -1,6 +1,6 @@
 """JAX-native environments: pure, jitted reset and step over PRNG-keyed state."""
 
-from jaxgym import errors, levels, spaces, testing, wrappers
+from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.options import Choices, Preset
 from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of
@@ -21,8 +21,10 @@ __all__ = [
     "presets",
     "register",
     "registered_envs",
+    "serve",
     "spaces",
     "spec_of",
     "testing",
+    "text",
     "wrappers",
 ]

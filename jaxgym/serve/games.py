@@ -10,6 +10,8 @@ from jaxgym.serve.programs import Programs, Seen
 from jaxgym.serve.sessions import Outcome, Session, Terms, repeated
 from jaxgym.text import Move, Refusal, Turns, Words
 
+_WARM_UP = 64 + 8 + 1
+
 
 class Game:
     """A table of states, whose rows are sessions, and what is needed to play them. Its caller holds the pool's lock.
@@ -40,8 +42,15 @@ class Game:
         self._rows = np.zeros((len(self._table), programs.seen.width), np.uint8)
         self._free = list(range(len(self._table)))[::-1]
         self._keeps_ledgers = type(words).ledger is not Words.ledger
+        self._warm_up()
         costs = {"refusal_cost": terms.refusal_cost, "format_cost": terms.format_cost, "step_cost": terms.step_cost}
         self._costs = {name: cost for name, cost in costs.items() if cost}
+
+    def _warm_up(self) -> None:
+        """Lets words that have programs of their own compile these, in all sizes that a batch is made of."""
+        outside = [len(self._table)] * _WARM_UP
+        self._table, rows = self._programs.start(self._table, outside, range(_WARM_UP), self._on_device)
+        self._words.open_all(self._programs.seen.view(rows).scene, self.params)
 
     def take(self, seed: int, used: float) -> Session:
         """Returns a new session; the caller has made sure that a row is free."""

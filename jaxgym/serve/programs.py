@@ -8,6 +8,7 @@ read as another one and never written.
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +19,10 @@ from jax import lax
 from jaxgym import levels
 from jaxgym.serve.rows import Rows
 
-SIZES = (1, 8, 64, 256, 1024)
-"""The batch sizes that are compiled; larger batches are made in several runs."""
+SIZES = (8, 64, 1024)
+"""The batch sizes that are compiled, up to the first that is no smaller than the pool; larger batches take several."""
+
+_START_SIZES = SIZES[:2]  # a program that samples levels takes long to compile, and starts come in ones and twos
 
 
 class Seen(NamedTuple):
@@ -115,21 +118,22 @@ class Programs:
         state, seen = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
         self.states, self.seen = Rows(state), Rows(seen)
         self._capacity, self._device = capacity, device
-        self._sizes = [size for size in SIZES if size <= capacity]
         table = self.new_table()
         width = self.request([0], [(np.zeros(self._branches, np.int32),)]).shape[1]
-        self._starts = self._compile(self._start, 2, table, params, np.uint32)
-        self._moves = self._compile(self._move, width, table, params, np.int32)
+        starts, moves = jax.jit(self._start, donate_argnums=0), jax.jit(self._move, donate_argnums=0)
+        started = [
+            starts.lower(table, np.zeros((size, 2), np.uint32), params) for size in _up_to(capacity, _START_SIZES)
+        ]
+        moved = [moves.lower(table, np.zeros((size, width), np.int32), params) for size in _up_to(capacity, SIZES)]
+        with ThreadPoolExecutor() as executor:
+            compiled = list(executor.map(lambda lowered: lowered.compile(), started + moved))
+        self._starts = dict(zip(_START_SIZES, compiled[: len(started)], strict=False))
+        self._moves = dict(zip(SIZES, compiled[len(started) :], strict=False))
         self._draw: Callable[..., Any] | None = None
 
     def new_table(self) -> jax.Array:
         """Returns a table of zeros."""
         return jax.device_put(np.zeros((self._capacity, self.states.width), np.uint8), self._device)
-
-    def _compile(self, program: Any, width: int, table: Any, params: Any, dtype: Any) -> dict[int, Any]:
-        jitted = jax.jit(program, donate_argnums=0)
-        shapes = [np.zeros((size, width), dtype) for size in self._sizes]
-        return {len(shape): jitted.lower(table, shape, params).compile() for shape in shapes}
 
     def _start(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
         slots, seeds = request[:, 0], request[:, 1]
@@ -168,11 +172,11 @@ class Programs:
         return self._in_runs(self._moves, table, self.request(slots, plans), params)
 
     def _in_runs(self, programs: dict[int, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
-        largest = self._sizes[-1]
+        largest = max(programs)
         parts = []
         for first in range(0, len(request), largest):
             part = request[first : first + largest]
-            size = next(size for size in self._sizes if size >= len(part))
+            size = next(size for size in programs if size >= len(part))
             if size > len(part):
                 padded = np.zeros((size, part.shape[1]), part.dtype)
                 padded[len(part) :, 0] = self._capacity
@@ -193,3 +197,8 @@ class Programs:
     def _observe(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
         state = jax.tree.map(lambda leaf: leaf[0], self.states.unpack(table[slots]))
         return self._logic.env.observe(jax.random.key(0), state, None, params)
+
+
+def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:
+    """Returns the sizes up to the first that is no smaller than the capacity."""
+    return sizes[: 1 + sum(size < capacity for size in sizes)]

@@ -14,7 +14,7 @@ _ALIGNMENT = 4  # bytes; no dtype of JAX without x64 has more
 
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
-    """One array of a tree: `shape` and `dtype` as stored, `start` and `stop` in bytes; `key` is the kind of a PRNG key."""
+    """One array of a tree as stored, from byte `start` to `stop`; `key` is the implementation of a PRNG key."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

@@ -1,0 +1,145 @@
+"""How many turns a pool of sessions makes: text in, text out, in one process.
+
+    python benchmarks/text.py --env FrozenLake-v0 --sessions 64 --mode batch
+
+Every session gets random replies that are moves of the game, made before the clock starts; episodes that end are
+started again on other levels, and these starts are part of the time but count for nothing. Modes: "batch" steps all
+sessions by one call, "coroutines" has one coroutine for each session, "threads" one thread. The last line has the
+figure: the turns of the measured time by its wall time.
+"""
+
+import argparse
+import asyncio
+import itertools
+import platform
+import random
+import threading
+import time
+from typing import Any
+
+import jax
+
+import jaxgym
+from jaxgym import serve
+
+PHRASES = {
+    "FrozenLake": [f"<action>{move}</action>" for move in ("up", "down", "left", "right")],
+    "Sudoku": [f"[{row} {column} {value}]" for row in (1, 5, 9) for column in (1, 5, 9) for value in (1, 2, 3)],
+    "BabyAI": ["turn left", "turn right", "move forward"],
+    "TextCraft": ["inventory", "get 1 oak log", "get 2 stone"],
+    "Grid": [f"<action>{move}</action>" for move in ("turn left", "turn right", "forward")],
+    "": [f"<action>{move}</action>" for move in ("up", "down", "left", "right")],
+}
+"""Replies by a part of the id; the first that fits counts."""
+
+REPLIES = 1 << 14
+
+
+class Player:
+    """Random replies, and the clock."""
+
+    def __init__(self, settings: argparse.Namespace):
+        self.pool = serve.SessionPool(capacity=settings.sessions)
+        options = dict(option.split("=", 1) for option in settings.options)
+        phrases = settings.replies or next(known for part, known in PHRASES.items() if part in settings.env)
+        generator = random.Random(0)
+        self.replies = generator.choices(phrases, k=REPLIES)
+        self.seeds = itertools.count(settings.sessions)
+        self.ids = [
+            opening.id for opening in self.pool.open_many(settings.env, range(settings.sessions), options or None)
+        ]
+        self.turns = self.refusals = 0
+        self.stop = 0.0
+
+    def start_clock(self, seconds: float) -> tuple[float, float]:
+        self.turns = self.refusals = 0
+        self.stop = time.perf_counter() + seconds
+        return time.perf_counter(), time.process_time()
+
+    def note(self, outcomes: list[Any]) -> None:
+        self.turns += len(outcomes)
+        self.refusals += sum(outcome.refusal is not None for outcome in outcomes)
+
+    def batch(self) -> None:
+        pool, ids, count = self.pool, self.ids, len(self.ids)
+        for turn in itertools.count():
+            if time.perf_counter() >= self.stop:
+                return
+            first = turn * count % (REPLIES - count)
+            outcomes = pool.step(ids, self.replies[first : first + count])
+            self.note(outcomes)
+            ended = [name for name, outcome in zip(ids, outcomes, strict=True) if outcome[2] or outcome[3]]
+            if ended:
+                pool.reset(ended, [next(self.seeds) for _ in ended])
+
+    def coroutines(self) -> None:
+        async def play(place: int) -> None:
+            pool, name, replies = self.pool, self.ids[place], self.replies
+            turn = 31 * place
+            while time.perf_counter() < self.stop:
+                outcome = await pool.astep(name, replies[turn % REPLIES])
+                turn += 1
+                self.turns += 1
+                self.refusals += outcome.refusal is not None
+                if outcome.terminated or outcome.truncated:
+                    await pool.areset(name, next(self.seeds))
+
+        async def play_all() -> None:
+            await asyncio.gather(*(play(place) for place in range(len(self.ids))))
+
+        asyncio.run(play_all())
+
+    def threads(self) -> None:
+        counts = [0] * len(self.ids)
+
+        def play(place: int) -> None:
+            pool, name, replies = self.pool, self.ids[place], self.replies
+            turn = 31 * place
+            while time.perf_counter() < self.stop:
+                outcome = pool.step_one(name, replies[turn % REPLIES])
+                turn += 1
+                counts[place] += 1
+                if outcome.terminated or outcome.truncated:
+                    pool.reset_one(name, next(self.seeds))
+
+        threads = [threading.Thread(target=play, args=(place,)) for place in range(len(self.ids))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.turns += sum(counts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", default="FrozenLake-v0", help="an id that has words")
+    parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")
+    parser.add_argument("--mode", default="batch", choices=("batch", "coroutines", "threads"))
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long is measured")
+    parser.add_argument("--options", nargs="*", default=[], metavar="NAME=WORD", help="options that are words")
+    parser.add_argument("--replies", nargs="+", help="what is replied, at random; moves of the game if left out")
+    settings = parser.parse_args()
+    begun = time.perf_counter()
+    player = Player(settings)
+    opened_s = time.perf_counter() - begun
+    play = getattr(player, settings.mode)
+    player.start_clock(min(1.0, settings.seconds))
+    play()
+    wall, processor = player.start_clock(settings.seconds)
+    play()
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    device = jax.devices()[0]
+    print(
+        f"{device.device_kind} ({device.platform}), {platform.machine()}, Python {platform.python_version()}, "
+        f"jax {jax.__version__}, jaxgym {jaxgym.__version__}"
+    )
+    print(
+        f"{settings.env}, {settings.sessions} sessions, mode {settings.mode}; opened in {opened_s:.1f} s, compiled once"
+    )
+    print(f"{player.turns} turns, {player.refusals} refused, in {wall:.2f} s")
+    print(f"{1e6 * processor / player.turns:.2f} us of processor time a turn")
+    print(f"{player.turns / wall:.0f} turns/s")
+
+
+if __name__ == "__main__":
+    main()
