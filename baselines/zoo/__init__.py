@@ -22,6 +22,7 @@ from baselines.runs import RunFolder, pack_state, read_config, unpack_state
 
 FOLDER = Path(__file__).parent
 _PARAMS = "params.npz"
+_DECODER = "params.decoder."
 
 
 class Agent(NamedTuple):
@@ -74,7 +75,9 @@ def load(env_id: str) -> Agent:
         ConfigError: when there is none; the message has the environments that have one.
     """
     folder = _folder(env_id)
-    config = from_json({**json.loads((folder / "config.json").read_text()), "train_levels": 0})
+    # The decoder of the reconstruction is of no use after training, and is not kept.
+    settings = json.loads((folder / "config.json").read_text())
+    config = from_json({**settings, "train_levels": 0, "reconstruction": 0.0})
     game = make_game(config)
     setup = make_setup(config, game)
     template = jax.eval_shape(make_init(setup), jnp.int32(0), game.params).params
@@ -114,7 +117,9 @@ def keep(agent: Agent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
     folder = root / agent.config.env
     folder.mkdir(exist_ok=True)
     halved: dict[str, Any] = {
-        name: leaf.astype(ml_dtypes.bfloat16).view(np.uint16) for name, leaf in pack_state(agent.params).items()
+        name: leaf.astype(ml_dtypes.bfloat16).view(np.uint16)
+        for name, leaf in pack_state(agent.params).items()
+        if not name.startswith(_DECODER)
     }
     np.savez_compressed(folder / _PARAMS, **halved)
     for name, content in (("config.json", to_json(agent.config)), ("evaluation.json", evaluation)):
