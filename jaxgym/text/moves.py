@@ -11,7 +11,7 @@ from jaxgym.text.words import Action, Move, Refusal
 _SEPARATOR = re.compile(r"[,;|/\n+>.&]|\bthen\b|\band\b", re.IGNORECASE | re.ASCII)
 _FILLERS = frozenset(
     words_of(
-        "a action actions by go going i is move moving my now please step steps the tile tiles time times to walk will x"
+        "action actions by go going i is move moving my now please step steps the tile tiles time times to walk will x"
     )
 )
 _MOST_DIGITS = 9
