@@ -196,16 +196,24 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves the player, perhaps elsewhere than meant; then it is in a hole, at the goal, or on ice."""
+        """Moves the player, on slippery ice perhaps elsewhere than meant."""
         slip = jnp.where(params.is_slippery, slip_at(state.level.slip_seed, state.time), 0)
-        cell = move(state.player_cell, action, slip, self.size)
+        return self.slide(state, action, slip)
+
+    def slide(self, state: State, action: jax.Array, slip: jax.Array) -> Transition:
+        """Moves the player with a given slip, see `move`; then it is in a hole, at the goal, or on ice.
+
+        A player who is in a hole or at the goal stays there, and is not rewarded again.
+        """
+        is_over = jnp.any(jnp.stack(endings(state.player_cell, state.level)))
+        cell = jnp.where(is_over, state.player_cell, move(state.player_cell, action, slip, self.size))
         is_in_hole, is_at_goal = endings(cell, state.level)
         metrics = {
             "success": is_at_goal.astype(jnp.int32),
             "moved": jnp.any(cell != state.player_cell).astype(jnp.int32),
         }
-        after = dataclasses.replace(state, player_cell=cell)
-        return Transition(after, is_at_goal.astype(jnp.float32), is_in_hole | is_at_goal, metrics)
+        reward = (is_at_goal & ~is_over).astype(jnp.float32)
+        return Transition(dataclasses.replace(state, player_cell=cell), reward, is_in_hole | is_at_goal, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Returns the whole lake."""
