@@ -28,6 +28,7 @@ from jaxgym.envs.memory import (
     searing_spotlights_expert,
 )
 from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
+from jaxgym.envs.text_world import textcraft, textcraft_planner
 from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import Preset, plain, resolve, with_preset
@@ -239,5 +240,15 @@ register(
         fits=frozen_lake_maps.fits,
         expert=frozen_lake.expert_action,
         human=Human(frozen_lake.view, "steps"),
+    ),
+)
+register(
+    "TextCraft-v0",
+    Spec(
+        textcraft.build,
+        textcraft.OPTIONS,
+        fits=textcraft.bank_fits,
+        expert=textcraft_planner.textcraft_action,
+        human=Human(textcraft.view, "words"),
     ),
 )

@@ -27,6 +27,7 @@ GOALS = {
     "SearingSpotlights-v0": (256, "success", NUM_LEVELS),
     "Endless-SearingSpotlights-v0": (120, "coins_collected", NUM_LEVELS),
     "FrozenLake-v0": (16, "success", NUM_LEVELS),
+    "TextCraft-v0": (70, "success", NUM_LEVELS),
 }
 
 
