@@ -19,7 +19,7 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game, make_frame_game, make_game, make_paper_game, score_of, success_of
+from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
@@ -37,6 +37,7 @@ class Episodes(NamedTuple):
     length: jax.Array  # steps, int32
     success: jax.Array  # float32
     score: jax.Array  # 0 to 1, float32
+    metric: jax.Array  # what the game itself counts, float32
     is_whole: jax.Array  # whether it ended before the step limit, bool
 
 
@@ -62,7 +63,7 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
         keys_reset = jax.random.split(key_reset, num_lanes)
         observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(keys_reset, levels, env_params)
         zeros = jnp.zeros(num_lanes, jnp.float32)
-        episodes = Episodes(zeros, jnp.zeros(num_lanes, jnp.int32), zeros, zeros, jnp.zeros(num_lanes, bool))
+        episodes = Episodes(zeros, jnp.zeros(num_lanes, jnp.int32), zeros, zeros, zeros, jnp.zeros(num_lanes, bool))
         memory = setup.network.memory.initial_state(num_lanes)
         start = jnp.ones(num_lanes, bool)
         first = _Play(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
@@ -70,12 +71,13 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
         def is_going_on(play: _Play) -> jax.Array:
             return (play.step < max_steps) & ~play.episodes.is_whole.all()
 
-        return lax.while_loop(is_going_on, lambda play: _step(setup, params, env_params, play), first).episodes
+        metric = metric_name_of(setup.env, env_params)
+        return lax.while_loop(is_going_on, lambda play: _step(setup, params, env_params, metric, play), first).episodes
 
     return jax.jit(play)
 
 
-def _step(setup: Setup, params: Any, env_params: Any, play: _Play) -> _Play:
+def _step(setup: Setup, params: Any, env_params: Any, metric: str, play: _Play) -> _Play:
     key, key_action, key_step = jax.random.split(play.key, 3)
     memory, output = act(setup, params, play.memory, play.observation, play.start)
     action = sample_action(key_action, output.logits, setup.sizes)
@@ -90,6 +92,7 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _Play) -> _Play:
         length=info["length"].astype(jnp.int32),
         success=success_of(info),
         score=score_of(info, play.env_state, env_params),
+        metric=info[metric].astype(jnp.float32),
         is_whole=ended,
     )
     is_over = play.episodes.is_whole
@@ -100,7 +103,7 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _Play) -> _Play:
 def evaluate(
     setup: Setup, game: Game, params: Any, *, repeats: int, seed: int, max_steps: int = MAX_STEPS
 ) -> dict[str, Any]:
-    """Mean results of each seed's agent on held-out and on training levels, averaged over seeds.
+    """Mean results of each seed's agent on held-out and on training levels, alone and averaged over seeds.
 
     Args:
         setup: of the run.
@@ -111,14 +114,16 @@ def evaluate(
         max_steps: where an episode that does not end is cut.
 
     Returns:
-        For "held_out" and "training", unless the game has none, the levels played, the means of score, return, success
-        and length, and the share of episodes that were cut.
+        For "held_out" and "training", unless the game has none, the levels played, the means of score, return, success,
+        length and the game's own metric, and the share of episodes that were cut; each also by seed.
     """
+    metric = metric_name_of(setup.env, game.params)
     player = make_player(setup, max_steps)
     agents = _agents(setup, params)
     keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
     return {
-        split: _summary(
+        split: {"metric_name": metric}
+        | _summary(
             levels, repeats, [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
         )
         for split, levels in (("held_out", game.held_out_levels), ("training", game.training_levels))
@@ -138,16 +143,17 @@ def _repeat(levels: Any, repeats: int) -> Any:
 
 def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, Any]:
     episodes = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, np.float64) for leaf in leaves]), *results)
-    return {
-        "levels": int(jax.tree.leaves(levels)[0].shape[0]),
-        "episodes_per_level": repeats,
-        "score": float(episodes.score.mean()),
-        "return": float(episodes.reward.mean()),
-        "success": float(episodes.success.mean()),
-        "length": float(episodes.length.mean()),
-        "share_cut": float(1 - episodes.is_whole.mean()),
-        "score_by_seed": episodes.score.mean(axis=1).tolist(),
+    kept = {
+        "score": episodes.score,
+        "return": episodes.reward,
+        "success": episodes.success,
+        "metric": episodes.metric,
+        "length": episodes.length,
+        "share_cut": 1 - episodes.is_whole,
     }
+    counts = {"levels": int(jax.tree.leaves(levels)[0].shape[0]), "episodes_per_level": repeats}
+    means = {name: float(values.mean()) for name, values in kept.items()}
+    return counts | means | {f"{name}_by_seed": values.mean(axis=1).tolist() for name, values in kept.items()}
 
 
 def record_video(setup: Setup, game: Game, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:

@@ -34,6 +34,18 @@ def success_of(info: dict[str, jax.Array]) -> jax.Array:
     return info.get("success", jnp.zeros_like(info["length"])).astype(jnp.float32)
 
 
+def metric_name_of(env: Any, params: Any) -> str:
+    """What the game itself counts, an entry of `info`; its success where it counts nothing."""
+    step = jax.eval_shape(env.step, jax.random.key(0), *_first(env, params), params)
+    return next((name for name in _COUNTS if name in step[5]), "success" if "success" in step[5] else "reward")
+
+
+def _first(env: Any, params: Any) -> tuple[Any, Any]:
+    _, env_state = jax.eval_shape(env.reset, jax.random.key(0), params)
+    action = jax.eval_shape(env.action_space(params).sample, jax.random.key(0))
+    return env_state, action
+
+
 def score_of(info: dict[str, jax.Array], env_state: Any, params: Any) -> jax.Array:
     """How much of an episode was achieved, where 1 is all of it, float32 (...).
 

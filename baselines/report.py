@@ -1,0 +1,305 @@
+"""What runs came to: `python -m baselines.report runs/*` writes a table and learning curves.
+
+Runs that differ in the seed alone are one line, and a seed is a run: its episodes are averaged first. Lines give the
+interquartile mean over runs with its 95 % interval, see `baselines.statistics`; published curves stand beside ours
+where game and agent are those of the paper.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from baselines.config import Config
+from baselines.errors import ConfigError, RunError
+from baselines.presets import AGENTS, TASKS
+from baselines.runs import Row, read_config, read_rows
+from baselines.statistics import Estimate, estimate
+
+_PUBLISHED = Path(__file__).parent / "published.json"
+_NONE = "–"
+_POINTS = 60  # of a curve
+_CURVE_RESAMPLES = 2_000
+_MILLION, _MINUTE_S = 1e6, 60.0
+_HEADER = (
+    *("task", "agent", "runs", "steps", "minutes", "score, held out", "score, training", "success", "metric", "cut"),
+    *("published, same steps", "published, end"),
+)
+_SPLITS = ("held_out", "training")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One seed of a run on disk.
+
+    Attributes:
+        rows: its lines of the metrics log; empty where none was kept.
+        scores: for "held_out" and "training", each result by name; empty where the run was not scored.
+        steps: environment steps that it made; None where neither a log nor a score says it.
+    """
+
+    rows: list[Row]
+    scores: dict[str, dict[str, Any]]
+    steps: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs that differ in the seed alone.
+
+    Attributes:
+        config: of the first of them.
+        task: the paper's name of the game with these options, or id and options.
+        agent: the paper's name of the agent, or its memory.
+        runs: one for each seed.
+    """
+
+    config: Config
+    task: str
+    agent: str
+    runs: list[Run]
+
+    def results(self, split: str, name: str) -> list[float]:
+        """A result of each run that was scored on these levels."""
+        return [run.scores[split][name] for run in self.runs if name in run.scores.get(split, {})]
+
+    @property
+    def minutes(self) -> float | None:
+        """Mean duration of training; None without logs."""
+        ends = [run.rows[-1]["seconds"] for run in self.runs if run.rows]
+        return float(np.mean(ends)) / _MINUTE_S if ends else None
+
+    @property
+    def steps_m(self) -> float | None:
+        """Millions of environment steps that the longest run made; None where that was not kept."""
+        known = [run.steps for run in self.runs if run.steps is not None]
+        return max(known) / _MILLION if known else None
+
+    @property
+    def metric_name(self) -> str:
+        """What the game itself counts; empty where the runs were not scored with it."""
+        return " ".join({run.scores["held_out"].get("metric_name", "") for run in self.runs if run.scores})
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Write a Markdown table and learning curves of finished or stopped runs."""
+
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs; whatever holds no config.json is passed over."""
+    out: Path = Path("runs/report")
+    """Folder of report.md and the curves."""
+    seed: int = 0
+    """Seed of the bootstrap."""
+
+
+def published() -> dict[str, dict[str, tuple[list[float], list[float]]]]:
+    """Steps in millions and values of the published curves, by task and agent."""
+    curves = json.loads(_PUBLISHED.read_text())["curves"]
+    return {
+        task: {agent: (curve["steps_millions"][: len(values)], values) for agent, values in curve["agents"].items()}
+        for task, curve in curves.items()
+    }
+
+
+def task_of(config: Config) -> str:
+    """The paper's name of the game with these options; id and options where the paper did not play it so."""
+    mine = _resolved(config.env, config.env_options)
+    for task in TASKS.values():
+        names = (task.game_preset, f"{task.game_preset}-transformer")[: 1 + task.is_endless]
+        if task.env == config.env and any(mine == _resolved(task.env, {"preset": name}) for name in names):
+            return task.title
+    return " ".join((config.env, *config.options))
+
+
+def _resolved(env_id: str, options: dict[str, Any]) -> dict[str, Any]:
+    import jaxgym  # starts a JAX backend, which reading a table needs not
+
+    if env_id not in jaxgym.registered_envs():
+        return options
+    given = dict(options)
+    preset = given.pop("preset", None)
+    presets = jaxgym.presets(env_id)
+    values = {name: option.default for name, option in jaxgym.spec_of(env_id).all_options.items()}
+    values |= dict(presets[preset].options) if preset in presets else {}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in (values | given).items()}
+
+
+def agent_of(config: Config) -> str:
+    """The paper's name of the agent, the memory where it had none like it."""
+    fitting = [
+        agent
+        for agent in AGENTS.values()
+        if all(getattr(config, name) == value for name, value in {**_PLAIN, **agent.changes}.items())
+    ]
+    sized = config.memory in ("gru", "lstm", "mingru") and config.memory_size != Config.memory_size
+    exact = [agent for agent in fitting if not sized or "memory_size" in agent.changes]
+    if exact:
+        return max(exact, key=lambda agent: len(agent.changes)).title
+    return f"{config.memory}-{config.memory_size}"
+
+
+_PLAIN = {"reconstruction": 0.0, "ground_truth_head": 0.0, "residual": False, "encoder": "nature"}
+
+
+def read_groups(folders: Sequence[Path]) -> list[Group]:
+    """The runs of some folders, those that differ in the seed alone together.
+
+    Raises:
+        RunError: when no folder holds a run, or one cannot be read.
+    """
+    groups: dict[Config, list[Run]] = {}
+    for folder in sorted(folder for folder in folders if (folder / "config.json").exists()):
+        config = read_config(folder)
+        alike = dataclasses.replace(config, seed=0, num_seeds=1, preset="", eval_repeats=1, keep_checkpoints=1)
+        groups.setdefault(alike, []).extend(_read_runs(folder, config))
+    if not groups:
+        raise RunError("none of the folders holds a run (a config.json): name folders such as runs/*")
+    made = [Group(config, task_of(config), agent_of(config), runs) for config, runs in groups.items()]
+    order = [task.title for task in TASKS.values()]
+    return sorted(made, key=lambda group: (order.index(group.task) if group.task in order else len(order), group.task))
+
+
+def _read_runs(folder: Path, config: Config) -> list[Run]:
+    rows = read_rows(folder / "metrics.jsonl")
+    path = folder / "evaluation.json"
+    try:
+        evaluation = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise RunError(f"{path} cannot be read: score the run again by baselines.evaluate") from error
+    scored = evaluation["update"] * config.batch_steps if "update" in evaluation else None
+    runs: list[Run] = []
+    for index in range(config.num_seeds):
+        own = [row for row in rows if row["seed"] == config.seed + index]
+        scores = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
+        runs.append(Run(own, scores, own[-1]["steps"] if own else scored))
+    return runs
+
+
+def _of_seed(result: dict[str, Any], index: int) -> dict[str, Any]:
+    """Results of one seed; where they were not kept by seed, the mean of all stands for each."""
+    return {name: result[f"{name}_by_seed"][index] if f"{name}_by_seed" in result else result[name] for name in result}
+
+
+def binned(rows: list[Row], name: str, borders: np.ndarray) -> np.ndarray:
+    """Mean of a value over the episodes that ended between borders of steps; gaps are bridged by a line."""
+    used = [row for row in rows if row["episodes"] and row[name] is not None]
+    place = np.searchsorted(borders, [row["steps"] for row in used]) - 1
+    weight = np.bincount(place, [row["episodes"] for row in used], len(borders) - 1)
+    total = np.bincount(place, [row[name] * row["episodes"] for row in used], len(borders) - 1)
+    middle = (borders[1:] + borders[:-1]) / 2
+    return np.interp(middle, middle[weight > 0], total[weight > 0] / weight[weight > 0])
+
+
+def table(groups: Sequence[Group], seed: int) -> str:
+    """Markdown: a line for each group, with what was published after as many steps."""
+    curves = published()
+    lines = ["| " + " | ".join(_HEADER) + " |", "|" + " --- |" * len(_HEADER)]
+    for group in groups:
+        steps_m, minutes = group.steps_m, group.minutes
+        cells = [group.task, group.agent, str(len(group.runs))]
+        cells.append(_NONE if steps_m is None else f"{steps_m:.1f} M")
+        cells.append(_NONE if minutes is None else f"{minutes:.1f}")
+        for split, name in (("held_out", "score"), ("training", "score"), ("held_out", "success")):
+            cells.append(_cell(group.results(split, name), seed))
+        cells.append(f"{_cell(group.results('held_out', 'metric'), seed)} {group.metric_name}".strip())
+        cut = group.results("held_out", "share_cut")
+        cells.append(f"{np.mean(cut):.0%}" if cut else _NONE)
+        curve = curves.get(group.task, {}).get(group.agent)
+        cells.append(_NONE if curve is None or steps_m is None else f"{np.interp(steps_m, *curve):.2f}")
+        cells.append(_NONE if curve is None else f"{curve[1][-1]:.2f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(values: list[float], seed: int) -> str:
+    if not values:
+        return _NONE
+    found = estimate(np.asarray(values), seed=seed)
+    return f"{found.value:.3f}" if np.isnan(found.low) else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Estimate]] | None:
+    """Steps, minutes, and the training score of the runs with logs; None without any."""
+    logged = [run for run in group.runs if any(row["episodes"] for row in run.rows)]
+    if not logged:
+        return None
+    last = min(run.rows[-1]["steps"] for run in logged)
+    borders = np.linspace(0, last, min(_POINTS, len(logged[0].rows)) + 1)
+    middle = (borders[1:] + borders[:-1]) / 2
+    scores = np.stack([binned([row for row in run.rows if row["steps"] <= last], "score", borders) for run in logged])
+    seconds = [np.interp(middle, [r["steps"] for r in run.rows], [r["seconds"] for r in run.rows]) for run in logged]
+    found = [estimate(column, resamples=_CURVE_RESAMPLES, seed=seed) for column in scores.T]
+    return middle, np.mean(seconds, axis=0) / _MINUTE_S, found
+
+
+def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
+    """Training score over steps and over wall time; published curves dashed, the end alone where no log was kept."""
+    from matplotlib.figure import Figure
+
+    curves, ours = published().get(task, {}), [curve_of(group, seed) for group in groups]
+    has_times = any(curve is not None for curve in ours)
+    figure = Figure(figsize=(9 if has_times else 5, 3.4), layout="constrained")
+    axes = figure.subplots(1, 1 + has_times, sharey=True, squeeze=False)[0]
+    colors = {group.agent: f"C{number % 10}" for number, group in reversed(list(enumerate(groups)))}
+    for number, (group, curve) in enumerate(zip(groups, ours, strict=True)):
+        color, count = f"C{number % 10}", len(group.runs)
+        shape = f"{group.config.num_envs} × {group.config.num_steps}"
+        label = f"{group.agent}, {shape}, {count} {'run' if count == 1 else 'runs'}"
+        ends = group.results("held_out", "score")
+        if curve is not None:
+            steps, minutes, found = curve
+            for axis, place in zip(axes, (steps / _MILLION, minutes), strict=True):
+                axis.plot(place, [point.value for point in found], color=color, label=label)
+                axis.fill_between(place, [p.low for p in found], [p.high for p in found], color=color, alpha=0.2, lw=0)
+        elif ends and group.steps_m is not None:
+            axes[0].plot(group.steps_m, np.mean(ends), "o", color=color, label=f"{label}, held out")
+    for agent, color in colors.items():
+        if agent in curves:
+            axes[0].plot(*curves[agent], "--", color=color, linewidth=1, label=f"{agent}, published, held out")
+    for axis, label in zip(axes, ("million environment steps", "minutes"), strict=False):
+        axis.set_xlabel(label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("score")
+    axes[0].set_title(task, fontsize="medium")
+    axes[0].legend(fontsize="x-small")
+    figure.savefig(path, dpi=90)
+
+
+def report(arguments: Arguments) -> Path:
+    """Writes report.md and a curve for each task; returns the table's path.
+
+    Raises:
+        RunError: when there is no run, or nothing can be written.
+    """
+    groups = read_groups(arguments.folders)
+    text = ["# Runs", "", " ".join((__doc__ or "").split("\n\n")[1].split()), "", table(groups, arguments.seed)]
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        for task in dict.fromkeys(group.task for group in groups):
+            slug = "".join(letter if letter.isalnum() else "-" for letter in task.lower())[:60].strip("-")
+            path = arguments.out / f"curve-{slug}.png"
+            draw(path, task, [group for group in groups if group.task == task], arguments.seed)
+            text.append(f"![{task}]({path.name})\n")
+        (arguments.out / "report.md").write_text("\n".join(text))
+    except OSError as error:
+        raise RunError(f"cannot write {arguments.out} ({error.strerror}): choose another --out") from error
+    return arguments.out / "report.md"
+
+
+def main() -> None:
+    """Command line."""
+    try:
+        tqdm.write(f"{report(tyro.cli(Arguments))}")
+    except (ConfigError, RunError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Statistics over runs, and the report of runs on disk."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines import report
+from baselines.config import SCALES, Config, to_json
+from baselines.errors import RunError
+from baselines.presets import PRESETS, TASKS
+from baselines.statistics import estimate, iqm, resampled
+
+
+def test_the_interquartile_mean_drops_a_quarter_at_each_end() -> None:
+    assert iqm(np.asarray([[0.0], [5.0], [1.0], [2.0], [100.0]])) == pytest.approx((1 + 2 + 5) / 3)
+    assert iqm(np.asarray([[0.0, 1.0, 2.0], [3.0, 4.0, 90.0]])) == pytest.approx((1 + 2 + 3 + 4) / 4)
+    assert iqm(np.asarray([[1.0], [2.0], [9.0]])) == pytest.approx(4)
+
+
+def test_the_published_interval_of_mystery_path_with_hidden_goal_is_found_again() -> None:
+    found = estimate(np.asarray([0.90, 0.63, 0.68, 0.66, 0.55]))
+    assert found.value == pytest.approx(0.658, abs=0.003)
+    assert (found.low, found.high) == pytest.approx((0.580, 0.827), abs=0.02)
+
+
+def test_each_task_draws_runs_on_its_own_and_keeps_its_scores() -> None:
+    scores = np.asarray([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
+    drawn = resampled(scores, 2_000, 0)
+    assert drawn.shape == (2_000, 3, 2)
+    assert set(drawn[..., 0].ravel()) == {1.0, 2.0, 3.0}
+    assert set(drawn[..., 1].ravel()) == {10.0, 20.0, 30.0}
+    pairs = {(a, b) for a, b in zip(drawn[:, 0, 0], drawn[:, 0, 1], strict=True)}
+    assert len(pairs) == 9  # a run of one task goes with every run of the other
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    scores = np.random.default_rng(0).random((5, 2))
+    first, again, other = (estimate(scores, resamples=200, seed=seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first[1:] != other[1:]
+
+
+def test_a_single_run_has_no_interval() -> None:
+    found = estimate(np.asarray([0.5]))
+    assert found.value == 0.5
+    assert np.isnan([found.low, found.high]).all()
+
+
+@pytest.mark.parametrize("scores", [[], [0.5, np.nan]])
+def test_scores_that_are_none_are_refused(scores: list[float]) -> None:
+    with pytest.raises(ValueError, match="are empty or not finite"):
+        estimate(np.asarray(scores))
+
+
+def test_published_runs_are_known_by_their_settings() -> None:
+    for name in ("jmlr/mm-trxl-rec", "jmlr/emm-gru-384", "jmlr/emm-trxl-gt", "jmlr/ss-gru-rec", "fast/mpg-on-clock"):
+        task, agent = name.partition("/")[2].split("-", 1)
+        task, agent = ("mpg-on", "clock") if task == "mpg" else (task, agent)
+        config = PRESETS[name]
+        assert report.task_of(config) == TASKS[task].title
+        assert report.agent_of(config) == report.AGENTS[agent].title
+    hidden = Config(env="MysteryPath-Grid-v0", options=("show_origin=false", "show_goal=false"))
+    assert report.task_of(hidden) == "MPGrid off"
+    symbolic = dataclasses.replace(hidden, options=("observation=symbolic",))
+    assert report.task_of(symbolic) == "MysteryPath-Grid-v0 observation=symbolic"
+    assert report.agent_of(Config(memory_size=64)) == "gru-64"
+    assert report.agent_of(Config(memory="lru")) == "lru-512"
+
+
+def write_run(folder: Path, config: Config, score: float, rows: list[dict[str, Any]]) -> None:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(to_json(config)))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = {
+        "score": score,
+        "success": score / 2,
+        "metric": 2 * score,
+        "metric_name": "tiles_visited",
+        "share_cut": 0.1,
+    }
+    scores = {"update": 10, "held_out": result, "training": {**result, "score": 1.0}}
+    (folder / "evaluation.json").write_text(json.dumps(scores))
+
+
+def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
+    config = PRESETS["fast/mpg-off-gru"]
+    for seed, score in enumerate((0.2, 0.4, 0.6)):
+        rows = [
+            {"seed": seed, "steps": step * 10_000_000, "seconds": 30.0 * step, "episodes": step % 3, "score": score}
+            for step in range(1, 11)
+        ]
+        write_run(tmp_path / f"run{seed}", dataclasses.replace(config, seed=seed), score, rows)
+    write_run(tmp_path / "other", dataclasses.replace(SCALES["cpu"], options=("observation=symbolic",)), 0.9, [])
+    (tmp_path / "no-run").mkdir()
+    path = report.report(report.Arguments(tuple(tmp_path.iterdir()), tmp_path / "out"))
+    lines = [line for line in path.read_text().splitlines() if line.startswith("| M")]
+    assert len(lines) == 2
+    cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    assert cells[:5] == ["MPGrid off", "GRU", "3", "100.0 M", "5.0"]
+    assert cells[5] == "0.400 [0.200, 0.600]"
+    assert cells[6:8] == ["1.000 [1.000, 1.000]", "0.200 [0.100, 0.300]"]
+    assert cells[8] == "0.800 [0.400, 1.200] tiles_visited"
+    assert cells[9:] == ["10%", "0.42", "0.69"]
+    assert lines[1].startswith("| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 1 | 0.0 M | – | 0.900 |")
+    for name in ("curve-mpgrid-off.png", "curve-mortarmayhem-grid-v0-observation-symbolic.png"):
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_is_the_mean_over_episodes_and_bridges_gaps() -> None:
+    rows = [
+        {"steps": 5, "episodes": 1, "score": 0.0},
+        {"steps": 9, "episodes": 3, "score": 1.0},
+        {"steps": 15, "episodes": 0, "score": None},
+        {"steps": 25, "episodes": 2, "score": 0.25},
+    ]
+    np.testing.assert_allclose(report.binned(rows, "score", np.asarray([0, 10, 20, 30])), [0.75, 0.5, 0.25])
+
+
+def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="none of the folders holds a run"):
+        report.report(report.Arguments((tmp_path,), tmp_path / "out"))
