@@ -1,6 +1,8 @@
 """The sessions of one game under one set of options: their states on the device, and their turns."""
 
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -8,9 +10,12 @@ import numpy as np
 
 from jaxgym.serve.programs import Programs, Seen
 from jaxgym.serve.sessions import Outcome, Session, Terms, repeated
-from jaxgym.text import Move, Refusal, Turns, Words
+from jaxgym.text import Ledger, Move, Refusal, Turns, Words
 
 _WARM_UP = 64 + 8 + 1
+_NO_INFO: Mapping[str, Any] = types.MappingProxyType({})
+
+_new_outcome = partial(tuple.__new__, Outcome)
 
 
 class Game:
@@ -73,7 +78,7 @@ class Game:
 
     def start(self, sessions: Sequence[Session]) -> None:
         """Starts the episodes of the sessions' seeds."""
-        slots = [session.slot for session in sessions]
+        slots = np.asarray([session.slot for session in sessions])
         seeds = [session.seed for session in sessions]
         self._table, rows = self._programs.start(self._table, slots, seeds, self._on_device)
         self._rows[slots] = rows
@@ -91,65 +96,62 @@ class Game:
         fresh = [session for session in sessions if session.text is None]
         if fresh:
             self.start(fresh)
-        outcomes: list[Outcome | None] = [session.last for session in sessions]
-        if any(outcomes):
-            lanes = [lane for lane, last in enumerate(outcomes) if last is None]
-            going_on = iter(self._turns([sessions[lane] for lane in lanes], [replies[lane] for lane in lanes]))
-            return [next(going_on) if last is None else repeated(last) for last in outcomes]
-        return self._turns(sessions, replies)
+        repeats = [session.last for session in sessions]
+        if not any(repeats):
+            return self._turns(sessions, replies)
+        lanes = [lane for lane, last in enumerate(repeats) if last is None]
+        going_on = iter(self._turns([sessions[lane] for lane in lanes], [replies[lane] for lane in lanes]))
+        return [next(going_on) if last is None else repeated(last) for last in repeats]
 
     def _turns(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
         if not sessions:
             return []
-        parse = self._words.parse
-        asked = [parse(reply) for reply in replies]
-        refused = [isinstance(move, Refusal) for move in asked]
+        terms = self._terms
+        asked = [self._words.parse(reply) for reply in replies]
+        reasons = [move.reason if isinstance(move, Refusal) else None for move in asked]
         made = asked
-        if any(refused) and self._terms.on_parse_failure == "fallback":
-            fallback = self._words.fallback()
-            made = [fallback if is_refused else move for move, is_refused in zip(asked, refused, strict=True)]
-        seen = self._made([session.slot for session in sessions], made)
+        if terms.on_parse_failure == "fallback" and any(reasons):
+            made = [self._words.fallback() if isinstance(move, Refusal) else move for move in asked]
+        seen = self._made(sessions, made)
         numbers = [session.number + 1 for session in sessions]
         terminated, truncated = seen.terminated, seen.truncated
-        if self._terms.on_parse_failure == "end":
-            terminated = terminated | refused
-        if self._terms.max_turns:
-            truncated = truncated | (np.asarray(numbers) >= self._terms.max_turns)
+        if terms.on_parse_failure == "end":
+            terminated = terminated | np.asarray([reason is not None for reason in reasons])
+        if terms.max_turns:
+            truncated = truncated | (np.asarray(numbers) >= terms.max_turns)
         turns = Turns(numbers, made, seen.scene, seen.reward, terminated, truncated)
         texts = self._words.respond_all(turns, self.params)
-        components = self._components(sessions, turns, asked)
-        reasons = [move.reason if isinstance(move, Refusal) else None for move in asked]
-        return self._outcomes(sessions, turns, texts, components, reasons, seen.info)
+        return self._outcomes(sessions, turns, texts, self._components(sessions, turns, asked), reasons, seen.info)
 
-    def _made(self, slots: Sequence[int], moves: Sequence[Move | Refusal]) -> Seen:
-        """Makes the actions of moves, and returns what is then seen, as arrays that may be written to."""
+    def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
+        """Makes the actions of moves, and returns what is then seen."""
         plans: list[Sequence[Any]] = [move.actions if isinstance(move, Move) else () for move in moves]
+        slots = np.asarray([session.slot for session in sessions])
         most = self._programs.max_actions
+        counts = np.asarray([len(plan) for plan in plans])
+        if 1 <= counts.min() and counts.max() <= most:
+            return self._run(slots, plans)
         rewards = np.zeros(len(slots), np.float32)
+        lanes = np.flatnonzero(counts)
         begun = 0
-        lanes = [lane for lane, plan in enumerate(plans) if plan]
-        while lanes:
-            parts = [plans[lane][begun : begun + most] for lane in lanes]
-            rows = [slots[lane] for lane in lanes]
-            self._table, answer = self._programs.move(self._table, rows, parts, self._on_device)
-            self._rows[rows] = answer
-            seen: Seen = self._programs.seen.view(answer)
+        while len(lanes):
+            seen = self._run(slots[lanes], [plans[lane][begun : begun + most] for lane in lanes])
             rewards[lanes] += seen.reward
             begun += most
-            has_ended = (seen.terminated | seen.truncated).tolist()
-            lanes = [
-                lane for lane, ended in zip(lanes, has_ended, strict=True) if not ended and len(plans[lane]) > begun
-            ]
+            lanes = lanes[~(seen.terminated | seen.truncated) & (counts[lanes] > begun)]
         return self._programs.seen.view(self._rows[slots])._replace(reward=rewards)
+
+    def _run(self, slots: np.ndarray, plans: Sequence[Sequence[Any]]) -> Seen:
+        self._table, rows = self._programs.move(self._table, slots, plans, self._on_device)
+        self._rows[slots] = rows
+        return self._programs.seen.view(rows)
 
     def _components(
         self, sessions: Sequence[Session], turns: Turns[Any], asked: Sequence[Move | Refusal]
     ) -> list[dict[str, float]]:
         if self._keeps_ledgers:
-            ledgers = [session.ledger for session in sessions]
-            components = [
-                dict(ledger.components(turn)) for ledger, turn in zip(ledgers, turns, strict=True) if ledger is not None
-            ]
+            ledgers = [session.ledger or Ledger() for session in sessions]
+            components = [dict(ledger.components(turn)) for ledger, turn in zip(ledgers, turns, strict=True)]
         else:
             components = [{"environment": reward} for reward in turns.rewards.tolist()]
         if self._costs:
@@ -173,39 +175,37 @@ class Game:
         reasons: Sequence[str | None],
         info: Any,
     ) -> list[Outcome]:
-        endings = self._endings(turns, info)
-        no_info: dict[str, Any] = {}
-        outcomes: list[Outcome] = []
-        terminated, truncated = turns.terminated.tolist(), turns.truncated.tolist()
-        for lane, session in enumerate(sessions):
-            parts = components[lane]
-            reward = sum(parts.values())
-            session.text = text = texts[lane]
-            session.number = number = turns.numbers[lane]
-            session.total_reward = total = session.total_reward + reward
-            ended = endings.get(lane)
-            outcome = Outcome(
-                text,
-                reward,
-                terminated[lane],
-                truncated[lane],
-                number,
-                reasons[lane],
-                parts,
-                total,
-                ended is not None and self._words.is_solved(ended),
-                no_info if ended is None else ended,
+        rewards = [sum(parts.values()) for parts in components]
+        totals = [session.total_reward + reward for session, reward in zip(sessions, rewards, strict=True)]
+        for session, text, number, total in zip(sessions, texts, turns.numbers, totals, strict=True):
+            session.text, session.number, session.total_reward = text, number, total
+        are_solved, infos = [False] * len(sessions), [_NO_INFO] * len(sessions)
+        ended = np.flatnonzero(turns.terminated | turns.truncated).tolist()
+        if ended:
+            leaves, shape = jax.tree.flatten(info)
+            columns = [leaf.tolist() for leaf in leaves]
+            for lane in ended:
+                infos[lane] = shape.unflatten([column[lane] for column in columns])
+                are_solved[lane] = self._words.is_solved(infos[lane])
+        flags = (turns.terminated.tolist(), turns.truncated.tolist())
+        # One call of C for each: the constructor that a NamedTuple has takes thrice as long.
+        outcomes = list(
+            map(
+                _new_outcome,
+                zip(
+                    texts,
+                    rewards,
+                    *flags,
+                    turns.numbers,
+                    reasons,
+                    components,
+                    totals,
+                    are_solved,
+                    infos,
+                    strict=True,
+                ),
             )
-            if ended is not None:
-                session.last = outcome
-            outcomes.append(outcome)
+        )
+        for lane in ended:
+            sessions[lane].last = outcomes[lane]
         return outcomes
-
-    def _endings(self, turns: Turns[Any], info: Any) -> dict[int, Any]:
-        """Returns the `info` of the lanes whose episode has ended, as plain values."""
-        lanes = np.flatnonzero(turns.terminated | turns.truncated).tolist()
-        if not lanes:
-            return {}
-        leaves, shape = jax.tree.flatten(info)
-        columns = [leaf.tolist() for leaf in leaves]
-        return {lane: shape.unflatten([column[lane] for column in columns]) for lane in lanes}

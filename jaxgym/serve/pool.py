@@ -243,9 +243,9 @@ class SessionPool:
         """
         if len(ids) != len(replies) or isinstance(replies, str):
             raise RequestError(f"{len(ids)} ids were given with {len(replies)} replies; give a list of one for each.")
-        for reply in replies:
-            if not isinstance(reply, str):
-                raise _no_reply(reply)
+        if set(map(type, replies)) != {str}:
+            for reply in replies:
+                _checked(reply)
         with self._held():
             return self._step(self._sessions_of(ids), replies)
 
@@ -286,8 +286,7 @@ class SessionPool:
 
     def step_one(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
-        if not isinstance(reply, str):
-            raise _no_reply(reply)
+        _checked(reply)
         return self._wait(ThreadCall(session_id, reply, None))
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
@@ -306,8 +305,7 @@ class SessionPool:
 
     async def astep(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
-        if not isinstance(reply, str):
-            raise _no_reply(reply)
+        _checked(reply)
         return await self._call(session_id, reply, None)
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
@@ -481,8 +479,9 @@ def _seed(seed: Any) -> int:
     return seed
 
 
-def _no_reply(reply: object) -> RequestError:
-    return RequestError(f"a reply was given as {reply!r}; give a string.")
+def _checked(reply: object) -> None:
+    if not isinstance(reply, str):
+        raise RequestError(f"a reply was given as {reply!r}; give a string.")
 
 
 def _frozen(options: Any) -> Any:

@@ -7,6 +7,7 @@ read as another one and never written.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from jax import lax
 from jaxgym import levels
 from jaxgym.serve.rows import Rows
 
-SIZES = (8, 64, 1024)
+SIZES = (16, 64, 1024)
 """The batch sizes that are compiled, up to the first that is no smaller than the pool; larger batches take several."""
 
 _START_SIZES = SIZES[:2]  # a program that samples levels takes long to compile, and starts come in ones and twos
@@ -147,26 +148,27 @@ class Programs:
         states, seen = jax.vmap(self._logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
         return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
 
-    def request(self, slots: Sequence[int], plans: Sequence[Sequence[Any]]) -> np.ndarray:
+    def request(self, slots: Sequence[int] | np.ndarray, plans: Sequence[Sequence[Any]]) -> np.ndarray:
         """Returns int32 (n, ...): for each lane its slot, how many actions it makes, and these."""
         request = np.zeros((len(slots), 2 + self.max_actions * max(int(np.prod(self._branches)), 1)), np.int32)
         request[:, 0] = slots
         actions = request[:, 2:].reshape(len(slots), self.max_actions, *self._branches)
-        if all(len(plan) == 1 for plan in plans):
-            request[:, 1] = 1
+        counts = np.asarray([len(plan) for plan in plans])
+        request[:, 1] = counts
+        if counts.max() == 1:
             actions[:, 0] = [plan[0] for plan in plans]
         else:
-            for lane, plan in enumerate(plans):
-                request[lane, 1] = len(plan)
-                actions[lane, : len(plan)] = plan
+            actions[np.arange(self.max_actions) < counts[:, None]] = list(itertools.chain.from_iterable(plans))
         return request
 
-    def start(self, table: jax.Array, slots: Sequence[int], seeds: Sequence[int], params: Any) -> tuple[Any, Any]:
+    def start(
+        self, table: jax.Array, slots: Sequence[int] | np.ndarray, seeds: Sequence[int], params: Any
+    ) -> tuple[Any, Any]:
         """Starts the levels of seeds in some rows; returns the table and uint8 (n, seen.width)."""
         return self._in_runs(self._starts, table, np.array([slots, seeds], np.uint32).T, params)
 
     def move(
-        self, table: jax.Array, slots: Sequence[int], plans: Sequence[Sequence[Any]], params: Any
+        self, table: jax.Array, slots: Sequence[int] | np.ndarray, plans: Sequence[Sequence[Any]], params: Any
     ) -> tuple[Any, Any]:
         """Makes 1 to `max_actions` actions in each of some rows; returns the table and uint8 (n, seen.width)."""
         return self._in_runs(self._moves, table, self.request(slots, plans), params)
