@@ -70,7 +70,8 @@ def _innermost(scene: Any) -> Any:
 
 def _position_name(scene: Any) -> str | None:
     found = _innermost(scene)
-    return next((name for name in _POSITION_NAMES if hasattr(found, name)), None)
+    # A scene of shapes has no value for a property.
+    return next((name for name in _POSITION_NAMES if name in dir(found)), None)
 
 
 @dataclasses.dataclass(unsafe_hash=True)
