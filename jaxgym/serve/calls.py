@@ -1,13 +1,14 @@
 """Calls for one session each, which wait to be made together.
 
-A call stands in the pool's queue until someone who holds the pool's lock takes all that stand there. Nobody is employed
-for that: the first caller that finds the lock free does it for all others, and whoever lets the lock go asks one of
-those who came meanwhile to lead. Nothing here belongs to an event loop but the future of the call that waits on it.
+A call stands in a queue until someone who holds the lock takes all that stand there. Nobody is employed for that: the
+first caller that finds the lock free does it for all others, and whoever lets the lock go asks one of those who came
+meanwhile to lead. Nothing here belongs to an event loop but the future of the call that waits on it.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
@@ -119,13 +120,81 @@ def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *a
     return True
 
 
-def hand_over(calls: list[Call], here: asyncio.AbstractEventLoop | None) -> None:
-    """Hands the results of calls to those who wait for them.
+class Calls:
+    """The lock of a pool, as a context, and the calls that wait for it."""
 
-    Args:
-        calls: Calls with results.
-        here: The event loop that this runs in, if it is one.
-    """
+    def __init__(self, make: Callable[[Sequence[Call]], None]):
+        """Makes an empty queue.
+
+        Args:
+            make: Makes calls for different sessions and stores their results; it runs under the lock.
+        """
+        self._make = make
+        self._lock = threading.Lock()
+        self._queue: deque[Call] = deque()
+        self._flushing: set[asyncio.AbstractEventLoop] = set()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._free()
+
+    def _free(self) -> None:
+        """Frees the lock, and asks one of those who came meanwhile to lead."""
+        self._lock.release()
+        for call in tuple(self._queue):
+            if call.lead():
+                return
+
+    def wait(self, session_id: str, reply: str | None, seed: int | None) -> Any:
+        """Makes a call of a thread, together with those that wait; returns its result or raises it."""
+        call = ThreadCall(session_id, reply, seed)
+        self._queue.append(call)
+        while call.result is None:
+            if self._lock.acquire(blocking=False):
+                self._lead(None)
+            else:
+                call.wait()
+        if isinstance(call.result, BaseException):
+            raise call.result
+        return call.result
+
+    def future(self, session_id: str, reply: str | None, seed: int | None) -> "asyncio.Future[Any]":
+        """Returns the result of a call of a coroutine, to be awaited; it is made with all others of this round."""
+        loop = asyncio.get_running_loop()
+        call = LoopCall(session_id, reply, seed, loop, self._flush)
+        self._queue.append(call)
+        if loop not in self._flushing:
+            self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
+            loop.call_soon(self._flush, loop)
+        return call.future
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._flushing.discard(loop)
+        # Whoever holds the lock asks for this again when it is free: the loop is not kept waiting.
+        if self._lock.acquire(blocking=False):
+            self._lead(loop)
+
+    def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
+        """Makes all calls that wait, one a session, and hands the results over; frees the lock."""
+        calls: dict[str, Call] = {}
+        try:
+            later: list[Call] = []
+            for call in [self._queue.popleft() for _ in range(len(self._queue))]:
+                if call.session_id in calls:
+                    later.append(call)
+                elif not call.is_dropped():
+                    calls[call.session_id] = call
+            self._queue.extendleft(reversed(later))
+            self._make(list(calls.values()))
+        finally:
+            self._free()
+            _hand_over(calls.values(), here)
+
+
+def _hand_over(calls: Iterable[Call], here: asyncio.AbstractEventLoop | None) -> None:
+    """Hands the results of calls to those who wait for them; `here` is the event loop that this runs in, if any."""
     elsewhere: dict[asyncio.AbstractEventLoop, list[LoopCall]] = {}
     for call in calls:
         if isinstance(call, ThreadCall):

@@ -1,7 +1,6 @@
 """The sessions of one game under one set of options: their states on the device, and their turns."""
 
-import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from jaxgym.serve.sessions import Outcome, Session, Terms, repeated
 from jaxgym.text import Ledger, Move, Refusal, Turns, Words
 
 _WARM_UP = 64 + 8 + 1
-_NO_INFO: Mapping[str, Any] = types.MappingProxyType({})
 
 _new_outcome = partial(tuple.__new__, Outcome)
 
@@ -108,10 +106,11 @@ class Game:
             return []
         terms = self._terms
         asked = [self._words.parse(reply) for reply in replies]
-        reasons = [move.reason if isinstance(move, Refusal) else None for move in asked]
-        made = asked
-        if terms.on_parse_failure == "fallback" and any(reasons):
-            made = [self._words.fallback() if isinstance(move, Refusal) else move for move in asked]
+        made, reasons = asked, [None] * len(asked)
+        if Refusal in set(map(type, asked)):
+            reasons = [move.reason if isinstance(move, Refusal) else None for move in asked]
+            if terms.on_parse_failure == "fallback":
+                made = [self._words.fallback() if isinstance(move, Refusal) else move for move in asked]
         seen = self._made(sessions, made)
         numbers = [session.number + 1 for session in sessions]
         terminated, truncated = seen.terminated, seen.truncated
@@ -125,24 +124,25 @@ class Game:
 
     def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
         """Makes the actions of moves, and returns what is then seen."""
-        plans: list[Sequence[Any]] = [move.actions if isinstance(move, Move) else () for move in moves]
+        plans: list[Sequence[Any]] = [() if isinstance(move, Refusal) else move.actions for move in moves]
         slots = np.asarray([session.slot for session in sessions])
+        counts = np.asarray(list(map(len, plans)))
         most = self._programs.max_actions
-        counts = np.asarray([len(plan) for plan in plans])
-        if 1 <= counts.min() and counts.max() <= most:
-            return self._run(slots, plans)
+        if counts.min() > 0 and counts.max() <= most:
+            return self._run(slots, counts, plans)
         rewards = np.zeros(len(slots), np.float32)
         lanes = np.flatnonzero(counts)
         begun = 0
         while len(lanes):
-            seen = self._run(slots[lanes], [plans[lane][begun : begun + most] for lane in lanes])
+            parts = [plans[lane][begun : begun + most] for lane in lanes]
+            seen = self._run(slots[lanes], np.minimum(counts[lanes] - begun, most), parts)
             rewards[lanes] += seen.reward
             begun += most
             lanes = lanes[~(seen.terminated | seen.truncated) & (counts[lanes] > begun)]
         return self._programs.seen.view(self._rows[slots])._replace(reward=rewards)
 
-    def _run(self, slots: np.ndarray, plans: Sequence[Sequence[Any]]) -> Seen:
-        self._table, rows = self._programs.move(self._table, slots, plans, self._on_device)
+    def _run(self, slots: np.ndarray, counts: np.ndarray, plans: Sequence[Sequence[Any]]) -> Seen:
+        self._table, rows = self._programs.move(self._table, slots, counts, plans, self._on_device)
         self._rows[slots] = rows
         return self._programs.seen.view(rows)
 
@@ -175,11 +175,13 @@ class Game:
         reasons: Sequence[str | None],
         info: Any,
     ) -> list[Outcome]:
-        rewards = [sum(parts.values()) for parts in components]
+        is_plain = not (self._costs or self._keeps_ledgers)
+        rewards = turns.rewards.tolist() if is_plain else [sum(parts.values()) for parts in components]
         totals = [session.total_reward + reward for session, reward in zip(sessions, rewards, strict=True)]
         for session, text, number, total in zip(sessions, texts, turns.numbers, totals, strict=True):
             session.text, session.number, session.total_reward = text, number, total
-        are_solved, infos = [False] * len(sessions), [_NO_INFO] * len(sessions)
+        are_solved: list[bool] = [False] * len(sessions)
+        infos: list[Any] = [{} for _ in sessions]
         ended = np.flatnonzero(turns.terminated | turns.truncated).tolist()
         if ended:
             leaves, shape = jax.tree.flatten(info)

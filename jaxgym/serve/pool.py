@@ -2,25 +2,21 @@
 
 import asyncio
 import secrets
-import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxgym import levels, registration, text
-from jaxgym.errors import OptionError, nearest
+from jaxgym import levels
 from jaxgym.options import is_integer, plain
-from jaxgym.serve.calls import Call, LoopCall, ThreadCall, hand_over
+from jaxgym.serve.calls import Call, Calls
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
 from jaxgym.serve.games import Game
-from jaxgym.serve.programs import Logic, Programs
-from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, Outcome, Session, Standing, Terms
+from jaxgym.serve.library import Games
+from jaxgym.serve.sessions import Opening, Outcome, Session, Standing
 
-_MOST_IDLE_GAMES = 64
 _REMEMBERED = 4  # closed sessions whose end can be told, per session of the capacity
 
 Options = Mapping[str, Any]
@@ -54,15 +50,10 @@ class SessionPool:
         if not is_integer(capacity) or capacity < 1:
             raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 up.")
         self.capacity, self.idle_seconds = capacity, idle_seconds
-        self._device = jax.devices()[0] if device is None else device
-        self._lock = threading.Lock()  # of the sessions and states
-        self._making = threading.Lock()  # of games; those in service go on while one is compiled
+        self._games = Games(capacity, jax.devices()[0] if device is None else device)
+        self._calls = Calls(self._make_calls)  # its lock is that of the sessions and their states
         self._sessions: dict[str, Session] = {}
         self._closed: dict[str, str] = {}
-        self._games: dict[Any, tuple[Options, Game]] = {}
-        self._programs: dict[Any, Programs] = {}
-        self._queue: deque[Call] = deque()
-        self._flushing: set[asyncio.AbstractEventLoop] = set()
 
     def __len__(self) -> int:
         """Sessions that are open."""
@@ -89,42 +80,7 @@ class SessionPool:
             OptionError: If an option does not exist or does not take the given value.
             LevelError: See `jaxgym.make`.
         """
-        return self._game(name, options).instructions
-
-    def _game(self, name: str, options: Options | None) -> Game:
-        key = (name, _frozen(options or {}))
-        made = self._games.get(key)
-        if made is not None:
-            return made[1]
-        with self._making:
-            made = self._games.get(key)
-            if made is None:
-                for idle in [key for key, (_, game) in self._games.items() if not game.count][_MOST_IDLE_GAMES:]:
-                    del self._games[idle]
-                # The options are kept: a bank among them is known by where it lies in memory.
-                made = self._games[key] = (options or {}, self._make(name, options or {}))
-        return made[1]
-
-    def _make(self, name: str, options: Options) -> Game:
-        env_id, spec = text.text_spec_of(name)
-        known = {*registration.spec_of(env_id).all_options, *spec.options, *SESSION_OPTIONS, "preset", "levels"}
-        for option in options:
-            if option not in known:
-                raise OptionError(
-                    f"a session of {env_id} has no option {option!r}{nearest(option, known)}; "
-                    f"give one of {', '.join(sorted(known))}."
-                )
-        terms = Terms.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
-        others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
-        env, params, words = text.make(env_id, **others)
-        host = jax.tree.map(np.asarray, params)
-        on_device = jax.device_put(host, self._device)
-        logic = Logic(env, words.max_actions)
-        leaves, shape = jax.tree.flatten(host)
-        key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
-        if key not in self._programs:
-            self._programs[key] = Programs(logic, on_device, self.capacity, self._device)
-        return Game(env_id, words, host, terms, self._programs[key], on_device)
+        return self._games.get(name, options or {}).instructions
 
     # Sessions.
 
@@ -155,8 +111,8 @@ class SessionPool:
             CapacityError: If there is no room for all of them.
         """
         seeds = [_seed(seed) for seed in seeds]
-        game = self._game(name, options)
-        with self._held():
+        game = self._games.get(name, options or {})
+        with self._calls:
             used = time.monotonic()
             self._close_idle(used)
             if len(self._sessions) + len(seeds) > self.capacity:
@@ -177,14 +133,14 @@ class SessionPool:
             UnknownSessionError: If there is no such session.
             RequestError: If an id is given twice.
         """
-        with self._held():
+        with self._calls:
             self._sessions_of(ids)
             for session_id in ids:
                 self._close(session_id, "was closed")
 
     def close_idle(self) -> int:
         """Closes the sessions that were idle for `idle_seconds`; returns how many these were."""
-        with self._held():
+        with self._calls:
             return self._close_idle(time.monotonic())
 
     def _close_idle(self, now: float) -> int:
@@ -246,7 +202,7 @@ class SessionPool:
         if set(map(type, replies)) != {str}:
             for reply in replies:
                 _checked(reply)
-        with self._held():
+        with self._calls:
             return self._step(self._sessions_of(ids), replies)
 
     def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
@@ -259,7 +215,7 @@ class SessionPool:
         if len(ids) != len(seeds):
             raise RequestError(f"{len(ids)} ids were given with {len(seeds)} seeds; give one for each.")
         seeds = [_seed(seed) for seed in seeds]
-        with self._held():
+        with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
 
     def _step(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
@@ -287,77 +243,34 @@ class SessionPool:
     def step_one(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
         _checked(reply)
-        return self._wait(ThreadCall(session_id, reply, None))
+        return self._calls.wait(session_id, reply, None)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Starts another episode in one session, together with what others ask for; see `reset`."""
-        return self._wait(ThreadCall(session_id, None, _seed(seed)))
+        return self._calls.wait(session_id, None, _seed(seed))
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
         """Opens a session as `open` does; the event loop goes on while a game is compiled."""
         seed = _seed(seed)
-        if (name, _frozen(options or {})) not in self._games:
+        if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
         opening = self.open(name, seed, options, start=False)
-        return await self._call(opening.id, None, seed) if start else opening
+        return await self._calls.future(opening.id, None, seed) if start else opening
 
     async def astep(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
         _checked(reply)
-        return await self._call(session_id, reply, None)
+        return await self._calls.future(session_id, reply, None)
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Starts another episode in one session, together with what others ask for; see `reset`."""
-        return await self._call(session_id, None, _seed(seed))
+        return await self._calls.future(session_id, None, _seed(seed))
 
     async def aclose(self, session_id: str) -> None:
         """Closes a session; see `close`."""
         self.close([session_id])
-
-    def _wait(self, call: ThreadCall) -> Any:
-        self._queue.append(call)
-        while call.result is None:
-            if self._lock.acquire(blocking=False):
-                self._lead(None)
-            else:
-                call.wait()
-        if isinstance(call.result, BaseException):
-            raise call.result
-        return call.result
-
-    def _call(self, session_id: str, reply: str | None, seed: int | None) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        call = LoopCall(session_id, reply, seed, loop, self._flush)
-        self._queue.append(call)
-        if loop not in self._flushing:
-            # Once for all calls of this round of the loop.
-            self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
-            loop.call_soon(self._flush, loop)
-        return call.future
-
-    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._flushing.discard(loop)
-        # Whoever holds the lock asks for a flush again when it is free: the loop is not kept waiting.
-        if self._lock.acquire(blocking=False):
-            self._lead(loop)
-
-    def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
-        """Makes all calls that wait, one a session, and hands the results over; frees the lock."""
-        calls: dict[str, Call] = {}
-        try:
-            later: list[Call] = []
-            for call in [self._queue.popleft() for _ in range(len(self._queue))]:
-                if call.session_id in calls:
-                    later.append(call)
-                elif not call.is_dropped():
-                    calls[call.session_id] = call
-            self._queue.extendleft(reversed(later))
-            self._make_calls(list(calls.values()))
-        finally:
-            self._free()
-            hand_over(list(calls.values()), here)
 
     def _make_calls(self, calls: Sequence[Call]) -> None:
         known: list[tuple[Call, Session]] = []
@@ -385,16 +298,6 @@ class SessionPool:
             if not isinstance(error, Exception):
                 raise
 
-    def _held(self) -> "_Held":
-        return _Held(self._lock, self._free)
-
-    def _free(self) -> None:
-        """Frees the lock, and asks one of those who came meanwhile to lead."""
-        self._lock.release()
-        for call in tuple(self._queue):
-            if call.lead():
-                return
-
     # What a session shows.
 
     def standing(self, session_id: str) -> Standing:
@@ -403,7 +306,7 @@ class SessionPool:
         Raises:
             UnknownSessionError: If there is no such session.
         """
-        with self._held():
+        with self._calls:
             return self._session(session_id).standing()
 
     def frame(self, session_id: str) -> np.ndarray:
@@ -413,13 +316,14 @@ class SessionPool:
             UnknownSessionError: If there is no such session.
             RequestError: If the session's observations are no frames.
         """
-        with self._held():
+        with self._calls:
             session = self._started(session_id)
             observation = session.game.observe(session)
         frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
         if frame is None or frame.dtype != np.uint8:
             raise RequestError(
-                f"a frame of {session.game.env_id} was asked for, whose observations are none; open it with observation='pixels'."
+                f"a frame of {session.game.env_id} was asked for, whose observations are none; "
+                "open it with observation='pixels'."
             )
         return frame
 
@@ -429,7 +333,7 @@ class SessionPool:
         Raises:
             UnknownSessionError: If there is no such session.
         """
-        with self._held():
+        with self._calls:
             session = self._started(session_id)
             return session.game.scene(session)
 
@@ -439,21 +343,6 @@ class SessionPool:
         if session.text is None:
             session.game.start([session])
         return session
-
-
-class _Held:
-    """The pool's lock as a context."""
-
-    __slots__ = ("_free", "_lock")
-
-    def __init__(self, lock: Any, free: Any):
-        self._lock, self._free = lock, free
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._free()
 
 
 def _by_game(sessions: Sequence[Session]) -> dict[Game, list[int]]:
@@ -471,26 +360,12 @@ def _opening(session_id: str, session: Session) -> Opening:
 def _seed(seed: Any) -> int:
     if seed is None:
         return secrets.randbelow(levels.SPLIT_SIZE)
-    seed = plain(seed)
-    if not is_integer(seed) or not 0 <= seed < 2 * levels.SPLIT_SIZE:
-        raise RequestError(
-            f"a seed was given as {seed!r}; give an integer from 0 to {2 * levels.SPLIT_SIZE - 1}, or None for a random one."
-        )
+    seed, last = plain(seed), 2 * levels.SPLIT_SIZE - 1
+    if not is_integer(seed) or not 0 <= seed <= last:
+        raise RequestError(f"a seed was given as {seed!r}; give an integer from 0 to {last}, or None for a random one.")
     return seed
 
 
 def _checked(reply: object) -> None:
     if not isinstance(reply, str):
         raise RequestError(f"a reply was given as {reply!r}; give a string.")
-
-
-def _frozen(options: Any) -> Any:
-    """Returns something hashable that is equal for options that mean the same."""
-    options = plain(options)
-    if isinstance(options, Mapping):
-        return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
-    if isinstance(options, list):
-        return tuple(_frozen(item) for item in options)
-    if isinstance(options, str | int | float | None):
-        return type(options).__name__, options
-    return "object", id(options)

@@ -8,7 +8,8 @@ read as another one and never written.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -120,7 +121,7 @@ class Programs:
         self.states, self.seen = Rows(state), Rows(seen)
         self._capacity, self._device = capacity, device
         table = self.new_table()
-        width = self.request([0], [(np.zeros(self._branches, np.int32),)]).shape[1]
+        width = 2 + logic.max_actions * math.prod(self._branches)
         starts, moves = jax.jit(self._start, donate_argnums=0), jax.jit(self._move, donate_argnums=0)
         started = [
             starts.lower(table, np.zeros((size, 2), np.uint32), params) for size in _up_to(capacity, _START_SIZES)
@@ -148,17 +149,16 @@ class Programs:
         states, seen = jax.vmap(self._logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
         return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
 
-    def request(self, slots: Sequence[int] | np.ndarray, plans: Sequence[Sequence[Any]]) -> np.ndarray:
+    def request(self, slots: Any, counts: Any, plans: Sequence[Sequence[Any]]) -> np.ndarray:
         """Returns int32 (n, ...): for each lane its slot, how many actions it makes, and these."""
-        request = np.zeros((len(slots), 2 + self.max_actions * max(int(np.prod(self._branches)), 1)), np.int32)
-        request[:, 0] = slots
-        actions = request[:, 2:].reshape(len(slots), self.max_actions, *self._branches)
-        counts = np.asarray([len(plan) for plan in plans])
-        request[:, 1] = counts
-        if counts.max() == 1:
-            actions[:, 0] = [plan[0] for plan in plans]
+        width = self.max_actions * math.prod(self._branches)
+        request = np.zeros((len(slots), 2 + width), np.int32)
+        request[:, 0], request[:, 1] = slots, counts
+        if width == 1:
+            request[:, 2] = [plan[0] for plan in plans]
         else:
-            actions[np.arange(self.max_actions) < counts[:, None]] = list(itertools.chain.from_iterable(plans))
+            actions = request[:, 2:].reshape(len(slots), self.max_actions, *self._branches)
+            actions[np.arange(self.max_actions) < request[:, 1:2]] = list(itertools.chain.from_iterable(plans))
         return request
 
     def start(
@@ -168,12 +168,12 @@ class Programs:
         return self._in_runs(self._starts, table, np.array([slots, seeds], np.uint32).T, params)
 
     def move(
-        self, table: jax.Array, slots: Sequence[int] | np.ndarray, plans: Sequence[Sequence[Any]], params: Any
+        self, table: jax.Array, slots: np.ndarray, counts: np.ndarray, plans: Sequence[Sequence[Any]], params: Any
     ) -> tuple[Any, Any]:
         """Makes 1 to `max_actions` actions in each of some rows; returns the table and uint8 (n, seen.width)."""
-        return self._in_runs(self._moves, table, self.request(slots, plans), params)
+        return self._in_runs(self._moves, table, self.request(slots, counts, plans), params)
 
-    def _in_runs(self, programs: dict[int, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
+    def _in_runs(self, programs: Mapping[Any, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
         largest = max(programs)
         parts = []
         for first in range(0, len(request), largest):

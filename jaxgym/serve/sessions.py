@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
     components: dict[str, float]
     total_reward: float
     is_solved: bool
-    info: Mapping[str, Any]
+    info: dict[str, Any]
 
 
 class Standing(NamedTuple):

@@ -1,0 +1,94 @@
+"""The games of a pool: each is made once, and those that differ in numbers alone share their programs."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgym import registration, text
+from jaxgym.errors import OptionError, nearest
+from jaxgym.options import plain
+from jaxgym.serve.games import Game
+from jaxgym.serve.programs import Logic, Programs
+from jaxgym.serve.sessions import SESSION_OPTIONS, Terms
+
+_MOST_IDLE = 64
+"""Games without sessions that are kept, since they are likely to be asked for again."""
+
+Options = Mapping[str, Any]
+
+
+class Games:
+    """Games by name and options; making one may take seconds, in which the others go on."""
+
+    def __init__(self, capacity: int, device: Any):
+        """Makes an empty library.
+
+        Args:
+            capacity: The most sessions of a game.
+            device: The JAX device of the states.
+        """
+        self._capacity, self._device = capacity, device
+        self._making = threading.Lock()
+        self._games: dict[Any, tuple[Options, Game]] = {}
+        self._programs: dict[Any, Programs] = {}
+
+    def has(self, name: str, options: Options) -> bool:
+        """Whether a game has been made, so that `get` takes no time."""
+        return (name, _frozen(options)) in self._games
+
+    def get(self, name: str, options: Options) -> Game:
+        """Returns a game; makes it where it has not been made yet.
+
+        Raises:
+            UnknownIdError: If there is no such environment, or it has no words.
+            OptionError: If an option does not exist or does not take the given value.
+            LevelError: See `jaxgym.make`.
+        """
+        key = (name, _frozen(options))
+        known = self._games.get(key)
+        if known is None:
+            with self._making:
+                known = self._games.get(key)
+                if known is None:
+                    idle = [other for other, (_, game) in self._games.items() if not game.count]
+                    for other in idle[: max(len(idle) - _MOST_IDLE, 0)]:
+                        del self._games[other]
+                    # The options are kept: a bank among them is told from others by where it lies in memory.
+                    known = self._games[key] = (dict(options), self._make(name, options))
+        return known[1]
+
+    def _make(self, name: str, options: Options) -> Game:
+        env_id, spec = text.text_spec_of(name)
+        known = {*registration.spec_of(env_id).all_options, *spec.options, *SESSION_OPTIONS, "preset", "levels"}
+        for option in options:
+            if option not in known:
+                raise OptionError(
+                    f"a session of {env_id} has no option {option!r}{nearest(option, known)}; "
+                    f"give one of {', '.join(sorted(known))}."
+                )
+        terms = Terms.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
+        others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
+        env, params, words = text.make(env_id, **others)
+        host = jax.tree.map(np.asarray, params)
+        on_device = jax.device_put(host, self._device)
+        logic = Logic(env, words.max_actions)
+        leaves, shape = jax.tree.flatten(host)
+        key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+        if key not in self._programs:
+            self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
+        return Game(env_id, words, host, terms, self._programs[key], on_device)
+
+
+def _frozen(options: Any) -> Any:
+    """Returns something hashable that is equal for options that mean the same."""
+    options = plain(options)
+    if isinstance(options, Mapping):
+        return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
+    if isinstance(options, list):
+        return tuple(_frozen(item) for item in options)
+    if isinstance(options, str | int | float | None):
+        return type(options).__name__, options
+    return "object", id(options)
