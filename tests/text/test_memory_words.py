@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from jaxgym import text
+from jaxgym.envs.memory import endless_mystery_path_scene as endless_path
+from jaxgym.envs.memory import mortar_mayhem_scene as mortar
+from jaxgym.envs.memory import mystery_path_scene as path
 from jaxgym.envs.memory import searing_spotlights_scene as spotlights
 from jaxgym.envs.memory.commands import COMMANDS, NO_COMMAND
 from jaxgym.errors import OptionError
@@ -38,6 +41,7 @@ SEEN = {
     "endless_mystery_path": {"show_background": True, "show_stamina": True, "levels": 3, "agent_speed": 6.0},
 }
 EPISODES, STEPS = 24, 24
+NUM_SCENES = 512
 
 
 class Seen(NamedTuple):
@@ -73,14 +77,101 @@ def played(nick: str, options: dict[str, Any]) -> Seen:
     return Seen(frames, scenes, words, params, words.open_all(scenes, params))
 
 
+def check_that_frames_and_words_go_together(frames: list[bytes], texts: list[str]) -> None:
+    pairs = set(zip(frames, texts, strict=True))
+    assert len(pairs) == len(set(frames)) == len(set(texts))
+    assert 5 < len(pairs) < len(frames)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("nick", "options"), SEEN.items())
-def test_equal_frames_have_equal_words_and_different_ones_different(nick: str, options: dict[str, Any]) -> None:
+def test_frames_of_random_play_and_words_go_together(nick: str, options: dict[str, Any]) -> None:
     seen = played(nick, options)
-    pairs = set(zip(seen.frames, seen.texts, strict=True))
-    assert len(pairs) == len(set(seen.frames)) == len(set(seen.texts))
-    assert 5 < len(pairs) < len(seen.frames)
-    row = jax.tree.map(lambda leaf: leaf[7], seen.scenes)
-    assert seen.words.describe(row, seen.params) == seen.texts[7]
+    check_that_frames_and_words_go_together(seen.frames, seen.texts)
+
+
+def mortar_scenes(env: Any, chance: np.random.Generator) -> mortar.Scene:
+    """Scenes such as Mortar Mayhem makes, of few places and tiles, so that some are equal."""
+    is_endless, is_grid = not hasattr(env, "grid"), getattr(env, "grid", False)
+    size = np.full(NUM_SCENES, 6) if is_endless else chance.choice([4, 5], NUM_SCENES)
+    corner = 42 - 7 * size[:, None]
+    if is_grid:
+        places = corner + 7 + 14 * chance.integers(0, size[:, None], (NUM_SCENES, 2))
+    else:
+        places = np.where(is_endless, chance.choice([-3, -2, 40, 85], (NUM_SCENES, 2)), 42 + chance.integers(-3, 3))
+    is_red = chance.random(NUM_SCENES) < 0.5
+    is_blank, code = is_red & (not is_endless), None
+    if getattr(env, "act_only", False):
+        is_blank[:] = True
+        code = np.zeros((NUM_SCENES, 20, 9), np.float32)
+        code[np.arange(NUM_SCENES), 0, chance.integers(0, 9, NUM_SCENES)] = 1
+        code = code.reshape(NUM_SCENES, 180)
+    return mortar.Scene(
+        arena_size=size.astype(np.int32),
+        agent_position_px=places.astype(np.int32),
+        agent_heading=chance.choice([0, 2, 4] if is_grid else range(8), NUM_SCENES).astype(np.int32),
+        command=np.where(is_blank, NO_COMMAND, chance.choice([0, 4, 9], NUM_SCENES)).astype(np.int32),
+        safe_tile=np.where(is_red[:, None], chance.integers(0, 2, (NUM_SCENES, 2)), -1).astype(np.int32),
+        command_code=code,
+    )
+
+
+def path_scenes(env: Any, chance: np.random.Generator) -> path.Scene:
+    """Scenes such as Mystery Path makes."""
+    # The start is on one side, the goal on the other.
+    columns = np.broadcast_to(np.reshape([0, 6], (2, 1)), (2, NUM_SCENES))
+    ends = np.stack([columns, chance.integers(0, 2, (2, NUM_SCENES))], axis=-1)
+    ends = np.where(chance.random((2, NUM_SCENES, 1)) < 0.5, -1, ends)
+    places = chance.choice([6, 18] if env.grid else [6, 7, 41, 78], (NUM_SCENES, 2))
+    return path.Scene(
+        agent_position_px=places.astype(np.int32),
+        agent_heading=chance.choice([0, 2] if env.grid else range(8), NUM_SCENES).astype(np.int32),
+        has_cross=chance.random(NUM_SCENES) < 0.3,
+        origin_tile=ends[0].astype(np.int32),
+        goal_tile=ends[1].astype(np.int32),
+    )
+
+
+def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.Scene:
+    """Scenes such as Endless Mystery Path makes with the default camera."""
+    del env
+    moved = chance.choice([0, 3, 6, 9], NUM_SCENES)
+    y = chance.choice([6, 42, 90], NUM_SCENES)
+    columns = np.zeros((NUM_SCENES, 9), np.int32)
+    for column in (4, 5):
+        columns[:, column] = chance.choice([0, 1, 6], NUM_SCENES)
+    return endless_path.Scene(
+        agent_px=np.stack([np.full(NUM_SCENES, 66), y], axis=1).astype(np.int32),
+        agent_heading=chance.choice([0, 4, 6], NUM_SCENES).astype(np.int32),
+        cross_x_px=np.full(NUM_SCENES, 66, np.int32),
+        has_cross=(chance.random(NUM_SCENES) < 0.3) & (y != 6),  # 6 is the row of a path tile
+        path_columns=columns,
+        path_left_px=(12 * np.arange(9)[None] - moved[:, None]).astype(np.int32),
+        background_px=np.where(chance.random(NUM_SCENES) < 0.5, moved, -1).astype(np.int32),
+        lost_stamina_px=chance.choice([-1, 0, 20], NUM_SCENES).astype(np.int32),
+    )
+
+
+@pytest.mark.parametrize(
+    ("nick", "options", "make_scenes"),
+    [
+        ("mortar_mayhem", {"agent_scale": 0.6}, mortar_scenes),
+        ("mortar_mayhem_b_grid", {}, mortar_scenes),
+        ("endless_mortar_mayhem", {}, mortar_scenes),
+        ("mystery_path", {"levels": "fresh"}, path_scenes),
+        ("mystery_path_grid", {"levels": "fresh"}, path_scenes),
+        ("endless_mystery_path", {}, endless_path_scenes),
+    ],
+)
+def test_equal_frames_have_equal_words_and_different_ones_different(
+    nick: str, options: dict[str, Any], make_scenes: Callable[[Any, np.random.Generator], Any]
+) -> None:
+    env, params, words = text.make(nick, **options)
+    scenes = make_scenes(env, np.random.default_rng(3))
+    shown = jax.tree.leaves(jax.jit(jax.vmap(env.observe_scene))(scenes))
+    leaves = [np.asarray(leaf) for leaf in shown]
+    frames = [b"".join(leaf[row].tobytes() for leaf in leaves) for row in range(NUM_SCENES)]
+    check_that_frames_and_words_go_together(frames, words.open_all(scenes, params))
 
 
 class Game(NamedTuple):
@@ -202,6 +293,7 @@ def test_what_lies_in_the_dark_is_not_said(nick: str, get_game: Callable[[str], 
     assert "Coin: x 60, y 60" in lit(9)
 
 
+@pytest.mark.slow
 def test_spotlights_words_follow_from_the_frame() -> None:
     options = {"light_dim_off_duration": 2, "levels": 2, "agent_health": 2.0, "num_coins": [2], "spot_damage": 0.2}
     seen = played("searing_spotlights", options)
