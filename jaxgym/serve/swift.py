@@ -12,7 +12,7 @@ for the scheduler, and entries that are None are as if left out.
 import functools
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jaxgym import text
 from jaxgym.serve.episodes import Episode, options_of
@@ -92,8 +92,8 @@ class TextEnv(_Env):
         """
         if self._episode is None:
             await self.reset()
-        assert self._episode is not None  # noqa: S101  for type checkers
-        outcome = await self._episode.astep(content_text(action[-1].get("content") if action else None))
+        reply = content_text(action[-1].get("content") if action else None)
+        outcome = await cast(Episode, self._episode).astep(reply)
         has_ended = outcome.terminated or outcome.truncated
         return outcome.text, float(outcome.reward), has_ended, _info(outcome)
 
