@@ -1,0 +1,396 @@
+"""TextCraft in words: what is told, what is understood, what is refused and why, and any string at all.
+
+Task 73 is `cedar shingle`, of which the session at the end is played.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgym import text
+from jaxgym.envs.text_world import textcraft, textcraft_planner
+from jaxgym.envs.text_world.textcraft_scene import Outcome, Scene
+from jaxgym.envs.text_world.textcraft_world import NONE, world
+from jaxgym.text.words import Move, Refusal, Turn, Turns
+
+ENV, PARAMS, WORDS = text.make("textcraft")
+WORLD = world()
+ITEM = WORLD.items
+
+
+def scene(goal: str = "stool", outcome: Outcome = Outcome.START, item: str = "", amount: int = 0, **bag: int) -> Scene:
+    """A scene with the two recipes of larch planks and stool in its book; blanks of the bag's names spelt `_`."""
+    inventory = np.zeros(len(WORLD.names), np.int32)
+    for name, count in bag.items():
+        inventory[ITEM[name.replace("_", " ")]] = count
+    outputs = [recipe.output[1] for recipe in WORLD.recipes]
+    book = [outputs.index("stool"), outputs.index("larch planks"), NONE]
+    about = ITEM[item] if item else NONE
+    host: Any = [np.asarray(value, np.int32) for value in (ITEM[goal], book, inventory, outcome, about, amount)]
+    return Scene(*host)
+
+
+def answer(reply: str, then: Scene) -> str:
+    """The text that follows a reply that led to a scene."""
+    return WORDS.respond(Turn(1, WORDS.parse(reply), then, 0.0, False, False), PARAMS)
+
+
+def refused(reply: str) -> str:
+    refusal = WORDS.parse(reply)
+    assert isinstance(refusal, Refusal), refusal
+    return refusal.reason
+
+
+GET = WORDS.parse("get 3 ash log")
+SHINGLE = WORDS.parse("craft 8 cedar shingle using 1 cedar planks")
+
+
+# What is told
+
+
+def test_an_episode_opens_with_the_commands_of_the_book_and_the_goal() -> None:
+    assert WORDS.open(scene(), PARAMS) == (
+        "Crafting commands:\n"
+        "craft 1 stool using 2 planks, 3 wooden pole\n"
+        "craft 4 larch planks using 1 larch log\n"
+        "\n"
+        "Goal: craft stool."
+    )
+
+
+def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book() -> None:
+    one = scene(outcome=Outcome.GOT, item="flax", amount=3, flax=3, ash_log=1)
+    told = WORDS.describe(one, PARAMS)
+    assert told == (
+        "Crafting commands:\n"
+        "craft 4 larch planks using 1 larch log\n"
+        "craft 1 stool using 2 planks, 3 wooden pole\n"
+        "\n"
+        "Goal: craft stool.\n"
+        "Inventory: [ash log] (1) [flax] (3) \n"
+        "Last: Got 3 flax"
+    )
+    assert WORDS.describe(dataclasses.replace(one, book=one.book[::-1]), PARAMS) == told
+    assert WORDS.describe(scene(), PARAMS).endswith(
+        "Inventory: You are not carrying anything.\nLast: Nothing was done yet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        (scene(outcome=Outcome.GOT, item="ash log", amount=3), "Got 3 ash log"),
+        (scene(outcome=Outcome.CRAFTED, item="ash planks", amount=4), "Crafted 4 ash planks"),
+        (scene(outcome=Outcome.LOOKED, ash_log=3, stool=1), "Inventory: [ash log] (3) [stool] (1) "),
+        (scene(outcome=Outcome.LOOKED), "Inventory: You are not carrying anything."),
+        (
+            scene(outcome=Outcome.NOT_GATHERED, item="ash planks"),
+            "Could not find ash planks: it has to be crafted.",
+        ),
+        (scene(outcome=Outcome.TOO_FEW, item="stool"), "Could not find enough items to craft stool"),
+        (scene(outcome=Outcome.NO_ROOM, item="flax"), "Could not carry more than 999 flax"),
+        (scene(outcome=Outcome.NOTHING), "Nothing happened"),
+    ],
+)
+def test_an_answer_is_one_line_about_what_the_command_did(then: Scene, told: str) -> None:
+    assert answer("get 3 ash log", then) == told
+
+
+def test_a_refusal_is_told_instead_of_the_last_outcome() -> None:
+    assert answer("dance", scene(outcome=Outcome.GOT, item="flax", amount=3)).startswith("Could not execute")
+
+
+def test_turns_that_are_told_together_are_told_as_one_by_one() -> None:
+    thens = [scene(outcome=Outcome.GOT, item="flax", amount=3), scene(outcome=Outcome.LOOKED, flax=2), scene()]
+    moves = [WORDS.parse(reply) for reply in ("get 3 flax", "inventory", "dance")]
+    scenes = jax.tree.map(lambda *leaves: np.stack(leaves), *thens)
+    turns = Turns([1, 2, 3], moves, scenes, np.zeros(3, np.float32), np.zeros(3, bool), np.zeros(3, bool))
+    assert WORDS.respond_all(turns, PARAMS) == [WORDS.respond(turn, PARAMS) for turn in turns]
+    assert WORDS.open_all(scenes, PARAMS) == [WORDS.open(then, PARAMS) for then in thens]
+
+
+def test_the_instructions_name_the_commands_and_the_time_limit_if_there_is_one() -> None:
+    assert "64 at a time" in WORDS.instructions(PARAMS)
+    assert "after" not in WORDS.instructions(PARAMS)
+    limited = dataclasses.replace(PARAMS, max_steps_in_episode=np.int32(9))
+    assert "or after 9 commands" in WORDS.instructions(limited)
+
+
+# What is understood
+
+
+def test_get_names_an_item_and_an_amount() -> None:
+    assert Move(((1, ITEM["ash log"], 2),), "get 3 ash log") == GET
+
+
+def test_craft_names_a_recipe_and_its_inputs_in_any_order() -> None:
+    verb, way, _ = SHINGLE.actions[0]
+    assert verb == 2
+    assert WORLD.names[WORLD.ways.outputs[way]] == "cedar shingle"
+    one = WORDS.parse("craft 1 stool using 2 ash planks, 3 wooden pole")
+    assert one == WORDS.parse("craft 1 stool using 3 wooden pole, 2 ash planks")
+
+
+def test_every_member_of_a_tag_has_its_own_way() -> None:
+    ways = {
+        WORDS.parse(f"craft 1 stool using 2 {name}, 3 wooden pole").actions[0][1]
+        for name in ("ash planks", "elm planks", "cedar planks", "larch planks", "walnut planks")
+    }
+    assert len(ways) == 5
+
+
+def test_the_amount_that_is_to_be_made_does_not_matter() -> None:
+    for reply in ("craft cedar shingle using 1 cedar planks", "craft 99 cedar shingle using 1 cedar planks"):
+        assert WORDS.parse(reply) == SHINGLE
+
+
+def test_the_text_of_every_move_means_that_move() -> None:
+    whole, ways = world(), world().ways
+    for way in range(0, len(ways.outputs), 7):
+        taken = zip(ways.inputs[way], ways.counts[way], strict=True)
+        inputs = ", ".join(f"{count} {whole.names[item]}" for item, count in taken if count)
+        move = WORDS.parse(f"craft {whole.names[ways.outputs[way]]} using {inputs}")
+        assert move.actions == ((2, way, 0),)
+        assert WORDS.parse(move.text) == move
+    for move in (GET, WORDS.fallback()):
+        assert WORDS.parse(move.text) == move
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "get 3 ash log",
+        "  Get 3 Ash Log.\n",
+        "<action>get 3 ash log</action>",
+        "<think>I could get 9 hemp, or craft it.</think>\n<action>get 3 ash log</action>",
+        "Thought: logs first.\nAction: get 3 ash log",
+        "Thought: not this.\nAction: get 1 flax\nThought: but this.\nAction: get 3 ash log\nObservation: Got 3 ash log",
+        "**Action:** `get 3 ash log`",
+        "Action:\nget 3 ash log",
+        json.dumps({"action": "get 3 ash log"}),
+        json.dumps({"message": "GET 3 ASH LOG"}),
+        json.dumps({"name": "play", "arguments": {"action": "get 3 ash log"}}),
+        "```\nget 3 ash log\n```",
+        "I lack wood.\n```text\nget 3 ash log\nget 1 flax\n```",
+        "[get 3 ash log]",
+        "\\boxed{get 3 ash log}",
+        "The planks need logs, and I can get those.\n\nSo I will get 3 ash log.",
+        "Inventory: [flax] (3)\nCrafting needs wood.\n- get 3 ash logs",
+        "get 3x ash_log",
+        "get 3 ash-log",
+    ],
+)
+def test_a_command_is_found_wherever_models_put_it(reply: str) -> None:
+    move = WORDS.parse(reply)
+    assert isinstance(move, Move), move
+    assert move.actions == GET.actions
+    assert move.text == "get 3 ash log"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "craft 1 stool using 2 ash planks, 3 wooden pole",
+        "Craft 1 stool using 2 ash planks and 3 wooden poles",
+        "Action: craft stool using 2 ash planks, 3 wooden pole.",
+        "To sit, I craft a stool using 2 ash planks, 3 wooden pole",
+    ],
+)
+def test_a_craft_command_is_found_too(reply: str) -> None:
+    assert WORDS.parse(reply).text == "craft 1 stool using 2 ash planks, 3 wooden pole"
+
+
+def test_anything_may_follow_inventory_and_an_amount_may_lack() -> None:
+    assert WORDS.parse("Inventory please") == WORDS.fallback()._replace(is_exact=False)
+    assert WORDS.parse("get flax") == Move(((1, ITEM["flax"], 0),), "get 1 flax", is_exact=False)
+    assert WORDS.parse("get an apple").text == "get 1 apple"
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_exact"),
+    [
+        ("get 3 flax", True),
+        ("<action>get 3 flax</action>", True),
+        ("Flax it is. <action>inventory</action>", True),
+        ("get flax", False),
+        ("<action>get 3 apples</action>", False),
+        ("Action: get 3 flax", False),
+        ("I will get 3 flax", False),
+    ],
+)
+def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exact: bool) -> None:
+    move = WORDS.parse(reply)
+    assert isinstance(move, Move)
+    assert move.is_exact == is_exact
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("get 3 silver log", "Could not find silver log: there is no such item."),
+        ("get 1 oil", "Could not find oil: name one of seed oil, olive oil."),
+        ("get 65 flax", "Could not get that many of flax: ask for 1 to 64 at a time."),
+        ("get 0 flax", "Could not get that many of flax: ask for 1 to 64 at a time."),
+        ("get", "Could not execute get: name an amount and an item, as in get 1 flax."),
+        (
+            "craft 1 stool",
+            'Could not extract recipe from "craft 1 stool": name its inputs, as in craft 2 flax yarn using 2 flax.',
+        ),
+        ("craft 1 throne using 3 flax", "Could not find throne: there is no such item."),
+        ("craft 1 stool using 3 ivory", "Could not find ivory: there is no such item."),
+        (
+            "craft 1 stool using flax",
+            'Wrong item format: "flax": give an amount and an item, such as 2 flax.',
+        ),
+        (
+            "craft 1 lens using 3 glass",
+            "Could not find glass: name one of clear glass, green glass, blue glass.",
+        ),
+        (
+            "craft 1 stool using 3 flax",
+            'Could not find a valid recipe for stool using "3 flax": '
+            "give exactly the inputs of a crafting command, amounts included.",
+        ),
+        ("dance", 'Could not execute "dance": answer with get, craft or inventory, as in get 1 flax.'),
+        ("", "Could not execute nothing: answer with get, craft or inventory, as in get 1 flax."),
+    ],
+)
+def test_a_refusal_says_what_to_do(reply: str, reason: str) -> None:
+    assert refused(reply) == reason
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "2 ash planks",  # one lacks
+        "2 ash planks, 3 wooden pole, 1 flax",  # one too many
+        "2 ash planks, 2 wooden pole",  # another count
+        "4 ash planks, 6 wooden pole",  # twice
+        "1 ash planks, 1 ash planks, 3 wooden pole",  # an input that is split
+        "1 ash planks, 1 elm planks, 3 wooden pole",  # a mixture
+        "2 ash log, 3 wooden pole",  # no member
+    ],
+)
+def test_inputs_have_to_be_those_of_a_recipe(inputs: str) -> None:
+    assert refused(f"craft 1 stool using {inputs}").startswith("Could not find a valid recipe for stool")
+
+
+def test_no_answer_has_what_is_inside_of_a_program() -> None:
+    replies = ("get 3 minecraft:log", "craft 1 x using 1 y", "craft\x00 1", "get " + "9" * 5000 + " flax")
+    for reply in replies:
+        assert not set("<>(){}=\x00") & set(refused(reply))
+        assert len(refused(reply)) < 200
+
+
+# Any string
+
+
+def odd_replies(count: int) -> Any:
+    """Replies made of pieces of commands and of what is none, the same in every run."""
+    pieces = [
+        *("get ", "craft ", "inventory", " using ", "Action: ", "<action>", "</action>", "<think>", "</think>", "```"),
+        *(
+            "3 ",
+            "0",
+            "99999999999",
+            ", ",
+            " and ",
+            "\n",
+            "\r",
+            "\t",
+            "{",
+            "}",
+            '"action": "',
+            '"',
+            "[",
+            "]",
+            "\\boxed{",
+        ),
+        *("ash log", "planks", "flax", "stool", "2 ash planks, 3 wooden pole", "İ", "ß", "\ud800", "\x00", "¹", "٣"),
+        *("a ", "x", ".", ":", "é" * 50, "get " * 20, "craft using " * 20),
+    ]
+    generator = np.random.default_rng(0)
+    for _ in range(count):
+        yield "".join(generator.choice(pieces) for _ in range(generator.integers(0, 12)))
+
+
+def check_any(count: int) -> None:
+    for reply in odd_replies(count):
+        move = WORDS.parse(reply)
+        if isinstance(move, Move):
+            assert all(0 <= entry < n for entry, n in zip(move.actions[0], ENV.action_space().nvec, strict=True))
+            again = WORDS.parse(move.text)
+            assert isinstance(again, Move)
+            assert (again.actions, again.text) == (move.actions, move.text)
+        else:
+            assert "\n" not in move.reason
+            assert len(move.reason) < 300
+            move.reason.encode()
+
+
+def test_every_string_has_an_answer() -> None:
+    check_any(2_000)
+
+
+@pytest.mark.slow
+def test_every_one_of_many_strings_has_an_answer() -> None:
+    check_any(100_000)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["get ", "craft 1 stool using ", "1 a, ", "9", "\n", "get 1 flax\n", "Action: ", "<action>", "{", "[", "- "],
+)
+def test_a_long_reply_takes_no_longer_than_its_length(piece: str) -> None:
+    # A quadratic reading of this would outlast the suite.
+    for start in ("", "get ", "craft 1 stool using "):
+        assert WORDS.parse(start + piece * (1_000_000 // len(piece)))
+
+
+# A session
+
+
+def test_an_episode_in_words() -> None:
+    step = jax.jit(ENV.transition)
+    state = ENV.initial_state(textcraft.level_of_task(ENV, PARAMS, 73), PARAMS)
+
+    def turn(number: int, reply: str) -> str:
+        nonlocal state
+        move, made = WORDS.parse(reply), None
+        if isinstance(move, Move):
+            made = step(state, jnp.asarray(move.actions[0]), PARAMS)
+            state = made.state
+        now = jax.tree.map(np.asarray, ENV.scene(state, PARAMS))
+        ended = made is not None and bool(made.terminated)
+        return WORDS.respond(Turn(number, move, now, 0.0, ended, False), PARAMS) + (" *" if ended else "")
+
+    assert WORLD.names[int(state.level.goal)] == "cedar shingle"
+    script = {
+        "Action: craft 8 cedar shingle using 1 cedar planks": "Could not find enough items to craft cedar shingle",
+        "get 1 cedar planks": "Could not find cedar planks: it has to be crafted.",
+        "get 2 cedar log": "Got 2 cedar log",
+        "craft 1 cedar planks using 1 cedar log": "Crafted 4 cedar planks",
+        "inventory": "Inventory: [cedar log] (1) [cedar planks] (4) ",
+        "jump": 'Could not execute "jump": answer with get, craft or inventory, as in get 1 flax.',
+        "craft 8 cedar shingle using 1 cedar planks": "Crafted 8 cedar shingle *",
+    }
+    assert [turn(number, reply) for number, reply in enumerate(script, start=1)] == list(script.values())
+
+
+def test_the_expert_can_be_told_in_words() -> None:
+    for goal in ("rope ladder", "lighthouse"):
+        chosen = textcraft_planner.plan().ways[ITEM[goal]]
+        inputs = [
+            f"{count} {WORLD.names[item]}"
+            for item, count in zip(WORLD.ways.inputs[chosen], WORLD.ways.counts[chosen], strict=True)
+            if count
+        ]
+        assert WORDS.parse(f"craft {goal} using {', '.join(inputs)}").actions[0][1] == chosen
