@@ -1,0 +1,344 @@
+"""Frozen Lake in words: they say what the frame shows, and replies mean what models mean by them."""
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxgym import levels, text
+from jaxgym.envs.toy_text.frozen_lake_scene import Cell, Scene
+from jaxgym.text.frozen_lake import FrozenLakeWords
+from jaxgym.text.words import Move, Refusal, Turn, Turns
+
+NAMES = ("swift", "ragen", "textarena")
+LEFT, DOWN, RIGHT, UP = (Move((number,), word) for number, word in enumerate(("left", "down", "right", "up")))
+EPISODES, STEPS = 16, 12
+
+
+def scene_of(rows: str, player: tuple[int, int]) -> Scene:
+    kinds = np.asarray([["FHSG".index(letter) for letter in row] for row in rows.split()], np.uint8)
+    here = Cell(kinds[player])
+    return Scene(kinds, np.asarray(player, np.int32), np.bool_(here == Cell.HOLE), np.bool_(here == Cell.GOAL))
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[Any, Any, FrozenLakeWords]:
+    return text.make("frozen_lake", size=3, p=0.6)
+
+
+def words_in(dialect: str) -> FrozenLakeWords:
+    return FrozenLakeWords("FrozenLake-v0", dialect)
+
+
+LAKE = "SFH FFF HFG"
+
+
+def said(dialect: str, params: Any, player: tuple[int, int], move: Move | Refusal = DOWN, **changes: Any) -> str:
+    scene = scene_of(LAKE, player)
+    has_ended = bool(scene.is_in_hole | scene.is_at_goal)
+    turn = Turn(3, move, scene, float(scene.is_at_goal), has_ended, truncated=False)._replace(**changes)
+    return words_in(dialect).respond(turn, params)
+
+
+# What is said.
+
+
+def test_swift_names_the_size_and_the_cell_and_asks_for_the_first_move(made: tuple[Any, Any, Any]) -> None:
+    opening = words_in("swift").open(scene_of(LAKE, (0, 0)), made[1])
+    assert opening == "FrozenLake 3x3:\nP F H\nF F F\nH F G\n\nYou are at row 0, col 0. What is your first move?"
+
+
+def test_swift_tells_the_move_the_cell_and_the_step_and_asks_for_the_next_move(made: tuple[Any, Any, Any]) -> None:
+    answer = said("swift", made[1], (1, 0))
+    assert answer == "You moved down. Now at row 1, col 0 (step 3).\nS F H\nP F F\nH F G\nWhat is your next move?"
+
+
+def test_swift_ends_with_the_goal_or_a_hole_and_the_lake(made: tuple[Any, Any, Any]) -> None:
+    won, lost = (said("swift", made[1], cell) for cell in ((2, 2), (2, 0)))
+    assert won == "You moved down and reached the goal at row 2, col 2 (step 3).\nS F H\nF F F\nH F *"
+    assert (
+        lost == "You moved down and fell into a hole at row 2, col 0 (step 3). The game is over.\nS F H\nF F F\nP F G"
+    )
+
+
+def test_ragen_says_the_lake_without_blanks_with_a_cross_in_a_hole_and_a_tick_at_the_goal(
+    made: tuple[Any, Any, Any],
+) -> None:
+    assert words_in("ragen").open(scene_of(LAKE, (0, 0)), made[1]) == "P_O\n___\nO_G"
+    assert said("ragen", made[1], (1, 0)) == "__O\nP__\nO_G"
+    assert said("ragen", made[1], (2, 2)) == "You reached the goal.\n__O\n___\nO_√"
+    assert said("ragen", made[1], (2, 0)) == "You fell into a hole. The game is over.\n__O\n___\nX_G"
+
+
+def test_textarena_draws_a_table_in_which_ice_and_the_start_are_empty(made: tuple[Any, Any, Any]) -> None:
+    line = "+-----+-----+-----+"
+    rows = ["|     |     |  H  |", "|  P  |     |     |", "|  H  |     |  G  |"]
+    assert said("textarena", made[1], (1, 0)) == "\n".join(
+        ["You moved down.", line, *(f"{row}\n{line}" for row in rows)]
+    )
+    assert "| P/G |" in said("textarena", made[1], (2, 2))
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_refused_reply_is_answered_with_the_form_and_the_lake(made: tuple[Any, Any, Any], dialect: str) -> None:
+    words = words_in(dialect)
+    refusal = words.parse("no idea")
+    answer = said(dialect, made[1], (1, 0), refusal)
+    asked = {"swift": "<action>up</action>", "ragen": "<answer>Up</answer>", "textarena": "[up]"}[dialect]
+    head, _, lake = answer.partition("\n")
+    assert asked in head
+    assert lake == words.describe(scene_of(LAKE, (1, 0)), made[1])
+    assert "over" not in answer
+    assert "The game is over.\n" in said(dialect, made[1], (1, 0), refusal, terminated=True)
+
+
+def test_where_the_time_is_up_the_words_say_so(made: tuple[Any, Any, Any]) -> None:
+    for dialect in NAMES:
+        assert "no moves are left" in said(dialect, made[1], (1, 0), truncated=True).lower()
+
+
+def test_on_slippery_ice_a_move_is_tried_and_the_rules_say_why(made: tuple[Any, Any, Any]) -> None:
+    slippery = dataclasses.replace(made[1], is_slippery=np.bool_(True))
+    assert said("swift", slippery, (1, 0)).startswith("You tried to move down. Now at row 1, col 0 (step 3).")
+    for dialect in NAMES:
+        assert "slippery" in words_in(dialect).instructions(slippery)
+        assert "slippery" not in words_in(dialect).instructions(made[1])
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_the_instructions_hold_an_example_of_the_form_and_the_time_limit(
+    made: tuple[Any, Any, Any], dialect: str
+) -> None:
+    words = words_in(dialect)
+    rules = words.instructions(made[1])
+    move = words.parse(rules.splitlines()[-1].partition(" [down]")[0])
+    assert isinstance(move, Move)
+    assert move.is_exact
+    assert "100 moves" in rules
+    assert "moves" not in words.instructions(dataclasses.replace(made[1], max_steps_in_episode=np.int32(0)))
+
+
+# Words, symbols and frames over episodes.
+
+
+def read_board(dialect: str, said: str) -> tuple[list[list[str]], tuple[int, int]]:
+    """Each cell as one of hole, goal, ice or unknown, and the player's place, by a reader of its own."""
+    lines = said.splitlines()
+    if dialect == "swift":
+        rows = [line.split(" ") for line in lines if re.fullmatch(r"[PSFHG*]( [PSFHG*])+", line)]
+    elif dialect == "ragen":
+        rows = [list(line) for line in lines if re.fullmatch(r"[P_OGX√]+", line)]
+    else:
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    meaning = {"F": "ice", "S": "ice", "_": "ice", "": "ice", "H": "hole", "O": "hole", "X": "hole", "G": "goal"}
+    meaning |= {"*": "goal", "√": "goal", "P/G": "goal", "P": "any"}
+    players = [
+        (r, c) for r, row in enumerate(rows) for c, cell in enumerate(row) if cell in ("P", "X", "*", "√", "P/G")
+    ]
+    assert len(players) == 1
+    return [[meaning[cell] for cell in row] for row in rows], players[0]
+
+
+@pytest.fixture(scope="module")
+def seen(made: tuple[Any, Any, Any]) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Scenes (EPISODES, STEPS + 1, ...) of random play, their frames and symbols."""
+    env, params, _ = made
+    symbolic = dataclasses.replace(env, observation="symbolic")
+
+    @jax.jit
+    def play(bank: Any, actions: jax.Array) -> Any:
+        def look(state: Any) -> Any:
+            scene = env.scene(state, params)
+            return scene, env.observe_scene(scene), symbolic.observe_scene(scene)
+
+        def episode(level: Any, actions: jax.Array) -> Any:
+            def step(state: Any, action: jax.Array) -> Any:
+                after = env.transition(state, action, params).state
+                return after, look(after)
+
+            start = env.initial_state(level, params)
+            _, later = jax.lax.scan(step, start, actions)
+            return jax.tree.map(lambda first, rest: jax.numpy.concatenate([first[None], rest]), look(start), later)
+
+        return jax.vmap(episode)(bank, actions)
+
+    bank = levels.make_bank(env, params, levels.train_seeds(EPISODES))
+    return jax.device_get(play(bank, jax.random.randint(jax.random.key(3), (EPISODES, STEPS), 0, 4)))
+
+
+def flat(scenes: Any) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), scenes)
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_the_lake_that_is_read_out_of_the_words_is_that_of_the_scene(
+    made: tuple[Any, Any, Any], seen: Any, dialect: str
+) -> None:
+    scenes = flat(seen[0])
+    kinds = {Cell.FROZEN: "ice", Cell.START: "ice", Cell.HOLE: "hole", Cell.GOAL: "goal"}
+    for said, cells, player in zip(
+        words_in(dialect).open_all(scenes, made[1]), scenes.cells, scenes.player_cell.tolist(), strict=True
+    ):
+        told, place = read_board(dialect, said)
+        assert list(place) == player
+        here = kinds[Cell(cells[place])]
+        assert told[place[0]][place[1]] in ("any", here)
+        told[place[0]][place[1]] = here
+        assert told == [[kinds[Cell(kind)] for kind in row] for row in cells]
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_within_a_level_equal_words_equal_frames_and_equal_symbols_go_together(
+    made: tuple[Any, Any, Any], seen: Any, dialect: str
+) -> None:
+    scenes, frames, symbols = seen
+    said = np.asarray(words_in(dialect).open_all(flat(scenes), made[1])).reshape(EPISODES, -1)
+    for episode in range(EPISODES):
+        looks = [
+            (words, frame.tobytes(), numbers.tobytes())
+            for words, frame, numbers in zip(said[episode], frames[episode], symbols[episode], strict=True)
+        ]
+        assert [len(set(column)) for column in zip(*looks, strict=True)] == [len(set(looks))] * 3
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_turns_together_are_answered_as_one_by_one(made: tuple[Any, Any, Any], seen: Any, dialect: str) -> None:
+    scenes, words = flat(seen[0]), words_in(dialect)
+    count = len(scenes.cells)
+    moves = [(UP, words.parse("?"), LEFT, words.parse("i say right"))[row % 4] for row in range(count)]
+    ended = scenes.is_in_hole | scenes.is_at_goal
+    turns = Turns(range(1, count + 1), moves, scenes, np.zeros(count, np.float32), ended, np.arange(count) % 5 == 0)
+    assert words.respond_all(turns, made[1]) == [words.respond(turn, made[1]) for turn in turns]
+    one = jax.tree.map(lambda leaf: leaf[7], scenes)
+    assert words.open(one, made[1]) == words.open_all(scenes, made[1])[7]
+    assert words.describe(one, made[1]) in words.open(one, made[1])
+
+
+# What replies mean.
+
+
+@pytest.mark.parametrize(
+    ("dialect", "reply", "move"),
+    [
+        ("swift", "<action>up</action>", UP),
+        ("swift", "First I look.\n<ACTION>\n Left </Action> Done: right.", LEFT),
+        ("swift", "<think>right? <action>down</action></think>\n<action>up</action>", UP),
+        ("swift", "so down is best</think><action>right</action>", RIGHT),
+        ("ragen", "<answer>Up</answer>", UP),
+        ("ragen", "<answer> 1 </answer>", LEFT),
+        ("ragen", "<answer>2</answer>", DOWN),
+        ("ragen", "<answer>3</answer>", RIGHT),
+        ("ragen", "<answer>4</answer>", UP),
+        ("textarena", "[up]", UP),
+        ("textarena", "I take [ W ].", UP),
+        ("textarena", "[a]", LEFT),
+        ("textarena", "[s]", DOWN),
+        ("textarena", "[d]", RIGHT),
+    ],
+)
+def test_a_move_in_the_form_asked_for_is_exact(dialect: str, reply: str, move: Move) -> None:
+    assert words_in(dialect).parse(reply) == move
+
+
+@pytest.mark.parametrize(
+    ("dialect", "reply", "move"),
+    [
+        ("swift", "<action>up</action> or <action>down</action>", UP),
+        ("swift", "<action>jump</action> I mean down", DOWN),
+        ("swift", "<answer>up</answer>", UP),
+        ("swift", '{"action": "up"}', UP),
+        ("swift", '```json\n{"move": "Left"}\n```', LEFT),
+        ("swift", "```\ndown\n```", DOWN),
+        ("swift", "[up]", UP),
+        ("swift", "Up is a hole, so I will go right", RIGHT),
+        ("swift", "RIGHT!", RIGHT),
+        ("swift", "Action: down", DOWN),
+        ("swift", r"\boxed{left}", LEFT),
+        ("swift", "→", RIGHT),
+        ("swift", "<action>up", UP),
+        ("ragen", '{"action": 4}', UP),
+        ("ragen", "3", RIGHT),
+        ("ragen", "<action>2</action>", DOWN),
+        ("textarena", "w", UP),
+        ("textarena", "<action>d</action>", RIGHT),
+        ("textarena", "[up] [down]", UP),
+    ],
+)
+def test_what_is_merely_understood_is_a_move_and_not_exact(dialect: str, reply: str, move: Move) -> None:
+    assert words_in(dialect).parse(reply) == move._replace(is_exact=False)
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize(
+    "reply", ["", "   ", "hm", "upward", "uploads and copyright", "<think>up</think>", "<think>go up", "5", "<action>"]
+)
+def test_what_names_no_move_is_refused_with_a_reason(dialect: str, reply: str) -> None:
+    refusal = words_in(dialect).parse(reply)
+    assert isinstance(refusal, Refusal)
+    assert re.fullmatch(
+        r"Your reply (names no move|has no answer)\. Answer with up, down, left or right in the form .*\.",
+        refusal.reason,
+    )
+
+
+@pytest.mark.parametrize(("dialect", "reply"), [("swift", "3"), ("swift", "w"), ("textarena", "[2]"), ("ragen", "d")])
+def test_short_forms_belong_to_their_dialect(dialect: str, reply: str) -> None:
+    assert isinstance(words_in(dialect).parse(reply), Refusal)
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_every_move_is_parsed_from_its_own_text(dialect: str) -> None:
+    words = words_in(dialect)
+    for move in (LEFT, DOWN, RIGHT, UP, words.fallback()):
+        assert words.parse(move.text)[:2] == move[:2]
+
+
+PIECES = ("<action>", "</action>", "<think>", "</think>", "up", "down", " ", "\n", "[", "]", "{", '"action"', ":", "4")
+replies = st.one_of(st.text(max_size=400), st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
+
+
+def has_an_answer(reply: str) -> None:
+    for dialect in NAMES:
+        assert isinstance(words_in(dialect).parse(reply), Move | Refusal)
+
+
+@given(reply=replies)
+@settings(max_examples=700, deadline=None)
+def test_any_text_has_an_answer(reply: str) -> None:
+    has_an_answer(reply)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_texts_have_an_answer() -> None:
+    generator = np.random.default_rng(0)
+    letters = [chr(code) for code in range(1, 0x250)] + ["√", "→", "\ud800", "😀", *PIECES * 12]
+    for length in generator.integers(0, 80, 100_000).tolist():
+        has_an_answer("".join(letters[number] for number in generator.integers(0, len(letters), length).tolist()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *PIECES,
+        "<action> ",
+        '{"',
+        '{"action": ',
+        "[[",
+        "<think",
+        "<action>up",
+        "\\boxed{",
+        "```",
+        "action:",
+        "- ",
+        "a ",
+        "é",
+    ],
+)
+def test_half_a_million_letters_of_any_repeated_piece_have_an_answer(piece: str) -> None:
+    has_an_answer((piece * 500_000)[:500_000])
