@@ -1,6 +1,7 @@
-"""The command `jaxgym`: list games, look at them, record them, play them."""
+"""The command `jaxgym`: list games, look at them, record them, play them with keys or in words."""
 
 import dataclasses
+import io
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from jaxgym import levels, registration
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
+from jaxgym.human.talk import Talk
 from jaxgym.human.window import WindowError, play
 
 MISUSED, FAILED = 2, 1
@@ -87,6 +89,18 @@ class Play:
     """Seed of the level; page up and page down change it."""
     ground_truth: bool = False
     """Show what is hidden."""
+
+
+@dataclasses.dataclass(frozen=True)
+class InWords:
+    """Play in words, as a language model would: replies are lines of the input."""
+
+    env_id: _Positional[str]
+    """Id of an environment that has words, or its short name, such as mystery_path_grid."""
+    options: _Positional[tuple[str, ...]] = ()
+    """Options of the environment and its words, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
+    seed: int = 0
+    """Seed of the level: training levels below 2^31, held-out ones from there on."""
 
 
 def parse_options(words: Sequence[str]) -> dict[str, Any]:
@@ -209,7 +223,7 @@ def _pictures_of_run(arguments: Record) -> list[np.ndarray]:
 def play_game(arguments: Play) -> str:
     """Opens a window; returns what is printed at the end."""
     human = registration.spec_of(arguments.env_id).human
-    if human is None:
+    if human is None or human.controls == "words":
         raise OptionError(f"{arguments.env_id} has no keys: play another game.")
     stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
     sys.stdout.write(f"{keys.HELP[human.controls]}; page up and page down change the level\n")
@@ -217,6 +231,16 @@ def play_game(arguments: Play) -> str:
     if info is None:
         return ""
     return "".join(f"{name}: {np.asarray(value).tolist()}\n" for name, value in info.items())
+
+
+def talk(arguments: InWords) -> str:
+    """Plays in words on the process's input and output, to the end of the episode or of the input."""
+    game = Talk(arguments.env_id, parse_options(arguments.options))
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # A reply is any bytes.
+    prompt = "> " if sys.stdin.isatty() else ""
+    game.play(_checked(arguments.seed), sys.stdin, sys.stdout, prompt=prompt)
+    return ""
 
 
 def _checked(seed: int) -> int:
@@ -231,9 +255,9 @@ def run(words: Sequence[str] | None = None) -> str:
     Args:
         words: The command line without the program's name; that of the process if None.
     """
-    commands = {"list": List, "show": Show, "record": Record, "play": Play}
+    commands = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords}
     arguments = tyro.extras.subcommand_cli_from_dict(commands, prog="jaxgym", args=words, description=__doc__)
-    runners = {List: list_games, Show: show, Record: record, Play: play_game}
+    runners = {List: list_games, Show: show, Record: record, Play: play_game, InWords: talk}
     return runners[type(arguments)](arguments)
 
 

@@ -29,7 +29,7 @@ from jaxgym.envs.memory import (
 )
 from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
 from jaxgym.envs.text_world import textcraft, textcraft_planner
-from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps
+from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps, sudoku, sudoku_levels
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import Preset, plain, resolve, with_preset
 from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
@@ -240,6 +240,18 @@ register(
         fits=frozen_lake_maps.fits,
         expert=frozen_lake.expert_action,
         human=Human(frozen_lake.view, "steps"),
+    ),
+)
+register(
+    "Sudoku-v0",
+    Spec(
+        sudoku.build,
+        sudoku.OPTIONS,
+        max_steps=sudoku.MAX_STEPS,
+        fits=sudoku_levels.fits,
+        presets=sudoku.PRESETS,
+        expert=sudoku.expert_action,
+        human=Human(sudoku.ground_truth_view, "words"),
     ),
 )
 register(

@@ -17,6 +17,10 @@ NAMES = [(env_id, name) for env_id in jaxgym.registered_envs() for name in jaxgy
 
 # The rows of the papers' tables: what they say, and nothing else.
 ROWS: dict[tuple[str, str], dict[str, Any]] = {
+    ("Sudoku-v0", "very-easy"): {"clues": [75]},
+    ("Sudoku-v0", "easy"): {"clues": [70]},
+    ("Sudoku-v0", "medium"): {"clues": [40]},
+    ("Sudoku-v0", "hard"): {"clues": [20]},
     ("MortarMayhem-v0", "iclr2023"): {"command_count": [5]},
     ("MortarMayhem-Grid-v0", "iclr2023"): {"command_count": [10], "allowed_commands": 5},
     ("MortarMayhemB-v0", "iclr2023"): {"command_count": [5]},
@@ -177,7 +181,7 @@ def test_an_ablation_changes_nothing_else_of_the_earlier_paper() -> None:
 def test_a_preset_has_words_and_a_source(env_id: str, name: str) -> None:
     preset = jaxgym.presets(env_id)[name]
     assert preset.help
-    assert preset.source.startswith(("ICLR 2023", "JMLR 2025"))
+    assert preset.source.startswith(("ICLR 2023", "JMLR 2025", "TextArena"))
     assert name == name.lower()
     assert set(preset.options) <= set(jaxgym.spec_of(env_id).all_options)
 

@@ -28,6 +28,7 @@ GOALS = {
     "Endless-SearingSpotlights-v0": (120, "coins_collected", NUM_LEVELS),
     "FrozenLake-v0": (16, "success", NUM_LEVELS),
     "TextCraft-v0": (70, "success", NUM_LEVELS),
+    "Sudoku-v0": (21, "success", NUM_LEVELS),
 }
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax import lax
 
 from jaxgym.envs.toy_text.sudoku_levels import BOX, NUM_CELLS, SIZE
 from jaxgym.rendering.sprites import bitmap
@@ -37,12 +38,17 @@ _DIGITS = """
 #..# ..#. .#.. ...# ..#. ...# #..# .#.. #..# ...#
 .##. .### #### ###. ..#. ###. .##. .#.. .##. .##.
 """
-_DIGIT_CORNER_PX = 2, 2
+_DIGIT_CORNER_PX = 2, 3
 """Row and column of a digit's corner within a cell, whose first row and column are a line."""
 
-GIVEN_COLOR, ENTRY_COLOR, WRONG_COLOR, HIDDEN_COLOR = (255, 255, 255), (110, 180, 255), (255, 140, 140), (90, 90, 90)
-OUTCOME_COLORS = ((0, 0, 0), (0, 90, 0), (120, 80, 0), (110, 0, 0))
-LINE_COLOR, BOX_LINE_COLOR = (50, 50, 50), (170, 170, 170)
+PALETTE = (
+    *((0, 0, 0), (0, 90, 0), (120, 80, 0), (110, 0, 0)),  # behind the digits, by outcome
+    *((255, 255, 255), (110, 180, 255), (255, 140, 140), (90, 90, 90)),  # given, entry, wrong, hidden
+    *((50, 50, 50), (170, 170, 170)),  # lines, those around boxes last
+)
+_GIVEN, _ENTRY, _WRONG, _HIDDEN, _LINE, _BOX_LINE = range(len(Outcome), len(PALETTE))
+_BITS = 4
+"""Enough for a digit, and for a place in the palette."""
 
 
 @struct.dataclass
@@ -68,36 +74,36 @@ class Scene:
 
 
 @functools.cache
-def _glyphs() -> np.ndarray:
-    """Returns which pixels of a cell each digit covers, bool (10, 9, 9), line included; none for 0."""
+def _screen() -> tuple[np.ndarray, np.ndarray]:
+    """Returns which digits cover each pixel, bit by bit, and which line is on it, uint32 (84, 84) each; 0 for none.
+
+    A cell is 8 px with a line of 1 px above and to the left of it; a box of three cells a side has one more.
+    """
     rows = [line.split() for line in _DIGITS.strip().split("\n")]
-    glyphs = np.zeros((SIZE + 1, 1 + CELL_PX, 1 + CELL_PX), dtype=bool)
-    for digit in range(1, SIZE + 1):
-        picture = bitmap("\n".join(row[digit] for row in rows))
-        top, left = _DIGIT_CORNER_PX[0], _DIGIT_CORNER_PX[1] + 1
-        glyphs[digit, top : top + picture.shape[0], left : left + picture.shape[1]] = picture
-    return glyphs
+    pictures = np.stack([bitmap("\n".join(row[digit] for row in rows)) for digit in range(SIZE + 1)])
+    (top, left), (height, width) = _DIGIT_CORNER_PX, pictures.shape[1:]
+    cell = np.zeros((1 + CELL_PX, 1 + CELL_PX), np.uint32)
+    numbers = np.arange(1, SIZE + 1, dtype=np.uint32)[:, None, None]
+    cell[top : top + height, left : left + width] = np.bitwise_or.reduce(pictures[1:].astype(np.uint32) << numbers)
+    edge = np.arange(1 + CELL_PX) == 0
+    lines = np.where(edge[:, None] | edge, _LINE, 0).astype(np.uint32)
+    covers, lines = (np.pad(np.tile(part, (BOX, BOX)), ((1, 0), (1, 0))) for part in (cell, lines))
+    edge = np.arange(len(lines)) <= 1
+    lines = np.where(edge[:, None] | edge, np.uint32(_BOX_LINE), lines)
+    return np.tile(covers, (BOX, BOX)), np.tile(lines, (BOX, BOX))
 
 
 def draw(scene: Scene) -> jax.Array:
     """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
-    is_last = _is_last(scene)
-    is_wrong = is_last & (scene.wrong_digit > 0)
+    is_wrong = _is_last(scene) & (scene.wrong_digit > 0)
     digits = jnp.where(is_wrong, scene.wrong_digit, scene.board.astype(jnp.int32))
-    colors = jnp.where(scene.is_given[..., None], _color(GIVEN_COLOR), _color(ENTRY_COLOR))
-    colors = jnp.where(is_wrong[..., None], _color(WRONG_COLOR), colors)
-    return _picture(digits, colors, jnp.where(is_last, scene.outcome, Outcome.NONE))
+    return _picture(scene, digits, jnp.where(is_wrong, _WRONG, jnp.where(scene.is_given, _GIVEN, _ENTRY)))
 
 
 def draw_solved(scene: Scene, solution: jax.Array) -> jax.Array:
     """Returns the picture of a scene with the solution in grey where cells are empty, uint8 (84, 84, 3)."""
-    colors = jnp.where(scene.is_given[..., None], _color(GIVEN_COLOR), _color(ENTRY_COLOR))
-    colors = jnp.where((scene.board == 0)[..., None], _color(HIDDEN_COLOR), colors)
-    return _picture(solution.astype(jnp.int32), colors, jnp.where(_is_last(scene), scene.outcome, Outcome.NONE))
-
-
-def _color(color: tuple[int, int, int]) -> np.ndarray:
-    return np.asarray(color, np.uint8).reshape(1, 1, 3)
+    colors = jnp.where(scene.board == 0, _HIDDEN, jnp.where(scene.is_given, _GIVEN, _ENTRY))
+    return _picture(scene, solution.astype(jnp.int32), colors)
 
 
 def _is_last(scene: Scene) -> jax.Array:
@@ -106,30 +112,21 @@ def _is_last(scene: Scene) -> jax.Array:
     return (places[:, None] == row) & (places[None] == column)
 
 
-def _picture(digits: jax.Array, colors: jax.Array, outcomes: jax.Array) -> jax.Array:
-    """Returns the board as a picture.
-
-    A cell is 8 px with a line of 1 px above and to the left of it; a box of three cells a side has one more.
-
-    Args:
-        digits: int32 (9, 9), 0 for none.
-        colors: Those of the digits, uint8 (9, 9, 3).
-        outcomes: Which colour is behind each digit, int32 (9, 9).
-    """
-    covered = jnp.asarray(_glyphs())[digits][..., None]
-    behind = jnp.asarray(np.asarray(OUTCOME_COLORS, np.uint8))[outcomes][:, :, None, None]
-    cells = jnp.where(covered, colors[:, :, None, None], behind)
-    edge = np.arange(1 + CELL_PX) == 0
-    is_line = (edge[:, None] | edge).reshape(1, 1, 1 + CELL_PX, 1 + CELL_PX, 1)
-    cells = jnp.where(is_line, np.asarray(LINE_COLOR, np.uint8).reshape(1, 1, 1, 1, 3), cells)
+def _picture(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
+    """Returns the picture of digits, int32 (9, 9), 0 for none, in colours of the palette, int32 (9, 9)."""
+    covers, lines = _screen()
+    behind = jnp.where(_is_last(scene), scene.outcome, Outcome.NONE)
+    cells = (digits | (colors << _BITS) | (behind << (2 * _BITS))).astype(jnp.uint32)
+    # Each barrier ends a stage that would be computed again for every reader: for every pixel, for every channel.
+    cells, mask = lax.optimization_barrier(cells), jnp.uint32((1 << _BITS) - 1)
+    pixels = jnp.repeat(jnp.repeat(cells, 1 + CELL_PX, axis=0), 1 + CELL_PX, axis=1)
     side = BOX * (1 + CELL_PX)
-    boxes = cells.reshape(BOX, BOX, BOX, BOX, 1 + CELL_PX, 1 + CELL_PX, 3)
-    boxes = boxes.transpose(0, 2, 1, 4, 3, 5, 6).reshape(BOX, BOX, side, side, 3)
-    edge = np.arange(1 + side) <= 1
-    is_line = (edge[:, None] | edge).reshape(1, 1, 1 + side, 1 + side, 1)
-    boxes = jnp.pad(boxes, ((0, 0), (0, 0), (1, 0), (1, 0), (0, 0)))
-    boxes = jnp.where(is_line, np.asarray(BOX_LINE_COLOR, np.uint8).reshape(1, 1, 1, 1, 3), boxes)
-    return boxes.transpose(0, 2, 1, 3, 4).reshape(SCREEN_PX, SCREEN_PX, 3)
+    pixels = jnp.pad(pixels.reshape(BOX, side, BOX, side), ((0, 0), (1, 0), (0, 0), (1, 0)))
+    pixels = pixels.reshape(SCREEN_PX, SCREEN_PX)
+    is_covered = (jnp.asarray(covers) >> (pixels & mask)) & 1 == 1
+    colored = jnp.where(is_covered, (pixels >> _BITS) & mask, pixels >> (2 * _BITS))
+    colored = jnp.where(lines > 0, jnp.asarray(lines), colored).astype(jnp.uint8)
+    return jnp.asarray(np.asarray(PALETTE, np.uint8))[lax.optimization_barrier(colored).astype(jnp.int32)]
 
 
 def symbols(scene: Scene) -> jax.Array:
