@@ -4,6 +4,7 @@ seed 3 starts at cell 4:   ....A...
 """
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
@@ -253,7 +254,7 @@ pool = SessionPool(capacity=4)
 opening = pool.open("corridor", 12)
 print(opening.text, *[pool.step_one(opening.id, reply).text for reply in ("<left>", "jump", "right right")], sep="|")
 """
-    environment = {"PYTHONHASHSEED": "7", "JAX_PLATFORMS": "cpu", "PATH": "/usr/bin:/bin"}
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
     finished = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
