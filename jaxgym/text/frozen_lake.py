@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,8 +12,8 @@ import numpy as np
 from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Scene
 from jaxgym.options import Option, Word
-from jaxgym.text.frozen_lake_dialects import DIALECTS, PROSE, WORDS, Dialect
-from jaxgym.text.replies import answers, last_phrase, without_thoughts, words_of
+from jaxgym.text.frozen_lake_dialects import ARROWS, DIALECTS, PROSE, WORDS, Dialect
+from jaxgym.text.replies import answers, without_thoughts, words_of
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
@@ -62,6 +63,10 @@ class FrozenLakeWords(Words[Scene]):
     def fallback(self) -> Move:
         """Returns a step to the left, the first action."""
         return _MOVES[Action.LEFT, True]
+
+    def reply_of(self, action: Any) -> str:
+        """Returns the word for an action in the form that the dialect asks for."""
+        return DIALECTS[self.dialect].asked.lower().replace("up", _MOVES[action, True].text)
 
     def open(self, scene: Scene, params: Any) -> str:
         """Returns the lake, and what the dialect says beside it."""
@@ -137,6 +142,7 @@ def _frame(dialect: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return empty, np.flatnonzero(empty == ord(hole)), letters.reshape(len(words.cells), -1)
 
 
+_MOVE = re.compile(rf"(?<![a-z])(?:{'|'.join(WORDS)})(?![a-z])|[{''.join(ARROWS)}]", re.IGNORECASE | re.ASCII)
 _MOVES = {
     (action, is_exact): Move((int(action),), word, is_exact)
     for word, action in WORDS.items()
@@ -156,16 +162,25 @@ def read(dialect: Dialect, reply: str) -> Move | Refusal:
         is_exact = dialect.asked_pattern.search(text, asked.end()) is None
         return _MOVES[dialect.understood[asked[1].lower()], is_exact]
     for answer in answers(text, _PLACES):
-        action = dialect.understood.get(" ".join(words_of(answer.text)))
+        said = " ".join(words_of(answer.text)) if len(answer.text) <= _SHORT else ""
+        action = dialect.understood.get(said)
         if action is None:
-            action = last_phrase(answer.text, PROSE)
+            action = _last_move(answer.text)
         if action is not None:
             return _MOVES[action, False]
-    action = last_phrase(text, PROSE)
+    action = _last_move(text)
     if action is not None:
         return _MOVES[action, False]
     fault = "Your reply names no move." if text.strip() else "Your reply has no answer."
     return Refusal(f"{fault} Answer with up, down, left or right in the form {dialect.asked}.")
+
+
+def _last_move(text: str) -> Action | None:
+    """Returns the move that a text says last as a word or an arrow, or None."""
+    action = None
+    for found in _MOVE.finditer(text):
+        action = found[0]
+    return None if action is None else PROSE[action.lower()]
 
 
 def _reader(dialect: Dialect) -> Callable[[str], Move | Refusal]:

@@ -9,8 +9,10 @@ from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Cell
 WORDS = {action.name.lower(): action for action in Action}
 """Each action by the word for it."""
 
-_ARROWS = {"←": Action.LEFT, "↓": Action.DOWN, "→": Action.RIGHT, "↑": Action.UP}
-PROSE = WORDS | _ARROWS
+ARROWS = {"←": Action.LEFT, "↓": Action.DOWN, "→": Action.RIGHT, "↑": Action.UP}
+"""Each action by the arrow for it."""
+
+PROSE = WORDS | ARROWS
 """What counts as a move even in prose."""
 
 _NUMBERS = {str(action + 1): action for action in Action}
