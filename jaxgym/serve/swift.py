@@ -4,9 +4,9 @@
     swift.register()                      # all games, by nick and by id, in ms-swift's table
     swift.FrozenLakeEnv({"seed": 3})      # the class of one game
 
-The classes are subclasses of ms-swift's `Env` where it can be imported, and behave alike where it can't. An `env_config`
-holds `seed` and options of the environment, of its words, and of sessions (`jaxgym.serve.SESSION_OPTIONS`); `name` is
-for the scheduler, and entries that are None are as if left out.
+The classes are subclasses of ms-swift's `Env` where it can be imported, and behave alike where it can't. An
+`env_config` holds `seed` and options of the environment, of its words, and of sessions
+(`jaxgym.serve.SESSION_OPTIONS`); `name` is for the scheduler, and entries that are None are as if left out.
 """
 
 import functools

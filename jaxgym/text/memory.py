@@ -129,6 +129,10 @@ class FrameWords(Words[TScene]):
         """Returns the move that does nothing."""
         return self.moves.idle
 
+    def reply_of(self, action: Action) -> str:
+        """Returns the name of an action in its tag."""
+        return self.moves.reply_of(action)
+
     def describe(self, scene: TScene, params: Any) -> str:
         """Returns what the frame of a scene shows."""
         return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]

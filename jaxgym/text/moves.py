@@ -49,6 +49,10 @@ class MoveSet:
         """The move that does nothing."""
         return self._move([(next(iter(self.actions)), 1)], is_exact=True)
 
+    def reply_of(self, action: Action) -> str:
+        """Returns the name of an action in its tag."""
+        return f"<action>{next(name for name, known in self.actions.items() if known == action)}</action>"
+
     def help(self) -> str:
         """Returns the form of a reply, for instructions."""
         lines = [
@@ -56,7 +60,7 @@ class MoveSet:
             f"Reply with one action in this form: <action>{self.example}</action>",
         ]
         if self.most > 1:
-            last = list(self.actions)[-1]
+            last = [name for name in self.actions if name != self.example][-1]
             lines[1] = (
                 f"Reply in this form: <action>{self.example}</action>. One reply may give up to {self.most} actions, "
                 f"separated by commas, and repeat one by a number: <action>{self.example} {self.most - 1}, "

@@ -84,6 +84,10 @@ class TextCraftWords(Words[Scene]):
         """Returns a look into the bag, which changes nothing."""
         return _LOOK
 
+    def reply_of(self, action: Any) -> str:
+        """Returns the command for an action in its tag; a look into the bag for one of no item or way."""
+        return f"<action>{_text_of(*action)}</action>"
+
     def open(self, scene: Scene, params: Any) -> str:
         """Returns the crafting commands in the order of the book, and the goal."""
         del params
@@ -127,6 +131,19 @@ def _craft_text(output: Amount, inputs: tuple[Amount, ...]) -> str:
     """Returns a command such as `craft 1 stool using 2 planks, 3 wooden pole`."""
     taken = ", ".join(f"{count} {name}" for count, name in inputs)
     return f"craft {output[0]} {output[1]} using {taken}"
+
+
+def _text_of(verb: int, index: int, amount: int) -> str:
+    """Returns the command for an action."""
+    if verb == Verb.GET and index < len(world().names):
+        return f"get {amount + 1} {world().names[index]}"
+    return _way_texts().get(index, _LOOK.text) if verb == Verb.CRAFT else _LOOK.text
+
+
+@functools.cache
+def _way_texts() -> dict[int, str]:
+    """Returns the commands to craft, by the number of the way."""
+    return {np.ravel(move.actions[0])[1].item(): move.text for move in _craft_moves().values()}
 
 
 def _answer(move: Move | Refusal, outcome: int, item: int, amount: int, inventory: np.ndarray) -> str:

@@ -141,6 +141,10 @@ class Words(Generic[TScene]):
         """Returns the move that stands in for a refused reply where a session asks for that."""
         raise NotImplementedError  # Every game has its own.
 
+    def reply_of(self, action: Action) -> str:
+        """Returns a reply that asks for one action in the form of the instructions: what a scripted player says."""
+        raise NotImplementedError  # Every game has its own.
+
     def open(self, scene: TScene, params: Any) -> str:
         """Returns the first text of an episode."""
         return self.describe(scene, params)
