@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -345,3 +346,55 @@ def test_a_hundred_thousand_texts_have_an_answer() -> None:
 )
 def test_half_a_million_letters_of_any_repeated_piece_have_an_answer(piece: str) -> None:
     has_an_answer((piece * 500_000)[:500_000])
+
+
+# The transcripts on the page.
+
+PAGE = Path(__file__).parents[2] / "docs/environments/frozen_lake.md"
+REPLIES = {
+    "swift": (
+        "The start is at the top left. I go down first.\n<action>down</action>",
+        "<action>jump</action>",
+        "<action>down</action>",
+        "right",
+        "<action>right</action>",
+        "<action>down</action>",
+        "<action>right</action>",
+    ),
+    "ragen": (
+        "<answer>Down</answer>",
+        "<answer>2</answer>",
+        "<answer>Left</answer>",
+        "<answer>Up</answer>",
+        "<think>The hole is to the right of me.</think><answer>Right</answer>",
+    ),
+    "textarena": ("[right]", "I would rather not.", "[s]"),
+}
+
+
+def transcript(env: Any, params: Any, dialect: str) -> str:
+    """What a model reads and says on Gymnasium's 4x4 map."""
+    words, advance = words_in(dialect), jax.jit(env.transition)
+    state = env.initial_state(levels.level_from_seed(env, 0, params), params)
+    scene = jax.device_get(env.scene(state, params))
+    lines = [f"SYSTEM\n{words.instructions(params)}", f"GAME\n{words.open(scene, params)}"]
+    for number, reply in enumerate(REPLIES[dialect], start=1):
+        move, reward, terminated = words.parse(reply), 0.0, False
+        if isinstance(move, Move):
+            made = advance(state, np.int32(move.actions[0]), params)
+            state, reward, terminated = made.state, float(made.reward), bool(made.terminated)
+        scene = jax.device_get(env.scene(state, params))
+        turn = Turn(number, move, scene, reward, terminated, truncated=False)
+        lines += [f"MODEL\n{reply}", f"GAME\n{words.respond(turn, params)}"]
+    return "\n\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def lake() -> tuple[Any, Any, Any]:
+    return text.make("frozen_lake", map_name="4x4", observation="symbolic")
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_the_page_shows_what_a_model_sees(lake: tuple[Any, Any, Any], dialect: str) -> None:
+    shown = f"<!-- transcript: {dialect} -->\n```text\n{transcript(*lake[:2], dialect)}\n```\n"
+    assert shown in PAGE.read_text()
