@@ -63,14 +63,18 @@ class MortarMayhemWords(FrameWords[Scene]):
         if self._is_endless:
             torus = "The arena has no rim: beyond one side it goes on at the opposite one, for you and for commands."
             grows = (
-                f"At first {int(params.initial_command_count)} command(s) are shown. Whenever all commands so far are "
-                "carried out, one more is shown, and the whole sequence starts again, from the tile where you are then."
+                f"At first the sequence shown has length {int(params.initial_command_count)}. Whenever it is carried "
+                "out, one more command is shown, and the whole sequence starts again, from the tile where you are "
+                "then. Remember it: each command is shown once."
             )
             return [f"{first} {torus}", grows, self._showing(params)]
         count = one_of(params.command_count)
         if self.env.act_only:
-            return [f"{first} There are {count} of them, and they are always listed."]
-        return [f"{first} First {count} of them are shown, once. Remember them.", self._showing(params)]
+            return [f"{first} Their number is {count}, and they are always listed."]
+        return [
+            f"{first} First they are shown, one at a time, once; remember them. Their number is {count}.",
+            self._showing(params),
+        ]
 
     def _showing(self, params: Any) -> str:
         shown, blank = one_of(params.command_show_duration), one_of(params.command_show_delay)

@@ -1,0 +1,85 @@
+"""Writes the table of games and the transcripts into their page: `python -m docs.text_page`.
+
+The page holds `<!-- games -->` and `<!-- transcript NAME -->`, each with an `<!-- end -->`; everything between is
+rewritten from the table of games in words, and from what they say today.
+"""
+
+import dataclasses
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxgym import text
+from jaxgym.human.talk import Talk
+
+PAGE = Path(__file__).parent / "text.md"
+REGION = re.compile(r"(<!-- (games|transcript \w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """What is played for a transcript.
+
+    Attributes:
+        seed: The level.
+        replies: What is replied, one after another.
+        options: Those of `jaxgym.text.make`.
+    """
+
+    seed: int
+    replies: tuple[str, ...]
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+
+
+PLAYS = {
+    "mortar_mayhem_grid": Play(
+        0,
+        ("<action>wait 3</action>", "<think>Up, I face it.</think>\n<action>forward, wait</action>", "I wait."),
+        {"command_count": [1], "explosion_delay": [2], "moves_per_turn": 3},
+    ),
+    "mystery_path": Play(
+        2,
+        ("<action>up 3</action>", '{"action": "wait"}', "<action>jump</action>", "Action: left 4"),
+        {"show_goal": True},
+    ),
+    "searing_spotlights": Play(1, ("<action>wait 8</action>", "<action>up-left 2, up</action>")),
+}
+
+
+def games_table() -> str:
+    """The Markdown table of the games that have words."""
+    lines = ["| id | nick | options of the words |", "| --- | --- | --- |"]
+    for nick, env_id in text.text_envs().items():
+        options = text.text_spec_of(nick)[1].options
+        listed = "; ".join(f"`{name}={option.default!r}`: {option.help}" for name, option in options.items())
+        lines.append(f"| `{env_id}` | `{nick}` | {listed} |")
+    return "\n".join(lines) + "\n"
+
+
+def transcript(nick: str) -> str:
+    """The Markdown of what is said in a game."""
+    play = PLAYS[nick]
+    said = io.StringIO()
+    Talk(nick, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
+    # Each prompt is where a reply stands.
+    first, *rest = said.getvalue().split("\0")
+    out = [first]
+    for reply, answer in zip(play.replies, rest, strict=False):
+        out.append("".join(f"> {line}\n" for line in reply.splitlines()) + "\n" + answer)
+    return f"```text\n{''.join(out).rstrip()}\n```\n"
+
+
+def content(name: str) -> str:
+    """What stands in a region of the page."""
+    return games_table() if name == "games" else transcript(name.removeprefix("transcript "))
+
+
+def main() -> None:
+    """Rewrites the page."""
+    PAGE.write_text(REGION.sub(lambda found: found[1] + content(found[2]) + found[4], PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A person at a terminal, or a program at a pipe, who plays a game in words as a language model would."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgym import levels, text
+from jaxgym.text import Move, Turn, Words
+
+
+@dataclasses.dataclass
+class _Episode:
+    """An episode under way.
+
+    Attributes:
+        state, scene: Where it stands; the scene has NumPy leaves.
+        number: Replies so far.
+        total: Rewards so far.
+        has_ended: Whether it is over.
+    """
+
+    state: Any
+    scene: Any
+    number: int = 0
+    total: float = 0.0
+    has_ended: bool = False
+
+
+class Talk:
+    """A game in words, and one who plays it."""
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        """Makes the environment and its words.
+
+        Args:
+            name: An id that has words, or its nick.
+            options: Those of `jaxgym.text.make`.
+
+        Raises:
+            UnknownIdError: If there is no such environment, or it has no words.
+            OptionError: If an option does not exist or does not take the given value.
+        """
+        env, params, words = text.make(name, **{"levels": "fresh", **options})
+        self.env, self.params = env, params
+        self.words: Words[Any] = words
+        self._start = jax.jit(lambda seed: _start(env, params, seed))
+        self._step = jax.jit(lambda state, action: _step(env, params, state, action))
+
+    def play(self, seed: int, replies: Iterable[str], out: TextIO, *, prompt: str = "") -> None:
+        """Plays the level of a seed until it ends, or until there are no more replies; blank ones are passed over.
+
+        Args:
+            seed: A level seed.
+            replies: One reply each, such as the lines of a file; they are read one at a time.
+            out: Where instructions, texts, rewards and the end are written.
+            prompt: What is written where a reply is waited for.
+        """
+        state, scene = self._start(jnp.uint32(seed))
+        episode = _Episode(state, _on_host(scene))
+        out.write(
+            f"{self.words.instructions(self.params)}\n\n{self.words.open(episode.scene, self.params)}\n\n{prompt}"
+        )
+        out.flush()
+        for reply in replies:
+            if not reply.strip():
+                continue
+            out.write(f"{self._respond(episode, reply)}\n\n")
+            if episode.has_ended:
+                break
+            out.write(prompt)
+            out.flush()
+        ending = "The episode is over" if episode.has_ended else "No more replies"
+        out.write(f"{ending}: reward {episode.total:g} in {episode.number} replies.\n")
+
+    def _respond(self, episode: _Episode, reply: str) -> str:
+        """Makes a reply's move; returns the text that follows, and the reward."""
+        move = self.words.parse(reply)
+        actions = move.actions if isinstance(move, Move) else ()
+        reward, terminated, truncated = 0.0, False, False
+        for action in actions:
+            episode.state, *outcome = self._step(episode.state, np.asarray(action, np.int32))
+            scene, gained, terminated, truncated = _on_host(tuple(outcome))
+            episode.scene, reward = scene, reward + float(gained)
+            if terminated or truncated:
+                break
+        episode.number, episode.total = episode.number + 1, episode.total + reward
+        episode.has_ended = bool(terminated or truncated)
+        turn = Turn(episode.number, move, episode.scene, reward, bool(terminated), bool(truncated))
+        return f"{self.words.respond(turn, self.params)}\n[reward {reward:g}]"
+
+
+def _on_host(tree: Any) -> Any:
+    return jax.tree.map(np.asarray, tree)
+
+
+def _start(env: Any, params: Any, seed: jax.Array) -> tuple[Any, Any]:
+    state = env.initial_state(levels.level_from_seed(env, seed, params), params)
+    return state, env.scene(state, params)
+
+
+def _step(env: Any, params: Any, state: Any, action: jax.Array) -> tuple[Any, Any, jax.Array, jax.Array, jax.Array]:
+    # A step uses its key for the reset that may follow, and none follows here.
+    _, state, reward, terminated, _ = env.step_env(jax.random.key(0), state, action, params)
+    return state, env.scene(state, params), reward, terminated, env.is_truncated(state, params)
