@@ -10,6 +10,7 @@ figure: the turns of the measured time by its wall time.
 
 import argparse
 import asyncio
+import gc
 import itertools
 import platform
 import random
@@ -119,8 +120,11 @@ def main() -> None:
     parser.add_argument("--options", nargs="*", default=[], metavar="NAME=WORD", help="options that are words")
     parser.add_argument("--replies", nargs="+", help="what is replied, at random; moves of the game if left out")
     settings = parser.parse_args()
+    if jax.config.jax_platforms == "cpu":
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # see docs/serve.md
     begun = time.perf_counter()
     player = Player(settings)
+    gc.freeze()  # as a server does once its games are made: a collection need not look through all of JAX
     opened_s = time.perf_counter() - begun
     play = getattr(player, settings.mode)
     player.start_clock(min(1.0, settings.seconds))

@@ -78,20 +78,15 @@ class LoopCall(Call):
         future: What it awaits.
     """
 
-    __slots__ = ("_flush", "future", "loop")
+    __slots__ = ("_calls", "future", "loop")
 
     def __init__(
-        self,
-        session_id: str,
-        reply: str | None,
-        seed: int | None,
-        loop: asyncio.AbstractEventLoop,
-        flush: Callable[[asyncio.AbstractEventLoop], None],
+        self, session_id: str, reply: str | None, seed: int | None, loop: asyncio.AbstractEventLoop, calls: "Calls"
     ):
         super().__init__(session_id, reply, seed)
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
-        self._flush = flush
+        self._calls = calls
 
     def is_dropped(self) -> bool:
         """Whether the coroutine was cancelled, or its event loop closed."""
@@ -99,7 +94,7 @@ class LoopCall(Call):
 
     def lead(self) -> bool:
         """Has its event loop make the calls that wait."""
-        return not self.is_dropped() and call_soon(self.loop, self._flush, self.loop)
+        return not self.is_dropped() and call_soon(self.loop, self._calls.flush, self.loop)
 
     def settle(self) -> None:
         """Hands the result over; runs in the call's event loop."""
@@ -163,14 +158,15 @@ class Calls:
     def future(self, session_id: str, reply: str | None, seed: int | None) -> "asyncio.Future[Any]":
         """Returns the result of a call of a coroutine, to be awaited; it is made with all others of this round."""
         loop = asyncio.get_running_loop()
-        call = LoopCall(session_id, reply, seed, loop, self._flush)
+        call = LoopCall(session_id, reply, seed, loop, self)
         self._queue.append(call)
         if loop not in self._flushing:
             self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
-            loop.call_soon(self._flush, loop)
+            loop.call_soon(self.flush, loop)
         return call.future
 
-    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+    def flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Makes all calls that wait, if the lock is free; runs in the event loop."""
         self._flushing.discard(loop)
         # Whoever holds the lock asks for this again when it is free: the loop is not kept waiting.
         if self._lock.acquire(blocking=False):
