@@ -3,7 +3,7 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow parity lint format lock clean force
+.PHONY: help setup train test test-slow parity conformance lint format lock clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
@@ -12,6 +12,10 @@ TESTS = tests
 WORKERS = 2
 # `make parity PARITY_FLAGS='--seeds 2'` plays less.
 PARITY_FLAGS =
+# `make conformance CONFORMANCE_FLAGS='--only trl'` runs a part.
+CONFORMANCE_FLAGS =
+# Where the scripts are that drive us with the clients of other frameworks.
+CONFORMANCE_DIR = ../shared/tools/conformance
 # `make train TRAIN_FLAGS='--seed 1'` adds flags to the training command.
 TRAIN_FLAGS =
 
@@ -19,6 +23,9 @@ VENV = .venv
 BIN = $(VENV)/bin
 # What $(VENV) has, and beside it memory-gym, whose own pins exclude those of gymnax.
 PARITY = .parity
+# What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
+CONFORMANCE = .conformance
+CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
 # Stands in $(VENV) while packages are being installed: whoever finds it finds a half-made environment.
@@ -81,6 +88,20 @@ parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compa
 	fi
 	@if [ -e $(PARITY)/.complete ]; then $(PARITY)/bin/python -m tests.parity.against_original $(PARITY_FLAGS); fi
 
+conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
+	@if [ ! -d "$(CONFORMANCE_DIR)" ]; then echo "Skipped: no harness at $(CONFORMANCE_DIR); name its folder with CONFORMANCE_DIR."; \
+	elif [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
+		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
+		echo "Installing the clients, 1.6 GB; this takes some minutes" && \
+		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
+		$(BIN)/python $(PURELIB) >"$$($(CONFORMANCE)/bin/python $(PURELIB))/shared.pth" && touch $(CONFORMANCE)/.complete; \
+	fi
+	@if [ -d "$(CONFORMANCE_DIR)" ]; then \
+		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run "$(CONFORMANCE_DIR)" $(CONFORMANCE_FLAGS); fi
+
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
@@ -95,5 +116,5 @@ lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
 
 clean: ## Remove .venv and every cache; runs/ stays.
-	rm -rf $(VENV) $(PARITY) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(CONFORMANCE) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,207 @@
+"""Environments of TRL: every game in words as a class for `GRPOTrainer(environment_factory=...)`.
+
+    from jaxgym.serve import trl
+    trainer = GRPOTrainer(..., environment_factory=trl.FrozenLakeEnv)
+    trainer = GRPOTrainer(..., environment_factory=functools.partial(trl.FrozenLakeEnv, size=8))
+
+A trainer offers every public method but `reset` and `get_reward` to the model as a tool, so each class has the tools of
+its game and nothing else. The columns `seed` and `env_config` of a row say what is played.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from jaxgym import text
+from jaxgym.serve.episodes import Episode, options_of
+from jaxgym.serve.swift import class_name
+
+_OVER = "the game is over: make no more moves, and answer without a tool call."
+
+
+class _TextEnv:
+    """A game whose instances are made once and reset often; see the module's docstring."""
+
+    def __init__(self, **options: Any):
+        """Makes an instance; nothing is checked and no session opened before `reset`.
+
+        Args:
+            **options: Options of the environment, of its words, and of sessions; a row's `env_config` goes on top.
+        """
+        self._options = options
+        self._episode: Episode | None = None
+
+    def reset(self, seed: int | None = None, env_config: Mapping[str, Any] | None = None, **columns: Any) -> str:
+        """Starts an episode.
+
+        Args:
+            seed: The level seed; that of `env_config` if None, or else a random one.
+            env_config: Options; entries that are None are as if left out.
+            **columns: The other columns of the row; not read.
+
+        Returns:
+            The rules, which tools make moves, and the first text.
+
+        Raises:
+            OptionError: If an entry is no option, or does not take its value.
+            RequestError: If the seed is none.
+            CapacityError: If there is no room for another session.
+        """
+        del columns
+        if self._episode is not None:
+            self._episode.close()
+        seed = (env_config or {}).get("seed") if seed is None else seed
+        self._episode = Episode(_env_id_of(type(self)), seed, self._options | options_of(env_config))
+        opening = self._episode.start()
+        return f"{opening.instructions}\n\n{self._how()}\n\n{opening.text}"
+
+    def get_reward(self) -> float:
+        """Returns the sum of the rewards of the episode."""
+        outcome = None if self._episode is None else self._episode.outcome
+        return 0.0 if outcome is None else float(outcome.total_reward)
+
+    def _how(self) -> str:
+        tools = [name for name in dir(type(self)) if not name.startswith("_") and name not in ("reset", "get_reward")]
+        return f"Make your moves with tools ({', '.join(tools)}); what they are given stands for the form above."
+
+    def _reply(self, reply: str) -> str:
+        if self._episode is None:
+            self.reset()
+        if self._episode is None or self._episode.has_ended:
+            raise ValueError(_OVER)
+        return self._episode.step(reply).text
+
+
+class FrozenLakeEnv(_TextEnv):
+    """Frozen Lake with the tool `move`."""
+
+    def move(self, direction: Literal["up", "down", "left", "right"]) -> str:
+        """Moves one cell on the ice.
+
+        Args:
+            direction: Where to go: up, down, left or right.
+
+        Returns:
+            What happened, and the lake.
+        """
+        return self._reply(f"<action>{direction}</action>")
+
+
+class SudokuEnv(_TextEnv):
+    """Sudoku with the tool `place`."""
+
+    def place(self, row: int, column: int, number: int) -> str:
+        """Puts a number in an empty cell of the board.
+
+        Args:
+            row: Row of the cell, from 1 at the top to 9.
+            column: Column of the cell, from 1 at the left to 9.
+            number: The number to put there, from 1 to 9.
+
+        Returns:
+            Whether it was accepted, and the board.
+        """
+        return self._reply(f"[{row} {column} {number}]")
+
+
+class TextCraftEnv(_TextEnv):
+    """TextCraft with the tools `get`, `craft` and `inventory`."""
+
+    def get(self, item: str, count: int = 1) -> str:
+        """Gathers an item that no crafting command makes.
+
+        Args:
+            item: Name of the item.
+            count: How many to gather.
+
+        Returns:
+            What happened.
+        """
+        return self._reply(f"<action>get {count} {item}</action>")
+
+    def craft(self, command: str) -> str:
+        """Crafts with exactly the inputs of one of the crafting commands.
+
+        Args:
+            command: The command, such as "craft 2 flax yarn using 2 flax"; the word craft may be left out.
+
+        Returns:
+            What happened.
+        """
+        command = command.strip().removeprefix("craft ")
+        return self._reply(f"<action>craft {command}</action>")
+
+    def inventory(self) -> str:
+        """Lists what is carried.
+
+        Returns:
+            Each item and how many of it.
+        """
+        return self._reply("<action>inventory</action>")
+
+
+class _ActEnv(_TextEnv):
+    """A game of actions in a row with the tool `act`."""
+
+    def act(self, actions: str) -> str:
+        """Makes one action, or several one after another where the rules allow that.
+
+        Args:
+            actions: Names of actions of the rules, separated by commas; a number repeats one, as in "right 3, up".
+
+        Returns:
+            What is seen after the last one.
+        """
+        return self._reply(f"<action>{actions}</action>")
+
+
+class _ReplyEnv(_TextEnv):
+    """Any other game, with the tool `reply`."""
+
+    def reply(self, message: str) -> str:
+        """Makes a move.
+
+        Args:
+            message: The move in the form that the rules ask for.
+
+        Returns:
+            What follows.
+        """
+        return self._reply(message)
+
+
+_OWN: dict[str, type[_TextEnv]] = {
+    "FrozenLake-v0": FrozenLakeEnv,
+    "Sudoku-v0": SudokuEnv,
+    "TextCraft-v0": TextCraftEnv,
+}
+
+
+def env_class(name: str) -> type[_TextEnv]:
+    """Returns the class of a game, by its id or its nick.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no words.
+    """
+    return _env_class(text.text_spec_of(name)[0])
+
+
+@functools.cache
+def _env_class(env_id: str) -> type[_TextEnv]:
+    if env_id in _OWN:
+        return _OWN[env_id]
+    base = _ActEnv if "moves_per_turn" in text.text_spec_of(env_id)[1].options else _ReplyEnv
+    name = class_name(env_id)
+    entries = {"__module__": __name__, "__qualname__": name, "__doc__": f"{env_id} with tools."}
+    return cast(type[_TextEnv], type(name, (base,), entries))
+
+
+def _env_id_of(game: type) -> str:
+    return next(env_id for env_id in text.text_envs().values() if issubclass(game, _env_class(env_id)))
+
+
+def __getattr__(name: str) -> type[_TextEnv]:
+    for env_id in text.text_envs().values():
+        if class_name(env_id) == name:
+            return env_class(env_id)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,125 @@
+"""Drives our side of the protocols of language models with the frameworks' own clients.
+
+    make conformance                                  # with the harness in CONFORMANCE_DIR
+    make conformance CONFORMANCE_FLAGS='--only trl'   # the lines whose name has that word
+
+A line passes where its harness has no failure and no warning.
+"""
+
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+ROOT = Path(__file__).parents[2]
+MISSING = "no harness in {}: name its folder with CONFORMANCE_DIR. Nothing was run.\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One run of a script of the harness.
+
+    Attributes:
+        name: What is driven by what.
+        script: The script.
+        words: Its arguments.
+    """
+
+    name: str
+    script: str
+    words: tuple[str, ...]
+
+
+def swift(game: str, policy: str, config: str = "{}", *words: str) -> Line:
+    """A game as an environment of ms-swift, 64 trajectories at once."""
+    factory = f"jaxgym.serve.swift:{game}"
+    options = ("--env-class", factory, "--env-config", config, "--policy", policy, "--concurrency", "64", *words)
+    return Line(f"ms-swift {game}", "swift_gym.py", options)
+
+
+def trl(game: str, calls: str) -> Line:
+    """A game as an environment of TRL."""
+    return Line(f"TRL {game}", "trl_env.py", ("--factory", f"jaxgym.serve.trl:{game}", "--calls", calls))
+
+
+FORWARD = "text:<action>forward</action>"
+ACT = '[["act", {"actions": "forward"}], ["act", {"actions": "jump"}]]'
+SHORT = '{"command_count": [1], "command_show_duration": [1], "command_show_delay": [0]}'
+PLUGIN = ROOT / "examples/ms_swift/jaxgym_plugin.py"
+
+LINES = (
+    swift("FrozenLakeEnv", "builtin:frozen_lake", '{"size": 4}', "--expect-reward", "1", "--bench-seconds", "3"),
+    swift("SudokuEnv", "builtin:sudoku", "{}", "--max-turns", "60"),
+    swift("MortarMayhemGridEnv", FORWARD, SHORT),
+    swift("MysteryPathGridEnv", FORWARD, '{"max_steps": 16}'),
+    Line(
+        "ms-swift plugin",
+        "swift_gym.py",
+        (
+            "--plugin",
+            str(PLUGIN),
+            "--env-name",
+            "frozen_lake",
+            "--policy",
+            "builtin:frozen_lake",
+            "--expect-reward",
+            "1",
+        ),
+    ),
+    trl("FrozenLakeEnv", '[["move", {"direction": "left"}], ["move", {"direction": "up"}]]'),
+    trl("SudokuEnv", '[["place", {"row": 1, "column": 1, "number": 1}]]'),
+    trl("TextCraftEnv", '[["inventory", {}], ["craft", {"command": "1 nothing using 1 nothing"}]]'),
+    trl("MortarMayhemGridEnv", ACT),
+    trl("MysteryPathGridEnv", ACT),
+)
+
+
+def run(line: Line, harness: Path) -> bool:
+    """Runs a line, writes its row and what went wrong; returns whether all is well."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        words = [sys.executable, harness / line.script, *line.words, "--path", ROOT, "--strict", "--json", report]
+        finished = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+        rows = json.loads(report.read_text())["rows"] if report.exists() else []
+    count = {
+        status: sum(row["status"] == status for row in rows) for status in ("PASS", "WARN", "FAIL", "SKIP", "INFO")
+    }
+    shown = ", ".join(f"{number} {status}" for status, number in count.items() if number) or "did not start"
+    sys.stdout.write(f"{line.name:32} {shown}\n")
+    for row in rows:
+        if row["status"] in ("WARN", "FAIL", "INFO"):
+            sys.stdout.write(f"    {row['status']} {row['name']}: {row['note']}\n")
+    if not rows:
+        sys.stdout.write(finished.stdout[-2000:] + finished.stderr[-2000:])
+    sys.stdout.flush()
+    return bool(rows) and finished.returncode == 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """What to run."""
+
+    harness: Annotated[Path, tyro.conf.Positional]
+    """Folder of the harness."""
+    only: str = ""
+    """Run the lines whose name has this word."""
+
+
+def main(arguments: Arguments) -> int:
+    """Runs the lines; returns the exit code."""
+    if not (arguments.harness / "common.py").exists():
+        sys.stdout.write(MISSING.format(arguments.harness))
+        return 0
+    lines = [line for line in LINES if arguments.only.lower() in line.name.lower()]
+    passed = [run(line, arguments.harness.resolve()) for line in lines]
+    sys.stdout.write(f"{sum(passed)} of {len(lines)} lines pass.\n")
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Arguments, description=__doc__)))
