@@ -15,6 +15,8 @@ _FILLERS = frozenset(
     )
 )
 _MOST_DIGITS = 9
+# More than a reply may ever give; what follows is read as one part.
+_MOST_PARTS = 128
 _Run = tuple[str, int]
 
 
@@ -103,7 +105,7 @@ class MoveSet:
     def _runs(self, text: str) -> list[_Run] | None:
         """Returns the named actions and how often each is made, or None where something else is said."""
         runs = list[_Run]()
-        for part in _SEPARATOR.split(text):
+        for part in _SEPARATOR.split(text, maxsplit=_MOST_PARTS):
             found = self._part(part)
             if found is None:
                 return None
