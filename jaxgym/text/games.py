@@ -1,6 +1,6 @@
 """The rows of the table of environments that have words."""
 
-from jaxgym.text import frozen_lake, mortar_mayhem, mystery_path, searing_spotlights, textcraft
+from jaxgym.text import frozen_lake, mortar_mayhem, mystery_path, searing_spotlights, sudoku, textcraft
 from jaxgym.text.catalogue import TextSpec, register
 from jaxgym.text.memory import moves_option
 
@@ -18,6 +18,7 @@ for _env_id, _spec in {
     "SearingSpotlights-v0": TextSpec(searing_spotlights.build, "searing_spotlights", _FREE),
     "Endless-SearingSpotlights-v0": TextSpec(searing_spotlights.build, "endless_searing_spotlights", _FREE),
     "FrozenLake-v0": TextSpec(frozen_lake.build, "frozen_lake", frozen_lake.OPTIONS),
+    "Sudoku-v0": TextSpec(sudoku.build, "sudoku", sudoku.OPTIONS),
     "TextCraft-v0": TextSpec(textcraft.build, "textcraft"),
 }.items():
     register(_env_id, _spec)

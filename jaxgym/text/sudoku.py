@@ -1,0 +1,348 @@
+"""Sudoku in words: a board with numbered rows and columns, moves such as `[1 2 3]`, and a reward in five parts.
+
+The board has the shape of TextArena's, so that what reads that one reads this one. No text of an accepted move holds
+one of the words invalid, error, cannot, already, violation or lost, by which trainers tell refused moves, and every
+refusal asks to resubmit.
+"""
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgym.envs.toy_text.sudoku import Sudoku
+from jaxgym.envs.toy_text.sudoku_levels import BOX, NUM_CELLS, SIZE
+from jaxgym.envs.toy_text.sudoku_scene import Outcome, Scene
+from jaxgym.options import Flag, Option
+from jaxgym.text.replies import LONGEST, objects, without_thoughts
+from jaxgym.text.words import Action, Ledger, Move, Refusal, Turn, Turns, Words
+
+OPTIONS: Mapping[str, Option] = {
+    "hints": Flag(False, "add moves with one or few options, and the newest moves tried", static=True),
+}
+
+_INSTRUCTIONS = """\
+You solve a Sudoku puzzle, one move a turn.
+Rules: the board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Fill the empty cells, which are
+shown as dots, so that each row, each column and each box holds the digits 1 to 9 once. There is one solution. A move on
+a cell that is not empty, or with another digit than the solution's, is refused and leaves the board as it is.
+Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 in row 1, column 2. Only the first such
+bracket counts.{limit}"""
+_LIMIT = " You have {} moves."
+_ASK = "please resubmit one as [row column number], each from 1 to 9, such as [1 1 1]."
+_NO_MOVE = Refusal(f"Invalid action: the reply holds no move; {_ASK}")
+_OFF_BOARD = Refusal(f"Invalid action: the move has a number that is not from 1 to 9; {_ASK}")
+_NEWS = {
+    Outcome.NONE: "",
+    Outcome.PLACED: "Placed {digit} at row {row}, column {column}.\n",
+    Outcome.NOT_EMPTY: "Invalid move: row {row}, column {column} is not empty; please resubmit an empty cell.\n",
+    Outcome.WRONG: "Invalid move: row {row}, column {column} is not {digit}; please resubmit another move.\n",
+}
+_SOLVED = "\nThe puzzle is solved."
+_OUT_OF_MOVES = "\nThat was the last move; the puzzle is not solved."
+
+_TRIED, _SURE, _FEW = "MOVES TRIED (do not repeat): ", "GUARANTEED MOVES (only one option): ", "Other options: "
+_MOST_SHOWN, _MOST_HINTS, _FEW_OPTIONS = 10, 5, 3
+_MOST_PENALTY = 10
+_IS_SOLVED = 2
+
+_BLANKS = re.compile(r"\[\s*+([0-9]++)\s++([0-9]++)\s++([0-9]++)\s*+\]", re.ASCII)
+_COMMAS = re.compile(r"\[\s*+([0-9]++)\s*+,\s*+([0-9]++)\s*+,\s*+([0-9]++)\s*+\]", re.ASCII)
+_LABELLED = re.compile(
+    r"\brow[^0-9\n-]{0,12}([0-9]++)[^0-9-]{0,24}?\bcol(?:umn)?[^0-9\n-]{0,12}([0-9]++)"
+    r"[^0-9-]{0,24}?\b(?:number|num|digit|value)[^0-9\n-]{0,12}([0-9]++)",
+    re.ASCII | re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![0-9])-?+[0-9]++", re.ASCII)
+_KEYS = (("row", "r"), ("col", "column", "c"), ("number", "num", "digit", "value", "v"))
+_ARGUMENTS = ("arguments", "parameters", "input", "args")
+_ON_BOARD = re.compile(r"0{0,8}[1-9]", re.ASCII)
+
+_HEADER = "   " + " ".join(f"C{column}" + "  " * (column % BOX == 0) for column in range(1, SIZE + 1))
+_SEPARATOR = "   " + "- " * 16
+
+
+def _template() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the board's text with empty cells, as bytes, and the place of each cell in it, int (81,)."""
+    lines = [_HEADER]
+    for row in range(1, SIZE + 1):
+        lines.append(f"R{row} " + "| ".join([" . " * BOX] * BOX).rstrip())
+        if row % BOX == 0 and row < SIZE:
+            lines.append(_SEPARATOR)
+    board = np.frombuffer("\n".join(lines).encode(), np.uint8)
+    return board, np.flatnonzero(board == ord("."))
+
+
+_BOARD, _CELLS = _template()
+_SYMBOLS = np.frombuffer(b".123456789", np.uint8)
+
+
+def board_texts(boards: np.ndarray) -> list[str]:
+    """Returns the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
+    texts = np.tile(_BOARD, (len(boards), 1))
+    texts[:, _CELLS] = _SYMBOLS[boards.reshape(-1, NUM_CELLS)]
+    joined, length = texts.tobytes().decode("ascii"), len(_BOARD)
+    return [joined[start : start + length] for start in range(0, len(joined), length)]
+
+
+def hint_texts(boards: np.ndarray, tried: np.ndarray) -> list[str]:
+    """Returns the hints of boards: up to three lines each, every one with a line break before it.
+
+    The first has the newest ten different moves. The others look at the ten empty cells with the fewest digits that
+    row, column and box leave, in reading order where they tie: up to five cells with one digit, and up to five with at
+    most three.
+
+    Args:
+        boards: int8 (B, 9, 9), 0 for empty cells.
+        tried: Moves by their number, the newest first and -1 for none, int32 (B, 10).
+    """
+    options = candidates(boards).reshape(-1, NUM_CELLS, SIZE)
+    counts = options.sum(axis=2)
+    is_empty = boards.reshape(-1, NUM_CELLS) == 0
+    order = np.argsort(np.where(is_empty, counts, SIZE + 1), axis=1, kind="stable")[:, :_MOST_SHOWN]
+    rows = np.arange(len(boards))[:, None]
+    columns = order.tolist(), options[rows, order].tolist(), is_empty[rows, order].tolist(), tried.tolist()
+    return [_hint_text(*row) for row in zip(*columns, strict=True)]
+
+
+def candidates(boards: np.ndarray) -> np.ndarray:
+    """Returns the digits that row, column and box of each cell leave, bool (B, 9, 9, 9); filled cells count too."""
+    has = boards[..., None] == np.arange(1, SIZE + 1, dtype=np.int8)
+    boxes = has.reshape(-1, BOX, BOX, BOX, BOX, SIZE).any(axis=(2, 4), keepdims=True)
+    in_box = np.broadcast_to(boxes, (len(boards), BOX, BOX, BOX, BOX, SIZE)).reshape(has.shape)
+    return ~(has.any(axis=2, keepdims=True) | has.any(axis=1, keepdims=True) | in_box)
+
+
+def _hint_text(cells: list[int], options: list[list[bool]], is_empty: list[bool], tried: list[int]) -> str:
+    found = [
+        (cell // SIZE, cell % SIZE, [digit for digit, is_option in enumerate(row) if is_option])
+        for cell, row, is_shown in zip(cells, options, is_empty, strict=True)
+        if is_shown
+    ]
+    moves = [_text_of(*unflattened(number)) for number in tried if number >= 0]
+    sure = [_text_of(row, column, digits[0]) for row, column, digits in found if len(digits) == 1]
+    few = [
+        f"({row + 1},{column + 1})->{','.join(str(digit + 1) for digit in digits)}"
+        for row, column, digits in found
+        if len(digits) <= _FEW_OPTIONS
+    ]
+    lines = (
+        (_TRIED, ", ".join(moves)),
+        (_SURE, ", ".join(sure[:_MOST_HINTS])),
+        (_FEW, " | ".join(few[:_MOST_HINTS])),
+    )
+    return "".join(f"\n{label}{listed}" for label, listed in lines if listed)
+
+
+def unflattened(number: int) -> tuple[int, int, int]:
+    """Returns row, column and digit of a move by its number, 81 · row + 9 · column + digit, all from 0."""
+    return number // NUM_CELLS, number // SIZE % SIZE, number % SIZE
+
+
+def _text_of(row: int, column: int, digit: int) -> str:
+    return f"[{row + 1} {column + 1} {digit + 1}]"
+
+
+class SudokuLedger(Ledger):
+    """Scores the moves of one episode in the five parts of ms-swift's Sudoku scheduler, by its names.
+
+    The parts are what that scheduler reports: `empty_cell`, `valid_move` and `repetition` are means over the moves so
+    far, `progress` and `correct` those of the latest move. Their sum is the combined score of the turn, and the latest
+    combined score is the trajectory's `total_reward`, not a sum over turns: a flawless game has 4.
+
+    A refused reply is no move and leaves the parts as they were. That scheduler ends the trajectory there with the
+    total less 1; whether to do so is the caller's choice.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        """Starts from the first scene of the episode."""
+        self._is_empty = np.asarray(scene.board) == 0
+        self._start = self._most = int(NUM_CELLS - self._is_empty.sum())
+        self._made = Counter[str]()
+        self._sums = dict.fromkeys(("empty_cell", "valid_move", "repetition"), 0.0)
+        self._latest = {"progress": progress_score(self._start, self._start), "correct": 0.0}
+
+    def components(self, turn: Turn[Scene]) -> dict[str, float]:
+        """Takes note of a turn and returns the five parts of the score."""
+        if isinstance(turn.move, Move):
+            self._note(turn, turn.move)
+        moves = max(self._made.total(), 1)
+        return {**{name: total / moves for name, total in self._sums.items()}, **self._latest}
+
+    def _note(self, turn: Turn[Scene], move: Move) -> None:
+        action = move.actions[0]
+        row, column, digit = unflattened(action) if isinstance(action, int) else action
+        is_empty = bool(self._is_empty[row, column])
+        is_valid = is_empty and int(turn.scene.outcome) == Outcome.PLACED
+        earlier = self._made[_text_of(row, column, digit)]
+        self._made[_text_of(row, column, digit)] += 1
+        self._sums["empty_cell"] += empty_cell_score(is_empty)
+        self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=not is_valid)
+        self._sums["repetition"] += repetition_score(earlier)
+        if is_valid:
+            self._is_empty = np.asarray(turn.scene.board) == 0
+            self._most = max(self._most, int(NUM_CELLS - self._is_empty.sum()))
+        self._latest = {"progress": progress_score(self._most, self._start), "correct": turn.reward}
+
+
+def empty_cell_score(is_empty: bool | None) -> float:
+    """Returns 1 for a move on an empty cell, or where no board is known, else -1."""
+    return -1.0 if is_empty is False else 1.0
+
+
+def valid_move_score(is_valid: bool, *, is_new: bool, asks_again: bool) -> float:
+    """Returns 1 for a valid move that was not made before, else -0.5 if the text asks to resubmit, else 0."""
+    return 1.0 if is_valid and is_new else -0.5 if asks_again else 0.0
+
+
+def repetition_score(earlier: int) -> float:
+    """Returns 0 for a move that was not made before, else minus 2 to the number of earlier times, at least -10."""
+    return -float(min(2**earlier, _MOST_PENALTY)) if earlier else 0.0
+
+
+def progress_score(most_filled: int, filled_at_start: int) -> float:
+    """Returns the part of the cells empty at the start that was filled; 1 where none was empty."""
+    empty = NUM_CELLS - filled_at_start
+    return (most_filled - filled_at_start) / empty if empty else 1.0
+
+
+def combined_score(parts: Mapping[str, float]) -> float:
+    """Returns the combined score of a turn, the sum of its parts."""
+    return sum(parts.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class SudokuWords(Words[Scene]):
+    """The words of Sudoku.
+
+    The board says which cells are filled, not which of them were given: the first board has those.
+
+    Attributes:
+        flat_actions: Whether the environment takes one number for a move.
+        hints: Whether boards are followed by hints, which say more than the frame does.
+    """
+
+    flat_actions: bool
+    hints: bool
+
+    def instructions(self, params: Any) -> str:
+        """Returns the rules and the form of a reply."""
+        limit = int(params.max_steps_in_episode)
+        return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
+
+    def describe(self, scene: Scene, params: Any) -> str:
+        """Returns what became of the last move, if there was one, and the board."""
+        del params
+        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
+        return _news(scenes)[0] + board_texts(scenes.board)[0]
+
+    def fallback(self) -> Move:
+        """Returns the move `[1 1 1]`."""
+        return self._move(0, 0, 0, is_exact=True)
+
+    def reply_of(self, action: Action) -> str:
+        """Returns a move as the instructions ask for it."""
+        row, column, digit = unflattened(action) if isinstance(action, int) else action
+        return _text_of(row, column, digit)
+
+    def open_all(self, scenes: Scene, params: Any) -> list[str]:
+        """Returns the boards of B scenes, with hints where they are wanted."""
+        del params
+        texts = [news + board for news, board in zip(_news(scenes), board_texts(scenes.board), strict=True)]
+        hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(texts)
+        return [text + hint for text, hint in zip(texts, hints, strict=True)]
+
+    def open(self, scene: Scene, params: Any) -> str:
+        """Returns the board, with hints where they are wanted."""
+        return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
+
+    def respond(self, turn: Turn[Scene], params: Any) -> str:
+        """Returns what became of the reply, the board, and hints where they are wanted, or whether it is solved."""
+        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], turn.scene)
+        flags = (np.asarray([flag]) for flag in (turn.reward, turn.terminated, turn.truncated))
+        return self.respond_all(Turns([turn.number], [turn.move], scenes, *flags), params)[0]
+
+    def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
+        """Returns the texts that follow B turns."""
+        del params
+        scenes = turns.scenes
+        hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
+        ends = (turns.terminated * 2 + turns.truncated).tolist()
+        columns = zip(turns.moves, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
+        return [
+            (f"{move.reason}\n" if isinstance(move, Refusal) else news)
+            + board
+            + (_SOLVED if end >= _IS_SOLVED else _OUT_OF_MOVES if end else hint)
+            for move, news, board, end, hint in columns
+        ]
+
+    def parse(self, reply: str) -> Move | Refusal:
+        """Returns the move of a reply; its last 16 000 characters are looked at, thoughts apart.
+
+        It is the first `[row column number]`, else the first `[row, column, number]`, else a JSON object with these
+        three keys, else the first "row 1 column 2 number 3", else the first three whole numbers.
+        """
+        text = without_thoughts(reply)[-LONGEST:]
+        found = _BLANKS.search(text)
+        if found:
+            return self._checked(found.groups(), is_exact=True)
+        found = _COMMAS.search(text)
+        said = found.groups() if found else _keyed(text)
+        if not said:
+            found = _LABELLED.search(text)
+            said = found.groups() if found else _first_three(text)
+        return self._checked(said, is_exact=False)
+
+    def ledger(self, scene: Scene, params: Any) -> SudokuLedger:
+        """Returns the ledger of an episode that starts with `scene`."""
+        del params
+        return SudokuLedger(scene)
+
+    def _checked(self, said: Sequence[str], *, is_exact: bool) -> Move | Refusal:
+        numbers = [int(number) - 1 for number in said if _ON_BOARD.fullmatch(number)]
+        if len(numbers) < len(said):
+            return _OFF_BOARD
+        return self._move(*numbers, is_exact=is_exact) if said else _NO_MOVE
+
+    def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> Move:
+        action = NUM_CELLS * row + SIZE * column + digit if self.flat_actions else (row, column, digit)
+        return Move((action,), _text_of(row, column, digit), is_exact)
+
+
+def _news(scenes: Scene) -> list[str]:
+    """Returns what became of the last moves of B scenes, a line each or nothing."""
+    row, column = np.maximum(scenes.last_cell, 0).T
+    placed = scenes.board[np.arange(len(row)), row, column]
+    digits = np.where(scenes.outcome == Outcome.WRONG, scenes.wrong_digit, placed)
+    columns = (np.asarray(numbers).tolist() for numbers in (scenes.outcome, row + 1, column + 1, digits))
+    return [
+        _NEWS[outcome].format(row=row, column=column, digit=digit)
+        for outcome, row, column, digit in zip(*columns, strict=True)
+    ]
+
+
+def _keyed(text: str) -> tuple[str, ...]:
+    """Returns row, column and number of the first JSON object that has them, as they are written; else nothing."""
+    for found in objects(text) if "{" in text else ():
+        for holder in (found, *(found[name] for name in _ARGUMENTS if isinstance(found.get(name), dict))):
+            entries = {str(key).lower(): value for key, value in holder.items()}
+            values = [next((entries[key] for key in keys if key in entries), None) for keys in _KEYS]
+            if all(isinstance(value, int | str) and not isinstance(value, bool) for value in values):
+                return tuple(str(value).strip() for value in values)
+    return ()
+
+
+def _first_three(text: str) -> tuple[str, ...]:
+    """Returns the first three whole numbers of a text, as they are written; nothing if there are less."""
+    found = tuple(number[0] for number in islice(_NUMBER.finditer(text), len(_KEYS)))
+    return found if len(found) == len(_KEYS) else ()
+
+
+def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuWords:
+    """Makes the words of an environment from checked option values."""
+    return SudokuWords(env.env_id, flat_actions=env.flat_actions, hints=values["hints"])

@@ -1,0 +1,426 @@
+"""Sudoku in words: they say what the frame shows; what a reply means; and what a move scores."""
+
+import random
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgym
+from jaxgym import levels, text
+from jaxgym.envs.toy_text import sudoku_scene as seen
+from jaxgym.envs.toy_text.sudoku_scene import Outcome
+from jaxgym.text import sudoku
+from jaxgym.text.words import Move, Refusal, Turn, Turns
+
+PAGE = Path(__file__).parents[2] / "docs/environments/sudoku.md"
+SOLUTION = np.asarray(
+    [[(3 * (row % 3) + row // 3 + column) % 9 + 1 for column in range(9)] for row in range(9)], np.int8
+)
+BANNED = ("invalid", "error", "cannot", "already", "violation", "lost")
+PARTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
+NUM_LANES, NUM_STEPS = 32, 24
+LANES = np.arange(NUM_LANES) % 8
+
+ENV, PARAMS, WORDS = text.make("sudoku", clues=[75, 79], levels=8)
+HINTING = text.make("sudoku", hints=True)[2]
+FLAT = text.make("sudoku", flat_actions=True)[2]
+
+BOARD = """\
+   C1 C2 C3   C4 C5 C6   C7 C8 C9  
+R1  .  2  3 |  4  5  6 |  7  8  9
+R2  4  5  6 |  7  8  9 |  1  2  3
+R3  7  8  9 |  1  2  3 |  4  5  6
+   - - - - - - - - - - - - - - - - 
+R4  2  3  4 |  5  6  7 |  8  9  1
+R5  5  6  7 |  8  9  1 |  2  3  4
+R6  8  9  1 |  2  3  4 |  5  6  7
+   - - - - - - - - - - - - - - - - 
+R7  3  4  5 |  6  7  8 |  9  1  2
+R8  6  7  8 |  9  1  2 |  3  4  5
+R9  9  1  2 |  3  4  5 |  6  7  ."""
+
+
+def scene_of(board: Any, cell: Any = (-1, -1), outcome: int = Outcome.NONE, wrong: int = 0, tried: Any = ()) -> Any:
+    return seen.Scene(
+        board=np.asarray(board, np.int8),
+        is_given=np.asarray(board) > 0,
+        last_cell=np.asarray(cell, np.int32),
+        outcome=np.int32(outcome),
+        wrong_digit=np.int32(wrong),
+        tried=np.asarray([*tried, *[-1] * (10 - len(tried))], np.int32),
+    )
+
+
+def empty_at(*cells: tuple[int, int]) -> np.ndarray:
+    board = SOLUTION.copy()
+    for cell in cells:
+        board[cell] = 0
+    return board
+
+
+CORNERS = empty_at((0, 0), (8, 8))
+
+
+def turn_of(move: Move | Refusal, scene: Any, reward: float = 0.0, **flags: bool) -> Turn[Any]:
+    return Turn(1, move, scene, reward, **{"terminated": False, "truncated": False, **flags})
+
+
+# Boards.
+
+
+def test_a_board_has_the_shape_of_textarenas() -> None:
+    assert WORDS.describe(scene_of(CORNERS), PARAMS) == BOARD
+
+
+def parsed(said: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The board in a text, and outcome, row, column and digit of its first line; by rules of this file alone."""
+    rows = [re.findall(r"[.1-9]", line[2:]) for line in said.split("\n") if re.match(r"R[1-9] ", line)]
+    assert [len(row) for row in rows] == [9] * 9
+    board = tuple(int(symbol.replace(".", "0")) for row in rows for symbol in row)
+    first = said.split("\n")[0]
+    numbers = [int(number) for number in re.findall(r"\d", first)]
+    if first.startswith("Placed"):
+        return board, (1, numbers[1], numbers[2], 0)
+    if first.endswith("is not empty; please resubmit an empty cell."):
+        return board, (2, *numbers, 0)
+    if first.startswith("Invalid move"):
+        return board, (3, *numbers)
+    return board, (0, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[Any, np.ndarray, np.ndarray]:
+    """Scenes, frames and symbols of episodes played half at random and half by the expert, (N, ...) each."""
+    expert = jaxgym.spec_of("Sudoku-v0").expert
+    assert expert is not None
+
+    @jax.jit
+    @partial(jax.vmap, in_axes=(0, 0))
+    def step(state: Any, key: jax.Array) -> tuple[Any, Any]:
+        key_random, key_choice, key_digit, key_step = jax.random.split(key, 4)
+        best = expert(ENV, state, PARAMS)
+        near = best.at[2].set(jax.random.randint(key_digit, (), 0, 9))
+        action = jnp.stack([best, near, ENV.action_space(PARAMS).sample(key_random)])
+        _, state, *_ = ENV.step(key_step, state, action[jax.random.randint(key_choice, (), 0, 3)], PARAMS)
+        scene = ENV.scene(state, PARAMS)
+        return state, (scene, seen.draw(scene), seen.symbols(scene))
+
+    keys = jax.random.split(jax.random.key(1), (NUM_STEPS, NUM_LANES))
+    state = jax.vmap(ENV.initial_state, (0, None))(jax.tree.map(lambda leaf: leaf[LANES], PARAMS.levels), PARAMS)
+    made = []
+    for keys_step in keys:
+        state, shown = step(state, keys_step)
+        made.append(jax.device_get(shown))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *made)
+
+
+def test_words_say_what_frame_and_symbols_show(played: Any) -> None:
+    scenes, frames, vectors = played
+    texts = WORDS.open_all(scenes, PARAMS)
+    assert set(scenes.outcome.tolist()) == set(Outcome)
+    told = [parsed(said) for said in texts]
+    for (board, news), vector in zip(told, vectors, strict=True):
+        digits = vector[:729].reshape(81, 9)
+        assert tuple((digits * np.arange(1, 10)).sum(axis=1).astype(int)) == board
+        row, column, outcome, wrong = np.split(vector[810:], [9, 18, 21])
+        ordinal = [int(part.argmax() + 1) if part.any() else 0 for part in (outcome, row, column, wrong)]
+        assert tuple(ordinal) == news
+    # Beside what the words say, a frame shows which cells were given, and nothing else.
+    givens = [vector[729:810].tobytes() for vector in vectors]
+    frames = {frame.tobytes() for frame in frames}
+    assert len(frames) == len(set(zip(told, givens, strict=True))) == len(set(zip(texts, givens, strict=True))) > 200
+
+
+def test_texts_of_placed_digits_have_no_word_of_a_refusal_and_refusals_ask_to_resubmit(played: Any) -> None:
+    scenes = played[0]
+    for words in (WORDS, HINTING):
+        for said, outcome in zip(words.open_all(scenes, PARAMS), scenes.outcome, strict=True):
+            is_refused = outcome in {Outcome.WRONG, Outcome.NOT_EMPTY}
+            assert any(word in said.lower() for word in BANNED) == is_refused
+            assert ("please resubmit" in said.lower()) == is_refused
+            assert "R1" in said
+            assert "R9" in said
+            assert "|" in said
+    assert not any(word in WORDS.instructions(PARAMS).lower() for word in BANNED)
+
+
+def test_texts_made_together_are_those_made_one_by_one(played: Any) -> None:
+    scenes = jax.tree.map(lambda leaf: leaf[:60], played[0])
+    moves = [WORDS.fallback() if row % 3 else WORDS.parse("?") for row in range(60)]
+    flags = [np.arange(60) % period == 0 for period in (4, 5)]
+    turns = Turns(range(60), moves, scenes, np.zeros(60, np.float32), *flags)
+    for words in (WORDS, HINTING):
+        assert words.respond_all(turns, PARAMS) == [words.respond(turn, PARAMS) for turn in turns]
+        rows = [jax.tree.map(lambda leaf, row=row: leaf[row], scenes) for row in range(60)]
+        assert words.open_all(scenes, PARAMS) == [words.open(row, PARAMS) for row in rows]
+
+
+def test_a_refused_reply_is_answered_with_the_reason_and_the_board() -> None:
+    scene = scene_of(CORNERS, (0, 1), Outcome.PLACED)
+    reason = (
+        "Invalid action: the reply holds no move; please resubmit one as [row column number], each from 1 to 9, "
+        "such as [1 1 1]."
+    )
+    assert WORDS.respond(turn_of(WORDS.parse("hello"), scene), PARAMS) == f"{reason}\n{BOARD}"
+
+
+def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
+    scene = scene_of(CORNERS, (0, 1), Outcome.PLACED)
+    placed = f"Placed 2 at row 1, column 2.\n{BOARD}"
+    move = WORDS.parse("[1 2 2]")
+    assert WORDS.respond(turn_of(move, scene), PARAMS) == placed
+    for words in (WORDS, HINTING):
+        solved = words.respond(turn_of(move, scene, 1.0, terminated=True, truncated=True), PARAMS)
+        assert solved == f"{placed}\nThe puzzle is solved."
+        assert words.respond(turn_of(move, scene, truncated=True), PARAMS) == (
+            f"{placed}\nThat was the last move; the puzzle is not solved."
+        )
+
+
+def test_instructions_tell_the_number_of_moves() -> None:
+    assert WORDS.instructions(PARAMS).endswith(" You have 100 moves.")
+    assert WORDS.instructions(jaxgym.make("Sudoku-v0", max_steps=0)[1]).endswith("Only the first such\nbracket counts.")
+
+
+# Hints.
+
+
+def hints_of(scene: Any) -> list[str]:
+    said = HINTING.open(scene, PARAMS)
+    assert said.startswith(WORDS.open(scene, PARAMS))
+    return said[len(WORDS.open(scene, PARAMS)) :].split("\n")
+
+
+def test_hints_are_lines_of_their_own() -> None:
+    # Row 1 has a 1 in column 1 only, but box, row and column leave it 1 alone; the same holds for the other corner.
+    assert hints_of(scene_of(CORNERS, tried=(80, 0))) == [
+        "",
+        "MOVES TRIED (do not repeat): [1 9 9], [1 1 1]",
+        "GUARANTEED MOVES (only one option): [1 1 1], [9 9 8]",
+        "Other options: (1,1)->1 | (9,9)->8",
+    ]
+    assert hints_of(scene_of(SOLUTION)) == [""]
+
+
+def test_other_options_are_the_cells_with_at_most_three_digits_fewest_first_and_five_at_most() -> None:
+    # Without any 1 and 4 each of their cells can hold both, but for one, whose 4 is back: 1 alone is left there.
+    board = np.where((SOLUTION == 1) | (SOLUTION == 4), 0, SOLUTION)
+    board[0, 3] = 4
+    lines = hints_of(scene_of(board))
+    assert lines[1].startswith("GUARANTEED MOVES (only one option): [1 1 1]")
+    assert lines[2].startswith("Other options: (1,1)->1 | ")
+    assert lines[2].count("->") == 5
+    assert "MOVES TRIED" not in "".join(lines)
+
+
+def test_cells_with_more_than_three_digits_are_no_hints() -> None:
+    assert hints_of(scene_of(np.zeros((9, 9)))) == [""]
+
+
+# Replies.
+
+
+@pytest.mark.parametrize(
+    ("reply", "move", "is_exact"),
+    [
+        ("[1 2 3]", "[1 2 3]", True),
+        ("I place 5 in row 4: [ 4  7\t5 ] and later [1 1 1].", "[4 7 5]", True),
+        ("<think>[9 9 9] or [1 2 3]?</think>[4 5 6]", "[4 5 6]", True),
+        ("[9 9 9] so it is</think> [4 5 6]", "[4 5 6]", True),
+        ('{"message": "[1 2 3]"}', "[1 2 3]", True),
+        ("```\n[1 2 3]\n```", "[1 2 3]", True),
+        ("[01 2 3]", "[1 2 3]", True),
+        ("[1, 2, 3]", "[1 2 3]", False),
+        ("3 more cells: [1,2,3]", "[1 2 3]", False),
+        ('{"row": 1, "col": 2, "number": 3}', "[1 2 3]", False),
+        ('```json\n{"number": "3", "row": 1, "column": 2}\n```', "[1 2 3]", False),
+        ('{"name": "place", "arguments": {"row": 1, "column": 2, "digit": 3}}', "[1 2 3]", False),
+        ("row 1 column 2 number 3", "[1 2 3]", False),
+        ("There are 21 cells left. Row: 1, Column: 2, Number: 3", "[1 2 3]", False),
+        ("1 2 3", "[1 2 3]", False),
+        ("R1 C2 = 3", "[1 2 3]", False),
+    ],
+)
+def test_a_reply_means_a_move(reply: str, move: str, is_exact: bool) -> None:
+    found = WORDS.parse(reply)
+    assert isinstance(found, Move)
+    assert (found.text, found.is_exact) == (move, is_exact)
+    assert found.actions == (tuple(int(digit) - 1 for digit in re.findall(r"\d", move)),)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        *((reply, "holds no move") for reply in ("", "[1 2]", "one two three", "<think>[1 2 3]</think>", "[1 2 x]")),
+        *(
+            (reply, "not from 1 to 9")
+            for reply in ("[0 1 2]", "[10 1 2]", "[1 2 33]", "1 2 -3", "row 1 column 0 number 4")
+        ),
+        ("[1 2 " + "9" * 5000 + "]", "not from 1 to 9"),
+        ('{"row": 1, "col": 2, "number": 30}', "not from 1 to 9"),
+    ],
+)
+def test_a_reply_without_a_move_on_the_board_is_refused_with_a_reason(reply: str, reason: str) -> None:
+    found = WORDS.parse(reply)
+    assert isinstance(found, Refusal)
+    assert reason in found.reason
+    assert "please resubmit" in found.reason
+    assert "invalid" in found.reason.lower()
+
+
+def test_every_move_parses_back_from_its_own_text() -> None:
+    for number in range(729):
+        move = sudoku.unflattened(number)
+        assert WORDS.parse(WORDS.reply_of(move)) == Move((move,), WORDS.reply_of(move))
+        assert FLAT.parse(FLAT.reply_of(number)) == Move((number,), WORDS.reply_of(move))
+    assert WORDS.fallback() == WORDS.parse("[1 1 1]")
+    assert FLAT.fallback() == FLAT.parse("[1 1 1]")
+
+
+def fuzz(count: int) -> None:
+    pieces = [
+        "[",
+        "]",
+        " ",
+        "\n",
+        ",",
+        "-",
+        "0",
+        "1",
+        "9",
+        "10",
+        "9" * 40,
+        "٣",
+        "row ",
+        "column",
+        "number: ",
+        '{"row":',
+        '"',
+    ]
+    pieces += [
+        "}",
+        "<think>",
+        "</think>",
+        "```",
+        "[1 2 3]",
+        "[1 2",
+        "é",
+        "\x00",
+        "\ud800",
+        "{",
+        ":",
+        "true",
+        "null",
+        "1e9",
+    ]
+    chosen = random.Random(0)
+    for _ in range(count):
+        found = WORDS.parse("".join(chosen.choices(pieces, k=chosen.randint(0, 14))))
+        if isinstance(found, Move):
+            assert WORDS.parse(found.text)._replace(is_exact=found.is_exact) == found
+        else:
+            assert isinstance(found, Refusal)
+
+
+def test_any_reply_has_an_answer() -> None:
+    fuzz(2_000)
+    for piece in ("[", "[ ", "[1 ", "1", "{", '{"row":', "row 1 ", "row 1 col ", "<think>", "-", "[1,", " "):
+        assert isinstance(WORDS.parse(piece * 50_000), Move | Refusal)
+
+
+@pytest.mark.slow
+def test_any_of_100_000_replies_has_an_answer() -> None:
+    fuzz(100_000)
+
+
+# Scores.
+
+
+def test_each_part_of_the_score_of_a_move() -> None:
+    assert [sudoku.empty_cell_score(is_empty) for is_empty in (True, False, None)] == [1, -1, 1]
+    valid = partial(sudoku.valid_move_score)
+    assert valid(True, is_new=True, asks_again=False) == 1
+    assert valid(True, is_new=False, asks_again=False) == 0
+    assert valid(True, is_new=False, asks_again=True) == -0.5
+    assert valid(False, is_new=True, asks_again=True) == -0.5
+    assert valid(False, is_new=True, asks_again=False) == 0
+    assert [sudoku.repetition_score(earlier) for earlier in range(6)] == [0, -2, -4, -8, -10, -10]
+    assert sudoku.repetition_score(5_000) == -10
+    assert [sudoku.progress_score(*filled) for filled in ((60, 60), (70, 61), (81, 60), (81, 81))] == [0, 0.45, 1, 1]
+    assert sudoku.combined_score({"one": 1.0, "other": -0.5}) == 0.5
+
+
+def scored(ledger: Any, reply: str, scene: Any, reward: float = 0.0) -> tuple[float, ...]:
+    parts = ledger.components(turn_of(WORDS.parse(reply), scene, reward))
+    assert tuple(parts) == PARTS
+    return tuple(parts.values())
+
+
+def test_a_ledger_reports_means_of_three_parts_and_the_latest_of_two() -> None:
+    ledger = WORDS.ledger(scene_of(CORNERS), PARAMS)
+    one = empty_at((8, 8))
+    placed, again = scene_of(one, (0, 0), Outcome.PLACED), scene_of(one, (0, 0), Outcome.NOT_EMPTY)
+    wrong, solved = scene_of(one, (8, 8), Outcome.WRONG, 1), scene_of(SOLUTION, (8, 8), Outcome.PLACED)
+    assert scored(ledger, "hello", scene_of(CORNERS)) == (0, 0, 0, 0, 0)
+    assert scored(ledger, "[1 1 1]", placed) == (1, 1, 0, 0.5, 0)
+    assert scored(ledger, "[1 1 1]", again) == (0, 0.25, -1, 0.5, 0)
+    assert scored(ledger, "hello", again) == (0, 0.25, -1, 0.5, 0)
+    assert scored(ledger, "[9 9 1]", wrong) == pytest.approx((1 / 3, 0, -2 / 3, 0.5, 0))
+    assert scored(ledger, "[9 9 1]", wrong) == (0.5, -0.125, -1, 0.5, 0)
+    assert scored(ledger, "[9 9 8]", solved, 1.0) == pytest.approx((0.6, 0.1, -0.8, 1, 1))
+
+
+def test_a_game_without_a_refused_move_has_a_score_of_4() -> None:
+    cells = [(0, 0), (3, 4), (4, 4), (8, 8)]
+    ledger, combined = WORDS.ledger(scene_of(empty_at(*cells)), PARAMS), []
+    for made, cell in enumerate(cells, start=1):
+        scene = scene_of(empty_at(*cells[made:]), cell, Outcome.PLACED)
+        reply = WORDS.reply_of((*cell, int(SOLUTION[cell]) - 1))
+        combined.append(sum(scored(ledger, reply, scene, float(made == 4))))
+    assert combined == [2.25, 2.5, 2.75, 4]
+
+
+def test_a_ledger_reads_flat_actions() -> None:
+    ledger = FLAT.ledger(scene_of(CORNERS), PARAMS)
+    parts = ledger.components(turn_of(FLAT.parse("[9 9 8]"), scene_of(empty_at((0, 0)), (8, 8), Outcome.PLACED)))
+    assert tuple(parts.values()) == (1, 1, 0, 0.5, 0)
+
+
+# The page.
+
+
+def transcript() -> str:
+    """A game with 79 clues: a reply that is no move, a wrong one, and two that are right, with hints."""
+    env, params, words = text.make("sudoku", clues=[79], hints=True, max_steps=10)
+    step, scene_of_state = jax.jit(env.step_env), jax.jit(env.scene)
+    state = env.initial_state(levels.level_from_seed(env, levels.held_out_seeds(1)[0], params), params)
+    scene = jax.device_get(scene_of_state(state, params))
+    lines = [words.instructions(params), "", words.open(scene, params)]
+    (row, column), last = (np.argwhere(scene.board == 0)[place] for place in (0, 1))
+    digits = np.asarray(state.level.solution)
+    wrong = digits[row, column] % 9 + 1
+    replies = [
+        "I need to think about it.",
+        f"[{row + 1} {column + 1} {wrong}]",
+        f"[{row + 1} {column + 1} {digits[row, column]}]",
+        f"The last one is [{last[0] + 1} {last[1] + 1} {digits[tuple(last)]}].",
+    ]
+    for number, reply in enumerate(replies, start=1):
+        move, reward, terminated = words.parse(reply), 0.0, False
+        if isinstance(move, Move):
+            key = jax.random.key(0)
+            _, state, reward, terminated, _ = step(key, state, jnp.asarray(move.actions[0], jnp.int32), params)
+            scene = jax.device_get(scene_of_state(state, params))
+        turn = Turn(number, move, scene, float(reward), bool(terminated), False)
+        lines += ["", f"> {reply}", "", words.respond(turn, params)]
+    return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
+
+
+def test_the_page_has_a_game_as_it_is_played() -> None:
+    assert f"```text\n{transcript()}\n```" in PAGE.read_text()
