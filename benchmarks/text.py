@@ -21,17 +21,7 @@ from typing import Any
 import jax
 
 import jaxgym
-from jaxgym import serve
-
-PHRASES = {
-    "FrozenLake": [f"<action>{move}</action>" for move in ("up", "down", "left", "right")],
-    "Sudoku": [f"[{row} {column} {value}]" for row in (1, 5, 9) for column in (1, 5, 9) for value in (1, 2, 3)],
-    "BabyAI": ["turn left", "turn right", "move forward"],
-    "TextCraft": ["inventory", "get 1 oak log", "get 2 stone"],
-    "Grid": [f"<action>{move}</action>" for move in ("turn left", "turn right", "forward")],
-    "": [f"<action>{move}</action>" for move in ("up", "down", "left", "right")],
-}
-"""Replies by a part of the id; the first that fits counts."""
+from jaxgym import serve, text
 
 REPLIES = 1 << 14
 
@@ -42,9 +32,11 @@ class Player:
     def __init__(self, settings: argparse.Namespace):
         self.pool = serve.SessionPool(capacity=settings.sessions)
         options = dict(option.split("=", 1) for option in settings.options)
-        phrases = settings.replies or next(known for part, known in PHRASES.items() if part in settings.env)
-        generator = random.Random(0)
-        self.replies = generator.choices(phrases, k=REPLIES)
+        env, params, words = text.make(settings.env)
+        sample = jax.jit(jax.vmap(env.action_space(params).sample))
+        actions = sample(jax.random.split(jax.random.key(0), REPLIES)).tolist()
+        said = [words.reply_of(tuple(action) if isinstance(action, list) else action) for action in actions]
+        self.replies = random.Random(0).choices(settings.replies, k=REPLIES) if settings.replies else said
         self.seeds = itertools.count(settings.sessions)
         self.ids = [
             opening.id for opening in self.pool.open_many(settings.env, range(settings.sessions), options or None)

@@ -98,7 +98,7 @@ class LoopCall(Call):
 
     def settle(self) -> None:
         """Hands the result over; runs in the call's event loop."""
-        if self.future.done():
+        if self.future.cancelled():
             return
         if isinstance(self.result, BaseException):
             self.future.set_exception(self.result)
