@@ -24,6 +24,7 @@ MISUSED, FAILED = 2, 1
 
 _WORDS = {"True": True, "False": False, "None": None}
 _MOST_NAMES = 5
+_ZOO = "zoo"
 _Positional = tyro.conf.Positional
 
 
@@ -62,7 +63,7 @@ class Record:
     env_id: _Positional[str]
     """Id of an environment."""
     policy: str
-    """random, noop, expert, or the folder of a run of baselines.train."""
+    """random, noop, expert, the folder of a run of baselines.train, or zoo for the agent that is in the package."""
     out: Path
     """File to write, NAME.gif or NAME.mp4."""
     options: _Positional[tuple[str, ...]] = ()
@@ -178,8 +179,9 @@ def record(arguments: Record) -> str:
     seed = _checked(arguments.seed)
     if arguments.steps < 1 or arguments.fps < 1:
         raise OptionError(f"--steps {arguments.steps} and --fps {arguments.fps} were given; give numbers from 1 up.")
-    if arguments.policy not in POLICIES and Path(arguments.policy).is_dir():
-        pictures = _pictures_of_run(arguments)
+    is_zoo = arguments.policy.partition(":")[0] == _ZOO
+    if is_zoo or (arguments.policy not in POLICIES and Path(arguments.policy).is_dir()):
+        pictures = _pictures_of_agent(arguments, is_zoo)
     else:
         stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
         moments = stage.play(stage.policy_of(arguments.policy), seed, arguments.steps)
@@ -191,29 +193,34 @@ def record(arguments: Record) -> str:
     return f"{arguments.out}: {len(pictures)} frames\n"
 
 
-def _pictures_of_run(arguments: Record) -> list[np.ndarray]:
+def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
     """Returns the pictures of a trained agent's episode."""
     if arguments.options or arguments.ground_truth:
         raise OptionError("an agent plays the game that it was trained on: leave out options and --ground-truth.")
     try:
-        from baselines import evaluate, game, ppo, runs
+        from baselines import evaluate, game, ppo, runs, zoo
         from baselines.errors import ConfigError, RunError
     except ModuleNotFoundError as error:
         raise FailureError(f"an agent needs {error.name}: pip install 'jaxgym[baselines]'.") from error
     path = Path(arguments.policy)
+    named = arguments.policy.partition(":")[2] or arguments.env_id
     try:
-        config = runs.read_config(path)
+        kept = zoo.load(named) if is_zoo else None
+        config = kept.config if kept else runs.read_config(path)
         if config.env != arguments.env_id:
-            raise OptionError(f"{path} is a run of {config.env}, not of {arguments.env_id}: name that id.")
+            raise OptionError(f"{path} is an agent of {config.env}, not of {arguments.env_id}: name that id.")
         # One level is played, so that no bank of them has to be made.
         config = dataclasses.replace(config, train_levels=0, held_out_levels=1)
-        made = game.make_game(config)
+        made = kept.game if kept else game.make_game(config)
         env, params = registration.make(config.env, **{**config.env_options, "levels": "fresh"})
         made = made._replace(held_out_levels=levels.make_bank(env, params, [arguments.seed]))
-        setup = ppo.make_setup(config, made)
-        template = jax.eval_shape(ppo.make_init(setup), evaluate.seeds_of(setup), made.params)
-        with runs.RunFolder(path, config) as folder:
-            agent = folder.restore(template).params
+        setup = kept.setup if kept else ppo.make_setup(config, made)
+        if kept:
+            agent = kept.params
+        else:
+            template = jax.eval_shape(ppo.make_init(setup), evaluate.seeds_of(setup), made.params)
+            with runs.RunFolder(path, config) as folder:
+                agent = folder.restore(template).params
         frames = evaluate.record_video(setup, made, agent, seed=arguments.seed, max_steps=arguments.steps)
     except (ConfigError, RunError) as error:
         raise OptionError(str(error)) from error

@@ -65,6 +65,15 @@ def test_record_writes_an_episode_to_its_end_or_the_last_step(tmp_path: Path, po
     assert np.asarray(iio.imread(out)).shape[1:] == (336, 336, 3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["zoo", f"zoo:{ENV}"])
+def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_path: Path, policy: str) -> None:
+    out = tmp_path / "video.mp4"
+    pytest.importorskip("imageio_ffmpeg")
+    assert "6 frames" in cli.run(["record", ENV, "--policy", policy, "--out", str(out), "--steps", "5"])
+    assert out.read_bytes()[4:8] == b"ftyp"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -76,6 +85,7 @@ def test_record_writes_an_episode_to_its_end_or_the_last_step(tmp_path: Path, po
         (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed -1"),
         (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
         (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "holds no run"),
+        (["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"], "agent 'Nothing-v0' is unknown, allowed are"),
         (["play", "nothing"], "'nothing' is no environment id"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
