@@ -61,6 +61,11 @@ _LABELLED = re.compile(
 _NUMBER = re.compile(r"(?<![0-9])-?+[0-9]++", re.ASCII)
 _KEYS = (("row", "r"), ("col", "column", "c"), ("number", "num", "digit", "value", "v"))
 _ARGUMENTS = ("arguments", "parameters", "input", "args")
+_ALL = (1 << SIZE) - 1
+_DIGITS = [",".join(str(place + 1) for place in range(SIZE) if bits >> place & 1) for bits in range(_ALL + 1)]
+_PLACES = np.asarray([bits.bit_count() or SIZE + 1 for bits in range(_ALL + 1)], np.int8)
+"""The order of cells in hints by the bits of their options: fewest first, filled cells last."""
+
 _ON_BOARD = re.compile(r"0{0,8}[1-9]", re.ASCII)
 
 _HEADER = "   " + " ".join(f"C{column}" + "  " * (column % BOX == 0) for column in range(1, SIZE + 1))
@@ -82,7 +87,7 @@ _BOARD, _CELLS = _template()
 _SYMBOLS = np.frombuffer(b".123456789", np.uint8)
 
 
-def board_texts(boards: np.ndarray) -> list[str]:
+def board_texts(boards: Any) -> list[str]:
     """Returns the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
     texts = np.tile(_BOARD, (len(boards), 1))
     texts[:, _CELLS] = _SYMBOLS[boards.reshape(-1, NUM_CELLS)]
@@ -90,7 +95,7 @@ def board_texts(boards: np.ndarray) -> list[str]:
     return [joined[start : start + length] for start in range(0, len(joined), length)]
 
 
-def hint_texts(boards: np.ndarray, tried: np.ndarray) -> list[str]:
+def hint_texts(boards: Any, tried: Any) -> list[str]:
     """Returns the hints of boards: up to three lines each, every one with a line break before it.
 
     The first has the newest ten different moves. The others look at the ten empty cells with the fewest digits that
@@ -101,42 +106,36 @@ def hint_texts(boards: np.ndarray, tried: np.ndarray) -> list[str]:
         boards: int8 (B, 9, 9), 0 for empty cells.
         tried: Moves by their number, the newest first and -1 for none, int32 (B, 10).
     """
-    options = candidates(boards).reshape(-1, NUM_CELLS, SIZE)
-    counts = options.sum(axis=2)
-    is_empty = boards.reshape(-1, NUM_CELLS) == 0
-    order = np.argsort(np.where(is_empty, counts, SIZE + 1), axis=1, kind="stable")[:, :_MOST_SHOWN]
-    rows = np.arange(len(boards))[:, None]
-    columns = order.tolist(), options[rows, order].tolist(), is_empty[rows, order].tolist(), tried.tolist()
+    options = np.where(boards == 0, candidates(boards), 0).reshape(-1, NUM_CELLS)
+    order = np.argsort(_PLACES[options], axis=1, kind="stable")[:, :_MOST_SHOWN]
+    columns = order.tolist(), np.take_along_axis(options, order, axis=1).tolist(), tried.tolist()
     return [_hint_text(*row) for row in zip(*columns, strict=True)]
 
 
-def candidates(boards: np.ndarray) -> np.ndarray:
-    """Returns the digits that row, column and box of each cell leave, bool (B, 9, 9, 9); filled cells count too."""
-    has = boards[..., None] == np.arange(1, SIZE + 1, dtype=np.int8)
-    boxes = has.reshape(-1, BOX, BOX, BOX, BOX, SIZE).any(axis=(2, 4), keepdims=True)
-    in_box = np.broadcast_to(boxes, (len(boards), BOX, BOX, BOX, BOX, SIZE)).reshape(has.shape)
-    return ~(has.any(axis=2, keepdims=True) | has.any(axis=1, keepdims=True) | in_box)
+def candidates(boards: Any) -> np.ndarray:
+    """Returns the digits that row, column and box of each cell leave, bit by bit from 1 on, int32 (B, 9, 9)."""
+    bits = (1 << boards.astype(np.int32)) >> 1
+    merged = np.bitwise_or.reduce
+    boxes = merged(merged(bits.reshape(-1, BOX, BOX, BOX, BOX), axis=4, keepdims=True), axis=2, keepdims=True)
+    in_box = np.broadcast_to(boxes, (len(boards), BOX, BOX, BOX, BOX)).reshape(bits.shape)
+    return _ALL & ~(merged(bits, axis=2, keepdims=True) | merged(bits, axis=1, keepdims=True) | in_box)
 
 
-def _hint_text(cells: list[int], options: list[list[bool]], is_empty: list[bool], tried: list[int]) -> str:
-    found = [
-        (cell // SIZE, cell % SIZE, [digit for digit, is_option in enumerate(row) if is_option])
-        for cell, row, is_shown in zip(cells, options, is_empty, strict=True)
-        if is_shown
-    ]
+def _hint_text(cells: list[int], options: list[int], tried: list[int]) -> str:
     moves = [_text_of(*unflattened(number)) for number in tried if number >= 0]
-    sure = [_text_of(row, column, digits[0]) for row, column, digits in found if len(digits) == 1]
-    few = [
-        f"({row + 1},{column + 1})->{','.join(str(digit + 1) for digit in digits)}"
-        for row, column, digits in found
-        if len(digits) <= _FEW_OPTIONS
-    ]
+    few = [(cell, _DIGITS[option]) for cell, option in zip(cells, options, strict=True) if _is_few(option)]
+    sure = [(cell, digits) for cell, digits in few if len(digits) == 1]
     lines = (
         (_TRIED, ", ".join(moves)),
-        (_SURE, ", ".join(sure[:_MOST_HINTS])),
-        (_FEW, " | ".join(few[:_MOST_HINTS])),
+        (_SURE, ", ".join(f"[{cell // SIZE + 1} {cell % SIZE + 1} {digits}]" for cell, digits in sure[:_MOST_HINTS])),
+        (_FEW, " | ".join(f"({cell // SIZE + 1},{cell % SIZE + 1})->{digits}" for cell, digits in few[:_MOST_HINTS])),
     )
     return "".join(f"\n{label}{listed}" for label, listed in lines if listed)
+
+
+def _is_few(options: int) -> bool:
+    """Whether there are from one to three options; a filled cell has none, an empty one at least its solution."""
+    return 0 < options.bit_count() <= _FEW_OPTIONS
 
 
 def unflattened(number: int) -> tuple[int, int, int]:

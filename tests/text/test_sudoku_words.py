@@ -198,7 +198,7 @@ def hints_of(scene: Any) -> list[str]:
 
 
 def test_hints_are_lines_of_their_own() -> None:
-    # Row 1 has a 1 in column 1 only, but box, row and column leave it 1 alone; the same holds for the other corner.
+    # Row, column and box of each corner leave one digit.
     assert hints_of(scene_of(CORNERS, tried=(80, 0))) == [
         "",
         "MOVES TRIED (do not repeat): [1 9 9], [1 1 1]",
@@ -209,7 +209,7 @@ def test_hints_are_lines_of_their_own() -> None:
 
 
 def test_other_options_are_the_cells_with_at_most_three_digits_fewest_first_and_five_at_most() -> None:
-    # Without any 1 and 4 each of their cells can hold both, but for one, whose 4 is back: 1 alone is left there.
+    # Without any 1 and 4 most of their cells can hold both; the 4 that is put back leaves its row and box the 1 alone.
     board = np.where((SOLUTION == 1) | (SOLUTION == 4), 0, SOLUTION)
     board[0, 3] = 4
     lines = hints_of(scene_of(board))
