@@ -16,7 +16,13 @@ from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 _UNHIDDEN = "debug_rgb_array"
 METADATA = {"render_modes": ["rgb_array", _UNHIDDEN], "render_fps": 25}
-_FRAMES_PER_S = {"MortarMayhem-Grid-v0": 6, "MortarMayhemB-Grid-v0": 1, "MysteryPath-Grid-v0": 3, "FrozenLake-v0": 4}
+_FRAMES_PER_S = {
+    "MortarMayhem-Grid-v0": 6,
+    "MortarMayhemB-Grid-v0": 1,
+    "MysteryPath-Grid-v0": 3,
+    "FrozenLake-v0": 4,
+    "Sudoku-v0": 4,
+}
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
 

@@ -161,10 +161,10 @@ class SudokuLedger(Ledger):
     def __init__(self, scene: Scene) -> None:
         """Starts from the first scene of the episode."""
         self._is_empty = np.asarray(scene.board) == 0
-        self._start = self._most = int(NUM_CELLS - self._is_empty.sum())
+        self._filled_at_start = self._filled()
         self._made = Counter[str]()
         self._sums = dict.fromkeys(("empty_cell", "valid_move", "repetition"), 0.0)
-        self._latest = {"progress": progress_score(self._start, self._start), "correct": 0.0}
+        self._latest = {"progress": progress_score(self._filled(), self._filled_at_start), "correct": 0.0}
 
     def components(self, turn: Turn[Scene]) -> dict[str, float]:
         """Takes note of a turn and returns the five parts of the score."""
@@ -184,9 +184,11 @@ class SudokuLedger(Ledger):
         self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=not is_valid)
         self._sums["repetition"] += repetition_score(earlier)
         if is_valid:
-            self._is_empty = np.asarray(turn.scene.board) == 0
-            self._most = max(self._most, int(NUM_CELLS - self._is_empty.sum()))
-        self._latest = {"progress": progress_score(self._most, self._start), "correct": turn.reward}
+            self._is_empty[row, column] = False  # boards never lose a digit, so the latest is the fullest
+        self._latest.update(progress=progress_score(self._filled(), self._filled_at_start), correct=turn.reward)
+
+    def _filled(self) -> int:
+        return NUM_CELLS - int(np.count_nonzero(self._is_empty))
 
 
 def empty_cell_score(is_empty: bool | None) -> float:
