@@ -28,7 +28,8 @@ _POINTS = 60  # of a curve
 _CURVE_RESAMPLES = 2_000
 _MILLION, _MINUTE_S = 1e6, 60.0
 _HEADER = (
-    *("task", "agent", "runs", "steps", "minutes", "score, held out", "score, training", "success", "metric", "cut"),
+    *("task", "agent", "lanes × steps", "runs", "trained", "minutes"),
+    *("score, held out", "score, training", "success", "metric", "cut"),
     *("published, same steps", "published, end"),
 )
 _SPLITS = ("held_out", "training")
@@ -74,6 +75,11 @@ class Group:
         """Mean duration of training; None without logs."""
         ends = [run.rows[-1]["seconds"] for run in self.runs if run.rows]
         return float(np.mean(ends)) / _MINUTE_S if ends else None
+
+    @property
+    def shape(self) -> str:
+        """Environments, and steps of each between two updates."""
+        return f"{self.config.num_envs} × {self.config.num_steps}"
 
     @property
     def steps_m(self) -> float | None:
@@ -203,7 +209,7 @@ def table(groups: Sequence[Group], seed: int) -> str:
     lines = ["| " + " | ".join(_HEADER) + " |", "|" + " --- |" * len(_HEADER)]
     for group in groups:
         steps_m, minutes = group.steps_m, group.minutes
-        cells = [group.task, group.agent, str(len(group.runs))]
+        cells = [group.task, group.agent, group.shape, str(len(group.runs))]
         cells.append(_NONE if steps_m is None else f"{steps_m:.1f} M")
         cells.append(_NONE if minutes is None else f"{minutes:.1f}")
         for split, name in (("held_out", "score"), ("training", "score"), ("held_out", "success")):
@@ -250,8 +256,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     colors = {group.agent: f"C{number % 10}" for number, group in reversed(list(enumerate(groups)))}
     for number, (group, curve) in enumerate(zip(groups, ours, strict=True)):
         color, count = f"C{number % 10}", len(group.runs)
-        shape = f"{group.config.num_envs} × {group.config.num_steps}"
-        label = f"{group.agent}, {shape}, {count} {'run' if count == 1 else 'runs'}"
+        label = f"{group.agent}, {group.shape}, {count} {'run' if count == 1 else 'runs'}"
         ends = group.results("held_out", "score")
         if curve is not None:
             steps, minutes, found = curve

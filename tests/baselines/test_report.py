@@ -100,12 +100,15 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
     lines = [line for line in path.read_text().splitlines() if line.startswith("| M")]
     assert len(lines) == 2
     cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    assert cells[:5] == ["MPGrid off", "GRU", "3", "100.0 M", "5.0"]
-    assert cells[5] == "0.400 [0.200, 0.600]"
-    assert cells[6:8] == ["1.000 [1.000, 1.000]", "0.200 [0.100, 0.300]"]
-    assert cells[8] == "0.800 [0.400, 1.200] tiles_visited"
-    assert cells[9:] == ["10%", "0.42", "0.69"]
-    assert lines[1].startswith("| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 1 | 0.0 M | – | 0.900 |")
+    assert cells[:2] + cells[3:6] == ["MPGrid off", "GRU", "3", "100.0 M", "5.0"]
+    assert cells[2] == "512 × 128"
+    assert cells[6] == "0.400 [0.200, 0.600]"
+    assert cells[7:9] == ["1.000 [1.000, 1.000]", "0.200 [0.100, 0.300]"]
+    assert cells[9] == "0.800 [0.400, 1.200] tiles_visited"
+    assert cells[10:] == ["10%", "0.42", "0.69"]
+    assert lines[1].startswith(
+        "| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 64 × 64 | 1 | 0.0 M | – | 0.900 |"
+    )
     for name in ("curve-mpgrid-off.png", "curve-mortarmayhem-grid-v0-observation-symbolic.png"):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
