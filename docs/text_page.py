@@ -45,6 +45,9 @@ PLAYS = {
         {"show_goal": True},
     ),
     "searing_spotlights": Play(1, ("<action>wait 8</action>", "<action>up-left 2, up</action>")),
+    "frozen_lake": Play(0, ("<action>right</action>", "I will go down.")),
+    "sudoku": Play(0, ("[1 8 6]", "[1 1 9]")),
+    "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 
 
