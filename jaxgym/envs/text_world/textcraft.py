@@ -147,7 +147,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         bits = jax.random.bits(key_goal, (2,), jnp.uint32)
         first, count = _rows_of_depth(params.depth.pick(bits[0]))
         row = first + (bits[1] % count.astype(jnp.uint32)).astype(jnp.int32)
-        return _level_of_goal(key_book, row, params)
+        return _level_of_goal(key_book, row, params.distractors)
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Starts with an empty bag."""
@@ -259,12 +259,12 @@ def _rows_of_depth(depth: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.asarray(firsts)[depth], jnp.asarray(counts)[depth]
 
 
-def _level_of_goal(key: jax.Array, row: jax.Array, params: Params) -> Level:
-    """Returns the level of the goal in a row of `World.goals`; consumes `key`."""
+def _level_of_goal(key: jax.Array, row: jax.Array, most: jax.Array) -> Level:
+    """Returns a level of the goal in a row of `World.goals` with so many distractors at most; consumes `key`."""
     tree, others = jnp.asarray(books().trees)[row], jnp.asarray(books().others)[row]
     bits = jax.random.bits(key, (others.size + tree.size + MOST_DISTRACTORS,), jnp.uint32)
     distractors = _shuffled(others, bits[: others.size])[:MOST_DISTRACTORS]
-    distractors = jnp.where(jnp.arange(MOST_DISTRACTORS) < params.distractors, distractors, NONE)
+    distractors = jnp.where(jnp.arange(MOST_DISTRACTORS) < most, distractors, NONE)
     book = _shuffled(jnp.concatenate([tree, distractors]), bits[others.size :])
     return Level(goal=jnp.asarray(world().goals)[row], book=book)
 
@@ -287,8 +287,12 @@ def level_of_task(env: TextCraft, params: Params, task: Any) -> Level:
         task: Any integer, or a traced one.
     """
     del env
-    row = jnp.asarray(task % len(world().goals), jnp.int32)
-    return _level_of_goal(levels.level_key(row), row, params)
+    return _level_of_row(jnp.asarray(task % len(world().goals), jnp.int32), params.distractors)
+
+
+@jax.jit
+def _level_of_row(row: jax.Array, most: jax.Array) -> Level:
+    return _level_of_goal(levels.level_key(row), row, most)
 
 
 def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:

@@ -25,17 +25,13 @@ TAGS = (
 GATHERED = """
 [log]
 ash log, elm log, cedar log, larch log, walnut log
-
 [plant]
 willow twig, tan bark, pine resin, oak gall, flax, hemp, straw, reed, kelp, madder root, woad leaf, weld flower
 tea leaf, hops, rape seed, mustard seed, wheat grain, barley grain, oat grain, mint herb, thyme herb, sage herb
-
 [beast]
 raw wool, silk cocoon, hide, feather, horn, bone, honeycomb, milk, egg, river fish, lake fish, sea fish
-
 [produce]
 apple, plum, grape, olive, carrot, onion, cabbage, mushroom, sugar beet
-
 [earth]
 river clay, kaolin, quartz sand, chalk, limestone, flint, peat, salt, water, amber, garnet
 granite stone, slate stone, basalt stone, copper ore, tin ore, iron ore, silver ore, lead ore, zinc ore, cobalt ore
@@ -57,7 +53,6 @@ CRAFTED = """
 1 willow hurdle: 4 wooden pole, 6 willow twig
 1 larch gate: 4 larch planks, 2 wooden pole
 1 thatch bundle: 4 straw, 1 yarn
-
 [powder]
 3 charcoal: 2 log
 4 charcoal: 1 log, 2 peat
@@ -82,7 +77,6 @@ CRAFTED = """
 1 sage soap: 1 plain soap, 2 sage herb
 1 sealing wax: 1 beeswax, 1 red dye
 1 beeswax: 1 honeycomb
-
 [yarn]
 2 flax yarn: 2 flax
 2 hemp yarn: 2 hemp
@@ -97,7 +91,6 @@ CRAFTED = """
 2 candle: 2 honeycomb, 1 flax
 1 rope ladder: 3 hemp rope, 5 wooden pole
 1 hammock: 1 fishing net, 2 hemp rope
-
 [cloth]
 1 linen cloth: 4 flax yarn
 1 wool cloth: 4 wool yarn
@@ -116,7 +109,6 @@ CRAFTED = """
 1 sail: 4 hemp canvas, 1 hemp rope
 1 tent: 3 hemp canvas, 3 wooden pole, 1 hemp rope
 1 tapestry: 2 wool cloth, 1 red dye, 1 green dye
-
 [garment]
 1 straw hat: 4 straw
 1 felt hat: 2 felt sheet, 1 feather
@@ -131,7 +123,6 @@ CRAFTED = """
 1 knit socks: 2 wool yarn, 1 bone
 1 embroidered shirt: 1 linen shirt, 2 silk yarn, 1 steel needle
 1 brass button coat: 3 wool cloth, 4 brass button, 1 steel needle
-
 [bar]
 1 copper bar: 2 copper ore, 1 peat
 1 copper bar: 2 copper ore, 1 charcoal
@@ -145,7 +136,6 @@ CRAFTED = """
 3 brass bar: 2 copper bar, 1 zinc bar
 4 pewter bar: 3 tin bar, 1 lead bar
 2 steel bar: 2 iron bar, 1 charcoal
-
 [part]
 8 iron nail: 1 iron bar
 1 iron plate: 2 iron bar
@@ -165,7 +155,6 @@ CRAFTED = """
 2 door hinge: 1 iron plate, 2 iron nail
 1 door lock: 1 iron plate, 1 brass gear, 1 steel spring
 1 cart wheel: 2 elm planks, 6 wooden pole, 1 iron hoop
-
 [jewel]
 2 amber bead: 1 amber
 1 cut garnet: 1 garnet, 1 quartz sand
@@ -176,7 +165,6 @@ CRAFTED = """
 1 silver brooch: 2 silver wire, 1 amber bead
 1 silver crown: 3 silver bar, 4 cut garnet
 8 glass bead: 1 glass, 1 dye
-
 [pot]
 2 wet clay: 2 river clay, 1 water
 2 porcelain paste: 2 kaolin, 1 quartz sand, 1 water
@@ -194,7 +182,6 @@ CRAFTED = """
 1 pewter mug: 2 pewter bar
 1 pewter dish: 1 pewter bar
 1 tea set: 1 copper kettle, 4 porcelain cup, 1 silver spoon
-
 [masonry]
 2 mud brick: 2 river clay, 1 straw
 2 red brick: 2 wet clay, 1 peat
@@ -215,7 +202,6 @@ CRAFTED = """
 1 thatched roof: 4 thatch bundle, 4 wooden pole
 1 well: 6 cobble, 1 hemp rope, 1 stave bucket
 1 bread oven: 1 clay oven, 1 tiled roof
-
 [glass]
 2 clear glass: 3 quartz sand, 1 soda ash
 2 green glass: 3 quartz sand, 1 soda ash, 1 copper ore
@@ -227,7 +213,6 @@ CRAFTED = """
 2 lens: 1 clear glass, 1 quartz sand
 1 mirror: 1 clear glass, 1 silver bar
 1 stained window: 1 clear glass, 1 green glass, 1 blue glass, 1 lead bar
-
 [dough]
 2 wheat flour: 2 wheat grain
 2 barley flour: 2 barley grain
@@ -242,7 +227,6 @@ CRAFTED = """
 1 noodle dough: 2 wheat flour, 1 egg
 1 herb butter: 1 butter, 1 herb
 1 honey: 1 honeycomb, 1 water
-
 [drink]
 1 apple juice: 3 apple
 1 plum juice: 3 plum
@@ -261,7 +245,6 @@ CRAFTED = """
 1 bottled wine: 1 wine, 1 glass bottle, 1 sealing wax
 1 bottled cider: 1 cider, 1 glass bottle
 1 mulled wine: 1 wine, 1 honey, 1 plum
-
 [dish]
 1 salted fillet: 1 fish, 2 salt
 1 grilled fillet: 1 fish, 1 charcoal
@@ -293,7 +276,6 @@ CRAFTED = """
 1 honey cake: 1 honey dough, 1 cream, 1 plum jam
 1 picnic: 1 wicker basket, 1 toasted cheese, 1 bottled cider
 1 feast: 1 fish pie, 1 herb bread, 1 bottled wine, 1 honey cake
-
 [tool]
 1 flint blade: 1 flint
 1 whetstone: 1 slate stone, 1 quartz sand
@@ -322,7 +304,6 @@ CRAFTED = """
 1 wood plane: 1 steel blade, 2 walnut planks, 1 wooden peg
 1 sewing kit: 2 steel needle, 1 shears, 4 yarn
 1 tool chest: 1 wooden chest, 1 hand saw, 1 iron hammer, 1 bronze chisel
-
 [device]
 1 sundial: 1 stone slab, 1 copper bar
 1 beam scale: 2 tin plate, 4 lead weight, 1 wooden pole
@@ -337,7 +318,6 @@ CRAFTED = """
 1 lighthouse: 3 plastered wall, 1 signal lamp, 1 rope ladder
 1 pulley: 1 brass gear, 1 iron hook, 1 hemp rope
 1 printing press: 1 work table, 2 steel spring, 6 lead weight
-
 [instrument]
 1 reed flute: 3 reed
 1 bone flute: 2 bone, 1 flint blade
@@ -351,7 +331,6 @@ CRAFTED = """
 1 bronze gong: 5 bronze bar, 1 mallet
 1 music box: 2 brass gear, 1 steel spring, 1 walnut planks
 1 bagpipe: 1 waterskin, 2 reed flute
-
 [furniture]
 1 stool: 2 planks, 3 wooden pole
 1 work table: 4 planks, 8 iron nail
@@ -368,7 +347,6 @@ CRAFTED = """
 1 wall mirror: 1 mirror, 1 picture frame
 1 spinning wheel: 1 cart wheel, 1 drop spindle, 2 planks
 1 reading room: 1 bookshelf, 1 armchair, 1 lantern, 1 rug
-
 [container]
 1 wicker basket: 6 willow twig
 1 crate: 5 planks
@@ -382,7 +360,6 @@ CRAFTED = """
 1 quiver: 1 leather, 2 rawhide strap, 1 feather
 1 saddle: 3 leather, 1 felt sheet, 1 iron hoop
 1 beehive: 4 straw, 2 cedar shingle
-
 [writing]
 1 quill: 2 feather, 1 flint
 2 rag pulp: 3 hemp, 1 water
@@ -395,7 +372,6 @@ CRAFTED = """
 1 painting: 1 linen cloth, 1 picture frame, 2 dye
 1 printed book: 1 book, 1 printing press, 2 black ink
 1 almanac: 1 book, 1 sundial
-
 [craft]
 1 reed boat: 8 reed, 2 hemp yarn
 1 raft: 6 log, 2 hemp rope
@@ -410,7 +386,6 @@ CRAFTED = """
 1 ox cart: 6 planks, 2 cart wheel, 1 iron chain
 1 covered wagon: 1 ox cart, 2 hemp canvas, 3 wooden pole
 1 sledge: 3 ash planks, 2 iron hoop
-
 [building]
 1 shed: 8 planks, 1 thatched roof
 1 cottage: 2 plastered wall, 1 thatched roof, 1 larch door

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax import lax
 
 from jaxgym.envs.text_world.textcraft_icons import BACKGROUND, ICON_PX, colors, icons
 from jaxgym.envs.text_world.textcraft_world import NONE, world
@@ -118,11 +119,11 @@ def _framed(picture: jax.Array) -> jax.Array:
 
 def _carried(inventory: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the first items of the bag, NONE where there are fewer, and how many of each, int32 (24,) each."""
-    is_carried = inventory > 0
-    place = jnp.where(is_carried, jnp.cumsum(is_carried, dtype=jnp.int32) - 1, NONE)
-    is_here = place[None] == jnp.arange(NUM_SLOTS)[:, None]
-    item = jnp.where(is_here.any(axis=1), jnp.argmax(is_here, axis=1).astype(jnp.int32), NONE)
-    return item, jnp.sum(jnp.where(is_here, inventory[None], 0), axis=1)
+    num_items = inventory.size
+    # Sorting the numbers of what is carried to the front is an order faster than to search each slot's item.
+    front = lax.sort(jnp.where(inventory > 0, jnp.arange(num_items), num_items))[:NUM_SLOTS]
+    is_empty = front == num_items
+    return jnp.where(is_empty, NONE, front), jnp.where(is_empty, 0, inventory[front])
 
 
 def _slots(items: jax.Array, counts: jax.Array) -> jax.Array:
