@@ -150,7 +150,7 @@ class Game:
         self, sessions: Sequence[Session], turns: Turns[Any], asked: Sequence[Move | Refusal]
     ) -> list[dict[str, float]]:
         if self._keeps_ledgers:
-            ledgers = [session.ledger or Ledger() for session in sessions]
+            ledgers = [session.ledger if session.ledger is not None else Ledger() for session in sessions]
             components = [dict(ledger.components(turn)) for ledger, turn in zip(ledgers, turns, strict=True)]
         else:
             components = [{"environment": reward} for reward in turns.rewards.tolist()]

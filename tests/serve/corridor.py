@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 
 import jaxgym
@@ -57,6 +56,7 @@ class Corridor(Environment[Level, State, Params, Scene]):
         return Level(start=jax.random.randint(key, (), 1, goal), goal=goal)
 
     def initial_state(self, level: Level, params: Params) -> State:
+        del params
         return State(
             time=jnp.int32(0),
             level=level,
@@ -77,6 +77,7 @@ class Corridor(Environment[Level, State, Params, Scene]):
         )
 
     def scene(self, state: State, params: Params) -> Scene:
+        del params
         cells = jnp.arange(self.longest).astype(jnp.int8)
         return Scene(
             position=state.position.astype(jnp.int8),
@@ -88,6 +89,7 @@ class Corridor(Environment[Level, State, Params, Scene]):
         return jnp.broadcast_to(scene.position.astype(jnp.uint8), (84, 84, 3))
 
     def action_space(self, params: Params | None = None) -> jaxgym.spaces.Discrete:
+        del params
         return jaxgym.spaces.Discrete(3)
 
 
@@ -137,6 +139,7 @@ class CorridorWords(text.Words[Scene]):
 @dataclasses.dataclass(frozen=True)
 class WordsWithDiary(CorridorWords):
     def ledger(self, scene: Scene, params: Params) -> Diary:
+        del scene, params
         return Diary()
 
 
@@ -161,7 +164,3 @@ def register() -> None:
     flags = {"shouts": Flag(False, "in capitals", static=True), "diary": Flag(False, "pays news", static=True)}
     jaxgym.register("Corridor-v0", jaxgym.Spec(build=_build, options=options))
     text.register("Corridor-v0", text.TextSpec(build=_words, nick="corridor", options=flags))
-
-
-def scenes_of(scene: Scene) -> tuple[int, ...]:
-    return tuple(np.asarray(scene.cells).tolist())

@@ -105,7 +105,9 @@ def test_with_a_bank_the_seed_counts_through_it(pool: SessionPool) -> None:
 def test_an_outcome_tells_text_reward_and_ending(pool: SessionPool) -> None:
     first, second, third = one(pool, ["<right>", "<right>", "<right>"])
     assert first == ("1: .....A..", 0.0, False, False, 1, None, {"environment": 0.0}, 0.0, False, {})
-    assert not (second.terminated or second.truncated or second.info)
+    assert not (second.terminated)
+    assert not (second.truncated)
+    assert not (second.info)
     assert third[:9] == ("3: .......A won", 1.0, True, False, 3, None, {"environment": 1.0}, 1.0, True)
     assert third.info == {"success": True, "position": 7, "reward": 1.0, "length": 3}
 
@@ -122,7 +124,8 @@ def test_a_turn_may_have_several_actions_and_drops_the_rest_at_the_end(pool: Ses
 def test_a_move_without_actions_changes_nothing(pool: SessionPool) -> None:
     moved, looked = one(pool, ["<right>", "look"])
     assert (looked.text, looked.reward, looked.number) == ("2: .....A..", 0.0, 2)
-    assert looked.refusal is None and moved.refusal is None
+    assert looked.refusal is None
+    assert moved.refusal is None
 
 
 def test_a_refusal_tells_why_costs_a_turn_and_moves_nothing(pool: SessionPool) -> None:
@@ -471,4 +474,5 @@ def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
 
 def test_every_refusal_is_a_session_error_and_a_value_error() -> None:
     for kind in (serve.UnknownSessionError, serve.ClosedSessionError, serve.CapacityError, serve.RequestError):
-        assert issubclass(kind, serve.SessionError) and issubclass(kind, ValueError)
+        assert issubclass(kind, serve.SessionError)
+        assert issubclass(kind, ValueError)
