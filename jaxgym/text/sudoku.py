@@ -20,7 +20,7 @@ from jaxgym.envs.toy_text.sudoku_levels import BOX, NUM_CELLS, SIZE
 from jaxgym.envs.toy_text.sudoku_scene import Outcome, Scene
 from jaxgym.options import Flag, Option
 from jaxgym.text.replies import LONGEST, objects, without_thoughts
-from jaxgym.text.words import Action, Ledger, Move, Refusal, Turn, Turns, Words
+from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
     "hints": Flag(False, "add moves with one or few options, and the newest moves tried", static=True),
@@ -299,10 +299,10 @@ class SudokuWords(Words[Scene]):
             said = found.groups() if found else _first_three(text)
         return self._checked(said, is_exact=False)
 
-    def ledger(self, scene: Scene, params: Any) -> SudokuLedger:
-        """Returns the ledger of an episode that starts with `scene`."""
+    def ledger(self, scene: Scene, params: Any) -> Ledger:
+        """Returns the ledger of an episode that starts with `scene`: what each turn changes the five parts by."""
         del params
-        return SudokuLedger(scene)
+        return Changes(SudokuLedger(scene))
 
     def _checked(self, said: Sequence[str], *, is_exact: bool) -> Move | Refusal:
         numbers = [int(number) - 1 for number in said if _ON_BOARD.fullmatch(number)]

@@ -108,6 +108,23 @@ class Ledger:
         return {"environment": turn.reward}
 
 
+class Changes(Ledger):
+    """What the parts of another ledger change by, where these are scores of the whole episode so far.
+
+    Summed up over the turns they are the scores again, so the reward of an episode is its last score.
+    """
+
+    def __init__(self, scores: Ledger) -> None:
+        """Takes a ledger that is asked by no one else."""
+        self._scores = scores
+        self._before: dict[str, float] = {}
+
+    def components(self, turn: Turn[Any]) -> dict[str, float]:
+        """Takes note of a turn and returns what it changed each part by."""
+        before, self._before = self._before, self._scores.components(turn)
+        return {name: score - before.get(name, 0.0) for name, score in self._before.items()}
+
+
 @dataclasses.dataclass(frozen=True)
 class Words(Generic[TScene]):
     """The words of one environment.

@@ -363,7 +363,7 @@ def scored(ledger: Any, reply: str, scene: Any, reward: float = 0.0) -> tuple[fl
 
 
 def test_a_ledger_reports_means_of_three_parts_and_the_latest_of_two() -> None:
-    ledger = WORDS.ledger(scene_of(CORNERS), PARAMS)
+    ledger = sudoku.SudokuLedger(scene_of(CORNERS))
     one = empty_at((8, 8))
     placed, again = scene_of(one, (0, 0), Outcome.PLACED), scene_of(one, (0, 0), Outcome.NOT_EMPTY)
     wrong, solved = scene_of(one, (8, 8), Outcome.WRONG, 1), scene_of(SOLUTION, (8, 8), Outcome.PLACED)
@@ -378,7 +378,7 @@ def test_a_ledger_reports_means_of_three_parts_and_the_latest_of_two() -> None:
 
 def test_a_game_without_a_refused_move_has_a_score_of_4() -> None:
     cells = [(0, 0), (3, 4), (4, 4), (8, 8)]
-    ledger, combined = WORDS.ledger(scene_of(empty_at(*cells)), PARAMS), []
+    ledger, combined = sudoku.SudokuLedger(scene_of(empty_at(*cells))), []
     for made, cell in enumerate(cells, start=1):
         scene = scene_of(empty_at(*cells[made:]), cell, Outcome.PLACED)
         reply = WORDS.reply_of((*cell, int(SOLUTION[cell]) - 1))
@@ -390,6 +390,15 @@ def test_a_ledger_reads_flat_actions() -> None:
     ledger = FLAT.ledger(scene_of(CORNERS), PARAMS)
     parts = ledger.components(turn_of(FLAT.parse("[9 9 8]"), scene_of(empty_at((0, 0)), (8, 8), Outcome.PLACED)))
     assert tuple(parts.values()) == (1, 1, 0, 0.5, 0)
+
+
+def test_the_rewards_of_an_episode_add_up_to_its_last_score() -> None:
+    first, one = scene_of(CORNERS), empty_at((8, 8))
+    turns = [("[1 1 1]", scene_of(one, (0, 0), Outcome.PLACED)), ("[9 9 1]", scene_of(one, (8, 8), Outcome.WRONG, 1))]
+    scores, changes, total = sudoku.SudokuLedger(first), WORDS.ledger(first, PARAMS), np.zeros(len(PARTS))
+    for reply, scene in turns:
+        total += scored(changes, reply, scene)
+        assert total == pytest.approx(scored(scores, reply, scene))
 
 
 # The page.
