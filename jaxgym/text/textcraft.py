@@ -69,7 +69,7 @@ class TextCraftWords(Words[Scene]):
         return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit)
 
     def describe(self, scene: Scene, params: Any) -> str:
-        """Returns the book in the order of the recipes' numbers, the goal, the bag, and what was done last."""
+        """Returns the book in the order of the recipes' numbers, the goal, what was done last, and all of the bag."""
         del params
         last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
         book = sorted(np.asarray(scene.book).tolist())
