@@ -135,6 +135,9 @@ class Config:
     """First random seed."""
     num_seeds: int = 1
     """Independent runs with consecutive seeds, trained side by side by vmap."""
+    devices: int = 1
+    """Devices that share one training: its environments, or its seeds where there are several. Environments are drawn
+    and shuffled on each device by itself, so that other numbers of devices give other, equally good runs."""
 
     checkpoint_updates: int = 64
     """Updates between two checkpoints, rounded up to whole blocks."""
@@ -157,6 +160,12 @@ class Config:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but has to be from 0 to 1")
         if not -_SEED_BOUND <= self.seed <= _SEED_BOUND - self.num_seeds:
             raise ConfigError(f"seed is {self.seed}, but it and the seeds after it have to fit 32 bits with a sign")
+        shared = "num_envs" if self.num_seeds == 1 else "num_seeds"
+        if getattr(self, shared) % self.devices:
+            raise ConfigError(
+                f"{shared} is {getattr(self, shared)} and does not divide among {self.devices} devices: "
+                f"choose {shared} as a multiple of devices"
+            )
         if self.num_steps % self.sequence_steps:
             raise ConfigError(
                 f"rollouts of {self.num_steps} steps do not divide into sequences of {self.bptt}: "
@@ -164,9 +173,10 @@ class Config:
             )
         if self.num_sequences % self.minibatches:
             sequences = "environments" if not self.bptt else "sequences of steps"
+            where, times = (" of each device", " times devices") if self.num_lanes < self.num_envs else ("", "")
             raise ConfigError(
-                f"{self.num_sequences} {sequences} do not divide into {self.minibatches} minibatches: "
-                "choose num_envs as a multiple of minibatches"
+                f"{self.num_sequences} {sequences}{where} do not divide into {self.minibatches} minibatches: "
+                f"choose num_envs as a multiple of minibatches{times}"
             )
         parse_options(self.options)
 
@@ -176,14 +186,24 @@ class Config:
         return self.num_envs * self.num_steps
 
     @property
+    def is_split(self) -> bool:
+        """Whether the environments of one run are spread over devices."""
+        return self.devices > 1 and self.num_seeds == 1
+
+    @property
+    def num_lanes(self) -> int:
+        """Environments of one seed on one device."""
+        return self.num_envs // self.devices if self.is_split else self.num_envs
+
+    @property
     def sequence_steps(self) -> int:
         """Steps of the sequences that are learned from."""
         return self.bptt or self.num_steps
 
     @property
     def num_sequences(self) -> int:
-        """Sequences in one rollout of all lanes."""
-        return self.num_envs * (self.num_steps // self.sequence_steps)
+        """Sequences in one rollout of the lanes of one seed on one device."""
+        return self.num_lanes * (self.num_steps // self.sequence_steps)
 
     @property
     def decay_length(self) -> int:
@@ -207,16 +227,22 @@ class Config:
 
 
 _POSITIVE = (
-    *("num_envs", "num_steps", "epochs", "minibatches", "total_steps", "block_updates", "num_seeds", "unroll"),
-    *(
-        "memory_size",
-        "memory_heads",
-        "memory_window",
-        "hidden_size",
-        "held_out_levels",
-        "eval_repeats",
-        "checkpoint_updates",
-    ),
+    "num_envs",
+    "num_steps",
+    "epochs",
+    "minibatches",
+    "total_steps",
+    "block_updates",
+    "num_seeds",
+    "devices",
+    "unroll",
+    "memory_size",
+    "memory_heads",
+    "memory_window",
+    "hidden_size",
+    "held_out_levels",
+    "eval_repeats",
+    "checkpoint_updates",
 )
 _NOT_NEGATIVE = (
     "train_levels",

@@ -4,6 +4,7 @@ Actions have branches: int32 (..., K) with one choice per branch; a plain discre
 side by side in one array (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K) says where to cut.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -108,9 +109,10 @@ def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *,
     return jnp.maximum((new_value - target) ** 2, (clipped - target) ** 2).mean()
 
 
-def normalise(advantage: jax.Array) -> jax.Array:
-    """Advantages with mean 0 and standard deviation 1."""
-    return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+def normalise(advantage: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp.mean) -> jax.Array:
+    """Advantages with mean 0 and standard deviation 1, where `mean` is over all that belong together."""
+    centred = advantage - mean(advantage)
+    return centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
 
 
 def linear_decay(start: float, end: float, fraction: jax.Array) -> jax.Array:

@@ -5,7 +5,12 @@ the `paper` scale. Against the published code: minibatches are of whole lanes, o
 mixes episode fragments), the recurrence is reset inside the scan (it pads fragments), biases start at zero, and a time
 limit is bootstrapped unless `bootstrap_time_limits` is off.
 
-Axes: T steps of a rollout, B lanes (environments), K action branches, S seeds.
+Axes: T steps of a rollout, B lanes (environments), K action branches, S seeds, N devices.
+
+Several devices share either the seeds, which have nothing to do with each other, or the lanes of one run. In the latter
+case whatever has lanes has a leading axis N, and so has the key: each device acts, and shuffles its sequences, by
+itself. Minibatch m is what all devices take as their m-th, and gradients are averaged over the devices. One device can
+do the work of all by vmap, with the same result up to rounding.
 """
 
 from collections.abc import Callable
@@ -15,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from baselines.config import Config
 from baselines.errors import ConfigError
@@ -35,6 +42,7 @@ from baselines.networks import ActorCritic, Observation, Output, frame_of, make_
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
+DEVICE_AXIS = "devices"
 
 
 class Setup(NamedTuple):
@@ -48,6 +56,8 @@ class Setup(NamedTuple):
     has_branches: bool  # actions are int32 (B, K), else int32 (B,)
     seed_axis: str | None  # name of the vmapped axis of seeds
     truth_of: Callable[[Any], jax.Array] | None = None  # what a head learns to tell of an environment's state
+    vmap_axis: str | None = None  # name of the axis that the update is vmapped over
+    mean_axis: str | None = None  # name of the axis that gradients are averaged over
 
 
 class TrainState(NamedTuple):
@@ -61,6 +71,10 @@ class TrainState(NamedTuple):
     memory: State  # before `observation`, leaves (B, ...)
     key: jax.Array
     update: jax.Array  # updates done, int32 ()
+
+
+# Which parts have an axis of devices where lanes are split among these.
+_SPLIT = TrainState._make([None, None, 0, 0, 0, 0, 0, None])
 
 
 class Rollout(NamedTuple):
@@ -103,7 +117,10 @@ def make_setup(config: Config, game: Game) -> Setup:
         optax.add_decayed_weights(config.weight_decay),
     )
     seed_axis = SEED_AXIS if config.num_seeds > 1 else None
-    return Setup(config, game.env, network, optimiser, network.sizes, hasattr(space, "nvec"), seed_axis, truth_of)
+    has_branches = hasattr(space, "nvec")
+    return Setup(
+        config, game.env, network, optimiser, network.sizes, has_branches, seed_axis, truth_of, vmap_axis=seed_axis
+    )
 
 
 def _truth(config: Config, game: Game) -> tuple[Callable[[Any], jax.Array] | None, int]:
@@ -133,10 +150,27 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
         update = jnp.zeros((), jnp.int32)
         return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
 
+    if setup.config.is_split:
+        return jax.jit(lambda seed, env_params: _split(init(seed, env_params), setup.config.devices))
     if setup.seed_axis is None:
         return jax.jit(init)
     # One seed after the other: orthogonal matrices come from QR, and a batched QR can stop XLA's CPU runtime for ever.
     return jax.jit(lambda seeds, env_params: lax.map(lambda seed: init(seed, env_params), seeds))
+
+
+def _split(state: TrainState, devices: int) -> TrainState:
+    """The state with an axis of devices wherever there are lanes, and a key for each device."""
+
+    def split(part: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf.reshape(devices, -1, *leaf.shape[1:]), part)
+
+    return state._replace(
+        env_state=split(state.env_state),
+        observation=split(state.observation),
+        start=split(state.start),
+        memory=split(state.memory),
+        key=jax.random.split(state.key, devices),
+    )
 
 
 def seeds_of(setup: Setup) -> jax.Array:
@@ -145,12 +179,26 @@ def seeds_of(setup: Setup) -> jax.Array:
     return seeds if setup.seed_axis else seeds[0]
 
 
-def make_train_block(setup: Setup) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
+def state_specs(config: Config) -> TrainState:
+    """How a state lies on a mesh of several devices."""
+    if config.is_split:
+        return TrainState._make(P() if axis is None else P(DEVICE_AXIS) for axis in _SPLIT)
+    return TrainState._make(P(DEVICE_AXIS) for _ in _SPLIT)
+
+
+def make_train_block(setup: Setup, mesh: Mesh | None = None) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
     """A jitted function of a state, which is donated, and environment parameters.
 
     It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
     (S, block_updates) with several seeds.
+
+    Args:
+        setup: of the run.
+        mesh: of as many devices as the config has, along the axis `DEVICE_AXIS`; None does their work on one.
     """
+    is_split, is_mapped = setup.config.is_split, setup.config.is_split and mesh is None
+    if is_split:
+        setup = setup._replace(mean_axis=DEVICE_AXIS, vmap_axis=DEVICE_AXIS if is_mapped else None)
 
     def block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
         def one_update(state: TrainState, _: None) -> tuple[TrainState, Metrics]:
@@ -158,19 +206,40 @@ def make_train_block(setup: Setup) -> Callable[[TrainState, Any], tuple[TrainSta
 
         return lax.scan(one_update, state, length=setup.config.block_updates)
 
-    return jax.jit(_over_seeds(block, setup), donate_argnums=0)
+    def local_block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+        state, metrics = block(_map_split(lambda leaf: leaf[0], state), env_params)
+        return _map_split(lambda leaf: leaf[None], state), metrics
+
+    function: Callable[..., Any] = block
+    if is_mapped:
+        function = jax.vmap(block, in_axes=(_SPLIT, None), out_axes=(_SPLIT, None), axis_name=DEVICE_AXIS)
+    elif is_split:
+        function = local_block
+    elif setup.seed_axis:
+        function = jax.vmap(block, in_axes=(0, None), axis_name=setup.seed_axis)
+    if mesh is not None:
+        specs = state_specs(setup.config)
+        out_specs = (specs, P() if is_split else P(DEVICE_AXIS))
+        # Gradients are averaged by hand, which the check of replication would do once more.
+        function = jax.shard_map(function, mesh=mesh, in_specs=(specs, P()), out_specs=out_specs, check_vma=False)
+    return jax.jit(function, donate_argnums=0)
 
 
-def _over_seeds(function: Callable[..., Any], setup: Setup) -> Callable[..., Any]:
-    if setup.seed_axis is None:
-        return function
-    return jax.vmap(function, in_axes=(0, None), axis_name=setup.seed_axis)
+def _map_split(function: Callable[[jax.Array], jax.Array], state: TrainState) -> TrainState:
+    parts = zip(state, _SPLIT, strict=True)
+    return TrainState._make(part if axis is None else jax.tree.map(function, part) for part, axis in parts)
+
+
+def _mean(setup: Setup, tree: Any) -> Any:
+    """The mean over devices, where these share lanes."""
+    return tree if setup.mean_axis is None else lax.pmean(tree, setup.mean_axis)
 
 
 def train_update(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
     """One rollout and the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
     state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
+    metrics = metrics if setup.mean_axis is None else lax.psum(metrics, setup.mean_axis)
     batch = estimate(setup, state, rollout, memory)
     state, update_metrics = update(setup, state, batch, key_minibatches)
     return state, metrics | update_metrics
@@ -187,7 +256,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
 
     def step(state: TrainState, _: None) -> tuple[TrainState, tuple[Rollout, Metrics]]:
         key, key_action, key_step = jax.random.split(state.key, 3)
-        keys_step = jax.random.split(key_step, config.num_envs)
+        keys_step = jax.random.split(key_step, config.num_lanes)
         memory, output = act(setup, state.params, state.memory, state.observation, state.start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
@@ -258,9 +327,9 @@ def _value_where(
     if not setup.config.bootstrap_time_limits:
         return jnp.zeros(cut.shape, jnp.float32)
     is_any = cut.any()
-    if setup.seed_axis:
+    if setup.vmap_axis:
         # One predicate for all seeds: one per seed would make vmap compute both branches always.
-        is_any = lax.psum(is_any.astype(jnp.int32), setup.seed_axis) > 0
+        is_any = lax.psum(is_any.astype(jnp.int32), setup.vmap_axis) > 0
 
     def value() -> jax.Array:
         _, output = act(setup, params, memory, observe(), jnp.zeros_like(cut))
@@ -303,6 +372,7 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tup
         params, optimiser = learned
         minibatch = take_sequences(batch, chosen, config.sequence_steps)
         grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(setup, params, minibatch, entropy_coef)
+        grads = _mean(setup, grads)
         metrics["grad_norm"] = optax.tree.norm(grads)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
             changes, optimiser = setup.optimiser.update(grads, optimiser, params)
@@ -313,7 +383,7 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tup
     chosen = jax.vmap(lambda key: jax.random.permutation(key, config.num_sequences))(keys)
     chosen = chosen.reshape(config.epochs * config.minibatches, -1)
     (params, optimiser), metrics = lax.scan(step, (state.params, state.optimiser), chosen)
-    metrics = jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
+    metrics = _mean(setup, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics))
     metrics |= {"learning_rate": learning_rate, "entropy_coef": entropy_coef}
     return state._replace(params=params, optimiser=optimiser, update=state.update + 1), metrics
 
@@ -349,7 +419,9 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
     drawn = config.reconstruction_share * rollout.start.shape[1]
     reconstruct = max(1, round(drawn)) if config.reconstruction > 0 else 0
     _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start, reconstruct=reconstruct)
-    advantage = normalise(batch.advantage) if config.normalise_advantage else batch.advantage
+    advantage = batch.advantage
+    if config.normalise_advantage:
+        advantage = normalise(advantage, lambda values: _mean(setup, values.mean()))
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
     policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=config.clip, joint=config.joint_ratio)
     value = value_loss(output.value, rollout.value, batch.target, clip=config.clip)

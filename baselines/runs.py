@@ -37,7 +37,7 @@ def _writing(path: Path) -> Iterator[None]:
 def pack_state(state: Any) -> dict[str, np.ndarray]:
     """Leaves of a train state on the host by their path; keys as their data."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
-    return {_path_name(path): np.asarray(jax.device_get(_as_data(leaf))) for path, leaf in leaves}
+    return {_path_name(path): on_host(_as_data(leaf)) for path, leaf in leaves}
 
 
 def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
@@ -64,16 +64,26 @@ def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
     # A copy: on a CPU the arrays could otherwise share NumPy's memory, which must not be donated.
     arrays = [jnp.array(packed[name], copy=True) for name in names]
     paired = zip(arrays, leaves, strict=True)
-    arrays = [jax.random.wrap_key_data(array) if _is_key(leaf) else array for array, (_, leaf) in paired]
+    arrays = [jax.random.wrap_key_data(array) if is_key(leaf) else array for array, (_, leaf) in paired]
     return jax.tree_util.tree_unflatten(structure, arrays)
 
 
-def _is_key(leaf: Any) -> bool:
+def is_key(leaf: Any) -> bool:
+    """Whether it is an array of PRNG keys."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
+def on_host(leaf: jax.Array) -> np.ndarray:
+    """An array as NumPy's, whichever devices and hosts it lies on; all hosts have to call it together."""
+    if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable or leaf.is_fully_replicated:
+        return np.asarray(jax.device_get(leaf))
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+
+
 def _as_data(leaf: Any) -> Any:
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
 
 
 def _path_name(path: tuple[Any, ...]) -> str:
@@ -93,9 +103,19 @@ class RunFolder:
             max_to_keep=config.keep_checkpoints or None,
             enable_async_checkpointing=False,  # an error belongs to the update that caused it
             cleanup_tmp_directories=True,
+            create=False,
+            multiprocessing_options=self._alone(),
         )
         with _writing(path / "checkpoints"):
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
             self._manager = ocp.CheckpointManager((path / "checkpoints").absolute(), options=options)
+
+    def _alone(self) -> Any:
+        """Of several hosts one writes, and does not wait for the others."""
+        options = self._ocp.options.MultiprocessingOptions
+        if jax.process_count() == 1:
+            return options()
+        return options(primary_host=0, active_processes={0}, barrier_sync_key_prefix="leader")
 
     def __enter__(self) -> Self:
         """The folder itself."""

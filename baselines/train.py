@@ -15,15 +15,17 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 import tyro
+from jax.sharding import Mesh
 from tqdm import tqdm
 
+from baselines import devices
 from baselines.config import SCALES, Config, from_name
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
-from baselines.runs import Row, RunFolder, newest_run, read_config
+from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
 
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
 _SUMS = ("return", "length", "success", "score")  # over episodes; the log has their means
@@ -43,6 +45,12 @@ class Place:
     """Show all presets, and train nothing."""
     deterministic: bool = False
     """Make a GPU repeat its results bit for bit, at some cost in speed; a CPU always does."""
+    coordinator: str = ""
+    """HOST:PORT of the first of several processes that train together, each with its own --process-id."""
+    num_processes: int = 1
+    """Processes that train together."""
+    process_id: int = 0
+    """Which of them this is, from 0; the first one has the run's folder."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,16 +72,18 @@ def parse(arguments: list[str]) -> Arguments:
     if place.deterministic:
         # Read once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
+    if place.coordinator:
+        devices.start(place.coordinator, place.num_processes, place.process_id)
     if place.resume:
         path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
         place = dataclasses.replace(place, name=path.name)
         defaults = read_config(path)
     else:
-        defaults = _defaults(arguments)
+        defaults = defaults_of(arguments)
     return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
 
 
-def _defaults(arguments: list[str]) -> Config:
+def defaults_of(arguments: list[str]) -> Config:
     """Settings of the preset or the scale on the command line, else of the scale that suits the device."""
     scale, preset = _value_of("--scale", arguments), _value_of("--preset", arguments)
     if preset is None:
@@ -113,9 +123,14 @@ def train(config: Config, place: Place) -> str:
     path = place.runs_dir / (place.name or _default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)  # refuses what does not fit before there is a folder
+    mesh = devices.make_mesh(config)
+    if jax.process_index() > 0:
+        with devices.Follower(path, config) as folder:
+            run_blocks(config, game, folder, mesh)
+        return f"process {jax.process_index()} is done: the first one has the results"
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
-        state = run_blocks(config, game, folder)
+        state = run_blocks(config, game, folder, mesh)
         scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
         tqdm.write(describe(scores))
         folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})
@@ -132,8 +147,14 @@ def _default_name(config: Config) -> str:
     return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def run_blocks(config: Config, game: Game, folder: RunFolder) -> TrainState:
+def run_blocks(config: Config, game: Game, folder: RunFolder, mesh: Mesh | None = None) -> TrainState:
     """The state after the last update, having gone on from the folder's newest checkpoint if there is one.
+
+    Args:
+        config: what to learn and how.
+        game: of the config.
+        folder: of the run.
+        mesh: of the devices that share the training; None for one.
 
     Raises:
         RunError: when something cannot be written, a checkpoint does not fit, or the loss stops being a number.
@@ -141,14 +162,16 @@ def run_blocks(config: Config, game: Game, folder: RunFolder) -> TrainState:
     setup = make_setup(config, game)
     init = make_init(setup)
     seeds = seeds_of(setup)
-    done = folder.last_update
+    done = devices.agreed_update(folder.last_update)
     if done is None:
         state, done = init(seeds, game.params), 0
     else:
-        state = folder.restore(jax.eval_shape(init, seeds, game.params))
+        template = jax.eval_shape(init, seeds, game.params)
+        state = devices.agreed_state(template, folder.restore(template))
+    state, env_params = devices.place_state(state, config, mesh), devices.replicate(game.params, mesh)
     rows = folder.cut_log(done)
     clock = _Clock(rows[-1]["seconds"] if rows else 0.0)
-    block = make_train_block(setup)
+    block = make_train_block(setup, mesh)
     steps_per_update = config.batch_steps * config.num_seeds
     with tqdm(
         total=config.num_updates * steps_per_update,
@@ -157,11 +180,12 @@ def run_blocks(config: Config, game: Game, folder: RunFolder) -> TrainState:
         unit=" steps",
         unit_scale=True,
         dynamic_ncols=True,
+        disable=jax.process_index() > 0,
         mininterval=0.1 if sys.stderr.isatty() else 10,  # in seconds; a log file needs few lines
     ) as bar:
         while done < config.num_updates:
-            state, metrics = block(state, game.params)
-            rows = _rows(config, jax.device_get(metrics), done, clock)
+            state, metrics = block(state, env_params)
+            rows = _rows(config, jax.tree.map(on_host, metrics), done, clock)
             _check(rows, folder)
             folder.append(rows)
             before, done = done, done + config.block_updates
@@ -172,7 +196,8 @@ def run_blocks(config: Config, game: Game, folder: RunFolder) -> TrainState:
             bar.set_description("training", refresh=False)
             bar.set_postfix(_postfix(rows), refresh=False)
             bar.update(config.block_updates * steps_per_update)
-    return state
+    # Gathered here, where all hosts still take part.
+    return state._replace(params=devices.local(state.params), update=devices.local(state.update))
 
 
 class _Clock:

@@ -100,7 +100,7 @@ def read(run: Path) -> Agent:
         params = folder.restore(template).params
     if setup.seed_axis:
         params = jax.tree.map(lambda leaf: leaf[0], params)
-    return Agent(game, setup._replace(seed_axis=None), params)
+    return Agent(game, setup._replace(seed_axis=None, vmap_axis=None), params)
 
 
 def keep(agent: Agent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:

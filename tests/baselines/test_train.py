@@ -3,6 +3,10 @@
 import dataclasses
 import errno
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,9 +163,62 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = dict.fromkeys(("loss", "grad_norm", "episodes", "return", "length", "success", "score"), np.ones(2))
     bad = metrics | {"loss": np.asarray([1.0, np.nan])}
-    monkeypatch.setattr(train, "make_train_block", lambda _: lambda state, _: (state, bad))
+    monkeypatch.setattr(train, "make_train_block", lambda *_: lambda state, _: (state, bad))
     with pytest.raises(RunError, match="the loss of seed 0 is not a number at update 2; there is no checkpoint yet"):
         train.train(CONFIG, train.Place("name", tmp_path))
+
+
+def test_a_loss_that_is_no_number_leaves_the_checkpoint_before_it(
+    tmp_path: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("loss", "grad_norm", "episodes", "return", "length", "success", "score")
+    good = dict.fromkeys(names, np.ones(2))
+    blocks = iter([good, good, good, good | {"grad_norm": np.asarray([np.inf, 1.0])}])
+    monkeypatch.setattr(train, "make_train_block", lambda *_: lambda state, _: (state, next(blocks)))
+    message = "the loss of seed 0 is not a number at update 7; the checkpoint of update 4 is kept"
+    with RunFolder.create(tmp_path / "run", CONFIG) as folder:
+        with pytest.raises(RunError, match=message):
+            train.run_blocks(CONFIG, recall_game(), folder)
+        assert folder.last_update == 4
+        assert [row["update"] for row in folder.rows()] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.slow
+def test_a_run_killed_while_it_saves_goes_on_from_the_checkpoint_before(whole: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.baselines.killed_while_saving", str(whole), str(tmp_path / "cut")]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, timeout=280, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-1000:]
+    left = [path.name for path in (tmp_path / "cut" / "checkpoints").iterdir()]
+    assert [name for name in left if name.isdigit()] == ["4"]
+    assert len(left) == 2  # and the one that was cut off
+    train.train(CONFIG, train.Place("cut", tmp_path, resume=True))
+    rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
+    assert rows == expected
+    jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is read from /proc")
+def test_host_memory_stays_flat_over_a_thousand_blocks(
+    tmp_path: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = dict(num_envs=2, num_steps=2, minibatches=1, epochs=1, block_updates=1)
+    config = dataclasses.replace(CONFIG, **small, checkpoint_updates=100, total_steps=4 * 1000)
+    append, seen = RunFolder.append, dict[int, int]()
+
+    def watched(folder: RunFolder, rows: list[Any]) -> None:
+        append(folder, rows)
+        seen[rows[-1]["update"]] = resident_bytes()
+
+    monkeypatch.setattr(RunFolder, "append", watched)
+    with RunFolder.create(tmp_path / "run", config) as folder:
+        train.run_blocks(config, recall_game(), folder)
+    assert len(seen) == 1000
+    assert seen[1000] - seen[201] < 16e6  # after two checkpoints and curves everything has been imported
 
 
 def test_flags_override_the_scale(tmp_path: Path) -> None:

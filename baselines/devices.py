@@ -1,0 +1,147 @@
+"""Several devices, on one host or on several: where arrays lie, and how hosts agree.
+
+On several hosts every process runs the same program on its own devices. The first one, the leader, has the run's
+folder; the others compute with it and write nothing.
+"""
+
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.ppo import DEVICE_AXIS, TrainState, state_specs
+from baselines.runs import Row, RunFolder, is_key, on_host, pack_state, unpack_state
+
+_LEADER_ALONE_S = 3600  # at the end the leader scores and draws, and the others wait
+
+
+def start(coordinator: str, num_processes: int, process_id: int) -> None:
+    """Joins the processes of a run that spans hosts; to be called before anything else of JAX.
+
+    Raises:
+        ConfigError: when the numbers do not fit each other, or the others cannot be reached.
+    """
+    if not 0 <= process_id < num_processes:
+        raise ConfigError(f"process_id is {process_id}, but has to be from 0 to {num_processes - 1}")
+    try:
+        jax.distributed.initialize(coordinator, num_processes, process_id, shutdown_timeout_seconds=_LEADER_ALONE_S)
+    except (RuntimeError, ValueError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise ConfigError(f"process {process_id} cannot join {coordinator!r} ({first_line}): give HOST:PORT") from error
+
+
+def make_mesh(config: Config) -> Mesh | None:
+    """As many devices as the config shares its training among; None for one.
+
+    Raises:
+        ConfigError: when there are not so many, or a process would have none of them.
+    """
+    found = len(jax.devices())
+    if config.devices > found:
+        raise ConfigError(f"devices is {config.devices}, but JAX sees {found}: choose --devices {found} or less")
+    if jax.process_count() > 1 and config.devices < found:
+        raise ConfigError(f"devices is {config.devices}, but the processes have {found}: choose --devices {found}")
+    if config.devices == 1:
+        return None
+    return Mesh(np.asarray(jax.devices()[: config.devices]), (DEVICE_AXIS,))
+
+
+def place_state(state: TrainState, config: Config, mesh: Mesh | None) -> TrainState:
+    """The state, each device's part on that device."""
+    if mesh is None:
+        return state
+    specs: Any = state_specs(config)
+    parts = zip(state, specs, strict=True)
+    return TrainState._make(_place(part, NamedSharding(mesh, spec)) for part, spec in parts)
+
+
+def replicate(tree: Any, mesh: Mesh | None) -> Any:
+    """Arrays as they are on every device."""
+    return tree if mesh is None else _place(tree, NamedSharding(mesh, P()))
+
+
+def _place(tree: Any, sharding: NamedSharding) -> Any:
+    def place(leaf: Any) -> jax.Array:
+        if is_key(leaf):
+            return jax.random.wrap_key_data(place(jax.random.key_data(leaf)))
+        if jax.process_count() == 1:
+            return jax.device_put(leaf, sharding)
+        whole = np.asarray(leaf)
+        return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
+
+    return jax.tree.map(lambda leaf: place(jnp.asarray(leaf)), tree)
+
+
+def local(tree: Any) -> Any:
+    """Arrays of a mesh on the host, so that this process can go on alone; others as they are."""
+    return jax.tree.map(lambda leaf: on_host(leaf) if len(leaf.devices()) > 1 else leaf, tree)
+
+
+def agreed_update(update: int | None) -> int | None:
+    """The leader's number, on all hosts."""
+    if jax.process_count() == 1:
+        return update
+    told = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if update is None else update)))
+    return None if told < 0 else told
+
+
+def agreed_state(template: Any, state: Any) -> Any:
+    """The leader's state, on all hosts."""
+    if jax.process_count() == 1:
+        return state
+    return unpack_state(template, jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(pack_state(state))))
+
+
+class Follower(RunFolder):
+    """Stands in for the run's folder where the leader has it."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        """Nothing is opened."""
+        del config
+        self.path = path
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to release."""
+
+    @property
+    def last_update(self) -> int | None:
+        """None: the leader tells."""
+        return None
+
+    def save(self, state: Any, update: int) -> None:
+        """Gives the leader what lies here."""
+        del update
+        pack_state(state)
+
+    def restore(self, template: Any, update: int | None = None) -> Any:
+        """Zeros, in place of which the leader's state comes."""
+        del update
+
+        def zeros(leaf: Any) -> jax.Array:
+            if is_key(leaf):
+                return jax.random.wrap_key_data(zeros(jax.eval_shape(jax.random.key_data, leaf)))
+            return jnp.zeros(leaf.shape, leaf.dtype)
+
+        return jax.tree.map(zeros, template)
+
+    def append(self, rows: Any) -> None:
+        """Nothing: the leader has the same rows."""
+
+    def cut_log(self, update: int) -> list[Row]:
+        """No rows."""
+        del update
+        return []
+
+    def draw_curve(self) -> None:
+        """Nothing."""
