@@ -46,8 +46,8 @@ craft 2 flax yarn using 2 flax: craft, with exactly the inputs of one of the cra
 inventory: list what you carry.
 
 An input that is no item, such as planks, is any one item whose name ends with that word, such as ash planks: name the \
-item in your command. What the goal takes and no crafting command makes is gathered. Some of the crafting commands are of no use \
-for the goal. The episode ends when the goal is crafted{limit}.
+item in your command. What the goal takes and no crafting command makes is gathered. Some of the crafting commands are \
+of no use for the goal. The episode ends when the goal is crafted{limit}.
 
 Reply with one command in this form: <action>get 3 flax</action>"""
 
