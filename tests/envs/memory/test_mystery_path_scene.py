@@ -108,6 +108,16 @@ def random_scenes(scale: float, generator: np.random.Generator) -> seen.Scene:
     return seen.Scene(*arrays, generator.random(SCENES) < 0.4, *(array.astype(np.int32) for array in (origins, goals)))
 
 
+@pytest.mark.parametrize("shown", ["one", "both", "none", "mixed"])
+def test_a_batch_is_drawn_as_each_of_its_scenes_alone(shown: str) -> None:
+    ends = {"one": [HIDDEN, HIDDEN], "both": [(0, 2), (6, 5)], "none": [HIDDEN] * 2, "mixed": [(0, 2), HIDDEN]}[shown]
+    goals = [(6, 5)] * 2 if shown != "none" else [HIDDEN] * 2
+    scenes = [scene_of((42, 42), origin=end, goal=goal) for end, goal in zip(ends, goals, strict=True)]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *scenes)
+    alone = [jax.jit(seen.draw, static_argnums=1)(scene, 0.25) for scene in scenes]
+    np.testing.assert_array_equal(look(stacked, 0.25)[0], np.stack(alone))
+
+
 @pytest.mark.parametrize(
     "scale",
     [pytest.param(scale, marks=[] if scale == 0.25 else pytest.mark.slow) for scale in (0.04, 0.1, 0.25, 0.5, 1.0)],
