@@ -104,6 +104,46 @@ class InWords:
     """Seed of the level: training levels below 2^31, held-out ones from there on."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """Play games in words by a language model, an expert or at random, and keep the chats."""
+
+    options: _Positional[tuple[str, ...]] = ()
+    """Options of the games, NAME=VALUE, values in JSON or bare words."""
+    env: tuple[str, ...] = ()
+    """Games with words, by id or in short; several take turns."""
+    rows: Path | None = None
+    """Rows to play instead: a file with {"env_config": {"name": ..., "seed": ...}} on each line."""
+    model: str = ""
+    """Who plays: expert, random, or the URL of an OpenAI-compatible endpoint."""
+    hf: Path | None = None
+    """Who plays: the folder of a model of Hugging Face's format."""
+    model_name: str | None = None
+    """The model's name at the endpoint; the first that it lists, if not given."""
+    episodes: int = 128
+    """Episodes to play."""
+    seed: int = 0
+    """Seed of the first level: training levels below 2^31, held-out ones from there on."""
+    out: Path | None = None
+    """Folder to keep the chats in; a run that was killed is continued from it."""
+    max_turns: int | None = None
+    """Turns after which an episode is cut."""
+    concurrency: int = 64
+    """Episodes at a time."""
+    turn_seconds: float = 120.0
+    """Seconds after which a reply has failed to come."""
+    retries: int = 3
+    """Further attempts at a reply."""
+    temperature: float = 1.0
+    """Temperature of sampling."""
+    max_tokens: int = 512
+    """The most tokens of a reply."""
+    reward_funcs: tuple[str, ...] = ()
+    """Rewards beside the game's: format, length."""
+    reward_weights: tuple[float, ...] | None = None
+    """A weight for each of them, and for the game's reward at the end."""
+
+
 def parse_options(words: Sequence[str]) -> dict[str, Any]:
     """Returns the options that NAME=VALUE words give.
 
@@ -250,6 +290,31 @@ def talk(arguments: InWords) -> str:
     return ""
 
 
+def rollout(arguments: Rollout) -> str:
+    """Plays episodes; returns the table of what came of them."""
+    from jaxgym.serve import rollout as rollouts
+    from jaxgym.serve.rollout import command
+
+    terms = rollouts.Terms(
+        max_turns=arguments.max_turns,
+        concurrency=arguments.concurrency,
+        turn_seconds=arguments.turn_seconds,
+        retries=arguments.retries,
+    )
+    blend = rollouts.Blend(arguments.reward_funcs, arguments.reward_weights)
+    player = command.Player(
+        arguments.model, arguments.hf, arguments.model_name, arguments.temperature, arguments.max_tokens
+    )
+    seed, options = _checked(arguments.seed), parse_options(arguments.options)
+    rows = command.rows_for(arguments.env, arguments.episodes, seed, options, arguments.rows)
+    try:
+        records = command.play(rows, player, terms, blend, arguments.out, seed)
+    except ImportError as error:
+        raise FailureError(str(error)) from error
+    cells, errors = command.report(records)
+    return table(command.HEADER, cells) + errors
+
+
 def _checked(seed: int) -> int:
     if not 0 <= seed < 1 << 32:
         raise OptionError(f"--seed {seed} was given; give an integer from 0 to {(1 << 32) - 1}.")
@@ -262,9 +327,9 @@ def run(words: Sequence[str] | None = None) -> str:
     Args:
         words: The command line without the program's name; that of the process if None.
     """
-    commands = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords}
+    commands = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords, "rollout": Rollout}
     arguments = tyro.extras.subcommand_cli_from_dict(commands, prog="jaxgym", args=words, description=__doc__)
-    runners = {List: list_games, Show: show, Record: record, Play: play_game, InWords: talk}
+    runners = {List: list_games, Show: show, Record: record, Play: play_game, InWords: talk, Rollout: rollout}
     return runners[type(arguments)](arguments)
 
 

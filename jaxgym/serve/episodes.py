@@ -86,6 +86,10 @@ class Episode:
         """Whether the last reply ended it."""
         return self.outcome is not None and (self.outcome.terminated or self.outcome.truncated)
 
+    def check(self) -> None:
+        """Makes the game and compiles its programs; errors are those of `SessionPool.prepare`."""
+        self._pool.prepare(self.name, self._options)
+
     def start(self) -> Opening:
         """Starts it, or starts it again on the same level; errors are those of `SessionPool.open`."""
         self.close()

@@ -1,0 +1,127 @@
+"""The command `jaxgym rollout`: a run with a progress bar, and a table of what came of it."""
+
+import asyncio
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxgym.errors import OptionError
+from jaxgym.serve.rollout.endpoint import EndpointPolicy
+from jaxgym.serve.rollout.local_model import local_model
+from jaxgym.serve.rollout.policies import BatchPolicy, Policy
+from jaxgym.serve.rollout.records import Folder, Record
+from jaxgym.serve.rollout.rewards import Blend
+from jaxgym.serve.rollout.runs import Row, Summary, arollout, read_rows, rows_of, summaries
+from jaxgym.serve.rollout.scheduler import Scheduler, Terms
+from jaxgym.serve.rollout.scripted import ScriptedPolicy
+
+HEADER = ("game", "episodes", "errors", "success", "return", "reward", "turns", "refusals")
+_MOST_REASONS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Player:
+    """Who plays.
+
+    Attributes:
+        model: "expert", "random", or the URL of an endpoint; empty for a local model.
+        folder: The folder of a local model, or None.
+        name: The model's name at the endpoint.
+        temperature: Of sampling.
+        max_tokens: The most tokens of a reply.
+    """
+
+    model: str
+    folder: Path | None
+    name: str | None
+    temperature: float
+    max_tokens: int
+
+    def policy(self, terms: Terms, seed: int) -> Policy:
+        """Returns the policy.
+
+        Raises:
+            OptionError: If there is none, or more than one.
+            ImportError: If what it needs is missing.
+        """
+        if bool(self.model) == bool(self.folder):
+            raise OptionError("give one policy: --model expert, random or a URL, or --hf and the folder of a model.")
+        if self.folder is not None:
+            function = local_model(self.folder, max_tokens=self.max_tokens, temperature=self.temperature)
+            return BatchPolicy(function, terms.concurrency)
+        if self.model == "expert" or self.model == "random":
+            return ScriptedPolicy(self.model, seed)
+        if "://" not in self.model:
+            raise OptionError(
+                f"--model {self.model!r} was given; give expert, random, or a URL with http:// before it."
+            )
+        sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return EndpointPolicy(self.model, self.name, sampling=sampling, timeout_seconds=terms.turn_seconds)
+
+
+def rows_for(
+    names: Sequence[str], episodes: int, seed: int, options: Mapping[str, Any], dataset: Path | None
+) -> list[Row]:
+    """Returns the rows of a dataset, or of a number of episodes of some games.
+
+    Raises:
+        UnknownIdError: If a game does not exist, or has no words.
+        OptionError: If both or none were given, or the dataset has a line that is no row.
+    """
+    if bool(names) == (dataset is not None):
+        raise OptionError("give games with --env, or the rows of a file with --rows.")
+    if episodes < 1:
+        raise OptionError(f"--episodes {episodes} was given; give a number from 1 up.")
+    return rows_of(names, episodes, seed, options) if dataset is None else read_rows(dataset)
+
+
+def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: Path | None, seed: int) -> list[Record]:
+    """Plays rows, or what a folder lacks of them, with a progress bar.
+
+    Raises:
+        UnknownIdError, OptionError, LevelError: If a row can't be played, or the folder is of another run.
+        ImportError: If what the policy needs is missing.
+    """
+    tqdm: Any = importlib.import_module("tqdm")
+    scheduler = Scheduler(player.policy(terms, seed), terms)
+    settings = {
+        "rows": list(rows),
+        "player": {**dataclasses.asdict(player), "folder": None if player.folder is None else str(player.folder)},
+        "max_turns": terms.max_turns,
+        "rewards": dict(zip(blend.columns, blend.weights, strict=True)),
+        "seed": seed,
+    }
+    folder = None if out is None else Folder(out, settings)
+    begun = 0 if folder is None else len(folder.records)
+    with tqdm.tqdm(total=len(rows), initial=begun, unit="episode") as bar:
+
+        def tell(record: Record) -> None:
+            bar.update()
+            bar.set_postfix_str(f"last return {record['total_reward']:.3g}", refresh=False)
+
+        return asyncio.run(arollout(rows, scheduler, blend, folder, tell))
+
+
+def lines_of(summary: Summary) -> tuple[str, ...]:
+    """Returns the cells of a summary below `HEADER`."""
+    return (
+        summary.env,
+        str(summary.episodes),
+        str(summary.errors),
+        f"{summary.success:.1%}",
+        f"{summary.total_reward:.3f} ± {summary.total_reward_error:.3f}",
+        f"{summary.reward:.3f}",
+        f"{summary.turns:.1f}",
+        f"{summary.refusals:.2f}",
+    )
+
+
+def report(records: Sequence[Record]) -> tuple[list[tuple[str, ...]], str]:
+    """Returns the rows of the table, and what is said of errors below it."""
+    reasons = [record["error"] for record in records if record["error"] is not None]
+    told = [f"{reasons.count(reason)} x {reason}" for reason in dict.fromkeys(reasons)]
+    more = f"\nand {len(told) - _MOST_REASONS} other reasons" if len(told) > _MOST_REASONS else ""
+    said = "\n".join(told[:_MOST_REASONS]) + more
+    return [lines_of(summary) for summary in summaries(records)], f"\nErrors:\n{said}\n" if told else ""

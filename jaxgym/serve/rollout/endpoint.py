@@ -1,0 +1,83 @@
+"""A policy behind an OpenAI-compatible endpoint, such as vLLM's or SGLang's server, or a hosted model."""
+
+import asyncio
+import importlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
+
+_WORTH_ANOTHER_TRY = (408, 409, 425, 429)
+_SERVER_ERRORS = 500
+
+
+class EndpointPolicy(Policy):
+    """Asks for chat completions. It is for one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        api_key: str | None = None,
+        sampling: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 120.0,
+    ):
+        """Makes a client; nothing is asked before the first reply.
+
+        Args:
+            url: The base, such as `http://localhost:8000/v1`.
+            model: The model's name; the first that the endpoint lists if None.
+            api_key: The key; the variable `OPENAI_API_KEY` of the process, or none, if None.
+            sampling: Arguments of a completion, such as `temperature` and `max_tokens`.
+            timeout_seconds: After so long without an answer an attempt has failed.
+
+        Raises:
+            ImportError: If the package `openai` is missing.
+        """
+        try:
+            self._openai: Any = importlib.import_module("openai")
+        except ImportError as error:
+            raise ImportError("an endpoint needs openai: pip install 'jaxgym[rollout]'.") from error
+        key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
+        self._client = self._openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=timeout_seconds)
+        self._url, self._model, self._sampling = url, model, dict(sampling or {})
+        self._naming = asyncio.Lock()
+
+    async def reply(self, request: Request) -> Choice:
+        """Returns the completion of a chat.
+
+        Raises:
+            PolicyError: If the endpoint fails, or what it says is no completion.
+        """
+        try:
+            model = await self._name()
+            answer = await self._client.chat.completions.create(
+                model=model, messages=request.messages, **self._sampling
+            )
+            choice = answer.choices[0]
+            content = choice.message.content
+        except PolicyError:
+            raise
+        except self._openai.APIStatusError as error:
+            is_final = error.status_code < _SERVER_ERRORS and error.status_code not in _WORTH_ANOTHER_TRY
+            raise PolicyError(
+                f"{self._url} answered {error.status_code}: {error.message}", is_final=is_final
+            ) from error
+        except self._openai.OpenAIError as error:
+            raise PolicyError(f"{self._url} could not be asked: {type(error).__name__}: {error}") from error
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise PolicyError(f"{self._url} answered with no completion: {type(error).__name__}: {error}") from error
+        if not isinstance(content, str):
+            raise PolicyError(f"{self._url} answered with the content {content!r}, which is no string.")
+        return Choice(Message(content), choice.finish_reason)
+
+    async def _name(self) -> str:
+        async with self._naming:
+            if self._model is None:
+                listed = await self._client.models.list()
+                if not listed.data:
+                    raise PolicyError(f"{self._url} lists no model: name one.", is_final=True)
+                self._model = str(listed.data[0].id)
+            return self._model

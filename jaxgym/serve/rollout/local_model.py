@@ -1,0 +1,65 @@
+"""A language model of Hugging Face's format in a local folder, as a function over a batch of chats."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jaxgym.errors import OptionError
+from jaxgym.serve.rollout.policies import Chat
+
+
+def local_model(
+    folder: Path, *, max_tokens: int = 256, temperature: float = 1.0, device: str | None = None
+) -> Callable[[list[Chat]], list[str]]:
+    """Loads a model and its tokenizer from a folder; nothing is downloaded.
+
+    Args:
+        folder: What `save_pretrained` of model and tokenizer wrote.
+        max_tokens: The most tokens of a reply.
+        temperature: Of sampling; 0 takes the likeliest token.
+        device: A device of torch; a GPU if there is one, else the CPU, if None.
+
+    Returns:
+        A function that takes chats and returns a reply for each.
+
+    Raises:
+        ImportError: If `transformers` or `torch` is missing.
+        OptionError: If the folder holds no model.
+    """
+    try:
+        torch: Any = importlib.import_module("torch")
+        transformers: Any = importlib.import_module("transformers")
+    except ImportError as error:
+        raise ImportError(f"a local model needs {error.name}: pip install torch transformers.") from error
+    if not (folder / "config.json").exists():
+        raise OptionError(f"{folder} holds no model: give a folder that save_pretrained wrote, with a config.json.")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype="auto").to(device)
+    model.eval()
+    sampling = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
+
+    def replies(chats: list[Chat]) -> list[str]:
+        prompts = [_prompt(tokenizer, chat) for chat in chats]
+        batch = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(device)
+        with torch.no_grad():
+            made = model.generate(
+                input_ids=batch["input_ids"],
+                attention_mask=batch["attention_mask"],
+                max_new_tokens=max_tokens,
+                pad_token_id=tokenizer.pad_token_id,
+                **sampling,
+            )
+        return tokenizer.batch_decode(made[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+
+    return replies
+
+
+def _prompt(tokenizer: Any, chat: Chat) -> str:
+    if tokenizer.chat_template:
+        return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    said = "".join(f"{message['role']}: {message['content']}\n\n" for message in chat)
+    return f"{said}assistant: "

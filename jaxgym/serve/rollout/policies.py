@@ -1,0 +1,144 @@
+"""Who plays: anything that answers a chat."""
+
+import asyncio
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Chat = list[dict[str, Any]]
+"""Messages with `role` and `content`, oldest first."""
+
+
+class PolicyError(RuntimeError):
+    """A policy has no reply.
+
+    Attributes:
+        is_final: Whether asking again is of no use.
+    """
+
+    def __init__(self, reason: str, *, is_final: bool = False):
+        """Takes one sentence that says why."""
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+class Message(NamedTuple):
+    """What a policy says."""
+
+    content: str
+    role: str = "assistant"
+
+
+class Choice(NamedTuple):
+    """A reply, with the names that ms-swift gives to its parts.
+
+    Attributes:
+        message: What was said.
+        finish_reason: "stop", or "length" where a limit of tokens cut it.
+    """
+
+    message: Message
+    finish_reason: str | None = "stop"
+
+
+@dataclasses.dataclass
+class Request:
+    """A trajectory on its way, with the names that ms-swift gives to its parts.
+
+    Attributes:
+        uuid: What it is known by.
+        messages: The chat so far.
+        data_dict: The columns of its row; once it has started, `env_config` in it has the game's `name` and `seed`.
+    """
+
+    uuid: str
+    messages: Chat
+    data_dict: dict[str, Any]
+
+    @property
+    def env_config(self) -> Mapping[str, Any]:
+        """The game, its seed and its options."""
+        return self.data_dict.get("env_config") or {}
+
+
+class Policy:
+    """Answers chats; a subclass defines `reply`."""
+
+    def check(self, name: str, options: Mapping[str, Any]) -> None:
+        """Makes sure, before anything is played, that a game can be played.
+
+        Raises:
+            OptionError: If it can't.
+        """
+        del name, options
+
+    async def reply(self, request: Request) -> Choice:
+        """Returns the reply to a chat; it may be cancelled, and asked again for the same.
+
+        Raises:
+            PolicyError: If there is none.
+        """
+        raise NotImplementedError  # Every policy has its own.
+
+    def forget(self, request: Request) -> None:
+        """Is told that a trajectory has ended."""
+        del request
+
+
+class BatchPolicy(Policy):
+    """A function over a batch of chats, such as a local model's generation.
+
+    Chats that wait while the function runs make its next batch. It runs in a thread, one call at a time.
+    """
+
+    def __init__(self, function: Callable[[list[Chat]], Sequence[str]], max_batch: int = 64):
+        """Takes the function.
+
+        Args:
+            function: Takes 1 to `max_batch` chats; returns a reply for each.
+            max_batch: The most chats of a call.
+        """
+        self._function, self._max_batch = function, max_batch
+        self._waiting: deque[tuple[Chat, asyncio.Future[str]]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def reply(self, request: Request) -> Choice:
+        """Returns the function's reply.
+
+        Raises:
+            PolicyError: If the function raises, returns another number of replies, or one that is no string.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str] = loop.create_future()
+        self._waiting.append(([dict(message) for message in request.messages], future))
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._work())
+        return Choice(Message(await future))
+
+    async def _work(self) -> None:
+        await asyncio.sleep(0)  # Others ask in the same round of the loop.
+        while self._waiting:
+            taken = [self._waiting.popleft() for _ in range(min(self._max_batch, len(self._waiting)))]
+            taken = [(chat, future) for chat, future in taken if not future.done()]
+            if taken:
+                answers = await self._answers([chat for chat, _ in taken])
+                for (_, future), answer in zip(taken, answers, strict=True):
+                    if future.done():  # cancelled meanwhile
+                        continue
+                    if isinstance(answer, str):
+                        future.set_result(answer)
+                    else:
+                        future.set_exception(answer)
+
+    async def _answers(self, chats: list[Chat]) -> list[str | PolicyError]:
+        try:
+            replies = list(await asyncio.to_thread(self._function, chats))
+        except Exception as error:  # whatever a user's function raises costs these episodes only
+            return [PolicyError(f"the function raised {type(error).__name__}: {error}") for _ in chats]
+        if len(replies) != len(chats):
+            return [PolicyError(f"the function gave {len(replies)} replies to {len(chats)} chats.") for _ in chats]
+        return [
+            reply if isinstance(reply, str) else PolicyError(f"the function gave {reply!r}, which is no string.")
+            for reply in replies
+        ]

@@ -1,0 +1,208 @@
+"""Runs: the rows of a dataset, played and kept, and what came of it."""
+
+import asyncio
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxgym import text
+from jaxgym.errors import OptionError
+from jaxgym.serve.episodes import options_of
+from jaxgym.serve.rollout.policies import Request
+from jaxgym.serve.rollout.records import Folder, Record
+from jaxgym.serve.rollout.rewards import Blend
+from jaxgym.serve.rollout.scheduler import Scheduler
+
+Row = dict[str, Any]
+"""Columns of a dataset; `env_config` has the game's `name`, its `seed`, and options."""
+
+
+def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping[str, Any] | None = None) -> list[Row]:
+    """Returns the rows of a number of episodes, one game after another in turns, the k-th on level `seed` + k.
+
+    Raises:
+        UnknownIdError: If a game does not exist, or has no words.
+        OptionError: If there is no game.
+    """
+    if not names:
+        raise OptionError("no game was given; name one or more.")
+    env_ids = [text.text_spec_of(name)[0] for name in names]
+    return [
+        {
+            "env_config": {
+                "name": env_ids[number % len(env_ids)],
+                "seed": seed + number // len(env_ids),
+                **(options or {}),
+            }
+        }
+        for number in range(episodes)
+    ]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Returns the rows of a file with one JSON object a line.
+
+    Raises:
+        OptionError: If a line is none, or names no game.
+    """
+    rows: list[Row] = []
+    for number, line in enumerate(filter(str.strip, path.read_text().splitlines()), start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise OptionError(f"line {number} of {path} is no JSON: {error.msg}.") from error
+        if not isinstance(row, dict) or "name" not in (row.get("env_config") or {}):
+            raise OptionError(f'line {number} of {path} names no game; give {{"env_config": {{"name": ...}}}}.')
+        rows.append(row)
+    return rows
+
+
+def rollout(
+    rows: Sequence[Row],
+    scheduler: Scheduler,
+    blend: Blend | None = None,
+    folder: Folder | None = None,
+    on_record: Callable[[Record], None] | None = None,
+) -> list[Record]:
+    """Plays every row that the folder has not, and returns all trajectories in the order of the rows.
+
+    Args:
+        rows: What to play.
+        scheduler: How, and by whom.
+        blend: What a trajectory is worth; the sum of its episode's rewards if None.
+        folder: Where to keep them.
+        on_record: Told of each trajectory when it has ended.
+
+    Raises:
+        UnknownIdError, OptionError, LevelError: If a row can't be played.
+    """
+    return asyncio.run(arollout(rows, scheduler, blend, folder, on_record))
+
+
+async def arollout(
+    rows: Sequence[Row],
+    scheduler: Scheduler,
+    blend: Blend | None = None,
+    folder: Folder | None = None,
+    on_record: Callable[[Record], None] | None = None,
+) -> list[Record]:
+    """Plays rows as `rollout` does, in a running event loop."""
+    blend = Blend() if blend is None else blend
+    records = {} if folder is None else dict(folder.records)
+    ahead = [index for index in range(len(rows)) if index not in records]
+    check(rows, scheduler)
+    waiting = iter(ahead)
+
+    async def work() -> None:
+        for index in waiting:
+            record = await _play(index, rows[index], scheduler, blend)
+            records[index] = record
+            if folder is not None:
+                folder.add(record)
+            if on_record is not None:
+                on_record(record)
+
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(scheduler.terms.concurrency, len(ahead))):
+                workers.create_task(work())
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return [records[index] for index in range(len(rows))]
+
+
+def check(rows: Sequence[Row], scheduler: Scheduler) -> None:
+    """Makes sure, before anything is played, that all rows can be.
+
+    Raises:
+        UnknownIdError, OptionError, LevelError: If one can't.
+    """
+    seen = set[str]()
+    for row in rows:
+        entries = row.get("env_config") or {}
+        options = options_of(entries)
+        key = json.dumps([entries.get("name"), options], sort_keys=True, default=repr)
+        if key not in seen:
+            seen.add(key)
+            scheduler.check(entries)
+
+
+async def _play(index: int, row: Row, scheduler: Scheduler, blend: Blend) -> Record:
+    request = Request(f"row-{index}", [], dict(row))
+    infos = await scheduler.run(request)
+    others = {name: value for name, value in request.data_dict.items() if name not in ("messages", "env_config")}
+    reward, rewards = blend.of(request.messages, infos, others)
+    env_config = dict(request.env_config)
+    env_id = text.text_spec_of(env_config["name"])[0]
+    return {
+        "index": index,
+        "env": env_id,
+        "env_config": env_config,
+        **({"columns": others} if others else {}),
+        "messages": request.messages,
+        "reward": reward,
+        "rewards": rewards,
+        **infos,
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What came of the trajectories of one game; means are over those without an error.
+
+    Attributes:
+        env: Its id, or "all".
+        episodes: Trajectories.
+        errors: Those that ended with an error.
+        success: Share of successes.
+        total_reward: Mean sum of an episode's rewards.
+        total_reward_error: Its standard error.
+        reward: Mean blended reward.
+        turns: Mean number of turns.
+        refusals: Mean number of refused replies.
+    """
+
+    env: str
+    episodes: int
+    errors: int
+    success: float
+    total_reward: float
+    total_reward_error: float
+    reward: float
+    turns: float
+    refusals: float
+
+
+def summaries(records: Iterable[Record]) -> list[Summary]:
+    """Returns a summary for each game, and one for all where there are several."""
+    by_env: dict[str, list[Record]] = {}
+    for record in records:
+        by_env.setdefault(record["env"], []).append(record)
+    if len(by_env) > 1:
+        by_env["all"] = [record for group in by_env.values() for record in group]
+    return [_summary(env, group) for env, group in by_env.items()]
+
+
+def _summary(env: str, records: Sequence[Record]) -> Summary:
+    whole = [record for record in records if record["error"] is None]
+    returns = [record["total_reward"] for record in whole]
+    mean = _mean(returns)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in returns) / max(len(returns) - 1, 1))
+    return Summary(
+        env,
+        len(records),
+        len(records) - len(whole),
+        _mean([float(record["is_solved"]) for record in whole]),
+        mean,
+        spread / math.sqrt(max(len(returns), 1)),
+        _mean([record["reward"] for record in whole]),
+        _mean([record["num_turns"] for record in whole]),
+        _mean([record["num_refusals"] for record in whole]),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan

@@ -1,0 +1,211 @@
+"""Trajectories: a policy and a session of a game take turns.
+
+The hooks have the names and the forms of ms-swift's schedulers, and a subclass may override each of them:
+
+    on_trajectory_start ─▶ reply ─▶ on_turn_end ─▶ check_finished ─▶ step ─▶ reply ─▶ ...
+"""
+
+import asyncio
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxgym.errors import OptionError
+from jaxgym.serve.episodes import Episode, options_of
+from jaxgym.serve.errors import SessionError
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.rollout.policies import Choice, Policy, PolicyError, Request
+from jaxgym.serve.rollout.scripted import game_of
+from jaxgym.text import Move
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """How trajectories are run.
+
+    Attributes:
+        max_turns: Turns after which a trajectory is cut; None for no limit of its own.
+        concurrency: Trajectories at a time.
+        turn_seconds: After so long without a reply an attempt has failed.
+        retries: Further attempts at a reply; then the trajectory ends with an error.
+        backoff_seconds: Waiting time before the first of them, doubled for each further one.
+    """
+
+    max_turns: int | None = None
+    concurrency: int = 64
+    turn_seconds: float = 120.0
+    retries: int = 3
+    backoff_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses what can't be run."""
+        if self.max_turns is not None and self.max_turns < 1:
+            raise OptionError(f"max_turns={self.max_turns} was given; give a number from 1 up, or None for no limit.")
+        if self.concurrency < 1 or self.retries < 0 or self.turn_seconds <= 0 or self.backoff_seconds < 0:
+            raise OptionError(
+                f"concurrency={self.concurrency}, retries={self.retries}, turn_seconds={self.turn_seconds} and "
+                f"backoff_seconds={self.backoff_seconds} were given; the first is from 1, the second and the last from "
+                "0 up, and a turn takes more than 0 s."
+            )
+
+
+class Scheduler:
+    """Runs trajectories of any games, each with an episode of its own in a pool."""
+
+    def __init__(self, policy: Policy, terms: Terms | None = None, pool: SessionPool | None = None):
+        """Makes a scheduler without trajectories.
+
+        Args:
+            policy: Who plays.
+            terms: How trajectories are run.
+            pool: Where the sessions live; the pool of the process if None.
+        """
+        self.policy, self.terms = policy, Terms() if terms is None else terms
+        self._pool = pool
+        self._episodes: dict[str, Episode] = {}
+        self._infos: dict[str, dict[str, Any]] = {}
+
+    def check(self, env_config: Mapping[str, Any]) -> None:
+        """Makes sure that a row can be played, and compiles the programs of its game.
+
+        Raises:
+            UnknownIdError, OptionError, LevelError: If it can't.
+        """
+        name, options = env_config.get("name", ""), options_of(env_config)
+        Episode(name, None, options, self._pool).check()
+        self.policy.check(name, options)
+
+    # The hooks.
+
+    async def on_trajectory_start(self, requests: Sequence[Request]) -> None:
+        """Starts an episode for each request, and puts rules and first text into its messages.
+
+        Raises:
+            UnknownIdError, OptionError, LevelError: If a row's game can't be made.
+            SessionError: If its seed is none, or there is no room for it.
+        """
+        await asyncio.gather(*map(self._start, requests))
+
+    async def _start(self, request: Request) -> None:
+        entries = dict(request.env_config)
+        options = options_of(entries)
+        episode = Episode(entries.get("name", ""), entries.get("seed"), options, self._pool)
+        opening = await episode.astart()
+        request.messages = [
+            {"role": "system", "content": opening.instructions},
+            {"role": "user", "content": opening.text},
+        ]
+        request.data_dict = {
+            **request.data_dict,
+            "env_config": {"name": episode.name, "seed": opening.seed, **options},
+        }
+        self._episodes[request.uuid] = episode
+
+    async def on_turn_end(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
+        """Gives the reply to the episode, and adds up what it led to.
+
+        Args:
+            request: The trajectory; the reply stands at the end of its messages.
+            choice: The reply.
+            current_turn: Turns so far, this one included.
+
+        Returns:
+            `rollout_infos`, and `done` where the episode has ended.
+        """
+        episode, infos = self._episodes[request.uuid], self._infos[request.uuid]
+        words = game_of(episode.name, options_of(request.env_config))[2]
+        move = words.parse(choice.message.content)
+        outcome = await episode.astep(choice.message.content)
+        infos["total_reward"] = outcome.total_reward
+        infos["step_rewards"].append(outcome.reward)
+        parts: dict[str, float] = infos["parts"]
+        infos["parts"] = {name: parts.get(name, 0.0) + part for name, part in outcome.components.items()}
+        infos["num_turns"] = current_turn
+        infos["num_refusals"] = episode.refusals
+        infos["num_exact"] += isinstance(move, Move) and move.is_exact
+        infos |= {"is_solved": outcome.is_solved, "terminated": outcome.terminated, "truncated": outcome.truncated}
+        ending = {"done": True} if episode.has_ended else {}
+        return {"rollout_infos": infos, **ending}
+
+    def check_finished(self, request: Request, choice: Choice, current_turn: int) -> bool:
+        """Whether a trajectory whose episode goes on is cut here: after `max_turns`."""
+        del request, choice
+        return self.terms.max_turns is not None and current_turn >= self.terms.max_turns
+
+    def step(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
+        """Adds the next text to the messages; returns the request."""
+        del choice, current_turn
+        outcome = self._episodes[request.uuid].outcome
+        if outcome is not None:
+            request.messages.append({"role": "user", "content": outcome.text})
+        return {"infer_request": request}
+
+    # The loop.
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        """Runs a trajectory to its end.
+
+        Args:
+            request: The trajectory; its messages are the whole chat afterwards.
+
+        Returns:
+            `total_reward`, `step_rewards`, `parts` (each part of the reward, summed up), `num_turns`, `num_refusals`,
+            `num_exact` (replies in the form asked for), `is_solved`, `terminated`, `truncated`, `stopped` ("done",
+            "max_turns" or "error"), and `error`, which says why it was not played to its end, or None.
+        """
+        stopped, why = "error", None
+        self._infos[request.uuid] = _blank()
+        try:
+            await self.on_trajectory_start([request])
+            for turn in itertools.count(1):
+                choice = await self._reply(request)
+                request.messages.append({"role": "assistant", "content": choice.message.content})
+                ended = await self.on_turn_end(request, choice, turn)
+                self._infos[request.uuid] |= ended.get("rollout_infos", {})
+                if ended.get("done", False) or self.check_finished(request, choice, turn):
+                    stopped = "done" if ended.get("done", False) else "max_turns"
+                    break
+                request = self.step(request, choice, turn)["infer_request"]
+        except (PolicyError, SessionError) as error:
+            why = str(error)
+        finally:
+            self.policy.forget(request)
+            episode = self._episodes.pop(request.uuid, None)
+            if episode is not None:
+                episode.close()
+            infos: Mapping[str, Any] = self._infos.pop(request.uuid)
+        return {**infos, "stopped": stopped, "error": why}
+
+    async def _reply(self, request: Request) -> Choice:
+        """Asks until there is a reply, or no attempt is left."""
+        terms, failure = self.terms, PolicyError("it was not asked.")
+        for attempt in range(terms.retries + 1):
+            if attempt:
+                await asyncio.sleep(terms.backoff_seconds * 2 ** (attempt - 1))
+            try:
+                return await asyncio.wait_for(self.policy.reply(request), terms.turn_seconds)
+            except TimeoutError:
+                failure = PolicyError(f"there was no reply within {terms.turn_seconds:g} s.")
+            except PolicyError as error:
+                failure = error
+            except Exception as error:  # a policy of somebody else costs its own episodes at most
+                failure = PolicyError(f"the policy raised {type(error).__name__}: {error}")
+            if failure.is_final:
+                break
+        raise failure
+
+
+def _blank() -> dict[str, Any]:
+    """Returns what is known of a trajectory before its first turn."""
+    return {
+        "total_reward": 0.0,
+        "step_rewards": [],
+        "parts": {},
+        "num_turns": 0,
+        "num_refusals": 0,
+        "num_exact": 0,
+        "is_solved": False,
+        "terminated": False,
+        "truncated": False,
+    }
