@@ -5,8 +5,9 @@ This class makes a gymnax 1.x environment of it: six values a step, auto-reset, 
 """
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +55,17 @@ class EnvParams(gymnax_environment.EnvParams):
     # gymnax says int, and takes whatever can be compared with the time.
     max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]
     levels: Any = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], **derived: Any) -> Self:
+        """Returns parameters with the given values in the fields of their names; a value without a field is left out.
+
+        Args:
+            values: Checked option values by name.
+            **derived: Fields that are no options.
+        """
+        own = {field.name for field in dataclasses.fields(cls)} - {"max_steps_in_episode", "levels"}
+        return cls(**{name: values[name] for name in own & values.keys()}, **derived)
 
 
 @struct.dataclass

@@ -114,8 +114,7 @@ class Params(EnvParams):
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMortarMayhem", Params]:
     """Makes the environment and its parameters from checked option values."""
-    names = {field.name for field in dataclasses.fields(Params)} - {"max_steps_in_episode", "levels"}
-    params = Params(**{name: values[name] for name in names})
+    params = Params.of(values)
     env = EndlessMortarMayhem(
         env_id=env_id,
         initial_params=params,

@@ -140,9 +140,8 @@ class Params(EnvParams):
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMysteryPath", Params]:
     """Makes the environment and its parameters from checked option values."""
-    names = {field.name for field in dataclasses.fields(Params)} & set(values)
-    params = Params(
-        **{name: values[name] for name in names},
+    params = Params.of(
+        values,
         camera=seen.camera_of(values["camera_offset_scale"]),
         stamina_rows=seen.stamina_rows(int(values["stamina_level"])),
         segments=segments.make_bank(),

@@ -103,7 +103,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotli
     initial = int(values["initial_spawns"])
     interval, min_speed = int(values["spawn_interval"]), float(values["spot_min_speed"])
     needed = min(spotlights.most_alive(initial, None, interval, min_speed), _MOST_SPOTLIGHTS)
-    params = Params(**spotlight_game.traced(Params, values))
+    params = Params.of(spotlight_game.with_tables(values))
     env = EndlessSearingSpotlights(
         env_id=env_id,
         initial_params=params,

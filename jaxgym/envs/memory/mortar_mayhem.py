@@ -171,8 +171,7 @@ def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool)
         "command_show_duration": Choices.of([0]),
         "command_show_delay": Choices.of([0]),
     }
-    traced = {field.name for field in dataclasses.fields(Params)} - {"max_steps_in_episode", "levels"}
-    params = Params(**{name: values.get(name, absent.get(name)) for name in traced})
+    params = Params.of({**absent, **values})
     env = MortarMayhem(
         env_id=env_id,
         initial_params=params,

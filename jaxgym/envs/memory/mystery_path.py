@@ -123,9 +123,7 @@ def options(*, grid: bool) -> dict[str, Option]:
 
 def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["MysteryPath", Params]:
     """Makes the environment and its parameters from checked option values."""
-    traced = {field.name for field in dataclasses.fields(Params)} - {"max_steps_in_episode", "levels"}
-    absent = {"agent_speed": np.float32(0.0)}
-    params = Params(**{name: values.get(name, absent.get(name)) for name in traced})
+    params = Params.of({"agent_speed": np.float32(0.0), **values})
     env = MysteryPath(
         env_id=env_id,
         initial_params=params,

@@ -127,7 +127,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", 
     interval = int(values["initial_spawn_interval"] + values["spawn_interval_threshold"])
     total = initial + int(values["num_spawns"])
     needed = spotlights.most_alive(initial, total, interval, float(values["spot_min_speed"]))
-    params = Params(**spotlight_game.traced(Params, values))
+    params = Params.of(spotlight_game.with_tables(values))
     env = SearingSpotlights(
         env_id=env_id,
         initial_params=params,

@@ -207,11 +207,9 @@ def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
     return capacity
 
 
-def traced(params: type[SpotlightParams], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a game's parameters, from checked option values."""
-    tables = health_tables(values["agent_health"], values["spot_damage"])
-    names = {field.name for field in dataclasses.fields(params)} - {"max_steps_in_episode", "levels"}
-    return {name: tables[name] if name in tables else values[name] for name in names}
+def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns checked option values, and the tables of health that parameters hold."""
+    return {**values, **health_tables(values["agent_health"], values["spot_damage"])}
 
 
 def clamp_place(position_px: jax.Array) -> jax.Array:
