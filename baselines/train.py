@@ -5,6 +5,7 @@ Everything is written to runs/NAME. `--resume` goes on from the newest checkpoin
 
 import dataclasses
 import difflib
+import gc
 import itertools
 import os
 import sys
@@ -193,6 +194,7 @@ def run_blocks(config: Config, game: Game, folder: RunFolder, mesh: Mesh | None 
             if is_due or done >= config.num_updates:
                 folder.save(state, done)
                 folder.draw_curve()
+                gc.collect()  # a figure is a cycle of objects, and beside JAX's many it would lie about for long
             bar.set_description("training", refresh=False)
             bar.set_postfix(_postfix(rows), refresh=False)
             bar.update(config.block_updates * steps_per_update)
