@@ -15,12 +15,13 @@ from gymnax.wrappers import gym as gymnax_gym
 
 import jaxgym
 from jaxgym import testing
+from tests.ids import one_of_each_program
 
 IDS = jaxgym.registered_envs()
 SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", one_of_each_program())
 def test_every_id_keeps_the_contract(env_id: str) -> None:
     testing.check_env(*jaxgym.make(env_id))
 
@@ -151,7 +152,7 @@ class TestTheCheckFailsWhen:
         self.check_step("drawings when final_observation is unread", change)
 
 
-@pytest.fixture(scope="module", params=IDS)
+@pytest.fixture(scope="module", params=one_of_each_program())
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     """Each id with a time limit of three steps, so that endings come soon, and none by the rules before."""
     return jaxgym.make(request.param, max_steps=3, **SAFE_FOR_THREE_STEPS.get(request.param, {}))
@@ -219,7 +220,7 @@ class TestGymnaxWrappers:
         observation, *_ = self.roll(wrappers.FlattenObservationWrapper(env), params)[0]
         assert observation.shape == (84 * 84 * 3,)
 
-    @pytest.mark.parametrize("env_id", IDS)
+    @pytest.mark.parametrize("env_id", one_of_each_program())
     def test_sticky_repeats_the_last_action(self, env_id: str) -> None:
         options = {"flat_actions": True} if "flat_actions" in jaxgym.spec_of(env_id).options else {}
         env, params = jaxgym.make(env_id, **options)

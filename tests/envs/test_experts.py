@@ -11,6 +11,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
+from tests.ids import one_of_each_program
 
 NUM_LEVELS = 3
 
@@ -67,11 +68,7 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
     return jax.device_get(play(params, levels.make_bank(env, params, levels.held_out_seeds(NUM_LEVELS))))
 
 
-def _by_cost(env_id: str) -> Any:
-    return pytest.param(env_id, marks=pytest.mark.slow) if "SearingSpotlights" in env_id else env_id
-
-
-@pytest.mark.parametrize("env_id", [_by_cost(env_id) for env_id in jaxgym.registered_envs()])
+@pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0"))
 def test_the_expert_reaches_the_goal_of_every_game(env_id: str) -> None:
     num_steps, name, least = GOALS[env_id]
     assert outcomes(env_id, num_steps)[name].sum() >= least

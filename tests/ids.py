@@ -1,0 +1,25 @@
+"""All ids as parameters of a test: the first of each program in every run, those that differ little from it as slow."""
+
+from typing import Any
+
+import pytest
+
+import jaxgym
+
+# The same files, the same drawing: what breaks one of these breaks the one that is not named here as well.
+TWINS = {
+    "MortarMayhem-v0",
+    "MortarMayhemB-v0",
+    "MortarMayhem-Grid-v0",
+    "MysteryPath-v0",
+    "Endless-MortarMayhem-v0",
+    "Endless-SearingSpotlights-v0",
+}
+
+
+def one_of_each_program(*costly: str) -> list[Any]:
+    """Every id; those that a quick run leaves out, the given ones among them, are marked slow."""
+    return [
+        pytest.param(env_id, marks=pytest.mark.slow) if env_id in TWINS or env_id in costly else env_id
+        for env_id in jaxgym.registered_envs()
+    ]
