@@ -1,0 +1,305 @@
+"""Environments of ms-swift, on the corridor of `tests.serve.corridor`: seed 3 starts at cell 4 of `.......G`."""
+
+import asyncio
+import importlib.util
+import json
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgym import text
+from jaxgym.errors import OptionError, UnknownIdError
+from jaxgym.serve import SessionPool, episodes, swift, swift_sudoku
+from tests.serve import corridor
+
+PLUGIN = Path(__file__).parents[2] / "examples/ms_swift/jaxgym_plugin.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[SessionPool]:
+    corridor.register()
+    made = SessionPool(capacity=16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(episodes, "_pools", [made])
+        yield made
+    assert len(made) == 0, "a test left sessions open"
+
+
+def env_of(**env_config: Any) -> swift.TextEnv:
+    return swift.env_class("corridor")({"seed": 3, **env_config})
+
+
+def chat(content: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": "A"}, {"role": "assistant", "content": content}]
+
+
+async def played(env: swift.TextEnv, *contents: Any) -> list[Any]:
+    steps = [await env.reset(None), *[await env.step(chat(content)) for content in contents]]
+    await env.close()
+    return steps
+
+
+def test_reset_gives_text_info_and_rules_and_step_what_follows() -> None:
+    env = env_of(name="anything", bonus=2.0)
+    (observation, info, system), *steps = asyncio.run(played(env, "<left>", "<right right right>", "<right right>"))
+    assert observation == "....A..."
+    assert info == {"env_id": "Corridor-v0", "seed": 3}
+    assert system.startswith("Reach the goal of 8 cells")
+    assert [(reward, has_ended) for _, reward, has_ended, _ in steps] == [(0.0, False), (0.0, False), (2.0, True)]
+    assert steps[-1][0].endswith("won")
+    told = steps[-1][3]
+    assert told["is_solved"]
+    assert told["total_reward"] == sum(reward for _, reward, _, _ in steps)
+    assert json.loads(json.dumps(told))["episode"]["position"] == 7
+    assert env.env_config == {"seed": 3, "name": "anything", "bonus": 2.0}
+
+
+@pytest.mark.parametrize("content", [None, "", "\0", [1, 2], 7, [{"type": "image"}], "x" * 20_000])
+def test_a_reply_that_is_no_move_is_told_so_and_never_raises(content: Any) -> None:
+    text_after, reward, has_ended, info = asyncio.run(played(env_of(), content))[1]
+    assert text_after == "1: Say left, stay or right.\n....A..."
+    assert (reward, has_ended) == (0.0, False)
+    assert info["refusal"] == "Say left, stay or right."
+
+
+def test_the_parts_of_a_content_are_put_together() -> None:
+    parts = [{"type": "text", "text": "<le"}, {"type": "image"}, {"type": "text", "text": "ft>"}, "  "]
+    assert swift.content_text(parts) == "<left>  "
+    assert asyncio.run(played(env_of(), parts[:3]))[1][0] == "1: ...A...."
+
+
+def test_a_step_after_the_end_says_the_same_and_pays_nothing() -> None:
+    _, end, again = asyncio.run(played(env_of(), "<right right right>", "<left>"))
+    assert end[1:3] == (1.0, True)
+    assert again[:3] == (end[0], 0.0, True)
+    assert again[3]["total_reward"] == 1.0
+
+
+def test_entries_that_are_none_are_as_if_left_out_and_others_are_checked() -> None:
+    env = env_of(bonus=None, clues=None)
+    assert asyncio.run(played(env))[0][0] == "....A..."
+    with pytest.raises(OptionError, match="no option 'clues'"):
+        asyncio.run(played(env_of(clues=3)))
+
+
+def test_seeds_choose_the_level_and_no_seed_a_random_one() -> None:
+    firsts = [asyncio.run(played(env_of(seed=seed)))[0][0] for seed in (3, 3, 0, 1, 2)]
+    assert firsts[0] == firsts[1]
+    assert len(set(firsts)) > 1
+    seeds = [asyncio.run(played(env_of(seed=None)))[0][1]["seed"] for _ in range(2)]
+    assert seeds[0] != seeds[1]
+
+
+def test_reset_close_and_step_come_in_any_order() -> None:
+    async def go() -> Any:
+        env = env_of()
+        await env.close()
+        first = await env.step(chat("<left>"))
+        await env.reset()
+        second = await env.step(chat("<left>"))
+        await env.close()
+        await env.close()
+        return first, second
+
+    first, second = asyncio.run(go())
+    assert first == second
+
+
+def test_an_episode_outlives_its_session(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = env_of(diary=True)
+    asyncio.run(env.reset())
+    steps = [asyncio.run(env.step(chat("<left>")))]
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "idle_seconds", -1.0)
+        assert pool.close_idle() == 1
+    steps += [asyncio.run(env.step(chat(reply))) for reply in ("<left>", "<right>")]
+    asyncio.run(env.close())
+    assert steps == asyncio.run(played(env_of(diary=True), "<left>", "<left>", "<right>"))[1:]
+
+
+def test_an_ended_episode_gives_its_session_back(pool: SessionPool) -> None:
+    env = env_of()
+    asyncio.run(env.reset())
+    assert len(pool) == 1
+    asyncio.run(env.step(chat("<right right right>")))
+    assert len(pool) == 0
+
+
+def test_every_call_may_come_from_another_loop_and_thread() -> None:
+    alone = asyncio.run(played(env_of(), "<left>", "<right>"))
+    found: list[Any] = []
+
+    def work() -> None:
+        env = env_of()
+        calls = [asyncio.run(env.reset()), *(asyncio.run(env.step(chat(reply))) for reply in ("<left>", "<right>"))]
+        asyncio.run(env.close())
+        found.append(calls)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert found == [alone] * 8
+
+
+def test_each_game_has_a_class_by_nick_id_and_attribute() -> None:
+    for nick, env_id in text.text_envs().items():
+        made = swift.env_class(nick)
+        assert made is swift.env_class(env_id)
+        assert made is getattr(swift, swift.class_name(env_id))
+    assert swift.MortarMayhemGridEnv.env_id == "MortarMayhem-Grid-v0"
+    with pytest.raises(AttributeError, match="NoSuchEnv"):
+        swift.NoSuchEnv  # noqa: B018
+    with pytest.raises(UnknownIdError, match="no environment with words"):
+        swift.env_class("frozen_lakes")
+
+
+class Base:
+    """Stands for a class of ms-swift."""
+
+    def __init__(self, *arguments: Any, **_: Any):
+        self.env_config = arguments[0] if arguments else None
+        self._envs: dict[str, Any] = {}
+        self._total_rewards: dict[str, float] = {}
+        self._step_rewards: dict[str, list[float]] = {}
+        self._pending_obs: dict[str, Any] = {}
+
+    def _create_env(self, env_config: Any) -> Any:
+        return f"wrapper of {env_config['base_url']}"
+
+    async def _close_and_remove(self, uuid: str) -> None:
+        self._envs.pop(uuid).close()
+
+
+@pytest.fixture
+def ms_swift(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    tables = types.SimpleNamespace(envs={}, multi_turns={})
+    parts = {"gym_env": {"Env": Base, "envs": tables.envs}}
+    parts["multi_turn"] = {"OpenEnvScheduler": Base, "multi_turns": tables.multi_turns}
+    for name in ("swift", "swift.rollout"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    for name, entries in parts.items():
+        module = types.ModuleType(f"swift.rollout.{name}")
+        vars(module).update(entries)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return tables
+
+
+def loaded(path: Path, name: str) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_plugin_registers_every_game_and_the_scheduler(ms_swift: types.SimpleNamespace) -> None:
+    loaded(PLUGIN, "_plugin_0f3a")
+    assert set(ms_swift.envs) == {*text.text_envs(), *text.text_envs().values()}
+    assert ms_swift.envs["frozen_lake"] is swift.FrozenLakeEnv
+    assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler"}
+
+
+def test_the_classes_are_ms_swifts_where_it_is_there(ms_swift: types.SimpleNamespace) -> None:
+    del ms_swift
+    assert issubclass(loaded(Path(str(swift.__file__)), "_swift_copy").TextEnv, Base)
+    assert not issubclass(swift.TextEnv, Base)
+
+
+# The scheduler of Sudoku.
+
+BOARD = np.asarray([[(3 * (row % 3) + row // 3 + column) % 9 + 1 for column in range(9)] for row in range(9)], np.int8)
+
+
+def board_text(*empty: tuple[int, int]) -> str:
+    board = BOARD.copy()
+    for cell in empty:
+        board[cell] = 0
+    return swift_sudoku.words.board_texts(board[None])[0]
+
+
+class Server:
+    """Answers with texts, the last of which ends the game."""
+
+    def __init__(self, *texts: str):
+        self.texts, self.moves, self.is_closed = list(texts), list[str](), False
+
+    def reset(self) -> Any:
+        return {"messages": [{"content": self.texts.pop(0)}], "prompt": "unread"}, {}
+
+    def step(self, action: Any) -> Any:
+        self.moves.append(action["message"])
+        return {"prompt": self.texts.pop(0)}, float(not self.texts), not self.texts, {}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def trajectory(server: Server, *replies: str) -> tuple[list[Any], list[Any]]:
+    scheduler: Any = type("Made", (swift_sudoku.SudokuHooks, Base), {})()
+    scheduler._create_env = lambda _: server
+    request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": {"seed": 0, "bonus": None}})
+    asyncio.run(scheduler.on_trajectory_start([request]))
+    turns, said = [], [message["content"] for message in request.messages]
+    for turn, reply in enumerate(replies, start=1):
+        choice = types.SimpleNamespace(message=types.SimpleNamespace(content=reply))
+        turns.append(asyncio.run(scheduler.on_turn_end(request, choice, turn)))
+        said.append(scheduler._pending_obs.get("u"))
+    return turns, said
+
+
+def test_a_flawless_game_scores_4_and_shows_board_and_hints() -> None:
+    first, second = (0, 0), (8, 8)
+    last = board_text(second)
+    server = Server(board_text(first, second), f"{board_text(first, second)}\n{last}", f"done\n{board_text()}")
+    turns, said = trajectory(server, "I say [1 1 1].", f"9, 9, {BOARD[8, 8]}")
+    assert server.moves == ["[1 1 1]", f"[9 9 {BOARD[8, 8]}]"]
+    assert said[0].endswith("cells with one or few options.")
+    assert said[1].startswith(board_text(first, second))
+    assert "GUARANTEED MOVES (only one option): [1 1 1]" in said[1]
+    assert said[2].startswith(f"Step 1. Progress: 1 cells filled.\n\nBoard:\n{last}\nMOVES TRIED")
+    infos = turns[-1]["rollout_infos"]
+    assert infos["total_reward"] == 4.0
+    assert infos["step_rewards"] == [2.5, 4.0]
+    assert {name: infos[f"{name}_reward"] for name in ("empty_cell", "repetition", "progress", "correct")} == {
+        "empty_cell": 1.0,
+        "repetition": 0.0,
+        "progress": 1.0,
+        "correct": 1.0,
+    }
+    assert turns[-1]["done"]
+    assert server.is_closed
+
+
+def test_refused_and_repeated_moves_cost_and_no_move_ends_the_game() -> None:
+    board = board_text((0, 0))
+    server = Server(board, "Invalid move; please resubmit", "Invalid move; please resubmit", "unread")
+    turns, _ = trajectory(server, "[1 1 9]", "[1 1 9]", "I give up")
+    first, second, third = (turn["rollout_infos"] for turn in turns)
+    assert first["total_reward"] == 1 - 0.5
+    assert second["total_reward"] == 1 - 0.5 - 1
+    assert third["total_reward"] == second["total_reward"] - 1
+    assert third["step_rewards"][-1] == -1.0
+    assert third["valid_move_reward"] == -0.5
+    assert [turn["done"] for turn in turns] == [False, False, True]
+    assert server.is_closed
+
+
+def test_a_trajectory_that_is_unknown_has_a_total_reward() -> None:
+    scheduler: Any = type("Made", (swift_sudoku.SudokuHooks, Base), {})()
+    ended = asyncio.run(scheduler.on_turn_end(types.SimpleNamespace(uuid="other"), None, 1))
+    assert ended == {"done": True, "rollout_infos": {"total_reward": 0.0, "step_rewards": [], "gym_done": True}}
+    assert scheduler.max_concurrent_envs >= 1
+    assert dict(scheduler.env_config_defaults) == {}
+
+
+def test_rows_with_an_address_are_played_on_a_server() -> None:
+    scheduler: Any = type("Made", (swift_sudoku.SudokuHooks, Base), {})()
+    assert scheduler._create_env({"base_url": "http://host"}) == "wrapper of http://host"
+    assert isinstance(scheduler._create_env({"seed": 3}), swift_sudoku.LocalSudoku)
