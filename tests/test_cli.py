@@ -66,6 +66,8 @@ def test_record_writes_an_episode_to_its_end_or_the_last_step(tmp_path: Path, po
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:os.fork")  # of ffmpeg, which takes up no lock of JAX
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("policy", ["zoo", f"zoo:{ENV}"])
 def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_path: Path, policy: str) -> None:
     out = tmp_path / "video.mp4"
