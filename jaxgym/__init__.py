@@ -1,9 +1,16 @@
-"""JAX-native environments: pure, jitted reset and step over PRNG-keyed state."""
+"""JAX-native environments: pure, jitted reset and step over PRNG-keyed state.
 
-from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
-from jaxgym.options import Choices, Preset
-from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of
+What stands here is imported when it is first asked for, so that a server can listen before JAX is there.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
+    from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+    from jaxgym.options import Choices, Preset
+    from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of
 
 __version__ = "0.1.0"
 
@@ -28,3 +35,25 @@ __all__ = [
     "text",
     "wrappers",
 ]
+
+_HOMES = {
+    "environment": ("EnvParams", "EnvState", "Environment", "Transition"),
+    "options": ("Choices", "Preset"),
+    "registration": ("Spec", "make", "presets", "register", "registered_envs", "spec_of"),
+}
+_ROOMS = {"bank_files", "envs", "errors", "levels", "originals", "rendering", "serve", "spaces", "specs", "testing"}
+_ROOMS |= {*_HOMES, "text", "wrappers"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"jaxgym.{name}")
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f"jaxgym.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *(name for name in __all__ if name not in globals())]

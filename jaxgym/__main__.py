@@ -6,6 +6,11 @@ import sys
 def main() -> None:
     """Runs the command line, or says what it needs."""
     try:
+        if sys.argv[1:2] == ["serve"]:  # a server listens before anything is imported that takes time
+            from jaxgym.serve import command
+
+            command.main(sys.argv[2:])
+            return
         from jaxgym import cli
     except ModuleNotFoundError as error:
         sys.exit(f"jaxgym: the command line needs {error.name}: pip install 'jaxgym[cli]'.")

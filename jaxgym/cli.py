@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +17,12 @@ from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import Talk
 from jaxgym.human.window import WindowError, play
+from jaxgym.options import parse_options
+from jaxgym.serve.command import run as run_server
 
 MISUSED, FAILED = 2, 1
 """Exit codes: what was asked for does not exist; what it needs is missing."""
 
-_WORDS = {"True": True, "False": False, "None": None}
 _MOST_NAMES = 5
 _ZOO = "zoo"
 _Positional = tyro.conf.Positional
@@ -144,22 +144,12 @@ class Rollout:
     """A weight for each of them, and for the game's reward at the end."""
 
 
-def parse_options(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the options that NAME=VALUE words give.
+@dataclasses.dataclass(frozen=True)
+class Serve:
+    """Serve a game in words to clients of openenv or agentgym; `jaxgym serve --help` tells how."""
 
-    Raises:
-        OptionError: If a word has no `=`.
-    """
-    options = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")
-        try:
-            options[name] = _WORDS[value] if value in _WORDS else json.loads(value)
-        except json.JSONDecodeError:
-            options[name] = value
-    return options
+    words: _Positional[tuple[str, ...]] = ()
+    """The protocol and what it needs, such as `openenv --env sudoku`."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -327,7 +317,12 @@ def run(words: Sequence[str] | None = None) -> str:
     Args:
         words: The command line without the program's name; that of the process if None.
     """
-    commands = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords, "rollout": Rollout}
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == ["serve"]:
+        run_server(words[1:])
+        return ""
+    commands = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords}
+    commands |= {"rollout": Rollout, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(commands, prog="jaxgym", args=words, description=__doc__)
     runners = {List: list_games, Show: show, Record: record, Play: play_game, InWords: talk, Rollout: rollout}
     return runners[type(arguments)](arguments)

@@ -5,6 +5,7 @@ documentation read that mapping; nothing else knows an option's default or range
 """
 
 import dataclasses
+import json
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ MAX_CHOICES = 8
 LOWEST_INT, HIGHEST_INT = -(2**31), 2**31 - 1
 """What int32 holds."""
 
+_WORDS = {"True": True, "False": False, "None": None}
 _NAMED_BOUNDS = {LOWEST_INT: "-2^31", HIGHEST_INT: "2^31 - 1"}
 
 
@@ -305,3 +307,21 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
             hint = nearest(value, option.words) if isinstance(option, Word) else ""
             raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {option.allowed}.")
     return {name: option.convert(plain(given.get(name, option.default))) for name, option in options.items()}
+
+
+def parse_options(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options that NAME=VALUE words give.
+
+    Raises:
+        OptionError: If a word has no `=`.
+    """
+    options = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")
+        try:
+            options[name] = _WORDS[value] if value in _WORDS else json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options

@@ -1,0 +1,128 @@
+"""The command `jaxgym serve`: one module for each protocol, which is imported when the socket listens already.
+
+Nothing that this module imports takes time: clients are let in at once and wait for what is loaded behind the socket.
+"""
+
+import dataclasses
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import tyro
+
+from jaxgym.errors import OptionError
+
+MISUSED, FAILED = 2, 1
+"""Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
+
+_MODULES = {"openenv": "jaxgym.serve.openenv_server", "agentgym": "jaxgym.serve.agentgym_server"}
+_HIGHEST_PORT = 65535
+_BACKLOG = 2048
+
+
+def _number(name: str, default: int) -> int:
+    given = os.environ.get(name, "")
+    if not given:
+        return default
+    if not (given.isascii() and given.isdecimal()):
+        raise OptionError(f"the environment variable {name} is {given!r}; give an integer, or leave it unset.")
+    return int(given)
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """What every protocol is told."""
+
+    env: str
+    """Id of an environment that has words, or its short name, such as mystery_path_grid."""
+    options: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Options of the environment, its words and its sessions, NAME=VALUE, values in JSON or bare words."""
+    host: str = dataclasses.field(default_factory=lambda: os.environ.get("HOST") or "127.0.0.1")
+    """Address to listen at; 0.0.0.0 lets other machines in. The environment variable HOST if it is set."""
+    port: int = dataclasses.field(default_factory=lambda: _number("PORT", 8000))
+    """Port to listen at; 0 takes a free one. The environment variable PORT if it is set."""
+    max_sessions: int = dataclasses.field(default_factory=lambda: _number("MAX_CONCURRENT_ENVS", 256))
+    """The most sessions at a time. The environment variable MAX_CONCURRENT_ENVS if it is set."""
+    idle_seconds: float = 3600.0
+    """Sessions that were asked for nothing for so long are closed; 0 means never."""
+    token_file: Path | None = None
+    """File that holds a token, which requests then have to bring: `Authorization: Bearer TOKEN`."""
+    max_kilobytes: int = 256
+    """The longest request or message, in units of 1024 bytes."""
+
+    def __post_init__(self) -> None:
+        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1}
+        for name, low in lows.items():
+            if not getattr(self, name) >= low:
+                flag = "--" + name.replace("_", "-")
+                raise OptionError(f"{flag} {getattr(self, name)} was given; give a number from {low} up.")
+        if self.port > _HIGHEST_PORT:
+            raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenEnv(Serving):
+    """Serve sessions to clients of OpenEnv, over WebSocket and HTTP."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentGym(Serving):
+    """Serve sessions to clients of AgentGym, over HTTP."""
+
+
+PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentGym}
+
+
+def listen(serving: Serving) -> socket.socket:
+    """Returns a socket that listens; clients are let in from here on.
+
+    Raises:
+        OSError: If the address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    try:
+        return socket.create_server((serving.host, serving.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where = f"{serving.host} port {serving.port}"
+        raise OSError(f"can't listen at {where}: {error.strerror}; give another --host or --port.") from error
+
+
+def run(words: Sequence[str]) -> None:
+    """Serves until the process is asked to end.
+
+    Args:
+        words: The command line after `jaxgym serve`.
+
+    Raises:
+        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
+        OSError: If the address can't be had, or the file of the token not read.
+    """
+    serving = tyro.extras.subcommand_cli_from_dict(
+        dict(PROTOCOLS), prog="jaxgym serve", args=words, description=__doc__
+    )
+    protocol = next(name for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
+    with listen(serving) as listener:
+        # A language model's accelerator is left alone, and small steps are done before a thread could take them over.
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+        importlib.import_module(_MODULES[protocol]).serve(serving, listener)
+
+
+def main(words: Sequence[str]) -> None:
+    """The command line of the process, after `jaxgym serve`."""
+    try:
+        run(words)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"jaxgym: a server needs {error.name}: pip install 'jaxgym[serve]'.\n")
+        sys.exit(FAILED)
+    except OSError as error:
+        sys.stderr.write(f"jaxgym: {error}\n")
+        sys.exit(FAILED)
+    except ValueError as error:
+        if type(error).__module__ not in ("jaxgym.errors", "jaxgym.serve.errors"):
+            raise
+        sys.stderr.write(f"jaxgym: {error}\n")
+        sys.exit(MISUSED)

@@ -1,0 +1,278 @@
+"""What the servers have in common: a socket that is open at once, and what is loaded behind it.
+
+Clients are let in by `jaxgym.serve.command.listen`; `Loading` makes what they wait for, such as `hosting`: JAX, the
+game and its programs; `run` has an app answer until the process is asked to end.
+"""
+
+import asyncio
+import dataclasses
+import gc
+import hmac
+import json
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import uvicorn
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from jaxgym.serve.command import Serving
+
+if TYPE_CHECKING:
+    from jaxgym.serve.pool import SessionPool
+
+KILOBYTE = 1024
+DRAIN_SECONDS = 10
+"""How long calls that are being answered may take when the process is asked to end."""
+
+_PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may well not look at its sockets for minutes
+_KEEP_ALIVE_SECONDS = 75
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+Loaded = TypeVar("Loaded")
+
+
+class Loading(Generic[Loaded]):
+    """Something that is made in a thread of its own while others wait for it.
+
+    Attributes:
+        value: What was made; None before.
+        error: Why it was not made, or None.
+        on_failure: Called in the event loop of those who wait when it could not be made.
+    """
+
+    def __init__(self, make: Callable[[], Loaded]):
+        """Keeps what makes it; nothing is started before `start`."""
+        self.value: Loaded | None = None
+        self.error: Exception | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self._make = make
+        self._is_over: asyncio.Event | None = None
+
+    def start(self) -> None:
+        """Starts the thread; called in the event loop of those who wait."""
+        loop = asyncio.get_running_loop()
+        self._is_over = asyncio.Event()
+        # A daemon, so that a process that is asked to end while a program is compiled does end.
+        threading.Thread(target=self._run, args=(loop,), name="loading", daemon=True).start()
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self.value = self._make()
+        except Exception as error:  # it is raised where the server ends
+            self.error = error
+        try:
+            loop.call_soon_threadsafe(self._tell)
+        except RuntimeError:  # of a loop that was closed meanwhile
+            return
+
+    def _tell(self) -> None:
+        if self._is_over is not None:
+            self._is_over.set()
+        if self.error is not None:
+            self.on_failure()
+
+    async def get(self) -> Loaded:
+        """Returns it, as soon as it is there.
+
+        Raises:
+            HTTPException: 503, if it can't be made.
+        """
+        if self.value is None:
+            if self._is_over is None:
+                raise RuntimeError("nothing was started that could be waited for; call start().")
+            await self._is_over.wait()
+        if self.value is None:
+            raise HTTPException(503, "the game could not be loaded; the server ends.")
+        return self.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Hosted:
+    """A game that is ready to be played.
+
+    Attributes:
+        pool: Where its sessions live.
+        env_id: Its id.
+        nick: Its short name.
+        options: Options of its sessions, as they were given.
+        instructions: The rules and the form of a reply.
+    """
+
+    pool: "SessionPool"
+    env_id: str
+    nick: str
+    options: Mapping[str, Any]
+    instructions: str
+
+
+def hosting(
+    serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0, idle_seconds: float | None = None
+) -> Callable[[], Hosted]:
+    """Returns what imports JAX and prepares the game; it takes seconds and runs in a thread.
+
+    Args:
+        serving: The game, its options, and how many sessions there may be.
+        defaults: Options for which this protocol has another default.
+        spare: Sessions beyond those that clients may hold.
+        idle_seconds: When the pool itself closes sessions; never if None.
+    """
+
+    def make() -> Hosted:
+        from jaxgym import text
+        from jaxgym.options import parse_options
+        from jaxgym.serve.pool import SessionPool
+
+        env_id, spec = text.text_spec_of(serving.env)
+        options = {**(defaults or {}), **parse_options(serving.options)}
+        pool = SessionPool(serving.max_sessions + spare, idle_seconds)
+        instructions = pool.prepare(env_id, options)
+        # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
+        gc.collect()
+        gc.freeze()
+        return Hosted(pool, env_id, spec.nick, options, instructions)
+
+    return make
+
+
+class Guard:
+    """An app that lets nothing pass that brings no token where one is asked for, or a body that is too long.
+
+    `GET /health` passes without a token.
+    """
+
+    def __init__(self, app: App, token: str | None, max_bytes: int):
+        """Wraps an app.
+
+        Args:
+            app: What answers.
+            token: The token that `Authorization: Bearer TOKEN` has to bring; None asks for none.
+            max_bytes: The longest body of a request.
+        """
+        self._app, self._max_bytes = app, max_bytes
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answers a request, or has the app answer it."""
+        kind = scope["type"]
+        if kind == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        if self._expected is not None and scope["path"] != "/health":
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._expected):
+                await _refuse(401, "bring the token of this server: Authorization: Bearer TOKEN.", scope, receive, send)
+                return
+        if kind == "http":
+            announced = headers.get(b"content-length", b"0")
+            if announced.isdigit() and int(announced) > self._max_bytes:
+                await _refuse(413, f"a request may have {self._max_bytes} bytes.", scope, receive, send)
+                return
+            receive = self._bounded(receive)
+        await self._app(scope, receive, send)
+
+    def _bounded(self, receive: Receive) -> Receive:
+        length = 0
+
+        async def bounded() -> Message:
+            nonlocal length
+            message = await receive()
+            length += len(message.get("body", b""))
+            if length > self._max_bytes:
+                raise HTTPException(413, f"a request may have {self._max_bytes} bytes.")
+            return message
+
+        return bounded
+
+
+async def _refuse(status: int, reason: str, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before it is accepted: 403
+        return
+    await answer({"error": reason}, status)(scope, receive, send)
+
+
+def answer(content: Any, status: int = 200) -> Response:
+    """Returns a response that holds JSON."""
+    return Response(json.dumps(content), status, media_type="application/json")
+
+
+def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[Any]) -> None:
+    """Answers on a socket until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
+
+    Args:
+        app: The app of the protocol; WebSockets and HTTP.
+        serving: Token and sizes.
+        listener: A socket that listens.
+        loading: What the app waits for; it is started here.
+
+    Raises:
+        OptionError: If the file of the token is empty.
+        OSError: If it can't be read.
+        Exception: What the loading raised; the server has ended then.
+    """
+    config = uvicorn.Config(
+        _with_lifespan(Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE), loading),
+        ws="websockets-sansio",
+        ws_max_size=serving.max_kilobytes * KILOBYTE,
+        ws_per_message_deflate=False,
+        ws_ping_interval=_PING_SECONDS,
+        ws_ping_timeout=_PONG_SECONDS,
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        backlog=2048,
+    )
+    server = uvicorn.Server(config)
+
+    loading.on_failure = lambda: setattr(server, "should_exit", True)
+    host, port = listener.getsockname()[:2]
+    sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+    sys.stderr.flush()
+    server.run(sockets=[listener])
+    if loading.error is not None:
+        raise loading.error
+
+
+def token_of(serving: Serving) -> str | None:
+    """Returns the token that requests have to bring, or None.
+
+    Raises:
+        OptionError: If its file is empty.
+        OSError: If its file can't be read.
+    """
+    if serving.token_file is None:
+        return None
+    token = serving.token_file.read_text().strip()
+    if not token:
+        from jaxgym.errors import OptionError
+
+        raise OptionError(f"--token-file {serving.token_file} is empty; write a token into it.")
+    return token
+
+
+def _with_lifespan(app: App, loading: Loading[Any]) -> App:
+    """Returns an app that starts the loading before the first request is answered."""
+
+    async def whole(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        await receive()
+        loading.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return whole
