@@ -1,0 +1,500 @@
+"""Rollouts, on the corridor of `tests.serve.corridor` (seed 3 starts at cell 4 of `.......G`) and on Frozen Lake."""
+
+import asyncio
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaxgym import cli
+from jaxgym.errors import OptionError, UnknownIdError
+from jaxgym.serve import SessionPool, episodes
+from jaxgym.serve import rollout as rollouts
+from jaxgym.serve.rollout import local_model, runs
+from tests.serve import chat_server, corridor
+
+QUICK = rollouts.Terms(retries=2, backoff_seconds=0.0, turn_seconds=5.0)
+RIGHT = "<right>"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[SessionPool]:
+    corridor.register()
+    made = SessionPool(capacity=16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(episodes, "_pools", [made])
+        yield made
+    assert len(made) == 0, "a trajectory left its session open"
+
+
+class Says(rollouts.Policy):
+    """Says what a function of the request says."""
+
+    def __init__(self, function: Callable[[rollouts.Request], Any]):
+        self.function, self.asked = function, 0
+
+    async def reply(self, request: rollouts.Request) -> rollouts.Choice:
+        self.asked += 1
+        said = self.function(request)
+        return rollouts.Choice(rollouts.Message(await said if asyncio.iscoroutine(said) else said))
+
+
+def row(seed: int = 3, name: str = "corridor", **options: Any) -> runs.Row:
+    return {"env_config": {"name": name, "seed": seed, **options}}
+
+
+def play(
+    rows: Sequence[runs.Row],
+    policy: rollouts.Policy | Callable[[rollouts.Request], Any],
+    terms: rollouts.Terms = QUICK,
+    **others: Any,
+) -> list[dict[str, Any]]:
+    policy = policy if isinstance(policy, rollouts.Policy) else Says(policy)
+    return rollouts.rollout(rows, rollouts.Scheduler(policy, terms), **others)
+
+
+# Trajectories.
+
+
+def test_a_record_has_the_whole_chat_and_what_came_of_it() -> None:
+    replies = iter(["<left>", "jump", "right", "<right right right>"])
+    record = play([{**row(bonus=2.0, refusal_cost=0.5, clues=None), "tag": "a"}], lambda _: next(replies))[0]
+    assert [message["role"] for message in record["messages"]] == [
+        "system",
+        "user",
+        *["assistant", "user"] * 3,
+        "assistant",
+    ]
+    assert record["messages"][1]["content"] == "....A..."
+    assert record["messages"][3]["content"] == "1: ...A...."
+    assert record["env"] == "Corridor-v0"
+    assert record["env_config"] == {"name": "corridor", "seed": 3, "bonus": 2.0, "refusal_cost": 0.5}
+    assert record["columns"] == {"tag": "a"}
+    assert record["step_rewards"] == [0.0, -0.5, 0.0, 2.0]
+    assert record["total_reward"] == record["reward"] == 1.5
+    assert record["parts"] == {"environment": 2.0, "refusal_cost": -0.5}
+    counts = {
+        name: record[name] for name in ("num_turns", "num_refusals", "num_exact", "is_solved", "stopped", "error")
+    }
+    assert counts == {
+        "num_turns": 4,
+        "num_refusals": 1,
+        "num_exact": 2,
+        "is_solved": True,
+        "stopped": "done",
+        "error": None,
+    }
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_max_turns_cuts_a_trajectory() -> None:
+    record = play([row()], lambda _: "<stay>", rollouts.Terms(max_turns=3))[0]
+    assert (record["num_turns"], record["stopped"], record["truncated"]) == (3, "max_turns", False)
+    assert record["messages"][-1] == {"role": "assistant", "content": "<stay>"}
+
+
+def test_rows_of_several_games_are_played_together_and_records_keep_their_order() -> None:
+    rows = [row(seed, name) for seed in range(3) for name in ("corridor", "FrozenLake-v0")]
+    policy = rollouts.ScriptedPolicy("random", seed=1)
+    with pytest.raises(OptionError, match="name no actions"):
+        play(rows, policy)
+    records = play(
+        rows, lambda request: RIGHT if request.env_config["name"] == "corridor" else "down", rollouts.Terms(max_turns=4)
+    )
+    assert [(record["env"], record["env_config"]["seed"]) for record in records] == [
+        (env_id, seed) for seed in range(3) for env_id in ("Corridor-v0", "FrozenLake-v0")
+    ]
+    assert [summary.env for summary in rollouts.summaries(records)] == ["Corridor-v0", "FrozenLake-v0", "all"]
+
+
+def test_no_more_trajectories_run_at_a_time_than_allowed() -> None:
+    going, most = set[str](), 0
+
+    async def wait(request: rollouts.Request) -> str:
+        nonlocal most
+        going.add(request.uuid)
+        most = max(most, len(going))
+        await asyncio.sleep(0.001)
+        going.discard(request.uuid)
+        return RIGHT
+
+    play([row(seed) for seed in range(9)], wait, rollouts.Terms(concurrency=3, max_turns=2))
+    assert most == 3
+
+
+def test_a_seed_that_is_left_out_is_drawn_and_told() -> None:
+    records = play(
+        [{"env_config": {"name": "corridor", "seed": None}}] * 2,
+        lambda _: "<right right right>",
+        rollouts.Terms(max_turns=1),
+    )
+    seeds = [record["env_config"]["seed"] for record in records]
+    assert all(isinstance(seed, int) for seed in seeds)
+    assert seeds[0] != seeds[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "says"),
+    [
+        ({"name": "corridors"}, UnknownIdError, "did you mean"),
+        ({}, UnknownIdError, "no environment with words"),
+        ({"name": "corridor", "bonsu": 1}, OptionError, "did you mean 'bonus'"),
+    ],
+)
+def test_a_row_that_cannot_be_played_is_refused_before_any_is(config: Any, error: type[Exception], says: str) -> None:
+    policy = Says(lambda _: RIGHT)
+    with pytest.raises(error, match=says):
+        play([row(), {"env_config": config}], policy)
+    assert policy.asked == 0
+
+
+def test_a_wrong_seed_costs_its_own_trajectory() -> None:
+    records = play([row(), {"env_config": {"name": "corridor", "seed": -1}}], lambda _: "<right right right>")
+    assert records[0]["error"] is None
+    assert "a seed was given as -1" in records[1]["error"]
+
+
+def test_a_subclass_may_change_every_hook() -> None:
+    class Short(rollouts.Scheduler):
+        async def on_turn_end(
+            self, request: rollouts.Request, choice: rollouts.Choice, current_turn: int
+        ) -> dict[str, Any]:
+            ended = await super().on_turn_end(request, choice, current_turn)
+            return {**ended, "rollout_infos": {**ended["rollout_infos"], "note": choice.message.content}}
+
+        def step(self, request: rollouts.Request, choice: rollouts.Choice, current_turn: int) -> dict[str, Any]:
+            stepped = super().step(request, choice, current_turn)
+            request.messages[-1]["content"] += " Think!"
+            return stepped
+
+        def check_finished(self, request: rollouts.Request, choice: rollouts.Choice, current_turn: int) -> bool:
+            del request
+            return choice.finish_reason == "stop" and current_turn == 2
+
+    record = rollouts.rollout([row()], Short(Says(lambda _: "<stay>"), QUICK))[0]
+    assert record["num_turns"] == 2
+    assert record["note"] == "<stay>"
+    assert record["messages"][3]["content"] == "1: ....A... Think!"
+
+
+@pytest.mark.parametrize("terms", [{"max_turns": 0}, {"concurrency": 0}, {"retries": -1}, {"turn_seconds": 0.0}])
+def test_terms_that_cannot_be_kept_are_refused(terms: Any) -> None:
+    with pytest.raises(OptionError, match="given"):
+        rollouts.Terms(**terms)
+
+
+# Policies that fail.
+
+
+def test_a_policy_that_fails_is_asked_again_and_one_that_never_answers_costs_its_trajectory() -> None:
+    asked: dict[int, int] = {}
+
+    def answer(request: rollouts.Request) -> str:
+        seed = request.env_config["seed"]
+        asked[seed] = asked.get(seed, 0) + 1
+        if seed == 0 or asked[seed] == 1:
+            raise RuntimeError("no luck")
+        return "<right right right>"
+
+    records = play([row(0), row(3)], answer)
+    assert records[0]["error"] == "the policy raised RuntimeError: no luck"
+    assert (records[0]["stopped"], records[0]["num_turns"], records[0]["total_reward"]) == ("error", 0, 0.0)
+    assert records[1]["error"] is None
+    assert asked == {0: 3, 3: 2}
+
+
+def test_a_final_failure_is_not_tried_again() -> None:
+    def refuse(_: rollouts.Request) -> str:
+        raise rollouts.PolicyError("never", is_final=True)
+
+    policy = Says(refuse)
+    assert play([row()], policy)[0]["error"] == "never"
+    assert policy.asked == 1
+
+
+def test_a_policy_that_stalls_is_left_after_a_while() -> None:
+    terms = rollouts.Terms(turn_seconds=0.02, retries=1, backoff_seconds=0.0)
+    records = play([row(), row()], lambda _: asyncio.sleep(30.0, RIGHT), terms)
+    assert [record["error"] for record in records] == ["there was no reply within 0.02 s."] * 2
+
+
+def test_waiting_times_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("jaxgym.serve.rollout.scheduler.asyncio.sleep", sleep)
+
+    def fail(_: rollouts.Request) -> str:
+        raise rollouts.PolicyError("busy")
+
+    play([row()], fail, rollouts.Terms(retries=3, backoff_seconds=0.5))
+    assert waits == [0.5, 1.0, 2.0]
+
+
+# Functions over batches.
+
+
+def test_chats_that_wait_make_one_batch() -> None:
+    sizes: list[int] = []
+
+    def function(chats: list[Any]) -> list[str]:
+        sizes.append(len(chats))
+        return ["<right right right>" if chat[1]["content"] == "....A..." else "<stay>" for chat in chats]
+
+    records = play(
+        [row(seed) for seed in range(8)], rollouts.BatchPolicy(function, max_batch=5), rollouts.Terms(max_turns=1)
+    )
+    assert sum(sizes) == 8
+    assert max(sizes) <= 5
+    assert len(sizes) < 8
+    assert [record["is_solved"] for record in records] == [
+        record["messages"][1]["content"] == "....A..." for record in records
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda chats: [RIGHT] * (len(chats) + 1), "gave 2 replies to 1 chats"),
+        (lambda chats: [None for _ in chats], "gave None, which is no string"),
+        (lambda chats: chats[0]["no"], "the function raised TypeError"),
+    ],
+)
+def test_a_function_that_gives_nonsense_costs_its_trajectories(function: Any, says: str) -> None:
+    assert says in play([row()], rollouts.BatchPolicy(function))[0]["error"]
+
+
+# Scripted policies.
+
+
+def test_the_expert_solves_what_it_plays() -> None:
+    records = play(rollouts.rows_of(["frozen_lake"], 6), rollouts.ScriptedPolicy("expert"))
+    assert [record["is_solved"] for record in records] == [True] * 6
+    summary = rollouts.summaries(records)[0]
+    assert (summary.success, summary.total_reward, summary.refusals, summary.errors) == (1.0, 1.0, 0.0, 0)
+
+
+def test_the_random_policy_plays_the_same_again() -> None:
+    rows = rollouts.rows_of(["frozen_lake"], 4)
+    terms = rollouts.Terms(max_turns=6)
+    first, again, other = (play(rows, rollouts.ScriptedPolicy("random", seed), terms) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+def test_a_game_without_an_expert_is_refused() -> None:
+    with pytest.raises(OptionError, match="Corridor-v0 has no expert"):
+        play([row()], rollouts.ScriptedPolicy("expert"))
+
+
+# Rewards.
+
+
+def shout(completions: Sequence[str], tag: Sequence[str], **_: Any) -> list[float]:
+    return [float(text == said) for text, said in zip(completions, tag, strict=True)]
+
+
+def test_rewards_blend_by_weight_with_the_gym_column_last() -> None:
+    blend = rollouts.Blend(["format", "length", shout], [1.0, 0.5, 0.25, 10.0])
+    assert blend.columns == ("format", "length", "shout", "gym")
+    replies = iter(["stay", "<right right right>"])
+    record = play([{**row(), "tag": "<right right right>"}], lambda _: next(replies), blend=blend)[0]
+    assert record["rewards"] == {"format": 0.5, "length": 1.0, "shout": 1.0, "gym": 1.0}
+    assert record["reward"] == 0.5 + 0.5 + 0.25 + 10.0
+
+
+def test_long_replies_are_worth_less() -> None:
+    def worth(length: int) -> float:
+        chat: list[Mapping[str, Any]] = [{"role": "assistant", "content": "x" * length}]
+        return rollouts.BUILT_IN["length"]([""], messages=[chat])[0]
+
+    assert [worth(length) for length in (0, 400, 2200, 4000, 9000)] == [1.0, 1.0, 0.5, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("functions", "weights", "says"),
+    [
+        (["format"], [1.0], r"reward_weights has 1 entries for 2 columns \(format, gym\); give one for each"),
+        ([], [1.0, 2.0], "reward_weights has 2 entries for 1 columns"),
+        (["fromat"], None, "did you mean 'format'"),
+        (["format", "format"], None, "two columns"),
+    ],
+)
+def test_rewards_that_do_not_fit_are_refused(functions: Any, weights: Any, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        rollouts.Blend(functions, weights)
+
+
+def test_a_reward_function_gives_one_number_for_each_trajectory() -> None:
+    with pytest.raises(OptionError, match="gave 2 numbers for 1 trajectory"):
+        play([row()], lambda _: "<right right right>", blend=rollouts.Blend([lambda *_, **__: [1.0, 2.0]]))
+
+
+# Folders.
+
+
+def test_a_killed_run_goes_on_from_what_is_on_disk(tmp_path: Path) -> None:
+    rows = [row(seed) for seed in range(4)]
+    terms = rollouts.Terms(max_turns=2, retries=0)
+
+    def some(request: rollouts.Request) -> str:
+        if request.env_config["seed"] == 2:
+            raise rollouts.PolicyError("down")
+        return RIGHT
+
+    play(rows[:3], some, terms, folder=rollouts.Folder(tmp_path, {"a": 1}))
+    file = tmp_path / "completions.jsonl"
+    assert len(file.read_text().splitlines()) == 3
+    file.write_text(file.read_text() + '{"index": 3, "err')
+    policy = Says(lambda _: RIGHT)
+    folder = rollouts.Folder(tmp_path, {"a": 1})
+    assert sorted(folder.records) == [0, 1]
+    records = play(rows, policy, terms, folder=folder)
+    assert policy.asked <= 4
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert sorted(line["index"] for line in lines) == [0, 1, 2, 3]
+    assert sorted(lines, key=lambda line: line["index"]) == records
+    assert records == play(rows, lambda _: RIGHT, terms)
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+    rollouts.Folder(tmp_path, {"seed": 1, "rows": [1]})
+    with pytest.raises(OptionError, match="is of a run with seed=1 and was given 2"):
+        rollouts.Folder(tmp_path, {"seed": 2, "rows": [1]})
+
+
+def test_rows_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row()) + "\n\n" + json.dumps({**row(), "tag": 1}) + "\n")
+    assert runs.read_rows(file) == [row(), {**row(), "tag": 1}]
+    for line, says in (("{", "line 1 of .* is no JSON"), ("{}", "names no game"), ("[]", "names no game")):
+        file.write_text(line)
+        with pytest.raises(OptionError, match=says):
+            runs.read_rows(file)
+
+
+# Endpoints.
+
+
+def test_an_endpoint_is_asked_with_the_whole_chat() -> None:
+    bodies: list[Any] = []
+
+    def answer(body: Any) -> str:
+        bodies.append(body)
+        return "<stay>" if len(bodies) == 1 else "<right right right>"
+
+    with chat_server.serving(answer) as url:
+        record = play([row()], rollouts.EndpointPolicy(url, sampling={"temperature": 0.5}))[0]
+    assert record["is_solved"]
+    assert [body["model"] for body in bodies] == ["tiny", "tiny"]
+    assert bodies[0]["temperature"] == 0.5
+    assert bodies[1]["messages"] == record["messages"][:-1]
+
+
+def test_an_endpoint_that_fails_in_every_way_costs_attempts_only() -> None:
+    failures = iter([503, b"<html>", b"{}", None, 429, b'{"choices": []}'])
+
+    def answer(_: Any) -> Any:
+        return next(failures, "<right right right>")
+
+    with chat_server.serving(answer) as url:
+        record = play([row()], rollouts.EndpointPolicy(url, "m"), rollouts.Terms(retries=6, backoff_seconds=0.0))[0]
+    assert (record["error"], record["is_solved"]) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "attempts", "says"),
+    [
+        (400, 1, "answered 400"),
+        (500, 3, "answered 500"),
+        (0.3, 3, "could not be asked: APITimeoutError"),
+        (b"nonsense", 3, "answered with no completion"),
+    ],
+)
+def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> None:
+    asked: list[Any] = []
+
+    def answer(body: Any) -> Any:
+        asked.append(body)
+        return said
+
+    with chat_server.serving(answer) as url:
+        record = play([row()], rollouts.EndpointPolicy(url, "m", timeout_seconds=0.1))[0]
+    assert says in record["error"]
+    assert len(asked) == attempts
+
+
+def test_an_endpoint_that_is_not_there_is_told() -> None:
+    record = play([row()], rollouts.EndpointPolicy("http://127.0.0.1:9/v1", "m"))[0]
+    assert "could not be asked: APIConnectionError" in record["error"]
+
+
+# The command.
+
+
+def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["rollout", "--env", "FrozenLake-v0", "--model", "expert", "--episodes", "5", "--out", str(tmp_path)]
+    printed = cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"])
+    header, _, cells = (line.split() for line in printed.splitlines())
+    assert header[:4] == ["game", "episodes", "errors", "success"]
+    assert cells[:4] == ["FrozenLake-v0", "5", "0", "100.0%"]
+    assert "5/5" in capsys.readouterr().err
+    assert len((tmp_path / "completions.jsonl").read_text().splitlines()) == 5
+    assert cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"]) == printed
+    with pytest.raises(OptionError, match="is of a run with rewards="):
+        cli.run(words)
+
+
+def test_the_command_tells_of_errors() -> None:
+    with chat_server.serving(lambda _: 404) as url:
+        printed = cli.run(["rollout", "--env", "corridor", "--model", url, "--episodes", "3"])
+    assert "\nErrors:\n3 x " in printed
+    assert "answered 404" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--env", "frozen_lake"], "give one policy"),
+        (["--env", "frozen_lake", "--model", "expert", "--hf", "folder"], "give one policy"),
+        (["--env", "frozen_lake", "--model", "gpt"], "or a URL"),
+        (["--model", "expert"], "give games with --env"),
+        (["--env", "frozen_lakes", "--model", "expert"], "did you mean"),
+        (["--env", "frozen_lake", "--model", "expert", "--episodes", "0"], "--episodes 0"),
+        (["--env", "frozen_lake", "--model", "expert", "--reward-weights", "1", "2"], "reward_weights has 2"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(
+    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["jaxgym", "rollout", *words])
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main()
+    assert exit_info.value.code == cli.MISUSED
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_a_local_model_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="a local model needs torch"):
+        local_model.local_model(Path("folder"))
+
+
+def test_an_endpoint_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ImportError, match=r"pip install 'jaxgym\[rollout\]'"):
+        rollouts.EndpointPolicy("http://host/v1")
+
+
+def test_a_summary_of_failures_has_no_means() -> None:
+    summary = rollouts.summaries([{"env": "a", "error": "down"}])[0]
+    assert (summary.episodes, summary.errors) == (1, 1)
+    assert math.isnan(summary.total_reward)
