@@ -252,12 +252,18 @@ def _counted(text: str) -> tuple[int | None, str]:
 
 
 def _item(name: str) -> int | Refusal:
-    """Returns the item of a name, in the singular or plural, or why there is none."""
+    """Returns the item of a name, in the singular or plural, or why there is none.
+
+    The name of a tag stands for its first item where all of them are gathered, since a model that is not told what
+    there is can't do better than `get 1 log`.
+    """
     whole = world()
     for spelt in (name, f"{name}s", name.removesuffix("s")):
         if spelt in whole.items:
             return whole.items[spelt]
     if name in whole.tags:
+        if all(item < whole.num_gathered for item in whole.tags[name]):
+            return whole.tags[name][0]
         known = ", ".join(whole.names[item] for item in whole.tags[name])
         return Refusal(f"Could not find {name}: name one of {known}.")
     return Refusal(

@@ -233,6 +233,20 @@ def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exa
 
 
 @pytest.mark.parametrize(
+    ("reply", "move"),
+    [
+        ("get 2 log", "get 2 ash log"),
+        ("get 1 stone", "get 1 granite stone"),
+        ("craft 4 wooden pole using 1 log", "craft 4 wooden pole using 1 ash log"),
+    ],
+)
+def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathered(reply: str, move: str) -> None:
+    named = WORDS.parse(move)
+    assert isinstance(named, Move)
+    assert WORDS.parse(reply) == named._replace(is_exact=False)
+
+
+@pytest.mark.parametrize(
     ("reply", "reason"),
     [
         ("get 3 silver log", "Could not find silver log: there is no such item."),
