@@ -69,6 +69,7 @@ def lit_mask(state: Any, height: int, width: int) -> np.ndarray:
     return mask
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract() -> None:
     testing.check_env(screen(40, 50)[0])
 
@@ -184,6 +185,7 @@ def test_an_unknown_option_is_refused_with_the_nearest() -> None:
         SpotlightPerturbation(jaxgym.make("MortarMayhem-Grid-v0")[0])
 
 
+@pytest.mark.slow
 @pytest.mark.standard_promotion
 def test_the_example_puts_spotlights_over_breakout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = tmp_path / "picture.png"

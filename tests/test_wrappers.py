@@ -63,7 +63,7 @@ def ruler() -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     "wrap",
     [
-        partial(FrameSkip, num_frames=None),
+        pytest.param(partial(FrameSkip, num_frames=None), marks=pytest.mark.slow),
         lambda env: PositionObservation(LastActionReward(FrameSkip(env))),
     ],
     ids=["traced frame skip", "all three"],

@@ -230,7 +230,7 @@ def test_no_memory_passes_its_inputs_on() -> None:
 
 
 def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
-    allowed = "gru, gtrxl, lru, lstm, mingru, none, stack16, stack4, trxl"
+    allowed = "clock, gru, gtrxl, lru, lstm, mingru, none, stack16, stack4, trxl"
     with pytest.raises(ConfigError, match=rf"memory 'gruu' is unknown, allowed are {allowed}; did you mean 'gru'\?"):
         make_memory(Config(memory="gruu"))
 

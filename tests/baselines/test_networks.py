@@ -76,7 +76,7 @@ def test_the_reconstruction_loss_is_the_mean_cross_entropy_of_bytes(get_key: Cal
 
 
 def test_reconstruction_without_a_frame_is_refused() -> None:
-    network = make_network(Config(), spaces.Discrete(4))
+    network = make_network(Config(memory_size=8, hidden_size=8), spaces.Discrete(4))
     state = network.memory.initial_state(3)
     with pytest.raises(ConfigError, match="has none: leave out --reconstruction"):
         network.init(jax.random.key(0), state, jnp.zeros((2, 3, 7)), jnp.zeros((2, 3), bool), reconstruct=1)

@@ -19,6 +19,7 @@ def test_without_memory_gym_the_command_says_how_to_get_it(monkeypatch: pytest.M
         transfer.main()
 
 
+@pytest.mark.slow
 def test_equal_keys_and_levels_give_equal_episodes_and_others_do_not() -> None:
     agent = load("MysteryPath-Grid-v0")
 

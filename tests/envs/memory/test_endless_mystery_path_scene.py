@@ -55,7 +55,10 @@ def changed(scene: Any, number: jax.Array) -> Any:
         pytest.param(
             {"camera_offset_scale": 0.3, "show_background": True, "show_stamina": True}, marks=pytest.mark.slow
         ),
-        {"agent_scale": 0.7, "camera_offset_scale": 3.0, "show_background": True, "show_stamina": True},
+        pytest.param(
+            {"agent_scale": 0.7, "camera_offset_scale": 3.0, "show_background": True, "show_stamina": True},
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"agent_scale": 1.0, "camera_offset_scale": 0.0, "agent_speed": 4.0}, marks=pytest.mark.slow),
         pytest.param({"agent_scale": 0.1, "camera_offset_scale": 1.0}, marks=pytest.mark.slow),
     ],
