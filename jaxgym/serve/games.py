@@ -44,7 +44,7 @@ class Game:
         self._table = programs.new_table()
         self._rows = np.zeros((len(self._table), programs.seen.width), np.uint8)
         self._free = list(range(len(self._table)))[::-1]
-        self._keeps_ledgers = type(words).ledger is not Words.ledger
+        self._keeps_ledgers = type(words).ledger is not Words.ledger and terms.scoring == "parts"
         self._warm_up()
         costs = {"refusal_cost": terms.refusal_cost, "format_cost": terms.format_cost, "step_cost": terms.step_cost}
         self._costs = {name: cost for name, cost in costs.items() if cost}

@@ -17,6 +17,11 @@ SESSION_OPTIONS: Mapping[str, Option] = {
         "what a refused reply does: tell why and wait, end the episode, or make the game's fallback move",
         words=("refuse", "end", "fallback"),
     ),
+    "scoring": Word(
+        "parts",
+        "what is scored, where the game's words score a turn in parts: these, or the environment's reward alone",
+        words=("parts", "environment"),
+    ),
 }
 """The options of a session, beside those of the environment and of its words."""
 
@@ -30,6 +35,7 @@ class Terms:
     format_cost: float
     step_cost: float
     on_parse_failure: str
+    scoring: str
 
     @classmethod
     def of(cls, env_id: str, given: Mapping[str, Any]) -> "Terms":

@@ -156,6 +156,12 @@ def test_a_ledger_of_the_game_scores_an_episode(pool: SessionPool) -> None:
     pool.close([opening.id])
 
 
+def test_a_session_may_score_the_environments_reward_alone(pool: SessionPool) -> None:
+    opening = pool.open("corridor", 3, {"diary": True, "scoring": "environment"})
+    assert pool.step_one(opening.id, "<right>").components == {"environment": 0.0}
+    pool.close([opening.id])
+
+
 def test_max_turns_truncates_and_counts_refusals(pool: SessionPool) -> None:
     first, second = one(pool, ["jump", "<stay>"], max_turns=2)
     assert not first.truncated
