@@ -219,7 +219,7 @@ def record(arguments: Record) -> str:
     try:
         files.write_video(arguments.out, pictures, arguments.fps)
     except ImportError as error:
-        raise FailureError("an MP4 needs imageio-ffmpeg: pip install 'imageio[ffmpeg]', or give NAME.gif.") from error
+        raise FailureError("an MP4 needs imageio-ffmpeg: pip install 'jaxgym[cli]', or give NAME.gif.") from error
     return f"{arguments.out}: {len(pictures)} frames\n"
 
 

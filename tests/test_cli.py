@@ -71,7 +71,6 @@ def test_record_writes_an_episode_to_its_end_or_the_last_step(tmp_path: Path, po
 @pytest.mark.parametrize("policy", ["zoo", f"zoo:{ENV}"])
 def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_path: Path, policy: str) -> None:
     out = tmp_path / "video.mp4"
-    pytest.importorskip("imageio_ffmpeg")
     assert "6 frames" in cli.run(["record", ENV, "--policy", policy, "--out", str(out), "--steps", "5"])
     assert out.read_bytes()[4:8] == b"ftyp"
 
