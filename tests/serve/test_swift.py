@@ -15,7 +15,7 @@ import pytest
 
 from jaxgym import text
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.serve import SessionPool, episodes, swift, swift_sudoku
+from jaxgym.serve import SESSION_OPTIONS, SessionPool, episodes, swift, swift_sudoku
 from tests.serve import corridor
 
 PLUGIN = Path(__file__).parents[2] / "examples/ms_swift/jaxgym_plugin.py"
@@ -204,6 +204,21 @@ def test_the_plugin_registers_every_game_and_the_scheduler(ms_swift: types.Simpl
     assert set(ms_swift.envs) == {*text.text_envs(), *text.text_envs().values()}
     assert ms_swift.envs["frozen_lake"] is swift.FrozenLakeEnv
     assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler"}
+
+
+@pytest.mark.parametrize("path", sorted(PLUGIN.parent.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_every_row_of_the_examples_can_be_played(path: Path) -> None:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(rows) == 64
+    seen = [row["env_config"] for row in rows]
+    assert len({(entries["name"], entries["seed"]) for entries in seen}) == len(rows)
+    for options in {json.dumps({**entries, "seed": None}): entries for entries in seen}.values():
+        given = episodes.options_of(options)
+        text.make(
+            options["name"],
+            levels="fresh",
+            **{name: value for name, value in given.items() if name not in SESSION_OPTIONS},
+        )
 
 
 def test_the_classes_are_ms_swifts_where_it_is_there(ms_swift: types.SimpleNamespace) -> None:

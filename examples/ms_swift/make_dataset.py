@@ -1,0 +1,38 @@
+"""Writes a dataset for ms-swift: a row for each game and level.
+
+    python make_dataset.py frozen_lake size=4 --rows 64 >frozen_lake.jsonl
+    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=48 --rows 64 >memory.jsonl
+    python make_dataset.py sudoku --rows 64 --held-out >sudoku_test.jsonl
+
+The message is a placeholder, which the environment replaces. Rollouts of a group share a row, and so a level.
+"""
+
+import argparse
+import json
+
+from jaxgym import levels, text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "words", nargs="+", help="games by nick or id, and options NAME=VALUE of all of them, values in JSON"
+    )
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--held-out", action="store_true", help="levels that training never sees")
+    arguments = parser.parse_args()
+    games = [word for word in arguments.words if "=" not in word]
+    pairs = [word.partition("=") for word in arguments.words if "=" in word]
+    options = {name: json.loads(value) for name, _, value in pairs}
+    for game in games:
+        text.text_spec_of(game)
+    seeds = levels.held_out_seeds if arguments.held_out else levels.train_seeds
+    for number, seed in enumerate(
+        seeds(-(-arguments.rows // len(games))).repeat(len(games)).tolist()[: arguments.rows]
+    ):
+        env_config = {"name": games[number % len(games)], "seed": seed, **options}
+        print(json.dumps({"messages": [{"role": "user", "content": "Play."}], "env_config": env_config}))
+
+
+if __name__ == "__main__":
+    main()
