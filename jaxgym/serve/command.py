@@ -49,7 +49,7 @@ class Serving:
     idle_seconds: float = 3600.0
     """Sessions that were asked for nothing for so long are closed; 0 means never."""
     token_file: Path | None = None
-    """File that holds a token, which requests then have to bring: `Authorization: Bearer TOKEN`."""
+    """File with a token, or several, one a line; requests then have to bring one: `Authorization: Bearer TOKEN`."""
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
 
@@ -71,6 +71,20 @@ class OpenEnv(Serving):
 @dataclasses.dataclass(frozen=True)
 class AgentGym(Serving):
     """Serve sessions to clients of AgentGym, over HTTP."""
+
+    options: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Options of the environment, its words and its sessions, NAME=VALUE; and further environments, each followed by
+    its options. Of several environments each is served under its short name, as /textcraft and /frozen_lake."""
+
+    def games(self) -> list[tuple[str, list[str]]]:
+        """Returns the environments, each with its options as they were given."""
+        games: list[tuple[str, list[str]]] = [(self.env, [])]
+        for word in self.options:
+            if "=" in word:
+                games[-1][1].append(word)
+            else:
+                games.append((word, []))
+        return games
 
 
 PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentGym}

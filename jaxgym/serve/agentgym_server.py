@@ -1,0 +1,170 @@
+"""AgentGym's protocol over HTTP: `jaxgym serve agentgym --env textcraft --port 36001`.
+
+    POST /create {}                                   ─>  {"id": 0, "observation": "Crafting commands: ...", ...}
+    POST /step   {"id": 0, "action": "get 1 flax"}    ─>  {"observation": "Got 1 flax", "reward": 0.0, "done": false}
+
+What a call does stands in `jaxgym.serve.agentgym_wrapper`; here is what HTTP adds. A call that is malformed is answered
+with status 422, and one that is well formed and refused with status 200 and `{"error": ...}`, as AgentGym's clients
+expect; a server that is full, with 503.
+"""
+
+import asyncio
+import gc
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+
+from jaxgym.serve.agentgym_bodies import BodyError, Route, read_body, read_query
+from jaxgym.serve.command import AgentGym
+from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.http import Loading, Message, Receive, Send, run
+
+if TYPE_CHECKING:
+    from jaxgym.serve.agentgym_wrapper import Wrapper
+    from jaxgym.serve.pool import SessionPool
+
+_OK, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 404, 405, 422, 503
+_SWEEPS = 4
+"""How often it is looked for idle sessions in the time after which they are closed."""
+
+
+class Routes:
+    """The routes of some environments: one at the root, or several, each under a prefix."""
+
+    def __init__(self, pool: "SessionPool", wrappers: Mapping[str, "Wrapper"]):
+        """Compiles what the environments need, so that nothing is compiled in service.
+
+        Args:
+            pool: Where their sessions are.
+            wrappers: The wrapper of each prefix, such as `"/textcraft"`; `""` is the root.
+
+        Raises:
+            OptionError, LevelError: See `SessionPool.prepare`.
+        """
+        self._pool, self._wrappers = pool, dict(wrappers)
+        self._routes = dict[tuple[str, str], tuple[Route, Callable[..., Awaitable[Any]]]]()
+        self._timer: asyncio.TimerHandle | None = None
+        for prefix, wrapper in wrappers.items():
+            wrapper.prepare()
+            for route in wrapper.ROUTES:
+                path = f"{prefix}{route.path}".rstrip("/") or "/"
+                self._routes[route.method, path] = route, getattr(wrapper, route.call)
+
+    async def answer(self, method: str, path: str, query: bytes, body: bytes, owner: str | None) -> tuple[int, Any]:
+        """Returns the status and what is answered to a request.
+
+        Args:
+            method: GET or POST.
+            path: The path.
+            query: What stands behind the question mark.
+            body: The body.
+            owner: Who asks; None where nobody is told from another.
+        """
+        if self._timer is None:
+            self._close_idle()
+        known = self._routes.get((method, path)) or self._routes.get((method, path.rstrip("/") or "/"))
+        if known is None:
+            return self._unknown(path.rstrip("/") or "/")
+        route, call = known
+        try:
+            fields = read_query(route.fields, query) if method == "GET" else read_body(route.fields, body)
+        except BodyError as error:
+            return _MALFORMED, {"detail": [{"type": "value_error", "loc": error.where, "msg": str(error)}]}
+        try:
+            return _OK, await call(owner, *fields)
+        except CapacityError as error:
+            return _FULL, {"error": str(error)}
+        except SessionError as error:
+            return _OK, {"error": str(error)}
+
+    def _unknown(self, path: str) -> tuple[int, Any]:
+        if any(path == known for _, known in self._routes):
+            return _NOT_ALLOWED, {"detail": "Method Not Allowed"}
+        if path == "/":
+            return _OK, f"These are the environments {', '.join(self._wrappers)}."
+        return _NOT_FOUND, {"detail": "Not Found"}
+
+    def _close_idle(self) -> None:
+        """Closes idle sessions, again and again; called in the event loop."""
+        if self._pool.idle_seconds is not None:
+            self._pool.close_idle()
+            for wrapper in self._wrappers.values():
+                wrapper.sweep()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._pool.idle_seconds / _SWEEPS, self._close_idle)
+
+
+class App:
+    """The ASGI application: it answers `GET /health` at once, and all else when its routes are there."""
+
+    def __init__(self, loading: Loading[Routes], tells_apart: bool = False):
+        """Makes it.
+
+        Args:
+            loading: Makes the routes.
+            tells_apart: Whether an environment belongs to the token that it was created with.
+        """
+        self._loading, self._tells_apart = loading, tells_apart
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": "AgentGym's protocol is HTTP."})
+            return
+        try:
+            status, answer = await self._answer(scope, receive)
+        except HTTPException as error:
+            status, answer = error.status_code, {"error": error.detail}
+        content = json.dumps(answer).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    async def _answer(self, scope: Message, receive: Receive) -> tuple[int, Any]:
+        method, path = scope["method"], scope["path"]
+        if path == "/health":
+            return _OK, {"status": "healthy"}
+        message = await receive()
+        body = message.get("body", b"")
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+        routes = self._loading.value or await self._loading.get()
+        return await routes.answer(method, path, scope["query_string"], body, self._owner(scope))
+
+    def _owner(self, scope: Message) -> str | None:
+        if not self._tells_apart:
+            return None
+        return dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+
+
+def loads(serving: AgentGym) -> Callable[[], Routes]:
+    """Returns what imports JAX and makes the routes; it takes seconds and runs in a thread."""
+
+    def make() -> Routes:
+        from jaxgym import text
+        from jaxgym.options import parse_options
+        from jaxgym.serve.agentgym_wrapper import wrap
+        from jaxgym.serve.pool import SessionPool
+
+        pool = SessionPool(serving.max_sessions, serving.idle_seconds or None)
+        wrappers = {
+            f"/{text.text_spec_of(env)[1].nick}": wrap(env, pool, parse_options(options))
+            for env, options in serving.games()
+        }
+        routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
+        # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
+        gc.collect()
+        gc.freeze()
+        return routes
+
+    return make
+
+
+def serve(serving: AgentGym, listener: socket.socket) -> None:
+    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
+    loading = Loading(loads(serving))
+    run(App(loading, tells_apart=serving.token_file is not None), serving, listener, loading)

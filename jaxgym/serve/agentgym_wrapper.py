@@ -1,0 +1,391 @@
+"""What stands behind AgentGym's routes: the environments of a server, under ids that count from 0.
+
+    POST /step {"id": 3, "action": "get 1 flax"}  ─>  Wrapper.step(owner, 3, "get 1 flax")  ─>  what is answered
+
+A wrapper answers as AgentGym's guide for environments says; `TextCraftWrapper` as the platform's own TextCraft does. A
+subclass may change answers and add routes.
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgym import levels, text
+from jaxgym.envs.text_world.textcraft import level_of_task
+from jaxgym.envs.text_world.textcraft_world import world
+from jaxgym.errors import OptionError
+from jaxgym.serve.agentgym_bodies import Field, Route, integer, integers, optional, texts, words
+from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.sessions import SESSION_OPTIONS, Outcome
+
+_ID = Field("id", integer)
+
+
+class GoneError(SessionError):
+    """An id that no environment of the caller has."""
+
+
+class Running:
+    """One environment that was created.
+
+    Attributes:
+        key: The session of the pool.
+        owner: Who created it; None where nobody is told from another.
+        first: The text that the episode started with; empty before the first reset.
+        last: The last `observation`, `reward`, `score` and `done`.
+    """
+
+    __slots__ = ("first", "key", "last", "owner")
+
+    def __init__(self, key: str, owner: str | None):
+        self.key, self.owner, self.first = key, owner, ""
+        self.last: dict[str, Any] = {}
+
+    def note(self, outcome: Outcome) -> dict[str, Any]:
+        """Takes note of a turn and returns what is told of it."""
+        self.last = {
+            "observation": outcome.text,
+            "reward": outcome.reward,
+            "score": outcome.total_reward,
+            "done": outcome.terminated or outcome.truncated,
+        }
+        return self.last
+
+
+class Wrapper:
+    """The environments of one id, each a session of a pool, with the answers of AgentGym's guide.
+
+    It is used from one event loop. An answer is anything that JSON holds; what is wrong with a call that is well formed
+    is raised as a `SessionError` and answered as `{"error": ...}`.
+
+    Attributes:
+        name: The environment, as it was asked for.
+        instructions: The rules and the form of a reply; empty before `prepare`.
+    """
+
+    ROUTES: ClassVar[tuple[Route, ...]] = (
+        Route("GET", "/", "hello"),
+        Route("POST", "/create", "create"),
+        Route("POST", "/step", "step", (_ID, Field("action", words))),
+        Route("POST", "/reset", "reset", (_ID, Field("data_idx", optional(integer), 0))),
+        Route("GET", "/observation", "observe", (_ID,)),
+        Route("POST", "/close", "close", (_ID,)),
+        Route("GET", "/detail", "detail", (_ID,)),
+        Route("POST", "/render", "render", (_ID,)),
+        Route("GET", "/list_envs", "list_envs"),
+        Route("GET", "/instruction_text", "instruction_text"),
+        Route("POST", "/step_batch", "step_batch", (Field("ids", integers), Field("actions", texts))),
+        Route("POST", "/reset_batch", "reset_batch", (Field("ids", integers), Field("data_idxs", integers))),
+    )
+    """The routes, each with the method that makes its answer and the fields of its body or query."""
+
+    def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
+        """Makes a wrapper without environments.
+
+        Args:
+            name: An id that has words, or its nick.
+            pool: Where the sessions are.
+            options: Options of the environment, of its words, and of sessions.
+
+        Raises:
+            UnknownIdError: If there is no such environment, or it has no words.
+        """
+        text.text_spec_of(name)
+        self.name, self.instructions = name, ""
+        self._pool, self._options = pool, dict(options or {})
+        self._running: dict[int, Running] = {}
+        self._count = 0
+
+    def prepare(self) -> None:
+        """Compiles what is needed, so that nothing is compiled in service; may run in another thread.
+
+        Raises:
+            OptionError, LevelError: See `SessionPool.prepare`.
+        """
+        self.instructions = self._pool.prepare(self.name, self._options)
+
+    def sweep(self) -> None:
+        """Forgets environments whose sessions the pool has closed for idleness."""
+        gone = [number for number, running in self._running.items() if running.key not in self._pool]
+        for number in gone:
+            del self._running[number]
+
+    def seed_of(self, data_idx: int) -> int:
+        """Returns the level seed of a task.
+
+        Raises:
+            RequestError: If there is no such task.
+        """
+        last = 2 * levels.SPLIT_SIZE - 1
+        if not 0 <= data_idx <= last:
+            raise RequestError(f"data_idx {data_idx} was given; give an integer from 0 to {last}.")
+        return data_idx
+
+    # The routes of the guide.
+
+    async def hello(self, owner: str | None) -> Any:
+        """Says who answers."""
+        del owner
+        return f"This is environment {self.name}."
+
+    async def create(self, owner: str | None) -> Any:
+        """Creates an environment, whose task is the first one before a reset says otherwise; returns its id."""
+        number = await self._create(owner, 0)
+        return {"id": number}
+
+    async def step(self, owner: str | None, number: int, action: str) -> Any:
+        """Makes a turn; after the end it changes and pays nothing."""
+        running = self._find(owner, number)
+        try:
+            outcome = await self._pool.astep(running.key, action)
+        except UnknownSessionError:
+            raise self._gone(number) from None
+        return self.told_of_step(running.note(outcome))
+
+    async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
+        """Starts a task."""
+        running = self._find(owner, number)
+        await self._start(number, running, data_idx or 0)
+        return self.told_of_reset(number, running.last)
+
+    async def observe(self, owner: str | None, number: int) -> Any:
+        """Returns the last observation; starts the task where none was started."""
+        return self.told_of_observation((await self._started(owner, number)).last)
+
+    async def close(self, owner: str | None, number: int) -> Any:
+        """Ends an environment; its id is never given again."""
+        try:
+            await self._close(owner, number)
+        except SessionError as error:
+            return {"closed": False, "error": str(error)}
+        return {"closed": True}
+
+    async def detail(self, owner: str | None, number: int) -> Any:
+        """Returns how an environment stands."""
+        running = await self._started(owner, number)
+        return {**running.last, "deleted": False}
+
+    # Further routes.
+
+    async def render(self, owner: str | None, number: int) -> Any:
+        """Returns the frame of an environment, a PNG as a data URL."""
+        frame = self._pool.frame((await self._started(owner, number)).key)
+        return f"data:image/png;base64,{base64.b64encode(_png(frame)).decode()}"
+
+    async def list_envs(self, owner: str | None) -> Any:
+        """Returns the ids of the caller's environments."""
+        self.sweep()
+        return [number for number, running in self._running.items() if running.owner == owner]
+
+    async def instruction_text(self, owner: str | None) -> Any:
+        """Returns the rules and the form of a reply."""
+        del owner
+        return self.instructions
+
+    async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
+        """Makes a turn in each of some environments; returns an answer for each, that of its step."""
+        if len(numbers) != len(actions):
+            raise RequestError(f"{len(numbers)} ids were given with {len(actions)} actions; give one for each.")
+        found, answers = self._find_all(owner, numbers)
+        lanes = list(found)
+        outcomes = self._pool.step([found[lane].key for lane in lanes], [actions[lane] for lane in lanes])
+        for lane, outcome in zip(lanes, outcomes, strict=True):
+            answers[lane] = self.told_of_step(found[lane].note(outcome))
+        return answers
+
+    async def reset_batch(self, owner: str | None, numbers: Sequence[int], data_idxs: Sequence[int]) -> Any:
+        """Starts a task in each of some environments; returns an answer for each, that of its reset."""
+        if len(numbers) != len(data_idxs):
+            raise RequestError(f"{len(numbers)} ids were given with {len(data_idxs)} data_idxs; give one for each.")
+        seeds = [self.seed_of(data_idx) for data_idx in data_idxs]
+        found, answers = self._find_all(owner, numbers)
+        lanes = list(found)
+        openings = self._pool.reset([found[lane].key for lane in lanes], [seeds[lane] for lane in lanes])
+        for lane, opening in zip(lanes, openings, strict=True):
+            _begin(found[lane], opening.text)
+            answers[lane] = self.told_of_reset(numbers[lane], found[lane].last)
+        return answers
+
+    # What is told: `last` has observation, reward, score and done.
+
+    def told_of_step(self, last: dict[str, Any]) -> Any:
+        """Returns what is answered to a step."""
+        return last
+
+    def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
+        """Returns what is answered to a reset."""
+        del number
+        return last
+
+    def told_of_observation(self, last: dict[str, Any]) -> Any:
+        """Returns what is answered to the question for the observation."""
+        return last
+
+    # Environments.
+
+    async def _create(self, owner: str | None, data_idx: int) -> int:
+        number = self._count
+        self._count += 1
+        opening = await self._pool.aopen(self.name, self.seed_of(data_idx), self._options, start=False)
+        self._running[number] = Running(opening.id, owner)
+        if len(self._running) > 2 * self._pool.capacity:
+            self.sweep()
+        return number
+
+    def _find(self, owner: str | None, number: int) -> Running:
+        running = self._running.get(number)
+        if running is None or running.owner != owner or running.key not in self._pool:
+            raise self._gone(number)
+        return running
+
+    def _gone(self, number: int) -> GoneError:
+        idle = self._pool.idle_seconds
+        why = "" if idle is None else f", perhaps since it was idle for {idle:g} s"
+        if 0 <= number < self._count:
+            return GoneError(f"environment {number} was closed{why}, or is not yours; create another one.")
+        return GoneError(f"there is no environment {number}; give an id that /create returned.")
+
+    def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, Running], list[Any]]:
+        """Returns the environments by their place in a batch, and the answers to the others in theirs."""
+        if len(set(numbers)) < len(numbers):
+            raise RequestError("an id was given twice in one batch; give each once.")
+        found, answers = dict[int, Running](), list[Any]([None] * len(numbers))
+        for lane, number in enumerate(numbers):
+            try:
+                found[lane] = self._find(owner, number)
+            except GoneError as error:
+                answers[lane] = {"error": str(error)}
+        return found, answers
+
+    async def _start(self, number: int, running: Running, data_idx: int) -> None:
+        try:
+            opening = await self._pool.areset(running.key, self.seed_of(data_idx))
+        except UnknownSessionError:
+            raise self._gone(number) from None
+        _begin(running, opening.text)
+
+    async def _started(self, owner: str | None, number: int) -> Running:
+        running = self._find(owner, number)
+        if not running.last:
+            await self._start(number, running, 0)
+        return running
+
+    async def _close(self, owner: str | None, number: int) -> None:
+        running = self._find(owner, number)
+        del self._running[number]
+        await self._pool.aclose(running.key)
+
+
+class TextCraftWrapper(Wrapper):
+    """TextCraft with the answers of the platform's own server.
+
+    The number of a task, any integer, is taken modulo the number of goals; where the option `depth` allows some goals
+    only, modulo the number of these. The first task of an environment is that of its id.
+    """
+
+    ROUTES: ClassVar[tuple[Route, ...]] = (
+        *(route for route in Wrapper.ROUTES if route.path != "/create"),
+        Route(
+            "POST",
+            "/create",
+            "create",
+            (Field("commands", optional(words), None), Field("goal", optional(words), None)),
+        ),
+        Route("GET", "/commands", "commands", (_ID,)),
+        Route("GET", "/goal", "goal", (_ID,)),
+    )
+
+    def prepare(self) -> None:
+        """Makes the levels of all tasks and compiles what is needed."""
+        if self._options.get("levels") is None:
+            self._options["levels"] = _tasks(self.name, self._options)
+        super().prepare()
+
+    def seed_of(self, data_idx: int) -> int:
+        """Returns the level seed of a task."""
+        return data_idx % levels.num_levels(self._options["levels"])
+
+    async def hello(self, owner: str | None) -> Any:
+        """Says who answers."""
+        del owner
+        return "This is environment TextCraft."
+
+    async def create(self, owner: str | None, commands: str | None = None, goal: str | None = None) -> Any:
+        """Creates an environment and starts the task of its id; what is asked for is not looked at, as there."""
+        del commands, goal
+        number = await self._create(owner, self._count)
+        running = self._running[number]
+        await self._start(number, running, number)
+        return self.told_of_reset(number, running.last)
+
+    async def close(self, owner: str | None, number: int) -> Any:
+        """Ends an environment; returns whether there was one."""
+        try:
+            await self._close(owner, number)
+        except SessionError:
+            return False
+        return True
+
+    async def detail(self, owner: str | None, number: int) -> Any:
+        """Returns how an environment stands."""
+        last = self._find(owner, number).last
+        return {"observation": last["observation"], "done": last["done"], "reward": last["reward"], "deleted": False}
+
+    async def commands(self, owner: str | None, number: int) -> Any:
+        """Returns the crafting commands of the task, one a line."""
+        return self._find(owner, number).first.partition("\n\nGoal: craft ")[0].removeprefix("Crafting commands:\n")
+
+    async def goal(self, owner: str | None, number: int) -> Any:
+        """Returns the item to craft."""
+        return self._find(owner, number).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
+
+    def told_of_step(self, last: dict[str, Any]) -> Any:
+        """Returns what is answered to a step."""
+        return {"observation": last["observation"], "reward": last["reward"], "done": last["done"]}
+
+    def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
+        """Returns what is answered to a reset."""
+        return {"id": number, "observation": last["observation"], "done": last["done"], "reward": last["reward"]}
+
+    def told_of_observation(self, last: dict[str, Any]) -> Any:
+        """Returns what is answered to the question for the observation."""
+        return last["observation"]
+
+
+def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> Wrapper:
+    """Makes the wrapper of an environment: that of TextCraft for TextCraft, else that of the guide.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no words.
+    """
+    is_textcraft = text.text_spec_of(name)[0] == "TextCraft-v0"
+    return (TextCraftWrapper if is_textcraft else Wrapper)(name, pool, options)
+
+
+def _begin(running: Running, first: str) -> None:
+    running.first = first
+    running.last = {"observation": first, "reward": 0.0, "score": 0.0, "done": False}
+
+
+def _tasks(name: str, options: Mapping[str, Any]) -> Any:
+    """Returns the levels of TextCraft's tasks in their order, those of depths that the options allow."""
+    own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS and option != "levels"}
+    env, params, _ = text.make(name, **own)
+    rows = np.flatnonzero(np.isin(world().depths[world().goals], np.asarray(params.depth.values)))
+    return jax.vmap(lambda task: level_of_task(env, params, task))(jnp.asarray(rows))
+
+
+def _png(frame: np.ndarray) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise OptionError("pictures need Pillow; install jaxgym[serve].") from error
+    file = io.BytesIO()
+    Image.fromarray(frame).save(file, format="PNG")
+    return file.getvalue()
