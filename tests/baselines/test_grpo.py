@@ -49,6 +49,9 @@ TINY = Settings(
 )
 
 
+_init, _sample, _read = (jax.jit(function, static_argnums=0) for function in (init, sample, log_probabilities))
+
+
 @pytest.fixture(scope="module")
 def tokeniser() -> Tokeniser:
     return Tokeniser.of([LAKE, REPLY])
@@ -86,17 +89,17 @@ def test_contexts_are_cut_and_padded_at_the_left(tokeniser: Tokeniser) -> None:
 @pytest.fixture(scope="module")
 def written() -> tuple[dict, jax.Array, jax.Array, jax.Array]:
     """A model, four prompts, and its replies with their log-probabilities."""
-    params = init(SIZES, jax.random.key(0))
+    params = _init(SIZES, jax.random.key(0))
     prompts = jnp.asarray([[0, 0, 5, 6, 7], [3, 4, 5, 6, 7], [0, 0, 0, 0, 9], [0, 2, 2, 2, 2]], jnp.int32)
     # The head starts near the uniform distribution; larger weights make it choose.
     params["head"]["kernel"] = params["head"]["kernel"] * 100.0
-    replies, told = jax.jit(sample, static_argnums=0)(SIZES, params, prompts, jax.random.key(1), jnp.float32(1.0))
+    replies, told = _sample(SIZES, params, prompts, jax.random.key(1), jnp.float32(1.0))
     return params, prompts, replies, told
 
 
 def test_writing_with_a_cache_agrees_with_reading_all_at_once(written: tuple) -> None:
     params, prompts, replies, told = written
-    every = log_probabilities(SIZES, params, prompts, replies)
+    every = _read(SIZES, params, prompts, replies)
     expected = np.take_along_axis(np.asarray(every), np.asarray(replies)[..., None], axis=-1)[..., 0]
     own = np.asarray(replies) != PAD
     np.testing.assert_allclose(np.asarray(told)[own], expected[own], rtol=1e-4, atol=1e-4)
@@ -105,7 +108,7 @@ def test_writing_with_a_cache_agrees_with_reading_all_at_once(written: tuple) ->
 def test_what_stands_behind_a_token_does_not_change_it(written: tuple) -> None:
     params, prompts, replies, _ = written
     other = replies.at[:, 2:].set(11)
-    before, after = (log_probabilities(SIZES, params, prompts, tokens) for tokens in (replies, other))
+    before, after = (_read(SIZES, params, prompts, tokens) for tokens in (replies, other))
     np.testing.assert_allclose(before[:, :3], after[:, :3], rtol=1e-5, atol=1e-5)
     assert not np.allclose(before[:, 3], after[:, 3])
 
@@ -120,8 +123,8 @@ def test_turns_are_compared_with_those_of_their_group_that_answered_the_same_tex
     followed = np.asarray([3.0, 1.0, 0.0, 0.0, 1.0, 1.0, 2.0])
     group = np.asarray([0, 0, 0, 0, 1, 1, 0])
     advantages = text_advantages(followed, group, ["a", "a", "b", "b", "a", "a", "c"])
-    # The turns of group 0 have the mean 1.2 and the variance (1.8² + 0.2² + 1.2² + 1.2² + 0.8²) / 5 = 1.36.
-    np.testing.assert_allclose(advantages[:2], [1.36**-0.5, -(1.36**-0.5)], rtol=1e-6)
+    # Two of the seven are 1 away from the mean of their text, the rest 0.
+    np.testing.assert_allclose(advantages[:2], [3.5**0.5, -(3.5**0.5)], rtol=1e-6)
     assert advantages[2:].tolist() == [0.0] * 5
 
 
@@ -154,12 +157,12 @@ def test_a_step_makes_good_replies_likelier() -> None:
     state = initial_state(settings, SIZES, jax.random.key(0))
     prompts = jnp.asarray([[0, 0, 3, 4, 5]] * 2, jnp.int32)
     replies = jnp.asarray([[6, 7, END, PAD], [8, 9, END, PAD]], jnp.int32)
-    before = log_probabilities(SIZES, state.params, prompts, replies)
+    before = _read(SIZES, state.params, prompts, replies)
     told = jnp.take_along_axis(before, replies[..., None], axis=-1)[..., 0]
     batch = Batch(prompts, replies, told, jnp.asarray([1.0, -1.0]))
     for _ in range(2):  # at the first one the learning rate is 0
         state, _ = improve(settings, SIZES, state, batch)
-    after = log_probabilities(SIZES, state.params, prompts, replies)
+    after = _read(SIZES, state.params, prompts, replies)
     assert after[0, 0, 6] > before[0, 0, 6]
     assert after[1, 0, 8] < before[1, 0, 8]
 

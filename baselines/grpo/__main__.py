@@ -1,0 +1,5 @@
+"""The command `python -m baselines.grpo`."""
+
+from baselines.grpo.train import main
+
+main()

@@ -1,0 +1,103 @@
+"""The folder of a GRPO run: that of every run, with settings, vocabulary and curve of its own."""
+
+import json
+from pathlib import Path
+from typing import Any, Self, cast
+
+from baselines.errors import RunError
+from baselines.grpo.settings import Settings, differences, read_settings
+from baselines.grpo.tokens import Tokeniser
+from baselines.runs import RunFolder
+
+_VOCABULARY = "vocabulary.json"
+
+
+class GrpoFolder(RunFolder):
+    """Files of one run under `path`."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        """Use `begin` or `go_on`."""
+        super().__init__(path, cast(Any, settings))  # both kinds of settings say how many checkpoints to keep
+
+    @classmethod
+    def begin(cls, path: Path, settings: Settings) -> Self:
+        """A new folder that holds the settings.
+
+        Raises:
+            RunError: when it holds a run already or cannot be written.
+        """
+        return cast(Self, cls.create(path, cast(Any, settings)))
+
+    @classmethod
+    def go_on(cls, path: Path, settings: Settings) -> Self:
+        """The folder of a run that goes on under its own settings.
+
+        Raises:
+            RunError: when there is no run, or it was started with settings that learn something else.
+        """
+        changed = differences(settings, read_settings(path))
+        if changed:
+            raise RunError(
+                f"{path} was started with other settings ({', '.join(changed)}): "
+                "resume with the same ones, or choose another --name"
+            )
+        return cls(path, settings)
+
+    def tokeniser(self) -> Tokeniser:
+        """The tokeniser of the run.
+
+        Raises:
+            RunError: when its vocabulary cannot be read.
+        """
+        try:
+            return Tokeniser(json.loads((self.path / _VOCABULARY).read_text()))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path / _VOCABULARY} cannot be read: start anew with another --name") from error
+
+    def keep_tokeniser(self, tokeniser: Tokeniser) -> None:
+        """Write the vocabulary.
+
+        Raises:
+            RunError: when it cannot be written.
+        """
+        self.write_json(_VOCABULARY, list(tokeniser.words))
+
+    def write_text(self, name: str, text: str) -> None:
+        """A small text file.
+
+        Raises:
+            RunError: when it cannot be written.
+        """
+        try:
+            (self.path / name).write_text(text)
+        except OSError as error:
+            raise RunError(f"cannot write {self.path / name} ({error.strerror}): make room") from error
+
+    def draw_curve(self) -> None:
+        """Success while training and on held-out levels, and turns of an episode, over turns, as curve.png.
+
+        Raises:
+            RunError: when it cannot be written.
+        """
+        from matplotlib.figure import Figure  # without pyplot: no window system, no global state
+
+        figure = Figure(figsize=(7, 5), layout="constrained")
+        above, below = figure.subplots(2, sharex=True)
+        rows = self.rows()
+        played = [row for row in rows if row["update"]]
+        scored = [row for row in rows if row["held_out"] is not None]
+        above.plot([row["turns"] for row in played], [row["success"] for row in played], linewidth=1, label="training")
+        places, scores = [row["turns"] for row in scored], [row["held_out"] for row in scored]
+        above.plot(places, scores, marker="o", markersize=3, label="held-out levels")
+        above.set(ylabel="success", ylim=(0, 1), title=self.path.name)
+        above.legend(loc="lower right")
+        below.plot([row["turns"] for row in played], [row["length"] for row in played], linewidth=1)
+        below.set(ylabel="turns of an episode", xlabel="turns played in training")
+        for axis in (above, below):
+            axis.grid(alpha=0.3)
+        path = self.path / "curve.png"
+        try:
+            figure.savefig(path.with_suffix(".tmp"), format="png", dpi=120)
+            path.with_suffix(".tmp").replace(path)
+        except OSError as error:
+            raise RunError(f"cannot write {path} ({error.strerror}): make room") from error

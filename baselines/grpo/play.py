@@ -1,0 +1,242 @@
+"""Episodes in words: sessions of a pool on one side, whatever writes replies on the other."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from baselines.errors import ConfigError
+from baselines.grpo.model import Sizes, sample
+from baselines.grpo.settings import Settings
+from baselines.grpo.tokens import PAD, Tokeniser
+from jaxgym.levels import held_out_seeds, train_seeds
+from jaxgym.serve import SessionPool
+
+Writer = Callable[[Sequence[str]], list[str]]
+"""Takes the contexts of some turns and returns a reply to each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Episodes:
+    """What E episodes came to, and their N turns in the order in which they were asked for.
+
+    Attributes:
+        returns: Rewards, discounted per turn, float64 (E,).
+        is_solved: bool (E,).
+        lengths: Turns, int64 (E,).
+        refused: Replies that were no move, int64 (E,).
+        episode: The episode of each turn, int64 (N,).
+        followed: The reward of each turn and those after it in its episode, discounted per turn, float64 (N,).
+        contexts, replies: N of each.
+        last_texts: The text after the last turn of each episode.
+    """
+
+    returns: np.ndarray
+    is_solved: np.ndarray
+    lengths: np.ndarray
+    refused: np.ndarray
+    episode: np.ndarray
+    followed: np.ndarray
+    contexts: list[str]
+    replies: list[str]
+    last_texts: list[str]
+
+    def transcript(self, episode: int) -> str:
+        """Returns one episode in the words of both sides; contexts of `chat` repeat what came before."""
+        own = np.flatnonzero(self.episode == episode)
+        turns = [f"{self.contexts[turn]}\n> {self.replies[turn]}\n\n" for turn in own]
+        return f"{''.join(turns)}{self.last_texts[episode]}\n"
+
+
+class Tokens(NamedTuple):
+    """Turns as a model sees them.
+
+    Attributes:
+        prompts: int32 (N, prompt), padded on the left.
+        replies: int32 (N, reply), `PAD` after the end.
+        log_probabilities: Of each token of the replies when they were written, float32 (N, reply).
+    """
+
+    prompts: np.ndarray
+    replies: np.ndarray
+    log_probabilities: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    """A pool of sessions, and what is played in it."""
+
+    pool: SessionPool
+    settings: Settings
+    instructions: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Chain":
+        """Returns the chain of a run.
+
+        Raises:
+            ConfigError: if a reply of the settings is refused.
+            UnknownIdError, OptionError: see `jaxgym.serve.SessionPool.prepare`.
+        """
+        pool = SessionPool(capacity=settings.sessions)
+        chain = cls(pool, settings, pool.prepare(settings.env, settings.session_options))
+        chain.check_form()
+        return chain
+
+    def check_form(self) -> None:
+        """Checks that the replies of the settings are moves.
+
+        Raises:
+            ConfigError: if one is refused.
+        """
+        for reply in self.settings.replies:
+            if self.play([0], lambda _, reply=reply: [reply]).refused.any():
+                raise ConfigError(f"the game takes {reply!r} for no move: give --replies in the form it asks for")
+
+    def openings(self, seeds: Sequence[int]) -> list[str]:
+        """Returns the first texts of levels."""
+        texts = list[str]()
+        for start in range(0, len(seeds), self.pool.capacity):
+            opened = self._open(seeds[start : start + self.pool.capacity])
+            texts += [opening.text for opening in opened]
+            self.pool.close([opening.id for opening in opened])
+        return texts
+
+    def _open(self, seeds: Sequence[int]) -> list[Any]:
+        return self.pool.open_many(self.settings.env, [int(seed) for seed in seeds], self.settings.session_options)
+
+    def held_out(self) -> np.ndarray:
+        """Returns the seeds of the levels that are scored, uint32 (held_out_levels,).
+
+        Raises:
+            ConfigError: if too few levels have a first text that is new.
+        """
+        settings, count = self.settings, self.settings.held_out_levels
+        if not settings.new_openings:
+            return held_out_seeds(count)
+        known = set(self.openings(train_seeds(settings.train_levels).tolist()))
+        seeds = held_out_seeds(4 * count)
+        texts = self.openings(seeds.tolist())
+        new = seeds[[text not in known for text in texts]]
+        if len(new) < count:
+            raise ConfigError(
+                f"of {4 * count} held-out levels {len(new)} have a first text that no training level has: train on "
+                "fewer --train-levels, or score by seed alone with --no-new-openings"
+            )
+        return new[:count]
+
+    def play(self, seeds: Sequence[int], write: Writer) -> Episodes:
+        """Plays one episode of each level to its end, at most `pool.capacity` of them."""
+        opened = self._open(seeds)
+        ids, texts = [opening.id for opening in opened], [opening.text for opening in opened]
+        histories = [self.instructions] * len(ids)
+        count = len(ids)
+        is_solved = np.zeros(count, bool)
+        lengths, refused = np.zeros(count, int), np.zeros(count, int)
+        order, rewards, contexts, replies = list[int](), list[float](), list[str](), list[str]()
+        playing = list(range(count))
+        while playing:
+            if self.settings.context == "chat":
+                for episode in playing:
+                    histories[episode] += f"\n\n{texts[episode]}"
+                asked = [histories[episode] for episode in playing]
+            else:
+                asked = [texts[episode] for episode in playing]
+            written = write(asked)
+            outcomes = self.pool.step([ids[episode] for episode in playing], written)
+            order += playing
+            contexts += asked
+            replies += written
+            rewards += [outcome.reward for outcome in outcomes]
+            for episode, reply, outcome in zip(playing, written, outcomes, strict=True):
+                texts[episode] = outcome.text
+                histories[episode] += f"\n{reply}"
+                lengths[episode] += 1
+                refused[episode] += outcome.refusal is not None
+                is_solved[episode] = outcome.is_solved
+            ended = [outcome.terminated or outcome.truncated for outcome in outcomes]
+            playing = [episode for episode, has_ended in zip(playing, ended, strict=True) if not has_ended]
+        self.pool.close(ids)
+        returns, followed = discounted(rewards, order, count, self.settings.gamma)
+        return Episodes(returns, is_solved, lengths, refused, np.asarray(order), followed, contexts, replies, texts)
+
+
+def discounted(
+    rewards: Sequence[float], order: Sequence[int], count: int, gamma: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Discounts rewards per turn.
+
+    Args:
+        rewards: Of N turns of several episodes, in the order in which they were made.
+        order: The episode of each turn.
+        count: Number of episodes.
+        gamma: Discount.
+
+    Returns:
+        The discounted rewards of each episode, float64 (count,); and those of each turn and after it, float64 (N,).
+    """
+    returns, followed = np.zeros(count), np.zeros(len(rewards))
+    for turn in reversed(range(len(rewards))):
+        episode = order[turn]
+        followed[turn] = returns[episode] = rewards[turn] + gamma * returns[episode]
+    return returns, followed
+
+
+class RandomWriter:
+    """Writes one of some replies at random: it knows the form, and not the way."""
+
+    def __init__(self, replies: Sequence[str], seed: int):
+        self._replies, self._generator = replies, np.random.default_rng(seed)
+
+    def __call__(self, contexts: Sequence[str]) -> list[str]:
+        """Returns a reply to each context, whatever it says."""
+        return [self._replies[choice] for choice in self._generator.integers(len(self._replies), size=len(contexts))]
+
+
+_sample = jax.jit(sample, static_argnums=0)
+
+
+class ModelWriter:
+    """Writes what a model samples, and keeps its tokens."""
+
+    def __init__(
+        self, sizes: Sizes, tokeniser: Tokeniser, params: Any, key: jax.Array, batch: int, temperature: float = 1.0
+    ):
+        self._sizes, self._tokeniser, self._params = sizes, tokeniser, params
+        self._key, self._batch, self._temperature = key, batch, jnp.float32(temperature)
+        self._kept = list[Tokens]()
+
+    def __call__(self, contexts: Sequence[str]) -> list[str]:
+        """Returns a reply to each context; replies are sampled in batches of one size."""
+        prompts = prompts_of(self._tokeniser, contexts, self._sizes.prompt)
+        room = -len(prompts) % self._batch
+        filled = np.concatenate([prompts, np.repeat(prompts[:1], room, axis=0)])
+        sampled = list[tuple[jax.Array, jax.Array]]()
+        for start in range(0, len(filled), self._batch):
+            self._key, key = jax.random.split(self._key)
+            chunk = filled[start : start + self._batch]
+            sampled.append(_sample(self._sizes, self._params, chunk, key, self._temperature))
+        tokens, log_probabilities = (
+            np.concatenate([np.asarray(part) for part in column])[: len(prompts)]
+            for column in zip(*sampled, strict=True)
+        )
+        self._kept.append(Tokens(prompts, tokens, log_probabilities))
+        return [self._tokeniser.decode(reply) for reply in tokens.tolist()]
+
+    @property
+    def tokens(self) -> Tokens:
+        """All turns so far, in order."""
+        return Tokens(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
+
+
+def prompts_of(tokeniser: Tokeniser, contexts: Sequence[str], slots: int) -> np.ndarray:
+    """Returns contexts as prompts, int32 (N, slots): cut at the left where they are longer, padded there else."""
+    prompts = np.full((len(contexts), slots), PAD, np.int32)
+    for row, context in zip(prompts, contexts, strict=True):
+        tokens = tokeniser.encode(context)[-slots:]
+        if tokens:
+            row[-len(tokens) :] = tokens
+    return prompts

@@ -1,0 +1,63 @@
+"""Text as numbers and back: words that were seen, and bytes for the rest, so that every string comes back whole."""
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+PAD, END = 0, 1
+"""Nothing, and the end of a reply."""
+
+_SPECIAL = 2
+_BYTES = 256
+_KNOWN_LINES = 1 << 16
+
+# A word with the blank before it; one sign or capital with the blank before it; a line end; a blank.
+_PIECE = re.compile(r" ?[A-Z]?[a-z]+| ?</| ?[^\s]|\s")
+
+
+class Tokeniser:
+    """Words as one token each, and the bytes of the words it does not know.
+
+    A word is a run of lower-case letters that may start with a capital. Digits, single capitals and signs are tokens of
+    their own, each with the blank before it, so that the cells of a board stay apart and in step.
+
+    Attributes:
+        words: The known words, in the order of their tokens.
+        size: Number of tokens.
+    """
+
+    def __init__(self, words: Sequence[str]):
+        self.words = tuple(words)
+        self.size = _SPECIAL + _BYTES + len(self.words)
+        self._tokens = {word: _SPECIAL + _BYTES + place for place, word in enumerate(self.words)}
+        # Texts of one game are made of a few thousand lines.
+        self._line = functools.lru_cache(_KNOWN_LINES)(self._encode_line)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Self:
+        """Returns a tokeniser that knows the words of some texts."""
+        return cls(sorted({word for text in texts for word in _PIECE.findall(text)}))
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the tokens of any string that UTF-8 can encode."""
+        return [token for line in text.splitlines(keepends=True) for token in self._line(line)]
+
+    def _encode_line(self, line: str) -> tuple[int, ...]:
+        tokens = list[int]()
+        for word in _PIECE.findall(line):
+            token = self._tokens.get(word)
+            tokens += [_SPECIAL + byte for byte in word.encode()] if token is None else [token]
+        return tuple(tokens)
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Returns the text of tokens up to the first `END`; bytes that are no UTF-8 read as `�`."""
+        parts = list[bytes]()
+        for token in tokens:
+            if token == END:
+                break
+            if token >= _SPECIAL + _BYTES:
+                parts.append(self.words[token - _SPECIAL - _BYTES].encode())
+            elif token >= _SPECIAL:
+                parts.append(bytes([token - _SPECIAL]))
+        return b"".join(parts).decode(errors="replace")

@@ -1,0 +1,377 @@
+"""Train a language model from nothing on an environment in words: `python -m baselines.grpo --env FrozenLake-v0`.
+
+A warm start on random replies teaches the form of a reply, and GRPO the rest. Everything is written to runs/NAME;
+`--resume` goes on from the newest checkpoint.
+"""
+
+import dataclasses
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from baselines.config import from_name
+from baselines.errors import ConfigError, RunError
+from baselines.grpo.folder import GrpoFolder
+from baselines.grpo.learner import Batch, TrainState, group_advantages, imitate, improve, initial_state, text_advantages
+from baselines.grpo.model import Sizes
+from baselines.grpo.play import Chain, Episodes, ModelWriter, RandomWriter, Tokens, prompts_of
+from baselines.grpo.settings import SCALES, Settings, read_settings
+from baselines.grpo.tokens import END, PAD, Tokeniser
+from baselines.runs import Row, newest_run
+from jaxgym.errors import OptionError, UnknownIdError
+from jaxgym.levels import train_seeds
+
+_TRANSCRIPTS = 3
+_WARM_EPISODES = 4096
+# Purposes of keys and of NumPy's generators, beside the seed of the run.
+_START, _WARM, _ROLLOUT, _SCORE, _ORDER = range(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a run is kept and how it starts."""
+
+    name: str = ""
+    """Name of the run's folder; by default made of environment and time."""
+    runs_dir: Path = Path("runs")
+    """Folder of all runs."""
+    resume: bool = False
+    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Train a small language model by GRPO; the scale sets the defaults, any other flag overrides them."""
+
+    settings: Annotated[Settings, tyro.conf.arg(name="")]
+    place: Annotated[Place, tyro.conf.arg(name="")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a run works with.
+
+    Attributes:
+        chain: The sessions.
+        tokeniser: Of the model.
+        sizes: Of the model.
+        held_out: Seeds that are scored, uint32 (held_out_levels,).
+        folder: Where it is kept.
+        begin: When this call began, in seconds of the monotonic clock.
+    """
+
+    chain: Chain
+    tokeniser: Tokeniser
+    sizes: Sizes
+    held_out: np.ndarray
+    folder: GrpoFolder
+    begin: float
+
+    @property
+    def settings(self) -> Settings:
+        """Of the run."""
+        return self.chain.settings
+
+    def writer(self, params: Any, key: jax.Array, temperature: float = 1.0) -> ModelWriter:
+        """What writes the replies of a model."""
+        return ModelWriter(self.sizes, self.tokeniser, params, key, self.settings.sample_batch, temperature)
+
+
+def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), purpose), number)
+
+
+def parse(arguments: list[str]) -> Arguments:
+    """Settings from words of a command line; a resumed run brings its own as defaults.
+
+    Raises:
+        ConfigError: when a setting cannot be used.
+        RunError: when there is no run to resume.
+    """
+    place = tyro.cli(Place, args=arguments, return_unknown_args=True, add_help=False)[0]
+    if place.resume:
+        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
+        place, defaults = dataclasses.replace(place, name=path.name), read_settings(path)
+    else:
+        words = [*arguments, ""]
+        named = [after for word, after in itertools.pairwise(words) if word == "--scale"]
+        named += [word.partition("=")[2] for word in words if word.startswith("--scale=")]
+        suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
+        defaults = from_name("scale", named[0] if named else suited, SCALES)
+    return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
+
+
+def train(settings: Settings, place: Place) -> str:
+    """Train a model, score it, and write its transcripts.
+
+    Args:
+        settings: what to learn and how.
+        place: where to keep it.
+
+    Returns:
+        The closing line, with the held-out success.
+
+    Raises:
+        RunError: when the folder cannot be used, a checkpoint does not fit, or the loss stops being a number.
+        ConfigError, UnknownIdError, OptionError: when a setting cannot be used.
+    """
+    begin = time.monotonic()
+    chain = Chain.of(settings)  # refuses what does not fit before there is a folder
+    held_out = chain.held_out()
+    path = place.runs_dir / (place.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}")
+    opened = GrpoFolder.go_on(path, settings) if place.resume else GrpoFolder.begin(path, settings)
+    with opened as folder:
+        start = _episodes_of_start(chain)
+        tokeniser = Tokeniser.of([*start.contexts, *settings.replies])
+        if place.resume and folder.last_update is not None:
+            tokeniser = folder.tokeniser()
+        else:
+            folder.keep_tokeniser(tokeniser)
+        sizes = sizes_of(settings, tokeniser, start.contexts)
+        work = Work(chain, tokeniser, sizes, held_out, folder, begin)
+        state = run_updates(work, start)
+        scores = {
+            name: score(work, state.params, held_out, heat) for name, heat in (("sampled", 1.0), ("likeliest", 0.0))
+        }
+        seconds = time.monotonic() - begin
+        clocks = {"seconds": round(seconds, 1), "cpu_seconds": round(time.process_time(), 1)}
+        folder.write_json("evaluation.json", {"update": folder.last_update, **clocks, **scores})
+        _write_transcripts(work, state.params, "after")
+        folder.draw_curve()
+    tqdm.write(f"of the likeliest replies: {scores['likeliest']['success']:.3f}")
+    return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
+
+
+def _episodes_of_start(chain: Chain) -> Episodes:
+    """Episodes of random replies on training levels, as many as the pool has room for."""
+    seeds = train_seeds(min(chain.pool.capacity, chain.settings.train_levels)).tolist()
+    return chain.play(seeds, RandomWriter(chain.settings.replies, chain.settings.seed))
+
+
+def sizes_of(settings: Settings, tokeniser: Tokeniser, contexts: Sequence[str]) -> Sizes:
+    """The sizes of a model that reads contexts like some.
+
+    Raises:
+        ConfigError: when a reply of the settings is longer than the model may write.
+    """
+    longest = max(len(tokeniser.encode(reply)) + 1 for reply in settings.replies)
+    if longest > settings.reply_tokens:
+        raise ConfigError(f"replies have up to {longest} tokens: give --reply-tokens {longest}")
+    prompt = min(settings.prompt_tokens, max(len(tokeniser.encode(context)) for context in contexts))
+    return Sizes(tokeniser.size, settings.width, settings.layers, settings.heads, prompt, settings.reply_tokens)
+
+
+def replies_of(tokeniser: Tokeniser, replies: Sequence[str], slots: int) -> np.ndarray:
+    """Replies as tokens with their end, int32 (N, slots), `PAD` behind it."""
+    rows = np.full((len(replies), slots), PAD, np.int32)
+    for row, reply in zip(rows, replies, strict=True):
+        tokens = [*tokeniser.encode(reply), END]
+        row[: len(tokens)] = tokens
+    return rows
+
+
+def warm_up(work: Work, start: Episodes) -> TrainState:
+    """The state after imitating random replies: it writes moves, whatever it reads."""
+    settings, tokeniser, sizes = work.settings, work.tokeniser, work.sizes
+    prompts = prompts_of(tokeniser, start.contexts, sizes.prompt)
+    replies = replies_of(tokeniser, start.replies, sizes.reply)
+    generator = np.random.default_rng((settings.seed, _WARM))
+    state = initial_state(settings, sizes, _key(settings, _START))
+    for _ in range(settings.warm_updates):
+        chosen = generator.integers(len(prompts), size=settings.warm_batch)
+        state, _ = imitate(settings, sizes, state, prompts[chosen], replies[chosen])
+    return state
+
+
+def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
+    """What a model makes of levels, one episode of each."""
+    write = work.writer(params, _key(work.settings, _SCORE), temperature)
+    return tally(
+        [
+            work.chain.play(seeds[start : start + work.chain.pool.capacity].tolist(), write)
+            for start in range(0, len(seeds), work.chain.pool.capacity)
+        ]
+    )
+
+
+def tally(played: Sequence[Episodes]) -> dict[str, float]:
+    """Success, turns of an episode, and share of replies that are refused."""
+    is_solved, lengths, refused = (
+        np.concatenate([getattr(episodes, name) for episodes in played]) for name in ("is_solved", "lengths", "refused")
+    )
+    return {
+        "success": float(is_solved.mean()),
+        "length": float(lengths.mean()),
+        "refused": float(refused.sum() / lengths.sum()),
+    }
+
+
+def _write_transcripts(work: Work, params: Any, when: str) -> None:
+    """The first held-out levels, played and written down."""
+    write = work.writer(params, _key(work.settings, _SCORE, 1))
+    episodes = work.chain.play(work.held_out[:_TRANSCRIPTS].tolist(), write)
+    heads = [
+        f"--- level {seed}: {'solved' if solved else 'not solved'}\n"
+        for seed, solved in zip(work.held_out, episodes.is_solved, strict=False)
+    ]
+    texts = [head + episodes.transcript(row) for row, head in enumerate(heads)]
+    work.folder.write_text(f"transcript_{when}.txt", "\n".join(texts))
+
+
+def begin_or_go_on(work: Work, start: Episodes) -> tuple[TrainState, int, Row]:
+    """The state, the updates done, and the newest row of the log."""
+    settings, folder = work.settings, work.folder
+    done = folder.last_update
+    if done is not None:
+        template = jax.eval_shape(lambda: initial_state(settings, work.sizes, jax.random.key(0)))
+        return folder.restore(template), done, folder.cut_log(done)[-1]
+    folder.cut_log(-1)
+    by_chance = score_random(work)
+    state = warm_up(work, start)
+    scores = score(work, state.params, work.held_out)
+    tqdm.write(
+        f"{len(work.held_out)} held-out levels: random moves solve {by_chance['success']:.3f}, "
+        f"the warm start {scores['success']:.3f} with {scores['refused']:.3f} of its replies refused"
+    )
+    folder.write_json("start.json", {"random": by_chance, "warm_start": scores})
+    _write_transcripts(work, state.params, "before")
+    row: Row = {"update": 0, "turns": 0, "seconds": round(time.monotonic() - work.begin, 1)}
+    row |= {"held_out": scores["success"]}
+    folder.append([row])
+    folder.save(state, 0)
+    return state, 0, row
+
+
+def score_random(work: Work) -> dict[str, float]:
+    """What random moves make of the held-out levels."""
+    write = RandomWriter(work.settings.replies, work.settings.seed + 1)
+    capacity = work.chain.pool.capacity
+    seeds = work.held_out.tolist()
+    return tally([work.chain.play(seeds[at : at + capacity], write) for at in range(0, len(seeds), capacity)])
+
+
+def run_updates(work: Work, start: Episodes) -> TrainState:
+    """The state after the last update, or at the end of the time.
+
+    Raises:
+        RunError: when something cannot be written, a checkpoint does not fit, or the loss stops being a number.
+    """
+    settings, folder = work.settings, work.folder
+    state, done, row = begin_or_go_on(work, start)
+    before, turns = row["seconds"] if done else 0.0, row["turns"]
+    with tqdm(
+        total=settings.updates,
+        initial=done,
+        desc="learning",
+        unit=" updates",
+        dynamic_ncols=True,
+        mininterval=0.1 if sys.stderr.isatty() else 10,  # in seconds; a log file needs few lines
+    ) as bar:
+        is_last = done >= settings.updates or is_late(work)
+        while not is_last:
+            state, row = update(work, state, done)
+            done += 1
+            turns += row["turns"]
+            is_last = done == settings.updates or is_late(work)
+            if done % settings.eval_updates == 0 or is_last:
+                row["held_out"] = score(work, state.params, work.held_out[: settings.eval_levels])["success"]
+            row |= {"update": done, "turns": turns, "seconds": round(before + time.monotonic() - work.begin, 1)}
+            folder.append([row])
+            if done % settings.checkpoint_updates == 0 or is_last:
+                folder.save(state, done)
+                folder.draw_curve()
+            shown = {name: f"{row[name]:.3f}" for name in ("success", "entropy")}
+            bar.set_postfix(shown, refresh=False)
+            bar.update()
+    return state
+
+
+def is_late(work: Work) -> bool:
+    """Whether the time of this call is up."""
+    minutes = work.settings.minutes
+    return minutes > 0 and time.monotonic() - work.begin > 60 * minutes
+
+
+def update(work: Work, state: TrainState, done: int) -> tuple[TrainState, Row]:
+    """Play the groups of one update, and learn from those that tell something.
+
+    Raises:
+        RunError: when the loss stops being a number.
+    """
+    settings = work.settings
+    generator = np.random.default_rng((settings.seed, _ORDER, done))
+    levels = train_seeds(settings.train_levels)[generator.integers(settings.train_levels, size=settings.groups)]
+    write = work.writer(state.params, _key(settings, _ROLLOUT, done))
+    episodes = work.chain.play(np.repeat(levels, settings.group_size).tolist(), write)
+    advantages = advantages_of(settings, episodes)
+    state, metrics = learn(settings, work.sizes, state, generator, write.tokens, advantages)
+    if metrics and not np.isfinite([metrics["loss"], metrics["grad_norm"]]).all():
+        raise RunError(
+            f"the loss is not a number at update {done + 1}; the checkpoint of update {work.folder.last_update} is "
+            "kept: start anew with a lower --learning-rate or --max-grad-norm"
+        )
+    empty = dict.fromkeys(("loss", "entropy", "clipped", "grad_norm"), 0.0)
+    groups = episodes.returns.reshape(-1, settings.group_size)
+    row: Row = {
+        **tally([episodes]),
+        "return": float(episodes.returns.mean()),
+        "telling_groups": float((np.ptp(groups, axis=1) > 0).mean()),
+        "telling_turns": float((advantages != 0).mean()),
+    }
+    return state, {**row, **empty, **metrics, "turns": len(episodes.replies), "held_out": None}
+
+
+def advantages_of(settings: Settings, episodes: Episodes) -> np.ndarray:
+    """How much better each turn was than what it is compared with, float32 (N,)."""
+    if settings.credit == "episode":
+        return group_advantages(episodes.returns, settings.group_size)[episodes.episode]
+    return text_advantages(episodes.followed, episodes.episode // settings.group_size, episodes.contexts)
+
+
+def learn(
+    settings: Settings,
+    sizes: Sizes,
+    state: TrainState,
+    generator: np.random.Generator,
+    tokens: Tokens,
+    advantages: np.ndarray,
+) -> tuple[TrainState, dict[str, float]]:
+    """The state after the gradient steps of one update, and the means of their metrics; none without telling turns.
+
+    Turns without an advantage are left out. Every minibatch has the same shape: the last one is filled up with empty
+    replies, which nothing is learned from.
+    """
+    telling = np.flatnonzero(advantages)
+    steps = list[dict[str, jax.Array]]()
+    for _ in range(settings.epochs):
+        order = generator.permutation(telling)
+        for start in range(0, len(order), settings.minibatch):
+            chosen = order[start : start + settings.minibatch]
+            whole = Batch(*(column[chosen] for column in tokens), advantages[chosen])
+            missing = settings.minibatch - len(chosen)
+            batch = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), whole)  # noqa: B023
+            state, metrics = improve(settings, sizes, state, batch)
+            steps.append(metrics)
+    gathered = jax.device_get(steps)
+    return state, {
+        name: float(np.mean([step[name] for step in gathered])) for name in (gathered[0] if gathered else ())
+    }
+
+
+def main() -> None:
+    """Command line."""
+    try:
+        arguments = parse(sys.argv[1:])
+        tqdm.write(train(arguments.settings, arguments.place))
+    except KeyboardInterrupt:
+        sys.exit("interrupted: add --resume to go on from the newest checkpoint")
+    except (ConfigError, OptionError, RunError, UnknownIdError) as error:
+        sys.exit(f"error: {error}")
