@@ -6,6 +6,9 @@ Three rates for each batch. "frames": the observations of the step before are ca
 (their maximum) on every step, so that nothing can be left undrawn. "one pixel": carried, but one number of each batch
 is read. "undrawn": nothing is read, so XLA removes the drawing; it is no speed that an agent could have, and is shown
 for comparison. Each figure is the best of the repeats; compile time is that of the frames loop, first run included.
+
+"of copy" is the share of the device's measured copy bandwidth that the frames loop would take if each observation were
+written once and read once, and nothing else moved; "state" the bytes of one environment's state.
 """
 
 import argparse
@@ -21,6 +24,8 @@ import jax.numpy as jnp
 import jaxgym
 
 READS = ("frames", "one pixel", "undrawn")
+COPIED = {"cpu": 2**27}  # bytes of the copy that is timed, far more than caches hold
+ACCELERATOR_COPIED = 2**31
 
 
 def read(observations: Any, how: str) -> jax.Array:
@@ -76,6 +81,24 @@ def measure(env: Any, params: Any, batch: int, steps: int, repeats: int, how: st
     }
 
 
+def copy_bandwidth(repeats: int) -> float:
+    """Returns bytes read and written per second by a copy in the device's memory."""
+    size = COPIED.get(jax.devices()[0].platform, ACCELERATOR_COPIED)
+    copy = jax.jit(lambda given: given ^ jnp.uint32(1))
+    given = jax.block_until_ready(copy(jnp.zeros(size // 4, jnp.uint32)))
+    best = float("inf")
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        jax.block_until_ready(copy(given))
+        best = min(best, time.perf_counter() - begun)
+    return 2 * size / best
+
+
+def bytes_of(tree: Any) -> int:
+    """Returns the bytes of all arrays of a tree of shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", nargs="+", default=["MortarMayhem-Grid-v0"], choices=jaxgym.registered_envs())
@@ -83,7 +106,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="steps a run")
     parser.add_argument("--repeats", type=int, default=5, help="runs; the best counts")
     parser.add_argument("--observation", default="pixels", choices=("pixels", "symbolic"))
-    parser.add_argument("--levels", default="fresh", help="'fresh', or the number of training levels in a bank")
+    parser.add_argument("--levels", help="'fresh', or the number of training levels in a bank; else as `make` has it")
     parser.add_argument("--out", help="also append the rows to this file, as JSON lines")
     settings = parser.parse_args()
     device = jax.devices()[0]
@@ -91,21 +114,30 @@ def main() -> None:
         f"{device.device_kind} ({device.platform}), {platform.machine()}, Python {platform.python_version()}, "
         f"jax {jax.__version__}, jaxgym {jaxgym.__version__}, {settings.steps} steps a run, best of {settings.repeats}"
     )
+    bandwidth = copy_bandwidth(settings.repeats)
+    print(f"copy bandwidth, read and written: {bandwidth / 1e9:,.0f} GB/s")
     print(
         f"{'environment':24} {'batch':>7} "
         + " ".join(f"{how + ' /s':>14}" for how in READS)
-        + "   done rate  compile s"
+        + "   done rate  compile s  of copy  state"
     )
-    levels = settings.levels if settings.levels == "fresh" else int(settings.levels)
+    levels = int(settings.levels) if settings.levels and settings.levels.isdecimal() else settings.levels
     for env_id in settings.env:
         env, params = jaxgym.make(env_id, observation=settings.observation, levels=levels)
+        observation, state = jax.eval_shape(env.reset, jax.random.key(0), params)
         for batch in settings.batch:
             rows = {how: measure(env, params, batch, settings.steps, settings.repeats, how) for how in READS}
             rates = " ".join(f"{rows[how]['steps_per_s']:14,.0f}" for how in READS)
             first = rows["frames"]
-            print(f"{env_id:24} {batch:7} {rates} {first['done_rate']:11.4f} {first['compile_s']:10.1f}", flush=True)
+            share = 2 * bytes_of(observation) * first["steps_per_s"] / bandwidth
+            print(
+                f"{env_id:24} {batch:7} {rates} {first['done_rate']:11.4f} {first['compile_s']:10.1f} "
+                f"{share:8.1%} {bytes_of(state):6,}",
+                flush=True,
+            )
             if settings.out:
                 row = {"env": env_id, "batch": batch, "device": device.device_kind, "jax": jax.__version__, **rows}
+                row |= {"copy_bytes_per_s": bandwidth, "share_of_copy": share, "state_bytes": bytes_of(state)}
                 with open(settings.out, "a") as file:
                     file.write(json.dumps(row) + "\n")
 
