@@ -1,0 +1,337 @@
+"""What goes over the wire of OpenEnv: schemas, checks of what came in, and the text of what goes out.
+
+Nothing here knows a socket or a session; nothing is kept.
+"""
+
+import json
+import secrets
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxgym.serve.sessions import Opening, Outcome
+
+VERSION = "1.0.0"
+LONGEST_ID = 255
+HIGHEST_SEED = 2**32 - 1
+SPLITS = {"train": 0, "test": 2**31}
+"""First seeds of the splits: those of training levels and of held-out levels."""
+
+SPLIT_SIZE = 2**31
+GAME = -1
+"""The sender of what the game says."""
+
+INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR = "INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR"
+EXECUTION_ERROR, CAPACITY_REACHED, SESSION_ERROR = "EXECUTION_ERROR", "CAPACITY_REACHED", "SESSION_ERROR"
+
+Errors = list[dict[str, Any]]
+
+
+class FrameError(ValueError):
+    """Something that came in does not have the form that the schema asks for.
+
+    Attributes:
+        errors: What is wrong, where, one entry each.
+    """
+
+    def __init__(self, errors: Errors):
+        super().__init__("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors))
+        self.errors = errors
+
+
+def _fault(kind: str, place: tuple[str | int, ...], text: str, given: Any) -> dict[str, Any]:
+    return {"type": kind, "loc": list(place), "msg": text, "input": given}
+
+
+def object_of(given: Any, place: tuple[str | int, ...]) -> dict[str, Any]:
+    """Returns a value that is an object.
+
+    Raises:
+        FrameError: If it is none.
+    """
+    if not isinstance(given, dict):
+        raise FrameError([_fault("dict_type", place, "Input should be an object", given)])
+    return given
+
+
+def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
+    """Returns the message of an action.
+
+    Args:
+        action: An object with the string `message` and perhaps the object `metadata`.
+        place: Where the action stands in what came in.
+
+    Raises:
+        FrameError: If it has another form.
+    """
+    action = object_of(action, place)
+    errors = [
+        _fault("extra_forbidden", (*place, name), "Extra inputs are not permitted", value)
+        for name, value in action.items()
+        if name not in ("message", "metadata")
+    ]
+    if "message" not in action:
+        errors.append(_fault("missing", (*place, "message"), "Field required", action))
+    elif not isinstance(action["message"], str):
+        errors.append(_fault("string_type", (*place, "message"), "Input should be a string", action["message"]))
+    if not isinstance(action.get("metadata", {}), dict):
+        errors.append(_fault("dict_type", (*place, "metadata"), "Input should be an object", action["metadata"]))
+    if errors:
+        raise FrameError(errors)
+    return action["message"]
+
+
+def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None, str | None]:
+    """Returns seed and id of an episode that is to start; whatever else stands beside them is not read.
+
+    Args:
+        given: An object with `seed`, or `split` and `index`, and `episode_id`, all optional.
+        place: Where it stands in what came in.
+
+    Raises:
+        FrameError: If one of these is not what it should be.
+    """
+    given = object_of(given, place)
+    seed, episode_id, errors = given.get("seed"), given.get("episode_id"), Errors()
+    if seed is None and given.get("split") is not None:
+        seed = seed_of(given["split"], given.get("index"), place)
+    if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
+        errors.append(_fault("int_type", (*place, "seed"), f"Input should be an integer to {HIGHEST_SEED}", seed))
+    if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > LONGEST_ID):
+        text = f"Input should be a string of at most {LONGEST_ID} characters"
+        errors.append(_fault("string_type", (*place, "episode_id"), text, episode_id))
+    if errors:
+        raise FrameError(errors)
+    return seed, episode_id
+
+
+def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
+    """Returns the seed of a task.
+
+    Raises:
+        FrameError: If there is no such split or index.
+    """
+    if not isinstance(split, str) or split not in SPLITS:
+        raise FrameError([_fault("enum", (*place, "split"), f"Input should be one of {', '.join(SPLITS)}", split)])
+    if type(index) is not int or not 0 <= index < SPLIT_SIZE:
+        raise FrameError([_fault("int_type", (*place, "index"), f"Input should be from 0 below {SPLIT_SIZE}", index)])
+    return SPLITS[split] + index
+
+
+def random_seed() -> int:
+    """Returns the seed of a random training level."""
+    return secrets.randbelow(SPLIT_SIZE)
+
+
+def new_id() -> str:
+    """Returns the id of an episode that was given none."""
+    return str(uuid.uuid4())
+
+
+class Shown:
+    """What one client has been shown of its episode: it writes what follows.
+
+    Some clients take the first message for all that was said so far and cut off as many characters as they had before,
+    if it is longer now. What a longer text adds is put behind the message before, so that they find the newest text.
+
+    Attributes:
+        episode_id: The id of the episode, as the client knows it; None before one has started.
+        turns: Steps of the client in this episode.
+        seed: The level seed of the episode.
+    """
+
+    __slots__ = ("_before", "_last", "_prompt", "episode_id", "seed", "turns")
+
+    def __init__(self, instructions: str):
+        """Starts with nothing shown."""
+        self._prompt = '{"observation":{"prompt":' + json.dumps(instructions) + ',"text":'
+        self.episode_id: str | None = None
+        self.turns = 0
+        self.seed: int | None = None
+        self._last = ""
+
+    def opened(self, opening: "Opening", episode_id: str) -> str:
+        """Returns the observation of an episode that has started, as JSON."""
+        self.episode_id, self.turns, self.seed, self._last = episode_id, 0, opening.seed, opening.text
+        said = json.dumps(opening.text)
+        info = {"turn": 0, "seed": opening.seed}
+        return self._observation(said, said, info, "null", False)
+
+    def stepped(self, outcome: "Outcome") -> str:
+        """Returns the observation that follows a step, as JSON."""
+        self.turns += 1
+        text, before = outcome.text, self._last
+        said = json.dumps(text)
+        if len(text) > len(before):
+            text = f"{before}\n{text}"
+            content = json.dumps(text)
+        else:
+            content = said
+        self._last = text
+        info = {
+            "turn": outcome.number,
+            "seed": self.seed,
+            "refusal": outcome.refusal,
+            "terminated": outcome.terminated,
+            "truncated": outcome.truncated,
+            "is_solved": outcome.is_solved,
+            "total_reward": outcome.total_reward,
+            "reward_signals": outcome.components,
+        }
+        if outcome.info:
+            info["episode"] = outcome.info
+        return self._observation(
+            said, content, info, repr(float(outcome.reward)), outcome.terminated | outcome.truncated
+        )
+
+    def _observation(self, said: str, content: str, info: Mapping[str, Any], reward: str, has_ended: bool) -> str:
+        return (
+            f'{self._prompt}{said},"messages":[{{"sender_id":{GAME},"content":{content},"category":"MESSAGE"}}],'
+            f'"info":{json.dumps(info)}}},"reward":{reward},"done":{"true" if has_ended else "false"}}}'
+        )
+
+
+def observation_frame(observation: str) -> str:
+    """Returns the frame of an observation that is JSON already."""
+    return f'{{"type":"observation","data":{observation}}}'
+
+
+def error_frame(code: str, message: str, **more: Any) -> str:
+    """Returns the frame of an error."""
+    return json.dumps({"type": "error", "data": {"message": message, "code": code, **more}})
+
+
+def fault_frame(error: FrameError) -> str:
+    """Returns the frame of something that came in with another form than the schema's."""
+    return error_frame(VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)
+
+
+# Schemas.
+
+_NUMBER_OR_NONE = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]}
+_METADATA = {"type": "object", "additionalProperties": True, "title": "Metadata", "description": "Not read."}
+
+ACTION = {
+    "type": "object",
+    "title": "Reply",
+    "additionalProperties": False,
+    "properties": {
+        "metadata": _METADATA,
+        "message": {"type": "string", "title": "Message", "description": "The reply of the model, as it is."},
+    },
+    "required": ["message"],
+}
+
+_MESSAGE = {
+    "type": "object",
+    "title": "Message",
+    "properties": {
+        "sender_id": {"type": "integer", "description": "-1 is the game."},
+        "content": {"type": "string", "description": "The newest text, perhaps behind the one before."},
+        "category": {"type": "string"},
+    },
+    "required": ["sender_id", "content", "category"],
+}
+
+OBSERVATION = {
+    "type": "object",
+    "title": "Observation",
+    "additionalProperties": False,
+    "properties": {
+        "done": {"type": "boolean", "default": False, "description": "Whether the episode has ended."},
+        "reward": {**_NUMBER_OR_NONE, "default": None, "description": "The reward of this turn."},
+        "metadata": _METADATA,
+        "prompt": {"type": "string", "description": "The rules and the form of a reply."},
+        "text": {"type": "string", "description": "The newest text."},
+        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text as TextArena has it."},
+        "info": {
+            "type": "object",
+            "additionalProperties": True,
+            "description": "Turn, seed, refusal, reward signals, and figures of the episode at its end.",
+        },
+    },
+    "required": ["prompt", "text", "messages", "info"],
+}
+
+STATE = {
+    "type": "object",
+    "title": "State",
+    "additionalProperties": True,
+    "properties": {
+        "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "step_count": {"type": "integer", "minimum": 0, "default": 0},
+        "env_id": {"type": "string"},
+        "seed": {"type": "integer"},
+        "total_reward": {"type": "number"},
+        "terminated": {"type": "boolean"},
+        "truncated": {"type": "boolean"},
+    },
+}
+
+SCHEMAS = {"action": ACTION, "observation": OBSERVATION, "reset_observation": OBSERVATION, "state": STATE}
+
+PATHS = {
+    "/health": ("get", "Whether the server is there"),
+    "/metadata": ("get", "What is played"),
+    "/schema": ("get", "Schemas of action, observation and state"),
+    "/state": ("get", "State of an episode that has not started"),
+    "/reset": ("post", "The first observation of an episode that is given up at once"),
+    "/step": ("post", "A step in an episode that is given up at once"),
+    "/mcp": ("post", "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"),
+    "/list_environments": ("get", "Names of what is played"),
+}
+
+
+def openapi(name: str) -> dict[str, Any]:
+    """Returns the description of the routes."""
+    paths = {
+        path: {method: {"summary": summary, "responses": {"200": {"description": "As it should be."}}}}
+        for path, (method, summary) in PATHS.items()
+    }
+    return {"openapi": "3.1.0", "info": {"title": f"{name} over OpenEnv", "version": VERSION}, "paths": paths}
+
+
+# JSON-RPC.
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+INVALID_PARAMS, INTERNAL_ERROR, SERVER_ERROR = -32602, -32603, -32000
+
+
+class RpcError(ValueError):
+    """What a call answers instead of a result.
+
+    Attributes:
+        code: A code of JSON-RPC.
+        more: What a machine can read about it, or None.
+    """
+
+    def __init__(self, code: int, message: str, more: Mapping[str, Any] | None = None):
+        super().__init__(message)
+        self.code, self.more = code, more
+
+
+def rpc_result(call_id: Any, result: Any) -> dict[str, Any]:
+    """Returns the answer of a call that succeeded."""
+    return {"jsonrpc": "2.0", "id": call_id, "result": result}
+
+
+def rpc_error(call_id: Any, error: RpcError) -> dict[str, Any]:
+    """Returns the answer of a call that failed."""
+    more = {} if error.more is None else {"data": dict(error.more)}
+    return {"jsonrpc": "2.0", "id": call_id, "error": {"code": error.code, "message": str(error), **more}}
+
+
+def call_of(given: Any) -> tuple[Any, str, dict[str, Any]]:
+    """Returns id, method and parameters of a call.
+
+    Raises:
+        RpcError: If it is none.
+    """
+    is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
+    if not is_call or not isinstance(given.get("id"), str | int | float | None):
+        raise RpcError(INVALID_REQUEST, 'Invalid request: give {"jsonrpc": "2.0", "id": ..., "method": "tools/list"}')
+    params = given.get("params")
+    if params is not None and not isinstance(params, dict):
+        raise RpcError(INVALID_PARAMS, "Params must be an object")
+    return given.get("id"), given["method"], params or {}
