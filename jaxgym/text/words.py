@@ -121,8 +121,10 @@ class Changes(Ledger):
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
         """Takes note of a turn and returns what it changed each part by."""
-        before, self._before = self._before, self._scores.components(turn)
-        return {name: score - before.get(name, 0.0) for name, score in self._before.items()}
+        scores = self._scores.components(turn)
+        changes = {name: score - self._before.get(name, 0.0) for name, score in scores.items()}
+        self._before.update(scores)
+        return changes
 
 
 @dataclasses.dataclass(frozen=True)

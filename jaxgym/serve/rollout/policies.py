@@ -112,24 +112,28 @@ class BatchPolicy(Policy):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str] = loop.create_future()
         self._waiting.append(([dict(message) for message in request.messages], future))
-        if self._worker is None or self._worker.done():
+        if self._worker is None:
             self._worker = loop.create_task(self._work())
         return Choice(Message(await future))
 
     async def _work(self) -> None:
-        await asyncio.sleep(0)  # Others ask in the same round of the loop.
-        while self._waiting:
-            taken = [self._waiting.popleft() for _ in range(min(self._max_batch, len(self._waiting)))]
-            taken = [(chat, future) for chat, future in taken if not future.done()]
-            if taken:
-                answers = await self._answers([chat for chat, _ in taken])
-                for (_, future), answer in zip(taken, answers, strict=True):
-                    if future.done():  # cancelled meanwhile
-                        continue
-                    if isinstance(answer, str):
-                        future.set_result(answer)
-                    else:
-                        future.set_exception(answer)
+        try:
+            await asyncio.sleep(0)  # Others ask in the same round of the loop.
+            while self._waiting:
+                taken = [self._waiting.popleft() for _ in range(min(self._max_batch, len(self._waiting)))]
+                await self._settle([(chat, future) for chat, future in taken if not future.cancelled()])
+        finally:
+            self._worker = None
+
+    async def _settle(self, taken: list[tuple[Chat, asyncio.Future[str]]]) -> None:
+        answers = await self._answers([chat for chat, _ in taken]) if taken else []
+        for (_, future), answer in zip(taken, answers, strict=True):
+            if future.cancelled():  # while the function ran
+                continue
+            if isinstance(answer, str):
+                future.set_result(answer)
+            else:
+                future.set_exception(answer)
 
     async def _answers(self, chats: list[Chat]) -> list[str | PolicyError]:
         try:
