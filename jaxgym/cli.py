@@ -108,10 +108,8 @@ class InWords:
 class Rollout:
     """Play games in words by a language model, an expert or at random, and keep the chats."""
 
-    options: _Positional[tuple[str, ...]] = ()
-    """Options of the games, NAME=VALUE, values in JSON or bare words."""
     env: tuple[str, ...] = ()
-    """Games with words, by id or in short; several take turns."""
+    """Games with words, by id or in short; several take turns. Options behind them, NAME=VALUE, are those of all."""
     rows: Path | None = None
     """Rows to play instead: a file with {"env_config": {"name": ..., "seed": ...}} on each line."""
     model: str = ""
@@ -295,8 +293,9 @@ def rollout(arguments: Rollout) -> str:
     player = command.Player(
         arguments.model, arguments.hf, arguments.model_name, arguments.temperature, arguments.max_tokens
     )
-    seed, options = _checked(arguments.seed), parse_options(arguments.options)
-    rows = command.rows_for(arguments.env, arguments.episodes, seed, options, arguments.rows)
+    seed, names = _checked(arguments.seed), [word for word in arguments.env if "=" not in word]
+    options = parse_options([word for word in arguments.env if "=" in word])
+    rows = command.rows_for(names, arguments.episodes, seed, options, arguments.rows)
     try:
         records = command.play(rows, player, terms, blend, arguments.out, seed)
     except ImportError as error:

@@ -439,11 +439,27 @@ def test_an_endpoint_that_is_not_there_is_told() -> None:
 
 
 def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["rollout", "--env", "FrozenLake-v0", "--model", "expert", "--episodes", "5", "--out", str(tmp_path)]
+    words = [
+        "rollout",
+        "--env",
+        "FrozenLake-v0",
+        "size=4",
+        "--model",
+        "expert",
+        "--episodes",
+        "5",
+        "--out",
+        str(tmp_path),
+    ]
     printed = cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"])
     header, _, cells = (line.split() for line in printed.splitlines())
     assert header[:4] == ["game", "episodes", "errors", "success"]
     assert cells[:4] == ["FrozenLake-v0", "5", "0", "100.0%"]
+    assert rollouts.Folder(tmp_path, json.loads((tmp_path / "settings.json").read_text())).records[4]["env_config"] == {
+        "name": "FrozenLake-v0",
+        "seed": 4,
+        "size": 4,
+    }
     assert "5/5" in capsys.readouterr().err
     assert len((tmp_path / "completions.jsonl").read_text().splitlines()) == 5
     assert cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"]) == printed
