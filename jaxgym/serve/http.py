@@ -205,19 +205,17 @@ def answer(content: Any, status: int = 200) -> Response:
     return Response(json.dumps(content), status, media_type="application/json")
 
 
-def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[Any]) -> None:
-    """Answers on a socket until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
+def make_server(app: App, serving: Serving, loading: Loading[Any]) -> uvicorn.Server:
+    """Returns the server of an app, which is yet to run.
 
     Args:
         app: The app of the protocol; WebSockets and HTTP.
         serving: Token and sizes.
-        listener: A socket that listens.
-        loading: What the app waits for; it is started here.
+        loading: What the app waits for; it is started with the server, which ends where it fails.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
-        Exception: What the loading raised; the server has ended then.
     """
     config = uvicorn.Config(
         _with_lifespan(Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE), loading),
@@ -238,6 +236,24 @@ def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[An
     server = uvicorn.Server(config)
 
     loading.on_failure = lambda: setattr(server, "should_exit", True)
+    return server
+
+
+def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[Any]) -> None:
+    """Answers on a socket until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
+
+    Args:
+        app: The app of the protocol; WebSockets and HTTP.
+        serving: Token and sizes.
+        listener: A socket that listens.
+        loading: What the app waits for; it is started here.
+
+    Raises:
+        OptionError: If the file of the token is empty.
+        OSError: If it can't be read.
+        Exception: What the loading raised; the server has ended then.
+    """
+    server = make_server(app, serving, loading)
     host, port = listener.getsockname()[:2]
     sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
     sys.stderr.flush()

@@ -1,0 +1,220 @@
+"""Clients of OpenEnv servers: an episode with plain calls, and a scheduler for ms-swift.
+
+The scheduler is a subclass of ms-swift's where that can be imported, and behaves alike where it can't.
+"""
+
+import asyncio
+import importlib
+import json
+import logging
+import threading
+import time
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jaxgym.serve.openenv_remote import LostError, OpenEnvError, OpenEnvWrapper, Step
+
+__all__ = ["LostError", "OpenEnvError", "OpenEnvScheduler", "OpenEnvWrapper", "register"]
+
+_log = logging.getLogger(__name__)
+
+_UNFIT = "VALIDATION_ERROR"
+
+
+class _Alike:
+    """What ms-swift's scheduler is to its subclasses."""
+
+    def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **_: Any):
+        self.infer_engine, self.max_turns = infer_engine, max_turns
+
+    def check_finished(self, infer_request: Any, response_choice: Any, current_turn: int) -> bool:
+        """Whether a trajectory ends with this turn, if no hook says so."""
+        del infer_request
+        is_cut = bool(self.max_turns) and current_turn >= (self.max_turns or 0)
+        return is_cut or response_choice.finish_reason == "length"
+
+
+def _base() -> type:
+    try:
+        return importlib.import_module("swift.rollout.multi_turn").OpenEnvScheduler
+    except ImportError:
+        return _Alike
+
+
+if TYPE_CHECKING:
+    _Scheduler = _Alike
+else:
+    _Scheduler = _base()
+
+
+class OpenEnvScheduler(_Scheduler):
+    """Plays trajectories on an OpenEnv server, with the hooks of ms-swift's scheduler of that name.
+
+    An `env_config` has what `OpenEnvWrapper` takes, and `system_message`; without one the prompt of the observation is
+    the system message. A session belongs to a trajectory from its start to its end, by `max_turns` too.
+
+    Attributes:
+        max_concurrent_envs: The most trajectories at a time; those beyond it wait until others have ended.
+        env_config_defaults: Entries for rows that don't have them.
+        wait_seconds: How long a trajectory waits for others to end.
+    """
+
+    max_concurrent_envs: int = 256
+    env_config_defaults: Mapping[str, Any] = types.MappingProxyType({})
+    wait_seconds: float = 600.0
+
+    def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **more: Any):
+        """Makes a scheduler as ms-swift does."""
+        super().__init__(infer_engine, max_turns, **more)
+        self._envs: dict[str, OpenEnvWrapper] = {}
+        self._total_rewards: dict[str, float] = {}
+        self._step_rewards: dict[str, list[float]] = {}
+        self._pending_obs: dict[str, str | None] = {}
+        self._room = threading.Lock()
+        self._taken: set[str] = set()
+
+    # Hooks.
+
+    async def on_trajectory_start(self, requests: Sequence[Any]) -> None:
+        """Starts an episode for each request, and puts its first text into the request's messages.
+
+        Raises:
+            ValueError: If more trajectories start together than there may be at a time.
+            OpenEnvError, OSError: If an episode can't be started; none of these requests has a session then.
+        """
+        if len(requests) > self.max_concurrent_envs:
+            raise ValueError(
+                f"{len(requests)} trajectories start together, of {self.max_concurrent_envs} at a time: "
+                "raise max_concurrent_envs, and the sessions of the server."
+            )
+        results = await asyncio.gather(*map(self._start, requests), return_exceptions=True)
+        failed = [result for result in results if isinstance(result, BaseException)]
+        if failed:
+            await asyncio.gather(*(self._close_and_remove(request.uuid) for request in requests))
+            raise failed[0]
+
+    async def _start(self, request: Any) -> None:
+        uuid = request.uuid
+        await self._close_and_remove(uuid)
+        row = (getattr(request, "data_dict", None) or {}).get("env_config") or {}
+        config = {**self.env_config_defaults, **{name: value for name, value in row.items() if value is not None}}
+        await self._take_room(uuid)
+        self._envs[uuid] = self._create_env(config)
+        self._total_rewards[uuid], self._step_rewards[uuid], self._pending_obs[uuid] = 0.0, [], None
+        observation, _ = await self._envs[uuid].areset()
+        system = config.get("system_message") or self.rules_of(observation)
+        text = self.format_observation(observation)
+        rules = [{"role": "system", "content": system}] if system else []
+        request.messages = [*rules, {"role": "user", "content": text}]
+
+    async def _take_room(self, uuid: str) -> None:
+        until = time.monotonic() + self.wait_seconds
+        while True:
+            with self._room:  # of no event loop: trajectories of several wait here
+                if len(self._taken) < self.max_concurrent_envs:
+                    self._taken.add(uuid)
+                    return
+            if time.monotonic() > until:
+                raise TimeoutError(
+                    f"none of {self.max_concurrent_envs} trajectories ended in {self.wait_seconds:g} s; "
+                    "raise max_concurrent_envs."
+                )
+            await asyncio.sleep(0.02)
+
+    async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
+        """Makes the step of a reply; returns whether the trajectory has ended, and its rewards so far."""
+        uuid = infer_request.uuid
+        wrapper = self._envs.get(uuid)
+        if wrapper is None:
+            return {"done": True, "rollout_infos": {"total_reward": 0.0, "step_rewards": [], "gym_done": True}}
+        more: dict[str, Any] = {}
+        try:
+            observation, reward, has_ended, _ = await self._act(wrapper, response_choice.message.content)
+        except (OpenEnvError, OSError) as error:
+            _log.warning("a trajectory ends early: %s", error)
+            observation, reward, has_ended, more = None, 0.0, True, {"error": str(error)}
+        self._total_rewards[uuid] += reward
+        self._step_rewards[uuid].append(reward)
+        infos = {
+            "total_reward": self._total_rewards[uuid],
+            "step_rewards": list(self._step_rewards[uuid]),
+            "gym_done": has_ended,
+            **more,
+        }
+        is_cut = bool(self.max_turns) and current_turn >= (self.max_turns or 0)
+        if has_ended or is_cut:
+            await self._close_and_remove(uuid)
+        else:
+            self._pending_obs[uuid] = self.format_observation(observation)
+        return {"done": has_ended or is_cut, "rollout_infos": infos}
+
+    async def _act(self, wrapper: OpenEnvWrapper, content: Any) -> Step:
+        text = content if isinstance(content, str) else "" if content is None else json.dumps(content, default=str)
+        action = self.parse_action(text)
+        try:
+            return await wrapper.astep(action)
+        except OpenEnvError as error:
+            # A model that writes JSON of its own means a reply, not fields of an action.
+            if error.code != _UNFIT or action == {"message": text}:
+                raise
+            return await wrapper.astep({"message": text})
+
+    def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
+        """Puts what was observed into the messages, for the next turn."""
+        del response_choice, current_turn
+        text = self._pending_obs.get(infer_request.uuid)
+        if text is not None:
+            infer_request.messages.append({"role": "user", "content": text})
+            self._pending_obs[infer_request.uuid] = None
+        return {"infer_request": infer_request}
+
+    # What a subclass may say otherwise.
+
+    def parse_action(self, text: str) -> dict[str, Any]:
+        """Returns the action of a reply: a JSON object as it is, within a fence or not; all else as the message."""
+        inner = text.strip()
+        lines = inner.splitlines()
+        if len(lines) > 1 and lines[0].startswith("```") and lines[-1].strip() == "```":
+            inner = "\n".join(lines[1:-1])
+        try:
+            said = json.loads(inner)
+        except (ValueError, RecursionError):
+            return {"message": text}
+        return said if isinstance(said, dict) else {"message": text}
+
+    def format_observation(self, observation: Any) -> str:
+        """Returns the text of an observation: `text`, else its first message, else all of it as JSON."""
+        if isinstance(observation, Mapping):
+            if isinstance(observation.get("text"), str):
+                return observation["text"]
+            messages = observation.get("messages")
+            if isinstance(messages, list) and messages and isinstance(messages[0], Mapping):
+                return str(messages[0].get("content", ""))
+        return json.dumps(observation, ensure_ascii=False, default=str)
+
+    def rules_of(self, observation: Any) -> str:
+        """Returns the system message of an observation, which is its prompt; empty if it has none."""
+        prompt = observation.get("prompt") if isinstance(observation, Mapping) else None
+        return prompt if isinstance(prompt, str) else ""
+
+    def _create_env(self, env_config: Mapping[str, Any]) -> OpenEnvWrapper:
+        return OpenEnvWrapper(env_config)
+
+    async def _close_and_remove(self, uuid: str) -> None:
+        wrapper = self._envs.pop(uuid, None)
+        if wrapper is not None:
+            await wrapper.aclose()
+        with self._room:
+            self._taken.discard(uuid)
+        for kept in (self._total_rewards, self._step_rewards, self._pending_obs):
+            kept.pop(uuid, None)
+
+
+def register(name: str = "jaxgym_openenv_scheduler") -> None:
+    """Puts the scheduler into ms-swift's table of schedulers.
+
+    Raises:
+        ImportError: If ms-swift can't be imported.
+    """
+    importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = OpenEnvScheduler

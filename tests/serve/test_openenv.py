@@ -1,0 +1,416 @@
+"""The server and the clients of OpenEnv, over sockets of this machine.
+
+client --websockets, httpx, our wrapper--> uvicorn in a thread --> the pool; the game is the tests' corridor
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from jaxgym.errors import OptionError
+from jaxgym.serve import command, http
+from jaxgym.serve.openenv_client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
+from jaxgym.serve.openenv_plays import SPARE, Plays
+from jaxgym.serve.openenv_server import OpenEnvApp
+from tests.serve import corridor
+
+ROOM = 4
+WIN = ["<right>"] * 8
+
+
+@pytest.fixture(scope="module")
+def hosted() -> http.Hosted:
+    corridor.register()
+    serving = command.OpenEnv(env="corridor", max_sessions=ROOM)
+    return http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
+
+
+@contextlib.contextmanager
+def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
+    """Serves the corridor; gives the address without its scheme."""
+    serving = command.OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
+    loading = http.Loading(lambda: hosted)
+    with command.listen(serving) as listener:
+        server = http.make_server(OpenEnvApp(serving, loading), serving, loading)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        host, port = listener.getsockname()[:2]
+        yield f"{host}:{port}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(hosted: http.Hosted) -> Iterator[str]:
+    with served(hosted) as where:
+        yield where
+
+
+@contextlib.contextmanager
+def joined(address: str, query: str = "") -> Iterator[ClientConnection]:
+    with connect(f"ws://{address}/ws{query}", proxy=None) as client:
+        yield client
+
+
+def ask(client: ClientConnection, frame: Any) -> dict[str, Any]:
+    client.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
+    return json.loads(client.recv(10))
+
+
+def reset(client: ClientConnection, **data: Any) -> dict[str, Any]:
+    return ask(client, {"type": "reset", "data": data})["data"]
+
+
+def step(client: ClientConnection, reply: str) -> dict[str, Any]:
+    return ask(client, {"type": "step", "data": {"message": reply}})["data"]
+
+
+def until(holds: Any) -> bool:
+    """Whether something comes to hold within a few seconds."""
+    for _ in range(200):
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_an_episode_is_played_over_a_socket(address: str) -> None:
+    with joined(address) as client:
+        opened = reset(client, seed=3, episode_id="mine", of_another_server=1)
+        observation = opened["observation"]
+        assert opened["reward"] is None
+        assert not opened["done"]
+        assert observation["prompt"].startswith("Reach the goal")
+        assert observation["messages"] == [{"sender_id": -1, "content": observation["text"], "category": "MESSAGE"}]
+        played = [step(client, reply) for reply in WIN]
+        assert played[-1]["done"]
+        assert sum(turn["reward"] for turn in played) == 1.0
+        assert played[-1]["reward"] == 0.0
+        assert played[-1]["observation"]["info"]["is_solved"]
+        state = ask(client, {"type": "state"})["data"]
+        assert (state["episode_id"], state["step_count"], state["seed"]) == ("mine", len(WIN), 3)
+        assert not reset(client)["done"]
+        assert ask(client, {"type": "state"})["data"]["episode_id"] not in ("mine", None)
+        client.send('{"type": "close"}')
+        with pytest.raises(ConnectionClosed) as ended:
+            client.recv(10)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == 1000
+
+
+def test_a_seed_gives_the_same_episode_and_none_another_each_time(address: str) -> None:
+    with joined(address) as one, joined(address) as other:
+        assert reset(one, seed=5) == reset(other, split="train", index=5)
+        assert step(one, "<right>") == step(other, "<right>")
+        assert len({reset(one)["observation"]["info"]["seed"] for _ in range(3)}) == 3
+        assert reset(one, split="test", index=1)["observation"]["info"]["seed"] == 2**31 + 1
+
+
+def test_a_step_before_the_reset_starts_an_episode(address: str) -> None:
+    with joined(address) as client:
+        assert ask(client, {"type": "state"})["data"]["episode_id"] is None
+        assert step(client, "<stay>")["observation"]["info"]["turn"] == 1
+        assert ask(client, {"type": "state"})["data"]["episode_id"]
+
+
+def test_a_bad_reply_is_an_observation(address: str) -> None:
+    with joined(address) as client:
+        reset(client, seed=3)
+        turn = step(client, "jump \ud800")
+        assert turn["observation"]["info"]["refusal"] == "Say left, stay or right."
+        assert not turn["done"]
+
+
+BAD = (
+    ("{oops", "INVALID_JSON"),
+    ("1" * 5000, "INVALID_JSON"),
+    ("[" * 100_000, "INVALID_JSON"),
+    ({}, "UNKNOWN_TYPE"),
+    ({"type": ["step"]}, "UNKNOWN_TYPE"),
+    ({"type": "step"}, "VALIDATION_ERROR"),
+    ({"type": "step", "data": {}}, "VALIDATION_ERROR"),
+    ({"type": "step", "data": {"message": 3}}, "VALIDATION_ERROR"),
+    ({"type": "step", "data": {"message": "x", "more": 1}}, "VALIDATION_ERROR"),
+    ({"type": "step", "data": {"message": "x", "metadata": 1}}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": None}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": {}, "more": 1}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": {"seed": "abc"}}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": {"seed": 2**32}}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": {"split": "mine", "index": 0}}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": {"episode_id": "x" * 256}}, "VALIDATION_ERROR"),
+    ({"type": "state", "data": {}}, "VALIDATION_ERROR"),
+    ({"type": "mcp", "data": 1}, "VALIDATION_ERROR"),
+)
+
+
+def test_a_malformed_frame_is_told_and_changes_nothing(address: str) -> None:
+    with joined(address) as client:
+        reset(client, seed=3)
+        answers = [ask(client, frame) for frame, _ in BAD]
+        assert [answer["data"].get("code") for answer in answers] == [code for _, code in BAD]
+        assert all(answer["data"]["errors"] for answer in answers if answer["data"]["code"] == "VALIDATION_ERROR")
+        assert step(client, "<stay>")["observation"]["info"]["turn"] == 1
+
+
+@pytest.mark.parametrize("frame", ["[1]", b'{"type": "reset"}'])
+def test_a_frame_that_is_no_object_ends_the_session(address: str, frame: Any) -> None:
+    with joined(address) as client:
+        assert ask(client, frame)["data"]["code"] == "SESSION_ERROR"
+        with pytest.raises(ConnectionClosed):
+            client.recv(10)
+
+
+def test_a_full_server_says_so_and_a_cut_connection_makes_room(address: str) -> None:
+    def is_let_in() -> bool:
+        with joined(address) as client:
+            return ask(client, {"type": "reset"})["type"] == "observation"
+
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(joined(address)) for _ in range(ROOM)]
+        for client in clients:
+            reset(client)
+        with joined(address) as late:
+            told = json.loads(late.recv(10))["data"]
+            assert (told["code"], told["active_sessions"], told["max_sessions"]) == ("CAPACITY_REACHED", ROOM, ROOM)
+        assert httpx.post(f"http://{address}/reset").status_code == 200
+        clients[0].send(json.dumps({"type": "step", "data": {"message": "<right>"}}))
+        clients[0].socket.shutdown(socket.SHUT_RDWR)
+        assert until(is_let_in)
+
+
+def test_an_idle_session_is_closed_and_its_socket_too(hosted: http.Hosted) -> None:
+    with served(hosted, idle_seconds=0.3) as where, joined(where) as client:
+        reset(client)
+        with pytest.raises(ConnectionClosed) as ended:
+            client.recv(10)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == 1001
+
+
+def test_the_routes_answer(address: str) -> None:
+    with httpx.Client(base_url=f"http://{address}") as client:
+        assert client.get("/health").json() == {"status": "healthy"}
+        assert client.get("/metadata").json()["name"] == "corridor"
+        assert client.get("/openapi.json").json()["info"]["version"]
+        assert client.get("/schema").json()["action"]["required"] == ["message"]
+        assert client.get("/state").json()["step_count"] == 0
+        assert client.post("/reset").json()["observation"]["prompt"]
+        assert client.post("/reset", json={"seed": 3}).json()["observation"]["info"]["seed"] == 3
+        assert client.post("/step", json={"action": {"message": "<stay>"}}).json()["reward"] == 0.0
+        bad = [client.post("/step", json={"action": {"nope": 1}}), client.post("/reset", json={"seed": -1})]
+        bad.append(client.post("/reset", content="{oops"))
+        assert [answer.status_code for answer in bad] == [422] * 3
+        assert bad[0].json()["detail"][0]["loc"] == ["body", "action", "nope"]
+        assert client.get("/nowhere").status_code == 404
+
+
+def test_the_tasks_are_seeds(address: str) -> None:
+    with httpx.Client(base_url=f"http://{address}") as client:
+        name = client.get("/list_environments").json()[0]
+        assert [split["name"] for split in client.get(f"/{name}/splits").json()] == ["train", "test"]
+        assert client.post(f"/{name}/num_tasks", json={"split": "test"}).json() == {"num_tasks": 2**31}
+        tasks = client.post(f"/{name}/task_range", json={"split": "test", "start": 1, "stop": 3}).json()["tasks"]
+        assert [task["seed"] for task in tasks] == [2**31 + 1, 2**31 + 2]
+        assert client.post(f"/{name}/task", json={"split": "train", "index": 7}).json()["task"]["seed"] == 7
+        assert client.post(f"/{name}/task", json={"split": "train", "index": -1}).status_code == 400
+        assert client.post(f"/{name}/tasks", json={"split": "train"}).status_code == 501
+        assert client.get("/another/splits").status_code == 404
+
+
+def test_tools_play_in_a_session_of_their_own(address: str) -> None:
+    def call(method: str, **params: Any) -> dict[str, Any]:
+        asked = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        answer = httpx.post(f"http://{address}/mcp", json=asked).json()
+        assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
+        return answer
+
+    def use(name: str, **arguments: Any) -> dict[str, Any]:
+        return call("tools/call", name=name, arguments=arguments, session_id=session)
+
+    assert [tool["name"] for tool in call("tools/list")["result"]["tools"]] == ["begin", "reply"]
+    session = call("openenv/session/create")["result"]["session_id"]
+    begun = use("begin", seed=3)["result"]
+    assert begun["data"].startswith("Reach the goal")
+    assert begun["content"] == [{"type": "text", "text": begun["data"]}]
+    assert use("reply", message="<stay>")["result"]["structured_content"]["observation"]["info"]["turn"] == 1
+    with joined(address, f"?session_id={session}") as client:
+        assert step(client, "<stay>")["observation"]["info"]["turn"] == 2
+        with joined(address, f"?session_id={session}") as second:
+            assert json.loads(second.recv(10))["data"]["code"] == "SESSION_ERROR"
+    assert use("reply", wrong=1)["error"]["code"] == -32602
+    assert use("dance")["error"]["code"] == -32602
+    assert until(lambda: call("openenv/session/close", session_id=session)["result"]["closed"])
+    assert use("reply", message="x")["error"]["code"] == -32602
+    assert call("initialize")["error"]["code"] == -32601
+    assert httpx.post(f"http://{address}/mcp", json={}).json()["error"]["code"] == -32600
+    assert httpx.post(f"http://{address}/mcp", content="{").json()["error"]["code"] == -32700
+
+
+def test_a_token_and_the_sizes_of_requests_are_asked_for(hosted: http.Hosted, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    with served(hosted, token_file=tmp_path / "token", max_kilobytes=1) as where:
+        headers = {"Authorization": "Bearer secret"}
+        assert httpx.get(f"http://{where}/health").status_code == 200
+        assert httpx.get(f"http://{where}/schema").status_code == 401
+        assert httpx.get(f"http://{where}/schema", headers=headers).status_code == 200
+        long = json.dumps({"seed": 3, "more": "x" * 2000})
+        assert httpx.post(f"http://{where}/reset", headers=headers, content=long).status_code == 413
+        pieces = iter([long.encode()])  # without a length
+        assert httpx.post(f"http://{where}/reset", headers=headers, content=pieces).status_code == 413
+        wrapper = OpenEnvWrapper({"base_url": f"http://{where}", "tries": 1})
+        with pytest.raises(ConnectionError, match="403"):
+            wrapper.reset()
+        wrapper = OpenEnvWrapper({"base_url": f"http://{where}", "token": "secret"})
+        assert wrapper.reset()[0]["prompt"]
+        wrapper.close()
+
+
+def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
+    serving = command.OpenEnv(env="no_such_game", port=0)
+    loading = http.Loading(http.hosting(serving))
+    with command.listen(serving) as listener, pytest.raises(ValueError, match="no_such_game"):
+        http.run(OpenEnvApp(serving, loading), serving, listener, loading)
+
+
+def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST", "0.0.0.0")
+    monkeypatch.setenv("PORT", "9001")
+    monkeypatch.setenv("MAX_CONCURRENT_ENVS", "7")
+    serving = command.OpenEnv(env="corridor")
+    assert (serving.host, serving.port, serving.max_sessions) == ("0.0.0.0", 9001, 7)
+    monkeypatch.setenv("PORT", "http")
+    with pytest.raises(OptionError, match="PORT is 'http'"):
+        command.OpenEnv(env="corridor")
+    with pytest.raises(OptionError, match="--max-sessions 0"):
+        command.OpenEnv(env="corridor", port=1, max_sessions=0)
+
+
+def test_the_command_listens_before_jax_is_imported() -> None:
+    program = "import sys, jaxgym.serve.openenv_server, jaxgym.serve.command; print('jax' in sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "False\n"
+
+
+def test_what_is_longer_than_before_stands_behind_it(hosted: http.Hosted) -> None:
+    # As clients of TextArena read it: what is longer than before holds what they have read, and is cut off.
+    plays = Plays(hosted, 1, 0)
+
+    async def play() -> list[tuple[str, str]]:
+        own = plays.open()
+        observed = [await plays.reset(own, {"seed": 3})]
+        observed += [await plays.step(own, reply) for reply in ("<stay>", "jump", "<stay>", "jump", *WIN)]
+        plays.close(own)
+        made = [json.loads(text)["observation"] for text in observed]
+        return [(one["messages"][0]["content"], one["text"]) for one in made]
+
+    length = 0
+    for content, newest in asyncio.run(play()):
+        said = content[length:] if len(content) > length else content
+        assert said.strip() == newest
+        length = len(content)
+
+
+# Our clients.
+
+
+def test_a_lost_episode_is_repeated_before_it_goes_on(address: str) -> None:
+    kept, cut = (OpenEnvWrapper({"base_url": f"http://{address}", "retry_delay": 0}) for _ in range(2))
+    for wrapper in (kept, cut):
+        wrapper._remote.reset_kwargs = {"seed": 3}
+        wrapper.reset()
+        wrapper.step({"message": "<stay>"})
+    cut._remote._socket.transport.abort()
+    assert kept.step({"message": "<right>"}) == cut.step({"message": "<right>"})
+    assert kept.step({"message": "<right>"})[0]["info"]["turn"] == 3
+    cut._remote._socket.transport.abort()
+    cut._remote._last = {"text": "another past"}
+    with pytest.raises(LostError, match="does not repeat"):
+        cut.step({"message": "<right>"})
+    for wrapper in (kept, cut):
+        wrapper.close()
+        wrapper.close()
+
+
+def test_an_action_that_the_server_refuses_is_no_reason_to_try_again(address: str) -> None:
+    wrapper = OpenEnvWrapper({"base_url": f"http://{address}"})
+    wrapper.reset()
+    with pytest.raises(OpenEnvError, match="VALIDATION_ERROR"):
+        wrapper.step({"nope": 1})
+    assert wrapper.step({"message": "<stay>"})[0]["info"]["turn"] == 1
+    wrapper.close()
+
+
+def request(name: str, address: str) -> Any:
+    config = {"base_url": f"http://{address}", "reset_kwargs": {"seed": 3}, "retry_delay": 0, "size": None}
+    return SimpleNamespace(uuid=name, messages=[{"role": "user", "content": "?"}], data_dict={"env_config": config})
+
+
+def turn(scheduler: OpenEnvScheduler, asked: Any, reply: str, number: int) -> dict[str, Any]:
+    choice: Any = SimpleNamespace(message=SimpleNamespace(content=reply), finish_reason="stop")
+    asked.messages.append({"role": "assistant", "content": reply})
+    ended = asyncio.run(scheduler.on_turn_end(asked, choice, number))  # another loop each time
+    if not ended["done"]:
+        scheduler.step(asked, choice, number)
+    return ended
+
+
+def test_the_scheduler_plays_a_trajectory_to_its_end(address: str) -> None:
+    scheduler = OpenEnvScheduler()
+    asked = request("a", address)
+    asyncio.run(scheduler.on_trajectory_start([asked]))
+    assert [message["role"] for message in asked.messages] == ["system", "user"]
+    ended: dict[str, Any] = {}
+    for number, reply in enumerate(['{"cell": 3}', *WIN], 1):
+        ended = turn(scheduler, asked, reply, number)
+        if ended["done"]:
+            break
+    infos = ended["rollout_infos"]
+    assert (infos["total_reward"], infos["gym_done"]) == (1.0, True)
+    assert infos["step_rewards"][0] == 0.0
+    assert [message["role"] for message in asked.messages[1:]] == ["user", "assistant"] * len(infos["step_rewards"])
+    assert turn(scheduler, asked, "<stay>", 9)["rollout_infos"]["total_reward"] == 0.0
+
+
+def test_a_trajectory_gives_its_session_back_wherever_it_ends(address: str) -> None:
+    scheduler = OpenEnvScheduler(max_turns=1)
+    scheduler.max_concurrent_envs = 1
+    for name in "abcdefg":  # more than the server has room for
+        asked = request(name, address)
+        asyncio.run(scheduler.on_trajectory_start([asked]))
+        ended = turn(scheduler, asked, "<stay>", 1)
+        assert (ended["done"], ended["rollout_infos"]["gym_done"]) == (True, False)
+    with pytest.raises(ValueError, match="2 trajectories start together"):
+        asyncio.run(scheduler.on_trajectory_start([request("h", address), request("i", address)]))
+    scheduler.wait_seconds = 0.1
+    asyncio.run(scheduler.on_trajectory_start([request("h", address)]))
+    with pytest.raises(TimeoutError, match="max_concurrent_envs"):
+        asyncio.run(scheduler.on_trajectory_start([request("i", address)]))
+    turn(scheduler, request("h", address), "<stay>", 1)
+
+
+def test_a_server_that_is_gone_ends_a_trajectory_with_what_it_has(hosted: http.Hosted) -> None:
+    scheduler = OpenEnvScheduler()
+    with served(hosted) as where:
+        asked = request("a", where)
+        asyncio.run(scheduler.on_trajectory_start([asked]))
+        turn(scheduler, asked, "<stay>", 1)
+    ended = turn(scheduler, asked, "<stay>", 2)
+    assert ended["done"]
+    assert ended["rollout_infos"]["step_rewards"] == [0.0, 0.0]
+    assert ended["rollout_infos"]["error"]
+    with pytest.raises(OSError, match=r"."):
+        asyncio.run(scheduler.on_trajectory_start([asked]))
