@@ -151,9 +151,13 @@ class EnvClient:
         """
         self.action_format, self.data_len = ActionFormat(action_format), data_len
         self._connection = _Connection(env_server_base, timeout, token)
-        if not hasattr(type(self), "conversation_start"):
-            self.conversation_start = self.adapter.start(self.instructions(), self.action_format)
-        created = self._connection.ask("POST", "create", {})
+        try:
+            if not hasattr(type(self), "conversation_start"):
+                self.conversation_start = self.adapter.start(self.instructions(), self.action_format)
+            created = self._connection.ask("POST", "create", {})
+        except ServerError:
+            self._connection.close()
+            raise
         self.env_id: int = created["id"]
         self.info: dict[str, Any] = created if "observation" in created else {}
 

@@ -147,7 +147,7 @@ def loads(serving: AgentGym) -> Callable[[], Routes]:
     def make() -> Routes:
         from jaxgym import text
         from jaxgym.options import parse_options
-        from jaxgym.serve.agentgym_wrapper import wrap
+        from jaxgym.serve.agentgym_wrappers import wrap
         from jaxgym.serve.pool import SessionPool
 
         pool = SessionPool(serving.max_sessions, serving.idle_seconds or None)

@@ -2,8 +2,7 @@
 
     POST /step {"id": 3, "action": "get 1 flax"}  ─>  Wrapper.step(owner, 3, "get 1 flax")  ─>  what is answered
 
-A wrapper answers as AgentGym's guide for environments says; `TextCraftWrapper` as the platform's own TextCraft does. A
-subclass may change answers and add routes.
+A wrapper answers as AgentGym's guide for environments says. A subclass may change answers and add routes.
 """
 
 import base64
@@ -11,20 +10,17 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxgym import levels, text
-from jaxgym.envs.text_world.textcraft import level_of_task
-from jaxgym.envs.text_world.textcraft_world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym_bodies import Field, Route, integer, integers, optional, texts, words
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.sessions import SESSION_OPTIONS, Outcome
+from jaxgym.serve.sessions import Outcome
 
-_ID = Field("id", integer)
+ID = Field("id", integer)
+"""The field of an environment's id."""
 
 
 class GoneError(SessionError):
@@ -72,12 +68,12 @@ class Wrapper:
     ROUTES: ClassVar[tuple[Route, ...]] = (
         Route("GET", "/", "hello"),
         Route("POST", "/create", "create"),
-        Route("POST", "/step", "step", (_ID, Field("action", words))),
-        Route("POST", "/reset", "reset", (_ID, Field("data_idx", optional(integer), 0))),
-        Route("GET", "/observation", "observe", (_ID,)),
-        Route("POST", "/close", "close", (_ID,)),
-        Route("GET", "/detail", "detail", (_ID,)),
-        Route("POST", "/render", "render", (_ID,)),
+        Route("POST", "/step", "step", (ID, Field("action", words))),
+        Route("POST", "/reset", "reset", (ID, Field("data_idx", optional(integer), 0))),
+        Route("GET", "/observation", "observe", (ID,)),
+        Route("POST", "/close", "close", (ID,)),
+        Route("GET", "/detail", "detail", (ID,)),
+        Route("POST", "/render", "render", (ID,)),
         Route("GET", "/list_envs", "list_envs"),
         Route("GET", "/instruction_text", "instruction_text"),
         Route("POST", "/step_batch", "step_batch", (Field("ids", integers), Field("actions", texts))),
@@ -282,103 +278,9 @@ class Wrapper:
         await self._pool.aclose(running.key)
 
 
-class TextCraftWrapper(Wrapper):
-    """TextCraft with the answers of the platform's own server.
-
-    The number of a task, any integer, is taken modulo the number of goals; where the option `depth` allows some goals
-    only, modulo the number of these. The first task of an environment is that of its id.
-    """
-
-    ROUTES: ClassVar[tuple[Route, ...]] = (
-        *(route for route in Wrapper.ROUTES if route.path != "/create"),
-        Route(
-            "POST",
-            "/create",
-            "create",
-            (Field("commands", optional(words), None), Field("goal", optional(words), None)),
-        ),
-        Route("GET", "/commands", "commands", (_ID,)),
-        Route("GET", "/goal", "goal", (_ID,)),
-    )
-
-    def prepare(self) -> None:
-        """Makes the levels of all tasks and compiles what is needed."""
-        if self._options.get("levels") is None:
-            self._options["levels"] = _tasks(self.name, self._options)
-        super().prepare()
-
-    def seed_of(self, data_idx: int) -> int:
-        """Returns the level seed of a task."""
-        return data_idx % levels.num_levels(self._options["levels"])
-
-    async def hello(self, owner: str | None) -> Any:
-        """Says who answers."""
-        del owner
-        return "This is environment TextCraft."
-
-    async def create(self, owner: str | None, commands: str | None = None, goal: str | None = None) -> Any:
-        """Creates an environment and starts the task of its id; what is asked for is not looked at, as there."""
-        del commands, goal
-        number = await self._create(owner, self._count)
-        running = self._running[number]
-        await self._start(number, running, number)
-        return self.told_of_reset(number, running.last)
-
-    async def close(self, owner: str | None, number: int) -> Any:
-        """Ends an environment; returns whether there was one."""
-        try:
-            await self._close(owner, number)
-        except SessionError:
-            return False
-        return True
-
-    async def detail(self, owner: str | None, number: int) -> Any:
-        """Returns how an environment stands."""
-        last = self._find(owner, number).last
-        return {"observation": last["observation"], "done": last["done"], "reward": last["reward"], "deleted": False}
-
-    async def commands(self, owner: str | None, number: int) -> Any:
-        """Returns the crafting commands of the task, one a line."""
-        return self._find(owner, number).first.partition("\n\nGoal: craft ")[0].removeprefix("Crafting commands:\n")
-
-    async def goal(self, owner: str | None, number: int) -> Any:
-        """Returns the item to craft."""
-        return self._find(owner, number).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
-
-    def told_of_step(self, last: dict[str, Any]) -> Any:
-        """Returns what is answered to a step."""
-        return {"observation": last["observation"], "reward": last["reward"], "done": last["done"]}
-
-    def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
-        """Returns what is answered to a reset."""
-        return {"id": number, "observation": last["observation"], "done": last["done"], "reward": last["reward"]}
-
-    def told_of_observation(self, last: dict[str, Any]) -> Any:
-        """Returns what is answered to the question for the observation."""
-        return last["observation"]
-
-
-def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> Wrapper:
-    """Makes the wrapper of an environment: that of TextCraft for TextCraft, else that of the guide.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
-    """
-    is_textcraft = text.text_spec_of(name)[0] == "TextCraft-v0"
-    return (TextCraftWrapper if is_textcraft else Wrapper)(name, pool, options)
-
-
 def _begin(running: Running, first: str) -> None:
     running.first = first
     running.last = {"observation": first, "reward": 0.0, "score": 0.0, "done": False}
-
-
-def _tasks(name: str, options: Mapping[str, Any]) -> Any:
-    """Returns the levels of TextCraft's tasks in their order, those of depths that the options allow."""
-    own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS and option != "levels"}
-    env, params, _ = text.make(name, **own)
-    rows = np.flatnonzero(np.isin(world().depths[world().goals], np.asarray(params.depth.values)))
-    return jax.vmap(lambda task: level_of_task(env, params, task))(jnp.asarray(rows))
 
 
 def _png(frame: np.ndarray) -> bytes:

@@ -1,0 +1,606 @@
+"""AgentGym's protocol: a server of TextCraft and Frozen Lake on a socket, and its routes on the corridor.
+
+goal 0 of TextCraft: get 1 ash log, craft 4 ash planks using 1 ash log
+the corridor from seed 3: ....A..., right three times wins 1, left four times ends in the pit
+"""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import re
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import gymnasium
+import gymnax.registration as gymnax_registration
+import jax
+import pytest
+
+from jaxgym import levels, specs, text
+from jaxgym.serve import SessionPool, agentgym_wrappers
+from jaxgym.serve.agentgym_client import (
+    ActionFormat,
+    ActionWithThought,
+    Adapter,
+    APIExperienceOutput,
+    EnvClient,
+    Evaluator,
+    ExperienceOutput,
+    FormatError,
+    ServerError,
+    StepOutput,
+    Task,
+    TextCraftEnvClient,
+    TextCraftTask,
+)
+from jaxgym.serve.agentgym_server import App, Routes, loads
+from jaxgym.serve.command import AgentGym, listen
+from jaxgym.serve.http import Guard, Loading, run
+from jaxgym.text import catalogue
+from tests.serve import corridor
+
+PAGE = Path(__file__).parents[2] / "docs/agentgym.md"
+SOLUTION = ("get 1 ash log", "craft 4 ash planks using 1 ash log")
+
+
+@contextlib.contextmanager
+def served(env: str, *options: str) -> Iterator[str]:
+    """Yields the address of a server."""
+    serving = AgentGym(env, options, host="127.0.0.1", port=0, max_sessions=64, idle_seconds=0)
+    with listen(serving) as listener:
+        loading = Loading(loads(serving))
+        thread = threading.Thread(target=run, args=(App(loading), serving, listener, loading))
+        thread.start()
+        host, port = listener.getsockname()
+        try:
+            ask(f"http://{host}:{port}", "GET", "/")
+            yield f"http://{host}:{port}"
+        finally:
+            loading.on_failure()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with served("textcraft", "frozen_lake", "size=4") as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def textcraft(base: str) -> str:
+    return f"{base}/textcraft"
+
+
+@pytest.fixture(scope="module")
+def frozen_lake(base: str) -> str:
+    return f"{base}/frozen_lake"
+
+
+def ask(base: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """Returns the status and what is answered; a body of bytes is sent as it is."""
+    parts = urlsplit(base)
+    assert parts.hostname
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request(method, parts.path + path, body if isinstance(body, bytes | None) else json.dumps(body))
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+
+def post(base: str, path: str, **body: Any) -> Any:
+    status, answer = ask(base, "POST", path, body)
+    assert status == 200, answer
+    return answer
+
+
+def get(base: str, path: str) -> Any:
+    status, answer = ask(base, "GET", path)
+    assert status == 200, answer
+    return answer
+
+
+# TextCraft, as the platform has it
+
+
+def test_textcraft_answers_with_the_keys_of_the_platforms_server(textcraft: str) -> None:
+    created = post(textcraft, "/create", commands=None, goal=None, minecraft_dir="there")
+    number = created["id"]
+    assert list(created) == ["id", "observation", "done", "reward"]
+    begun = post(textcraft, "/reset", id=number)
+    assert begun["observation"] == ("Crafting commands:\ncraft 4 ash planks using 1 ash log\n\nGoal: craft ash planks.")
+    assert begun == {"id": number, "observation": begun["observation"], "done": False, "reward": 0}
+    made = post(textcraft, "/step", id=number, action=SOLUTION[0])
+    assert made == {"observation": "Got 1 ash log", "reward": 0, "done": False}
+    assert get(textcraft, f"/observation?id={number}") == "Got 1 ash log"
+    assert get(textcraft, f"/detail?id={number}") == {**made, "deleted": False}
+    assert get(textcraft, f"/commands?id={number}") == "craft 4 ash planks using 1 ash log"
+    assert get(textcraft, f"/goal?id={number}") == "ash planks"
+    assert get(textcraft, "/") == "This is environment TextCraft."
+    assert post(textcraft, "/close", id=number) is True
+    assert post(textcraft, "/close", id=number) is False
+
+
+def test_after_the_end_a_step_pays_nothing_again(textcraft: str) -> None:
+    number = post(textcraft, "/create")["id"]
+    post(textcraft, "/reset", id=number, data_idx=0)
+    ended = [post(textcraft, "/step", id=number, action=action) for action in (*SOLUTION, SOLUTION[0])][1:]
+    assert ended[0] == {"observation": "Crafted 4 ash planks", "reward": 1, "done": True}
+    assert ended[1] == {**ended[0], "reward": 0}
+    assert post(textcraft, "/reset", id=number, data_idx=0)["done"] is False
+    post(textcraft, "/close", id=number)
+
+
+def test_a_number_of_a_task_is_taken_modulo_the_goals_and_create_starts_that_of_the_id(textcraft: str) -> None:
+    created = post(textcraft, "/create")
+    number = created["id"]
+    first = {
+        index: post(textcraft, "/reset", id=number, data_idx=index)["observation"]
+        for index in (number, 0, 1, 323, 324, 325, -1, 324 * 10**30)
+    }
+    assert first[number] == created["observation"]
+    assert first[0] == first[324] == first[324 * 10**30]
+    assert first[1] == first[325]
+    assert first[-1] == first[323]
+    assert len(set(first.values())) == len({0, 1, 323, number})
+    assert post(textcraft, "/reset", id=number, data_idx=None)["observation"] == first[0]
+    post(textcraft, "/close", id=number)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/step", {"id": 0}, ["body", "action"]),
+        ("/step", {"action": "inventory"}, ["body", "id"]),
+        ("/step", {"id": "x", "action": "inventory"}, ["body", "id"]),
+        ("/step", {"id": True, "action": "inventory"}, ["body", "id"]),
+        ("/step", {"id": 0.5, "action": "inventory"}, ["body", "id"]),
+        ("/step", {"id": 0, "action": 3}, ["body", "action"]),
+        ("/step", [0, "inventory"], ["body"]),
+        ("/step", b"oops", ["body"]),
+        ("/step", b"\xff", ["body"]),
+        ("/step", b"[" * 100_000, ["body"]),
+        ("/step", b'{"id": ' + b"1" * 5000 + b"}", ["body"]),
+        ("/create", None, ["body"]),
+        ("/create", {"goal": 1}, ["body", "goal"]),
+        ("/reset", {"id": 0, "data_idx": "two"}, ["body", "data_idx"]),
+        ("/step_batch", {"ids": [0], "actions": [0]}, ["body", "actions"]),
+        ("/step_batch", {"ids": ["0"], "actions": ["inventory"]}, ["body", "ids"]),
+    ],
+)
+def test_a_malformed_body_is_answered_with_422(textcraft: str, path: str, body: Any, where: list[str]) -> None:
+    status, answer = ask(textcraft, "POST", path, body)
+    assert status == 422
+    assert answer["detail"][0]["loc"] == where
+
+
+def test_an_id_may_be_written_as_a_string_or_a_real_number(textcraft: str) -> None:
+    number = post(textcraft, "/create")["id"]
+    assert post(textcraft, "/step", id=str(number), action="inventory")["done"] is False
+    assert post(textcraft, "/close", id=float(number)) is True
+    assert ask(textcraft, "GET", "/observation?id=x")[0] == 422
+    assert ask(textcraft, "GET", "/observation")[0] == 422
+
+
+def test_a_call_for_an_id_that_is_not_known_is_answered_with_an_error(textcraft: str) -> None:
+    closed = post(textcraft, "/create")["id"]
+    post(textcraft, "/close", id=closed)
+    reason = {"error": f"environment {closed} was closed, or is not yours; create another one."}
+    assert post(textcraft, "/step", id=closed, action="inventory") == reason
+    assert post(textcraft, "/reset", id=closed) == reason
+    assert get(textcraft, f"/observation?id={closed}") == reason
+    never = "there is no environment {}; give an id that /create returned."
+    for number in (-1, 10**8, 10**40):
+        assert post(textcraft, "/step", id=number, action="inventory") == {"error": never.format(number)}
+
+
+def test_an_action_that_utf_8_does_not_hold_is_answered(textcraft: str) -> None:
+    number = post(textcraft, "/create")["id"]
+    assert post(textcraft, "/step", id=number, action="\ud800")["observation"].startswith("Could not execute")
+    post(textcraft, "/close", id=number)
+
+
+# All other environments, as the guide has them
+
+
+def test_other_environments_answer_with_the_keys_of_the_guide(frozen_lake: str) -> None:
+    status, created = ask(frozen_lake, "POST", "/create", b"anything")
+    number = created["id"]
+    assert (status, created) == (200, {"id": number})
+    opened = get(frozen_lake, f"/observation?id={number}")
+    assert opened == post(frozen_lake, "/reset", id=number, data_idx=0)
+    assert opened == {"observation": opened["observation"], "reward": 0, "score": 0, "done": False}
+    made = post(frozen_lake, "/step", id=number, action="up")
+    assert list(made) == ["observation", "reward", "score", "done"]
+    assert get(frozen_lake, f"/observation?id={number}") == made
+    assert get(frozen_lake, f"/detail?id={number}") == {**made, "deleted": False}
+    assert post(frozen_lake, "/render", id=number).startswith("data:image/png;base64,iVBORw0KGgo")
+    assert number in get(frozen_lake, "/list_envs")
+    assert get(frozen_lake, "/instruction_text").startswith("You are crossing a frozen lake")
+    assert post(frozen_lake, "/close", id=number) == {"closed": True}
+    again = post(frozen_lake, "/close", id=number)
+    assert again["closed"] is False
+    assert "was closed" in again["error"]
+
+
+def first_text(seed: int) -> str:
+    """What the environment itself says at first."""
+    env, params, words = text.make("frozen_lake", size=4)
+    _, state = env.reset_to_level(jax.random.key(0), levels.level_from_seed(env, seed, params), params)
+    return words.open(env.scene(state, params), params)
+
+
+def test_data_idx_is_a_level_seed(frozen_lake: str) -> None:
+    numbers = [post(frozen_lake, "/create")["id"] for _ in range(2)]
+    first = [post(frozen_lake, "/reset", id=number, data_idx=5)["observation"] for number in numbers]
+    assert first[0] == first[1] == first_text(5)
+    assert post(frozen_lake, "/reset", id=numbers[0], data_idx=6)["observation"] != first[0]
+    refused = post(frozen_lake, "/reset", id=numbers[0], data_idx=-1)
+    assert refused == {"error": "data_idx -1 was given; give an integer from 0 to 4294967295."}
+    for number in numbers:
+        post(frozen_lake, "/close", id=number)
+
+
+def test_a_batch_answers_as_the_calls_one_by_one(frozen_lake: str) -> None:
+    numbers = [post(frozen_lake, "/create")["id"] for _ in range(6)]
+    ones, batch = numbers[:3], numbers[3:]
+    begun = [post(frozen_lake, "/reset", id=number, data_idx=seed) for seed, number in enumerate(ones)]
+    assert post(frozen_lake, "/reset_batch", ids=batch, data_idxs=[0, 1, 2]) == begun
+    for actions in (["left", "up", "down"], ["right", "nothing", "right"], ["down"] * 3):
+        made = [
+            post(frozen_lake, "/step", id=number, action=action) for number, action in zip(ones, actions, strict=True)
+        ]
+        assert post(frozen_lake, "/step_batch", ids=batch, actions=actions) == made
+    for number in numbers:
+        post(frozen_lake, "/close", id=number)
+
+
+def test_in_a_batch_an_unknown_id_does_not_keep_the_others(frozen_lake: str) -> None:
+    number = post(frozen_lake, "/create")["id"]
+    answers = post(frozen_lake, "/step_batch", ids=[10**8, number], actions=["up", "up"])
+    assert "there is no environment" in answers[0]["error"]
+    assert answers[1] == get(frozen_lake, f"/observation?id={number}")
+    for body in ({"ids": [number, number], "actions": ["up"] * 2}, {"ids": [number], "actions": []}):
+        assert "error" in post(frozen_lake, "/step_batch", **body)
+    assert post(frozen_lake, "/step_batch", ids=[], actions=[]) == []
+    post(frozen_lake, "/close", id=number)
+
+
+def test_paths_and_methods_are_those_of_the_table(base: str) -> None:
+    assert get(base, "/") == "These are the environments /textcraft, /frozen_lake."
+    assert get(base, "/frozen_lake/") == "This is environment frozen_lake."
+    assert get(base, "/health") == {"status": "healthy"}
+    assert ask(base, "GET", "/frozen_lake/step")[0] == 405
+    assert ask(base, "POST", "/frozen_lake/leap")[0] == 404
+    assert ask(base, "POST", "/create", {})[0] == 404
+    assert ask(base, "POST", "/textcraft/step", b" " * (1 << 19))[0] == 413
+
+
+# The corridor, without a socket
+
+
+@pytest.fixture(scope="module")
+def pool() -> SessionPool:
+    corridor.register()
+    return SessionPool(capacity=2, idle_seconds=0.3)
+
+
+@pytest.fixture(scope="module")
+def app(pool: SessionPool) -> Guard:
+    loading = Loading[Routes](lambda: Routes(pool, {"": agentgym_wrappers.wrap("corridor", pool)}))
+    loading.value = Routes(pool, {"": agentgym_wrappers.wrap("corridor", pool)})
+    return Guard(App(loading, tells_apart=True), "anne\nbob\n", 1000)
+
+
+def call(app: Guard, method: str, path: str, token: str = "anne", **body: Any) -> tuple[int, Any]:
+    async def request() -> tuple[int, Any]:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        path_only, _, query = path.partition("?")
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path_only,
+            "query_string": query.encode(),
+            "headers": headers,
+        }
+        await app(scope, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    return asyncio.run(request())
+
+
+def test_the_score_adds_up_the_rewards(app: Guard) -> None:
+    number = call(app, "POST", "/create")[1]["id"]
+    call(app, "POST", "/reset", id=number, data_idx=3)
+    answers = [
+        call(app, "POST", "/step", id=number, action=f"<{way}>")[1] for way in ("left", "right right", "right right")
+    ]
+    assert [answer["reward"] for answer in answers] == [0, 0, 1]
+    assert [answer["score"] for answer in answers] == [0, 0, 1]
+    again = call(app, "POST", "/step", id=number, action="<left>")[1]
+    assert again == {**answers[-1], "reward": 0}
+    assert again["done"] is True
+    call(app, "POST", "/close", id=number)
+
+
+def test_an_environment_is_known_to_the_token_that_created_it_alone(app: Guard) -> None:
+    number = call(app, "POST", "/create")[1]["id"]
+    for method, path, body in (
+        ("POST", "/step", {"id": number, "action": "<left>"}),
+        ("POST", "/reset", {"id": number, "data_idx": 1}),
+        ("GET", f"/observation?id={number}", {}),
+        ("GET", f"/detail?id={number}", {}),
+        ("POST", "/close", {"id": number}),
+    ):
+        assert "not yours" in call(app, method, path, token="bob", **body)[1]["error"], path
+    assert "not yours" in call(app, "POST", "/step_batch", token="bob", ids=[number], actions=["<left>"])[1][0]["error"]
+    assert call(app, "GET", "/list_envs", token="bob") == (200, [])
+    assert call(app, "GET", "/list_envs") == (200, [number])
+    assert call(app, "GET", "/list_envs", token="eve")[0] == 401
+    assert call(app, "POST", "/close", id=number) == (200, {"closed": True})
+
+
+def test_a_full_server_says_so_and_idle_environments_make_room(app: Guard, pool: SessionPool) -> None:
+    numbers = [call(app, "POST", "/create")[1]["id"] for _ in range(2)]
+    status, answer = call(app, "POST", "/create")
+    assert status == 503
+    assert "of 2 are open" in answer["error"]
+    time.sleep(0.4)
+    fresh = call(app, "POST", "/create")[1]["id"]
+    assert len(pool) == 1
+    for number in numbers:
+        assert (
+            "perhaps since it was idle for 0.3 s" in call(app, "POST", "/step", id=number, action="<left>")[1]["error"]
+        )
+    assert call(app, "GET", "/list_envs") == (200, [fresh])
+    call(app, "POST", "/close", id=fresh)
+
+
+# The client
+
+
+def react(action: str) -> str:
+    return f"Thought:\nSo be it.\n\nAction:\n{action}"
+
+
+def test_a_client_plays_an_environment(textcraft: str, frozen_lake: str) -> None:
+    client = TextCraftEnvClient(textcraft, data_len=100)
+    assert len(client) == 100
+    begun = client.observe()
+    assert client.reset(0)["observation"] == client.observe() != begun
+    assert client.step(react(SOLUTION[0])) == StepOutput("Got 1 ash log", 0.0, done=False)
+    assert client.step(react(SOLUTION[1])) == StepOutput("Crafted 4 ash planks", 1.0, done=True)
+    assert client.close() is True
+    with pytest.raises(ServerError, match=r"environment .* was closed"):
+        client.reset(1)
+    assert client.close() is False
+    lake = EnvClient(frozen_lake)
+    assert lake.observe().startswith("FrozenLake 4x4")
+    assert lake.conversation_start[0]["value"].startswith("You are crossing a frozen lake")
+    assert lake.conversation_start[1] == {
+        "from": "gpt",
+        "loss": False,
+        "value": "OK. I'll follow your instructions and try my best to solve the task.",
+    }
+    assert lake.close() == {"closed": True}
+
+
+def test_a_reply_without_an_action_is_sent_as_an_empty_one_and_two_are_not_sent(textcraft: str) -> None:
+    client = TextCraftEnvClient(textcraft)
+    assert client.step("I am lost.").state.startswith("Could not execute nothing")
+    before = client.observe()
+    two = client.step(react("get 1 flax") + "\n" + react("get 1 flax"))
+    assert two == StepOutput(
+        "Error: Only one 'Action' is allowed per response. Please adjust your response.", 0.0, done=False
+    )
+    assert client.observe() == before
+    client.close()
+
+
+def test_a_client_says_what_the_server_says(base: str) -> None:
+    with pytest.raises(ServerError, match="status 404"):
+        EnvClient(f"{base}/chess")
+    with pytest.raises(ServerError, match="no address"):
+        EnvClient("localhost:36001")
+    with pytest.raises(ServerError, match="did not answer"):
+        EnvClient("http://127.0.0.1:9", timeout=5)
+
+
+def test_a_client_finds_its_server_again_after_it_hung_up(textcraft: str) -> None:
+    client = TextCraftEnvClient(textcraft)
+    assert client._connection._http.sock is not None
+    client._connection._http.sock.shutdown(1)  # The server sees the end and hangs up.
+    time.sleep(0.1)
+    assert client.step(react("inventory")).state.startswith("Inventory")
+    client.close()
+
+
+FUNCTIONS = TextCraftEnvClient.adapter
+
+
+@pytest.mark.parametrize("action_format", ActionFormat)
+@pytest.mark.parametrize("action", ["get 3 flax", "craft 2 flax yarn using 2 flax, 1 'x\"", "inventory"])
+def test_each_format_says_the_same_thought_and_action(action_format: ActionFormat, action: str) -> None:
+    said = ActionWithThought("So # be it.", action)
+    assert FUNCTIONS.parse(FUNCTIONS.write(said, action_format), action_format) == said
+    assert Adapter().parse(Adapter().write(said, action_format), action_format) == said
+
+
+@pytest.mark.parametrize(
+    ("action_format", "reply", "action"),
+    [
+        ("react", "Action: get 1 flax", "get 1 flax"),
+        ("react", "Thought: none\nAction:   \n get 1 flax \nObservation: ...", "get 1 flax"),
+        (
+            "function_calling",
+            'So:\n{"function_name": "get", "arguments": {"amount": 1, "item": "flax"}}!',
+            "get 1 flax",
+        ),
+        (
+            "function_calling",
+            '{"function_name": "get", "arguments": "{\\"amount\\": 1, \\"item\\": \\"flax\\"}"}',
+            "get 1 flax",
+        ),
+        ("function_calling", '{"thought": null, "function_name": "inventory"}', "inventory"),
+        ("code_as_action", "```python\nget(item='flax', amount=1)\n```", "get 1 flax"),
+        ("code_as_action", "Well.\n```\nget(1, item='flax')", "get 1 flax"),
+        ("code_as_action", "inventory()  # a look", "inventory"),
+    ],
+)
+def test_replies_are_read_in_the_shapes_that_models_give_them(action_format: str, reply: str, action: str) -> None:
+    assert FUNCTIONS.parse(reply, ActionFormat(action_format)).action == action
+
+
+@pytest.mark.parametrize(
+    ("action_format", "reply", "reason"),
+    [
+        ("function_calling", "get 1 flax", "one JSON object"),
+        ("function_calling", '["get"]', "one JSON object"),
+        (
+            "function_calling",
+            '{"function_name": "fly", "arguments": {}}',
+            "no function 'fly'; call get, craft, inventory",
+        ),
+        ("function_calling", '{"function_name": "get", "arguments": {"item": "flax"}}', "call it with amount, item"),
+        ("function_calling", '{"function_name": 1, "arguments": {}}', "takes a string"),
+        ("code_as_action", "get 1 flax", "no Python"),
+        ("code_as_action", "inventory()\ninventory()", "one call of one function"),
+        ("code_as_action", "get(1, 'flax', 2)", "call it with amount, item"),
+        ("code_as_action", "get(1, item)", "plain values"),
+        ("code_as_action", "__import__('os').getcwd()", "one call of one function"),
+        ("code_as_action", "get(1, __import__('os').getcwd())", "plain values"),
+        ("code_as_action", "(" * 10_000, "no Python"),
+    ],
+)
+def test_a_reply_that_has_not_its_format_is_told_what_to_do(action_format: str, reply: str, reason: str) -> None:
+    with pytest.raises(FormatError, match=re.escape(reason)):
+        FUNCTIONS.parse(reply, ActionFormat(action_format))
+
+
+@pytest.mark.parametrize("action_format", ["function_calling", "code_as_action"])
+def test_a_client_plays_in_other_formats(textcraft: str, action_format: str) -> None:
+    client = TextCraftEnvClient(textcraft, action_format=action_format)
+    start = client.conversation_start[0]["value"]
+    assert start.startswith("You craft things.")
+    assert "Gathers an item that no crafting command makes." in start
+    reply = client.adapter.write(ActionWithThought("I need it.", "get 2 flax"), client.action_format)
+    assert client.step(reply).state == "Got 2 flax"
+    assert client.step("fly").state.startswith("Invalid action")
+    client.close()
+
+
+# Tasks
+
+
+class Crafter:
+    """Solves goal 0 in two replies."""
+
+    def generate(self, conversation: list[Any]) -> tuple[str, str | None]:
+        return react(SOLUTION[min(len(conversation) // 2 - 1, 1)]), "hm"
+
+
+def test_a_task_plays_its_episodes_and_an_evaluator_says_how_they_went(textcraft: str) -> None:
+    task = TextCraftTask({"env_server_base": textcraft, "data_len": 2}, n_clients=2)
+    played = task.generate_experience(Crafter(), [0, 7, 324], max_rounds=3)
+    assert [experience.reward for experience in played] == [1, 0, 1]
+    first = played[0]
+    assert isinstance(first, APIExperienceOutput)
+    assert [message["role"] for message in first.conversation] == ["user", "assistant", "user"] + [
+        "assistant",
+        "user",
+    ] * 2
+    assert first.conversation[3] == {"role": "assistant", "content": react(SOLUTION[0]), "reasoning_content": "hm"}
+    assert len(played[1].conversation) == 3 + 2 * 3
+    told = Evaluator(Crafter(), [task]).eval(max_rounds=2, idxs=[0, 7])
+    assert (told.score, told.success) == (0.5, 0.5)
+    assert Evaluator(Crafter(), [task, task]).eval(max_rounds=1, idxs=[[0], [1, 2]]).score == 0
+    assert len(Evaluator(Crafter(), [task]).eval(max_rounds=1).experiences) == 2
+    task.close()
+
+
+class Letters:
+    """A tokenizer whose tokens are characters, and the template of a conversation in it."""
+
+    eos_token, eos_token_id = "$", ord("$")
+
+    def decode(self, tokens: list[int]) -> str:
+        return "".join(map(chr, tokens))
+
+    def tokenize_conversation_one(self, message: Any, tokenizer: Any, **_: Any) -> dict[str, Any]:
+        assert tokenizer is self
+        ids = list(map(ord, message["value"]))
+        return {"text": message["value"], "input_ids": ids, "action_mask": [0] * len(ids)}
+
+    def tokenize_conversation(self, conversation: list[Any], tokenizer: Any, **_: Any) -> dict[str, Any]:
+        value = "".join(message["value"] for message in conversation)
+        return self.tokenize_conversation_one({"value": value}, tokenizer)
+
+
+class TokenAgent:
+    tokenizer = chat_template = Letters()
+
+    def __init__(self) -> None:
+        self.replies = 0
+
+    def generate(self, input_ids: list[list[int]], settings: Any) -> list[list[int]]:
+        assert len(input_ids) == 1
+        assert settings.max_length
+        self.replies += 1
+        return [list(map(ord, react(SOLUTION[self.replies - 1])))]
+
+
+def test_an_agent_that_works_on_tokens_gets_ids_and_masks(textcraft: str) -> None:
+    task = TextCraftTask({"env_server_base": textcraft})
+    (played,) = task.generate_experience(TokenAgent(), 0, types.SimpleNamespace(max_length=10_000))
+    assert isinstance(played, ExperienceOutput)
+    assert played.reward == 1
+    assert len(played.seq_ids) == len(played.action_mask) == len(played.attention_mask)
+    learned = "".join(chr(token) for token, mask in zip(played.seq_ids, played.action_mask, strict=True) if mask)
+    assert learned == "".join(f"{react(action)}$" for action in SOLUTION)
+    assert [message["loss"] for message in played.conversation] == [None, False, None, True, None, True, None]
+    (cut,) = task.generate_experience(TokenAgent(), 0, types.SimpleNamespace(max_length=10))
+    assert len(cut.conversation) == 3
+    task.close()
+
+
+# An environment of one's own
+
+
+def test_the_server_on_the_page_has_under_sixty_lines_and_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specs, "_specs", dict(specs._specs))
+    monkeypatch.setattr(catalogue, "_specs", dict(catalogue._specs))
+    monkeypatch.setattr(agentgym_wrappers, "_wrappers", dict(agentgym_wrappers._wrappers))
+    monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
+    monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.envs.registration.registry))
+    blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    code = blocks[1]
+    assert len([line for line in code.splitlines() if line.strip()]) < 60
+    module = types.ModuleType("doors")
+    monkeypatch.setitem(sys.modules, "doors", module)
+    exec(compile(code, PAGE.name, "exec"), module.__dict__)
+    with served("doors") as base:
+        task: Task = module.DoorsTask({"env_server_base": base, "action_format": "code_as_action"})
+
+        class Opener:
+            def generate(self, conversation: list[Any]) -> str:
+                return f"open('{('left', 'middle', 'right')[len(conversation) // 2 - 1]}')"
+
+        played = task.generate_experience(Opener(), [0, 100, 1], max_rounds=3)
+        assert [experience.reward for experience in played] == [1, 1, 1]
+        assert played[0] == played[1]
+        task.close()
