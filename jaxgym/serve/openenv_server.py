@@ -6,6 +6,7 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from importlib import metadata
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import jaxgym
 from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve.command import Serving
 from jaxgym.serve.errors import CapacityError, SessionError
@@ -188,7 +188,7 @@ class OpenEnvApp:
                 "name": hosted.nick,
                 "description": f"{hosted.env_id} of jaxgym, in words.",
                 "readme_content": hosted.instructions,
-                "version": jaxgym.__version__,
+                "version": metadata.version("jaxgym"),
                 "author": "The jaxgym authors",
                 "documentation_url": None,
             }
