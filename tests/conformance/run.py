@@ -6,11 +6,16 @@
 A line passes where its harness has no failure and no warning.
 """
 
+import contextlib
 import dataclasses
 import json
+import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -28,11 +33,15 @@ class Line:
         name: What is driven by what.
         script: The script.
         words: Its arguments.
+        server: What `jaxgym serve` is told, if a server is driven; the script is given its address.
+        source: The environment variable that names a checkout of the framework, if the script needs one.
     """
 
     name: str
     script: str
     words: tuple[str, ...]
+    server: tuple[str, ...] = ()
+    source: str = ""
 
 
 def swift(game: str, policy: str, config: str = "{}", *words: str) -> Line:
@@ -47,6 +56,7 @@ def trl(game: str, calls: str) -> Line:
     return Line(f"TRL {game}", "trl_env.py", ("--factory", f"jaxgym.serve.trl:{game}", "--calls", calls))
 
 
+SECONDS_TO_LISTEN = 60
 FORWARD = "text:<action>forward</action>"
 ACT = '[["act", {"actions": "forward"}], ["act", {"actions": "jump"}]]'
 SHORT = '{"command_count": [1], "command_show_duration": [1], "command_show_delay": [0]}'
@@ -76,14 +86,51 @@ LINES = (
     trl("TextCraftEnv", '[["inventory", {}], ["craft", {"command": "1 nothing using 1 nothing"}]]'),
     trl("MortarMayhemGridEnv", ACT),
     trl("MysteryPathGridEnv", ACT),
+    Line(
+        "AgentGym textcraft",
+        "agentgym_client.py",
+        ("--env", "textcraft", "--policy", "builtin:textcraft"),
+        server=("agentgym", "--env", "textcraft"),
+        source="AGENTGYM_SRC",
+    ),
+    Line(
+        "AgentGym frozen_lake",  # with the client of BabyAI, whose answers have the keys of the guide
+        "agentgym_client.py",
+        ("--env", "babyai", "--action", "left", "--policy", "tests.conformance.react:frozen_lake"),
+        server=("agentgym", "--env", "frozen_lake"),
+        source="AGENTGYM_SRC",
+    ),
 )
+
+
+@contextlib.contextmanager
+def served(words: tuple[str, ...]) -> Iterator[str]:
+    """Yields the address of a server."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "jaxgym", "serve", *words, "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(SECONDS_TO_LISTEN):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def run(line: Line, harness: Path) -> bool:
     """Runs a line, writes its row and what went wrong; returns whether all is well."""
-    with tempfile.TemporaryDirectory() as folder:
+    if line.source and not os.environ.get(line.source):
+        sys.stdout.write(f"{line.name:32} skipped: name a checkout with {line.source}.\n")
+        return True
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         report = Path(folder) / "report.json"
         words = [sys.executable, harness / line.script, *line.words, "--path", ROOT, "--strict", "--json", report]
+        if line.server:
+            words += ["--url", stack.enter_context(served(line.server))]
         finished = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
         rows = json.loads(report.read_text())["rows"] if report.exists() else []
     count = {
