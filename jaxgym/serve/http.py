@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jaxgym.serve.command import Serving
+from jaxgym.serve.joined import JoinedProtocol
 
 if TYPE_CHECKING:
     from jaxgym.serve.pool import SessionPool
@@ -205,6 +206,16 @@ def answer(content: Any, status: int = 200) -> Response:
     return Response(json.dumps(content), status, media_type="application/json")
 
 
+def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
+    """Returns the app of a protocol behind its guard, for any ASGI server; it starts the loading with its lifespan.
+
+    Raises:
+        OptionError: If the file of the token is empty.
+        OSError: If it can't be read.
+    """
+    return _with_lifespan(Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE), loading)
+
+
 def make_server(app: App, serving: Serving, loading: Loading[Any]) -> uvicorn.Server:
     """Returns the server of an app, which is yet to run.
 
@@ -218,7 +229,8 @@ def make_server(app: App, serving: Serving, loading: Loading[Any]) -> uvicorn.Se
         OSError: If it can't be read.
     """
     config = uvicorn.Config(
-        _with_lifespan(Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE), loading),
+        behind_guard(app, serving, loading),
+        http=JoinedProtocol,
         ws="websockets-sansio",
         ws_max_size=serving.max_kilobytes * KILOBYTE,
         ws_per_message_deflate=False,
