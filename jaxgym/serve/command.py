@@ -104,6 +104,13 @@ def listen(serving: Serving) -> socket.socket:
         raise OSError(f"can't listen at {where}: {error.strerror}; give another --host or --port.") from error
 
 
+def be_a_server() -> None:
+    """Settles how this process uses JAX, unless its environment says otherwise; JAX is yet to be imported."""
+    # A language model's accelerator is left alone, and small steps are done before a thread could take them over.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+
+
 def run(words: Sequence[str]) -> None:
     """Serves until the process is asked to end.
 
@@ -119,9 +126,7 @@ def run(words: Sequence[str]) -> None:
     )
     protocol = next(name for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
     with listen(serving) as listener:
-        # A language model's accelerator is left alone, and small steps are done before a thread could take them over.
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
-        os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+        be_a_server()
         importlib.import_module(_MODULES[protocol]).serve(serving, listener)
 
 

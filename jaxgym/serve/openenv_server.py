@@ -5,7 +5,7 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from importlib import metadata
 from typing import Any
 from urllib.parse import parse_qs
@@ -17,9 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve import openenv_frames as frames
-from jaxgym.serve.command import Serving
+from jaxgym.serve.command import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import Hosted, Loading, Receive, Send, answer, hosting, run
+from jaxgym.serve.http import App, Hosted, Loading, Receive, Send, answer, behind_guard, hosting, run
 from jaxgym.serve.openenv_frames import FrameError
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays, sweep
 
@@ -346,10 +346,48 @@ async def _refused(_: Request, error: Exception) -> Response:
     return answer({"detail": str(error)}, _UNREADABLE)
 
 
-def serve(serving: Serving, listener: socket.socket) -> None:
-    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`.
+def _hosting(serving: Serving) -> Loading[Hosted]:
+    # Clients of this protocol score for themselves: unless the options say otherwise, the reward is the environment's.
+    return Loading(hosting(serving, {"scoring": "environment"}, spare=SPARE))
 
-    The reward is the environment's own unless the options say otherwise: clients of this protocol score for themselves.
-    """
-    loading = Loading(hosting(serving, {"scoring": "environment"}, spare=SPARE))
+
+def serve(serving: Serving, listener: socket.socket) -> None:
+    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
+    loading = _hosting(serving)
     run(OpenEnvApp(serving, loading), serving, listener, loading)
+
+
+# For packages that wrap a game.
+
+
+def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
+    """Returns what `jaxgym serve openenv` is told, with its defaults and those of the process's environment.
+
+    Args:
+        env: Id of an environment that has words, or its short name.
+        options: Options, NAME=VALUE each.
+        **more: Any of the other settings, such as `max_sessions`.
+
+    Raises:
+        OptionError: If a setting does not take its value.
+    """
+    return OpenEnv(env, tuple(options), **more)
+
+
+def make_app(serving: Serving) -> App:
+    """Returns the app for any ASGI server, which loads the game with its lifespan.
+
+    Raises:
+        OptionError: If the file of the token is empty.
+        OSError: If it can't be read.
+    """
+    be_a_server()
+    loading = _hosting(serving)
+    return behind_guard(OpenEnvApp(serving, loading), serving, loading)
+
+
+def listen_and_serve(serving: Serving) -> None:
+    """Serves until the process is asked to end; see `jaxgym.serve.command.listen` and `serve`."""
+    with listen(serving) as listener:
+        be_a_server()
+        serve(serving, listener)

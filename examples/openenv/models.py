@@ -1,0 +1,22 @@
+"""What goes to the game and what comes back."""
+
+from typing import Any
+
+from pydantic import Field
+
+from openenv.core.env_server.types import Action, Observation
+
+
+class Reply(Action):
+    """A reply of a model, as it is."""
+
+    message: str
+
+
+class GameObservation(Observation):
+    """What a game says."""
+
+    prompt: str = Field(default="", description="The rules and the form of a reply")
+    text: str = Field(default="", description="The newest text")
+    messages: list[dict[str, Any]] = Field(default_factory=list, description="The newest text as TextArena has it")
+    info: dict[str, Any] = Field(default_factory=dict, description="Turn, seed, refusal, reward signals")
