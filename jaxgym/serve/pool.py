@@ -358,9 +358,12 @@ def _opening(session_id: str, session: Session) -> Opening:
 
 
 def _seed(seed: Any) -> int:
+    last = 2 * levels.SPLIT_SIZE - 1
+    if type(seed) is int and 0 <= seed <= last:  # the common case, in a tenth of the time
+        return seed
     if seed is None:
         return secrets.randbelow(levels.SPLIT_SIZE)
-    seed, last = plain(seed), 2 * levels.SPLIT_SIZE - 1
+    seed = plain(seed)
     if not is_integer(seed) or not 0 <= seed <= last:
         raise RequestError(f"a seed was given as {seed!r}; give an integer from 0 to {last}, or None for a random one.")
     return seed
