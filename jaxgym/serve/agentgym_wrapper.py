@@ -5,6 +5,7 @@
 A wrapper answers as AgentGym's guide for environments says. A subclass may change answers and add routes.
 """
 
+import asyncio
 import base64
 import io
 from collections.abc import Mapping, Sequence
@@ -170,8 +171,12 @@ class Wrapper:
     # Further routes.
 
     async def render(self, owner: str | None, number: int) -> Any:
-        """Returns the frame of an environment, a PNG as a data URL."""
-        frame = self._pool.frame((await self._started(owner, number)).key)
+        """Returns the frame of an environment, a PNG as a data URL; the first one takes a second to compile."""
+        running = await self._started(owner, number)
+        try:
+            frame = await asyncio.to_thread(self._pool.frame, running.key)
+        except UnknownSessionError:
+            raise self._gone(number) from None
         return f"data:image/png;base64,{base64.b64encode(_png(frame)).decode()}"
 
     async def list_envs(self, owner: str | None) -> Any:

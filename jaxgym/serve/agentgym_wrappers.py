@@ -39,7 +39,7 @@ class TextCraftWrapper(Wrapper):
     def prepare(self) -> None:
         """Makes the levels of all tasks and compiles what is needed."""
         if self._options.get("levels") is None:
-            self._options["levels"] = _tasks(self.name, self._options)
+            self._options["levels"] = textcraft_tasks(self.name, self._options)
         super().prepare()
 
     def seed_of(self, data_idx: int) -> int:
@@ -93,7 +93,7 @@ class TextCraftWrapper(Wrapper):
         return last["observation"]
 
 
-def _tasks(name: str, options: Mapping[str, Any]) -> Any:
+def textcraft_tasks(name: str, options: Mapping[str, Any]) -> Any:
     """Returns the levels of TextCraft's tasks in their order, those of depths that the options allow."""
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS and option != "levels"}
     env, params, _ = text.make(name, **own)

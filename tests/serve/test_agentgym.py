@@ -21,9 +21,11 @@ from urllib.parse import urlsplit
 import gymnasium
 import gymnax.registration as gymnax_registration
 import jax
+import numpy as np
 import pytest
 
 from jaxgym import levels, specs, text
+from jaxgym.envs.text_world.textcraft_world import world
 from jaxgym.serve import SessionPool, agentgym_wrappers
 from jaxgym.serve.agentgym_client import (
     ActionFormat,
@@ -69,7 +71,7 @@ def served(env: str, *options: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    with served("textcraft", "frozen_lake", "size=4") as base:
+    with served("textcraft", "frozen_lake", "size=5") as base:
         yield base
 
 
@@ -231,7 +233,7 @@ def test_other_environments_answer_with_the_keys_of_the_guide(frozen_lake: str) 
 
 def first_text(seed: int) -> str:
     """What the environment itself says at first."""
-    env, params, words = text.make("frozen_lake", size=4)
+    env, params, words = text.make("frozen_lake", size=5)
     _, state = env.reset_to_level(jax.random.key(0), levels.level_from_seed(env, seed, params), params)
     return words.open(env.scene(state, params), params)
 
@@ -280,6 +282,20 @@ def test_paths_and_methods_are_those_of_the_table(base: str) -> None:
     assert ask(base, "POST", "/frozen_lake/leap")[0] == 404
     assert ask(base, "POST", "/create", {})[0] == 404
     assert ask(base, "POST", "/textcraft/step", b" " * (1 << 19))[0] == 413
+
+
+def test_each_environment_of_a_command_is_followed_by_its_options() -> None:
+    serving = AgentGym("textcraft", ("depth=[2]", "frozen_lake", "size=8", "max_turns=5", "sudoku"))
+    assert serving.games() == [("textcraft", ["depth=[2]"]), ("frozen_lake", ["size=8", "max_turns=5"]), ("sudoku", [])]
+
+
+def test_the_tasks_of_textcraft_are_those_of_the_depths_that_are_allowed() -> None:
+    whole = world()
+    tasks = agentgym_wrappers.textcraft_tasks("textcraft", {"depth": [5, 2], "max_turns": 3})
+    depths = whole.depths[np.asarray(tasks.goal)]
+    assert sorted(set(depths.tolist())) == [2, 5]
+    assert np.all(np.diff(depths) >= 0)
+    assert len(depths) == np.isin(whole.depths[whole.goals], [2, 5]).sum()
 
 
 # The corridor, without a socket
@@ -389,7 +405,7 @@ def test_a_client_plays_an_environment(textcraft: str, frozen_lake: str) -> None
         client.reset(1)
     assert client.close() is False
     lake = EnvClient(frozen_lake)
-    assert lake.observe().startswith("FrozenLake 4x4")
+    assert lake.observe().startswith("FrozenLake 5x5")
     assert lake.conversation_start[0]["value"].startswith("You are crossing a frozen lake")
     assert lake.conversation_start[1] == {
         "from": "gpt",
