@@ -1,8 +1,8 @@
 """What is learned from: group advantages, the clipped loss on a model's own tokens, and one gradient step.
 
-Source: Shao et al., *DeepSeekMath* (GRPO), arXiv 2402.03300. As in Yu et al., *DAPO*, arXiv 2503.14476: no penalty for
-moving away from a reference model, a wider upper clip, one mean over all tokens, and groups whose episodes all came to
-the same are left out; here they are not replaced. As in Feng et al., *GiGPO*, arXiv 2505.10978, turns of a group that
+Source: Shao et al., *DeepSeekMath* (GRPO), arXiv 2402.03300, with its penalty for moving away from a reference model,
+here the whole distance and not a sample of it. As in Yu et al., *DAPO*, arXiv 2503.14476: a wider upper clip, and one
+mean over all tokens. As in Feng et al., *GiGPO*, arXiv 2505.10978, turns of a group that
 answered the same text may be compared with each other; here that is all they are compared with.
 """
 
@@ -24,10 +24,17 @@ _SAME = 1e-6
 
 
 class TrainState(NamedTuple):
-    """What a checkpoint holds."""
+    """What a checkpoint holds.
+
+    Attributes:
+        params: Of the model.
+        optimiser: Its state.
+        reference: The parameters at the end of the warm start.
+    """
 
     params: Any
     optimiser: Any
+    reference: Any
 
 
 class Batch(NamedTuple):
@@ -71,17 +78,17 @@ def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[
         contexts: What each turn answered.
 
     Returns:
-        Distance from the mean of the turns of the same text, in root mean squares of all these distances, 0 where a
-        text was answered once or always with the same outcome, float32 (N,).
+        Distance from the mean of the turns of the same text, in root mean squares of those of these distances that are
+        not 0; 0 where a text was answered once or always with the same outcome; float32 (N,).
     """
     numbers = dict[tuple[int, str], int]()
     pairs = zip(group.tolist(), contexts, strict=True)
     same = np.asarray([numbers.setdefault(pair, len(numbers)) for pair in pairs])
     distance = followed - (np.bincount(same, followed) / np.bincount(same))[same]
-    distance = np.where(np.abs(distance) > _SAME, distance, 0.0)
+    tells = np.abs(distance) > _SAME
     # Of the whole update, not of a group: where hardly anything happens, the little that does is not blown up.
-    spread = np.sqrt(np.mean(np.square(distance)))
-    return (distance / np.maximum(spread, _SAME)).astype(np.float32)
+    spread = np.sqrt(np.sum(np.square(distance)) / max(np.sum(tells), 1))
+    return np.where(tells, distance / max(spread, _SAME), 0.0).astype(np.float32)
 
 
 def policy_loss(
@@ -110,7 +117,7 @@ def _of_tokens(values: jax.Array, tokens: jax.Array) -> jax.Array:
 
 
 def _optimiser(settings: Settings) -> optax.GradientTransformation:
-    def rate(step: jax.Array) -> jax.Array:
+    def rate(step: Any) -> Any:
         return settings.learning_rate * jnp.minimum(step.astype(jnp.float32) / _RISING_STEPS, 1.0)
 
     return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate, b2=0.99))
@@ -120,13 +127,18 @@ def _optimiser(settings: Settings) -> optax.GradientTransformation:
 def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> TrainState:
     """Returns the state before learning."""
     params = init(sizes, key)
-    return TrainState(params, _optimiser(settings).init(params))
+    return TrainState(params, _optimiser(settings).init(params), jax.tree.map(jnp.copy, params))
 
 
 def _step(settings: Settings, state: TrainState, gradient: Any) -> TrainState:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
         updates, optimiser = _optimiser(settings).update(gradient, state.optimiser, state.params)
-    return TrainState(optax.apply_updates(state.params, updates), optimiser)
+    return TrainState(optax.apply_updates(state.params, updates), optimiser, state.reference)
+
+
+def refer(state: TrainState) -> TrainState:
+    """Returns the state with its own parameters as the reference."""
+    return state._replace(reference=jax.tree.map(jnp.copy, state.params))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
@@ -149,13 +161,19 @@ def improve(
     settings: Settings, sizes: Sizes, state: TrainState, batch: Batch
 ) -> tuple[TrainState, dict[str, jax.Array]]:
     """One GRPO step; returns the state and metrics."""
+    own = (batch.replies != PAD).astype(jnp.float32)
+    count = jnp.maximum(jnp.sum(own), 1.0)
+    reference = log_probabilities(sizes, state.reference, batch.prompts, batch.replies)
 
     def loss_of(params: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
         every = log_probabilities(sizes, params, batch.prompts, batch.replies)
-        loss, clipped = policy_loss(_of_tokens(every, batch.replies), batch, settings.clip_low, settings.clip_high)
-        own = (batch.replies != PAD).astype(jnp.float32)
-        entropy = jnp.sum(own * -jnp.sum(jnp.exp(every) * every, axis=-1)) / jnp.maximum(jnp.sum(own), 1.0)
-        return loss - settings.entropy * entropy, {"loss": loss, "entropy": entropy, "clipped": clipped}
+        told = _of_tokens(every, batch.replies)
+        loss, clipped = policy_loss(told, batch, settings.clip_low, settings.clip_high)
+        probability = jnp.exp(every)
+        entropy = jnp.sum(own * -jnp.sum(probability * every, axis=-1)) / count
+        distance = jnp.sum(own * jnp.sum(probability * (every - reference), axis=-1)) / count
+        metrics = {"loss": loss, "entropy": entropy, "kl": distance, "clipped": clipped}
+        return loss + settings.kl * distance, metrics
 
     gradient, metrics = jax.grad(loss_of, has_aux=True)(state.params)
     metrics["grad_norm"] = optax.tree.norm(gradient)

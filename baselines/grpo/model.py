@@ -4,7 +4,7 @@ Prompts end at the same slot (they are padded on the left), so a reply always st
 positions tell how far a token is from it. The last layer is only computed where a next token is asked for.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -127,13 +127,13 @@ class LanguageModel(nn.Module):
         return head(Norm(name="norm_head")(x)), Cache(keys, values, is_token)
 
 
-def init(sizes: Sizes, key: jax.Array) -> dict[str, jax.Array]:
+def init(sizes: Sizes, key: jax.Array) -> Any:
     """Returns fresh parameters."""
     tokens = jnp.full((1, sizes.prompt), END, jnp.int32)
     return LanguageModel(sizes).init(key, tokens, None, jnp.int32(0), 1)["params"]
 
 
-def log_probabilities(sizes: Sizes, params: dict[str, jax.Array], prompts: jax.Array, replies: jax.Array) -> jax.Array:
+def log_probabilities(sizes: Sizes, params: Any, prompts: jax.Array, replies: jax.Array) -> jax.Array:
     """Returns the log-probabilities of every next token of replies, float32 (B, reply, vocabulary).
 
     Args:
@@ -148,7 +148,7 @@ def log_probabilities(sizes: Sizes, params: dict[str, jax.Array], prompts: jax.A
 
 
 def sample(
-    sizes: Sizes, params: dict[str, jax.Array], prompts: jax.Array, key: jax.Array, temperature: jax.Array
+    sizes: Sizes, params: Any, prompts: jax.Array, key: jax.Array, temperature: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Samples a reply to each prompt, token by token.
 
@@ -174,8 +174,8 @@ def sample(
         return token, jnp.where(has_ended, 0.0, log_probability), has_ended | (token == END)
 
     def go_on(
-        carry: tuple[Cache, jax.Array, jax.Array], step: tuple[jax.Array, jax.Array]
-    ) -> tuple[tuple[Cache, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+        carry: tuple[Any, jax.Array, jax.Array], step: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[Any, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
         (cache, token, has_ended), (slot, key) = carry, step
         logits, cache = model.apply({"params": params}, token[:, None], cache, slot, 1)
         token, log_probability, has_ended = choose(logits[:, 0], has_ended, key)

@@ -193,7 +193,8 @@ class RandomWriter:
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
         """Returns a reply to each context, whatever it says."""
-        return [self._replies[choice] for choice in self._generator.integers(len(self._replies), size=len(contexts))]
+        choices: list[int] = self._generator.integers(len(self._replies), size=len(contexts)).tolist()
+        return [self._replies[choice] for choice in choices]
 
 
 _sample = jax.jit(sample, static_argnums=0)

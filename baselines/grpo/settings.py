@@ -81,9 +81,9 @@ class Settings:
     """How far a probability ratio may fall below 1 before it stops to count."""
     clip_high: float = 0.28
     """How far it may rise above 1; more than the other, so that rare replies can grow."""
-    entropy: float = 0.0
-    """Weight of the entropy of the tokens written."""
-    learning_rate: float = 3e-3
+    kl: float = 0.1
+    """Weight of the distance from the warm start, which holds the form of replies and keeps trying all moves."""
+    learning_rate: float = 2e-3
     """Learning rate of Adam, which rises over the first steps of the warm start and then stays."""
     max_grad_norm: float = 1.0
     """Largest global norm of the gradient; larger ones are scaled down to it."""
@@ -127,7 +127,7 @@ class Settings:
 
 
 _LEAST = {
-    **dict.fromkeys(("warm_updates", "minutes", "gamma", "clip_low", "clip_high", "entropy"), 0),
+    **dict.fromkeys(("warm_updates", "minutes", "gamma", "clip_low", "clip_high", "kl"), 0),
     **dict.fromkeys(("learning_rate", "max_grad_norm", "seed", "keep_checkpoints", "new_openings"), 0),
     "reply_tokens": 2,  # a scan over the tokens after the first
     "group_size": 2,  # one episode has none to be compared with
@@ -139,7 +139,7 @@ SCALES: dict[str, Settings] = {
         scale="gpu",
         width=128,
         layers=4,
-        train_levels=200_000,
+        warm_updates=300,
         groups=256,
         minibatch=1024,
         sample_batch=1024,

@@ -20,7 +20,16 @@ from tqdm import tqdm
 from baselines.config import from_name
 from baselines.errors import ConfigError, RunError
 from baselines.grpo.folder import GrpoFolder
-from baselines.grpo.learner import Batch, TrainState, group_advantages, imitate, improve, initial_state, text_advantages
+from baselines.grpo.learner import (
+    Batch,
+    TrainState,
+    group_advantages,
+    imitate,
+    improve,
+    initial_state,
+    refer,
+    text_advantages,
+)
 from baselines.grpo.model import Sizes
 from baselines.grpo.play import Chain, Episodes, ModelWriter, RandomWriter, Tokens, prompts_of
 from baselines.grpo.settings import SCALES, Settings, read_settings
@@ -129,7 +138,7 @@ def train(settings: Settings, place: Place) -> str:
     path = place.runs_dir / (place.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}")
     opened = GrpoFolder.go_on(path, settings) if place.resume else GrpoFolder.begin(path, settings)
     with opened as folder:
-        start = _episodes_of_start(chain)
+        start = episodes_of_start(chain)
         tokeniser = Tokeniser.of([*start.contexts, *settings.replies])
         if place.resume and folder.last_update is not None:
             tokeniser = folder.tokeniser()
@@ -150,7 +159,7 @@ def train(settings: Settings, place: Place) -> str:
     return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
 
 
-def _episodes_of_start(chain: Chain) -> Episodes:
+def episodes_of_start(chain: Chain) -> Episodes:
     """Episodes of random replies on training levels, as many as the pool has room for."""
     seeds = train_seeds(min(chain.pool.capacity, chain.settings.train_levels)).tolist()
     return chain.play(seeds, RandomWriter(chain.settings.replies, chain.settings.seed))
@@ -188,7 +197,7 @@ def warm_up(work: Work, start: Episodes) -> TrainState:
     for _ in range(settings.warm_updates):
         chosen = generator.integers(len(prompts), size=settings.warm_batch)
         state, _ = imitate(settings, sizes, state, prompts[chosen], replies[chosen])
-    return state
+    return refer(state)
 
 
 def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
@@ -318,7 +327,7 @@ def update(work: Work, state: TrainState, done: int) -> tuple[TrainState, Row]:
             f"the loss is not a number at update {done + 1}; the checkpoint of update {work.folder.last_update} is "
             "kept: start anew with a lower --learning-rate or --max-grad-norm"
         )
-    empty = dict.fromkeys(("loss", "entropy", "clipped", "grad_norm"), 0.0)
+    empty = dict.fromkeys(("loss", "entropy", "kl", "clipped", "grad_norm"), 0.0)
     groups = episodes.returns.reshape(-1, settings.group_size)
     row: Row = {
         **tally([episodes]),
@@ -346,16 +355,16 @@ def learn(
 ) -> tuple[TrainState, dict[str, float]]:
     """The state after the gradient steps of one update, and the means of their metrics; none without telling turns.
 
-    Turns without an advantage are left out. Every minibatch has the same shape: the last one is filled up with empty
-    replies, which nothing is learned from.
+    Turns without an advantage are left out, unless the distance from the warm start counts too. Every minibatch has the
+    same shape: the last one is filled up with empty replies, which nothing is learned from.
     """
-    telling = np.flatnonzero(advantages)
+    telling = np.arange(len(advantages)) if settings.kl else np.flatnonzero(advantages)
     steps = list[dict[str, jax.Array]]()
     for _ in range(settings.epochs):
         order = generator.permutation(telling)
         for start in range(0, len(order), settings.minibatch):
             chosen = order[start : start + settings.minibatch]
-            whole = Batch(*(column[chosen] for column in tokens), advantages[chosen])
+            whole = Batch(*Tokens(*(column[chosen] for column in tokens)), advantages[chosen])
             missing = settings.minibatch - len(chosen)
             batch = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), whole)  # noqa: B023
             state, metrics = improve(settings, sizes, state, batch)
