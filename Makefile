@@ -25,7 +25,7 @@ BIN = $(VENV)/bin
 PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
 CONFORMANCE = .conformance
-CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic
+CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
 # Stands in $(VENV) while packages are being installed: whoever finds it finds a half-made environment.
@@ -92,7 +92,7 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 	@if [ ! -d "$(CONFORMANCE_DIR)" ]; then echo "Skipped: no harness at $(CONFORMANCE_DIR); name its folder with CONFORMANCE_DIR."; \
 	elif [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
-		echo "Installing the clients, 1.6 GB; this takes some minutes" && \
+		echo "Installing the clients, 1.8 GB; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \

@@ -57,7 +57,9 @@ WITH_EXTRAS = ("jaxgym.cli", "jaxgym.human", "jaxgym.serve")
 DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
-BRIDGES = {f"jaxgym.serve.{name}" for name in ("openenv_server", "rollout", "swift", "swift_sudoku", "trl")}
+BRIDGES = {
+    f"jaxgym.serve.{name}" for name in ("openenv_client", "openenv_server", "rollout", "swift", "swift_sudoku", "trl")
+}
 
 FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}

@@ -3,9 +3,11 @@
 --gym_env frozen_lake                                       # or another nick or id, or env_config.name of a row
 --multi_turn_scheduler gym_scheduler                        # ms-swift's own, for all games
 --multi_turn_scheduler jaxgym_sudoku_scheduler              # ours, for Sudoku with hints and a score in five parts
+--multi_turn_scheduler jaxgym_openenv_scheduler             # ours, for all games on a server of OpenEnv
 """
 
-from jaxgym.serve import swift, swift_sudoku
+from jaxgym.serve import openenv_client, swift, swift_sudoku
 
 swift.register()
 swift_sudoku.register()
+openenv_client.register()

@@ -55,12 +55,15 @@ class OpenEnvScheduler(_Scheduler):
     the system message. A session belongs to a trajectory from its start to its end, by `max_turns` too.
 
     Attributes:
-        max_concurrent_envs: The most trajectories at a time; those beyond it wait until others have ended.
+        max_concurrent_envs: Episodes that are started at a time, of those that start together.
+        max_trajectories: The most trajectories at a time; those beyond it wait until others have ended. As many as
+            there are if None; the server needs a session for each.
         env_config_defaults: Entries for rows that don't have them.
         wait_seconds: How long a trajectory waits for others to end.
     """
 
-    max_concurrent_envs: int = 256
+    max_concurrent_envs: int = 64
+    max_trajectories: int | None = None
     env_config_defaults: Mapping[str, Any] = types.MappingProxyType({})
     wait_seconds: float = 600.0
 
@@ -83,12 +86,18 @@ class OpenEnvScheduler(_Scheduler):
             ValueError: If more trajectories start together than there may be at a time.
             OpenEnvError, OSError: If an episode can't be started; none of these requests has a session then.
         """
-        if len(requests) > self.max_concurrent_envs:
+        if self.max_trajectories is not None and len(requests) > self.max_trajectories:
             raise ValueError(
-                f"{len(requests)} trajectories start together, of {self.max_concurrent_envs} at a time: "
-                "raise max_concurrent_envs, and the sessions of the server."
+                f"{len(requests)} trajectories start together, of {self.max_trajectories} at a time: "
+                "raise max_trajectories, and the sessions of the server."
             )
-        results = await asyncio.gather(*map(self._start, requests), return_exceptions=True)
+        together = asyncio.Semaphore(self.max_concurrent_envs)
+
+        async def start(request: Any) -> None:
+            async with together:
+                await self._start(request)
+
+        results = await asyncio.gather(*map(start, requests), return_exceptions=True)
         failed = [result for result in results if isinstance(result, BaseException)]
         if failed:
             await asyncio.gather(*(self._close_and_remove(request.uuid) for request in requests))
@@ -112,13 +121,13 @@ class OpenEnvScheduler(_Scheduler):
         until = time.monotonic() + self.wait_seconds
         while True:
             with self._room:  # of no event loop: trajectories of several wait here
-                if len(self._taken) < self.max_concurrent_envs:
+                if self.max_trajectories is None or len(self._taken) < self.max_trajectories:
                     self._taken.add(uuid)
                     return
             if time.monotonic() > until:
                 raise TimeoutError(
-                    f"none of {self.max_concurrent_envs} trajectories ended in {self.wait_seconds:g} s; "
-                    "raise max_concurrent_envs."
+                    f"none of {self.max_trajectories} trajectories ended in {self.wait_seconds:g} s; "
+                    "raise max_trajectories."
                 )
             await asyncio.sleep(0.02)
 

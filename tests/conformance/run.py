@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,8 @@ from typing import Annotated
 import tyro
 
 ROOT = Path(__file__).parents[2]
+FIRST_ROUTES = {"agentgym": "/", "openenv": "/metadata"}
+SECONDS_TO_LOAD = 120
 MISSING = "no harness in {}: name its folder with CONFORMANCE_DIR. Nothing was run.\n"
 
 
@@ -62,6 +65,20 @@ ACT = '[["act", {"actions": "forward"}], ["act", {"actions": "jump"}]]'
 SHORT = '{"command_count": [1], "command_show_duration": [1], "command_show_delay": [0]}'
 PLUGIN = ROOT / "examples/ms_swift/jaxgym_plugin.py"
 
+ROOM = 80
+
+
+def openenv(game: str, script: str, *words: str) -> Line:
+    """A server of OpenEnv, driven by a script."""
+    kind = " ".join(word for word in words if word.endswith("_scheduler")) or "client"
+    server = ("openenv", "--env", game, "--max-sessions", str(ROOM))
+    return Line(f"OpenEnv {game} {kind}", script, (*words, "--capacity", str(ROOM)), server=server)
+
+
+WALK = json.dumps([{"message": f"<action>{way}</action>"} for way in ("right", "down", "left", "up") * 30])
+MOVE = ("--action", '{"message": "<action>up</action>"}', "--bad-action", '{"nope": 1}')
+OURS = ("--plugin", str(PLUGIN), "--scheduler")
+
 LINES = (
     swift("FrozenLakeEnv", "builtin:frozen_lake", '{"size": 4}', "--expect-reward", "1", "--bench-seconds", "3"),
     swift("SudokuEnv", "builtin:sudoku", "{}", "--max-turns", "60"),
@@ -86,6 +103,20 @@ LINES = (
     trl("TextCraftEnv", '[["inventory", {}], ["craft", {"command": "1 nothing using 1 nothing"}]]'),
     trl("MortarMayhemGridEnv", ACT),
     trl("MysteryPathGridEnv", ACT),
+    openenv("frozen_lake", "openenv_client.py", *MOVE, "--done-actions", WALK, "--sessions", "64"),
+    openenv("sudoku", "swift_openenv.py", "--scheduler", "openenv_scheduler", "--policy", "text:[1 1 1]"),
+    openenv("sudoku", "swift_openenv.py", *OURS, "jaxgym_openenv_scheduler", "--policy", "text:[1 1 1]"),
+    openenv(
+        "sudoku",
+        "swift_openenv.py",
+        *OURS,
+        "jaxgym_sudoku_scheduler",
+        "--sudoku",
+        "--policy",
+        "builtin:sudoku",
+        "--max-turns",
+        "60",
+    ),
     Line(
         "AgentGym textcraft",
         "agentgym_client.py",
@@ -115,7 +146,10 @@ def served(words: tuple[str, ...]) -> Iterator[str]:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
             time.sleep(1)
-        yield f"http://127.0.0.1:{port}"
+        url = f"http://127.0.0.1:{port}"
+        # Its first answer comes when the game is loaded, which clients may not have the patience for.
+        urllib.request.urlopen(url + FIRST_ROUTES[words[0]], timeout=SECONDS_TO_LOAD).close()
+        yield url
     finally:
         server.terminate()
         server.wait()

@@ -387,7 +387,7 @@ def test_the_scheduler_plays_a_trajectory_to_its_end(address: str) -> None:
 
 def test_a_trajectory_gives_its_session_back_wherever_it_ends(address: str) -> None:
     scheduler = OpenEnvScheduler(max_turns=1)
-    scheduler.max_concurrent_envs = 1
+    scheduler.max_trajectories = 1
     for name in "abcdefg":  # more than the server has room for
         asked = request(name, address)
         asyncio.run(scheduler.on_trajectory_start([asked]))
@@ -397,7 +397,7 @@ def test_a_trajectory_gives_its_session_back_wherever_it_ends(address: str) -> N
         asyncio.run(scheduler.on_trajectory_start([request("h", address), request("i", address)]))
     scheduler.wait_seconds = 0.1
     asyncio.run(scheduler.on_trajectory_start([request("h", address)]))
-    with pytest.raises(TimeoutError, match="max_concurrent_envs"):
+    with pytest.raises(TimeoutError, match="max_trajectories"):
         asyncio.run(scheduler.on_trajectory_start([request("i", address)]))
     turn(scheduler, request("h", address), "<stay>", 1)
 
