@@ -75,7 +75,7 @@ HEADINGS = ("Observation:", "Action:", "Start:", "Reward:", "End:", "Info:", "Ve
 SETTINGS = {
     config.Config: {"config", "shown"},
     train.Place: {"place"},
-    grpo_settings.Settings: {"settings"},
+    grpo_settings.Settings: {"settings", "config"},  # the folder of every run calls them config
     grpo.Place: {"place"},
     train.Arguments: {"arguments"},
     evaluate.Arguments: {"arguments"},
