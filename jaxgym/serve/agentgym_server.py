@@ -146,15 +146,21 @@ def loads(serving: AgentGym) -> Callable[[], Routes]:
 
     def make() -> Routes:
         from jaxgym import text
+        from jaxgym.errors import OptionError
         from jaxgym.options import parse_options
+        from jaxgym.serve.agentgym_wrapper import Wrapper
         from jaxgym.serve.agentgym_wrappers import wrap
         from jaxgym.serve.pool import SessionPool
 
         pool = SessionPool(serving.max_sessions, serving.idle_seconds or None)
-        wrappers = {
-            f"/{text.text_spec_of(env)[1].nick}": wrap(env, pool, parse_options(options))
-            for env, options in serving.games()
-        }
+        wrappers = dict[str, Wrapper]()
+        for env, options in serving.games():
+            prefix = f"/{text.text_spec_of(env)[1].nick}"
+            if prefix in wrappers:
+                raise OptionError(
+                    f"{env} was given twice; a server has one of each, so serve the other at another port."
+                )
+            wrappers[prefix] = wrap(env, pool, parse_options(options))
         routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()

@@ -26,6 +26,7 @@ import pytest
 
 from jaxgym import levels, specs, text
 from jaxgym.envs.text_world.textcraft_world import world
+from jaxgym.errors import OptionError
 from jaxgym.serve import SessionPool, agentgym_wrappers
 from jaxgym.serve.agentgym_client import (
     ActionFormat,
@@ -287,6 +288,11 @@ def test_paths_and_methods_are_those_of_the_table(base: str) -> None:
 def test_each_environment_of_a_command_is_followed_by_its_options() -> None:
     serving = AgentGym("textcraft", ("depth=[2]", "frozen_lake", "size=8", "max_turns=5", "sudoku"))
     assert serving.games() == [("textcraft", ["depth=[2]"]), ("frozen_lake", ["size=8", "max_turns=5"]), ("sudoku", [])]
+
+
+def test_an_environment_is_served_once() -> None:
+    with pytest.raises(OptionError, match="FrozenLake-v0 was given twice"):
+        loads(AgentGym("frozen_lake", ("FrozenLake-v0", "size=8")))()
 
 
 def test_the_tasks_of_textcraft_are_those_of_the_depths_that_are_allowed() -> None:
