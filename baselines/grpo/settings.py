@@ -144,6 +144,7 @@ SCALES: dict[str, Settings] = {
         minibatch=1024,
         sample_batch=1024,
         minutes=8.5,
+        kl=0.2,
         learning_rate=1e-3,
     ),
 }
