@@ -1,10 +1,14 @@
 """JAX-native environments: pure, jitted reset and step over PRNG-keyed state.
 
-What stands here is imported when it is first asked for, so that a server can listen before JAX is there.
+What stands here is imported when it is first asked for, so that a server can listen before JAX is there. Gymnasium
+knows the ids at once; gymnax does where it was imported before, else as soon as an id is looked up or made here.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from jaxgym.ids import IDS, tell_gymnasium
 
 if TYPE_CHECKING:
     from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
@@ -57,3 +61,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *(name for name in __all__ if name not in globals())]
+
+
+for _env_id in IDS:
+    tell_gymnasium(_env_id)
+if "gymnax" in sys.modules:
+    importlib.import_module("jaxgym.registration")

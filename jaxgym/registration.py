@@ -6,7 +6,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import gymnasium
 import gymnax.registration as gymnax_registration
 import jax
 import numpy as np
@@ -31,6 +30,7 @@ from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
 from jaxgym.envs.text_world import textcraft, textcraft_planner
 from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps, sudoku, sudoku_levels
 from jaxgym.errors import LevelError, OptionError
+from jaxgym.ids import tell_gymnasium
 from jaxgym.options import Preset, plain, resolve, with_preset
 from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
 from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
@@ -56,12 +56,7 @@ def register(env_id: str, spec: Spec) -> None:
     specs.add(env_id, spec)
     if env_id not in gymnax_registration.registered_envs:
         gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
-    gymnasium.register(
-        f"jaxgym/{env_id}",
-        entry_point="jaxgym.gymnasium_api.single:make",
-        vector_entry_point="jaxgym.gymnasium_api.vector:make",
-        kwargs={"env_id": env_id},
-    )
+    tell_gymnasium(env_id)
 
 
 def make(

@@ -306,6 +306,21 @@ def test_stand_ins_side_by_side_restart_in_the_same_step() -> None:
     assert infos["final_info"]["length"].tolist() == [2] * LANES
 
 
+def test_gymnasium_knows_the_ids_as_soon_as_jaxgym_is_imported() -> None:
+    program = (
+        "import sys, gymnasium, jaxgym; known = [name for name in gymnasium.registry if name.startswith('jaxgym/')]; "
+        "print('jax' in sys.modules, known == [f'jaxgym/{name}' for name in jaxgym.registered_envs()])"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "False True\n"
+
+
+def test_gymnax_knows_the_ids_as_soon_as_jaxgym_is_imported_after_it() -> None:
+    program = "import gymnax, jaxgym; print(gymnax.make('FrozenLake-v0')[0].env_id)"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "FrozenLake-v0\n"
+
+
 @pytest.mark.slow
 def test_importing_jaxgym_imports_no_adapter() -> None:
     program = "import sys, jaxgym; print([name for name in sys.modules if name.startswith('jaxgym.gymnasium')])"

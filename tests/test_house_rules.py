@@ -34,6 +34,7 @@ CODE = ("jaxgym", "baselines", "benchmarks", "docs", "examples", "tests")
 CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.levels", "jaxgym.options", "jaxgym.spaces"}
 ARROWS = {
     "jaxgym.errors": set[str](),
+    "jaxgym.ids": set[str](),
     "jaxgym.rendering": set[str](),
     "jaxgym.spaces": {"jaxgym.errors"},
     "jaxgym.options": {"jaxgym.errors"},
@@ -45,7 +46,7 @@ ARROWS = {
     "jaxgym.testing": CORE,
     "jaxgym.envs": CORE | {"jaxgym.rendering"},
     "jaxgym.originals": CORE | {"jaxgym.envs", "jaxgym.specs"},
-    "jaxgym.registration": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.specs"},
+    "jaxgym.registration": CORE | {"jaxgym.envs", "jaxgym.ids", "jaxgym.originals", "jaxgym.specs"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.originals", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
