@@ -1,4 +1,4 @@
-"""Makes the Sudoku puzzles that the levels of `Sudoku-v0` are built from: `python tools/sudoku_puzzles.py FILE`.
+"""Makes the Sudoku puzzles that the levels of `Sudoku-v0` are built from: `python docs/sudoku_puzzles.py FILE`.
 
 Each line of the file is a puzzle with one solution and 20 clues: its 81 cells row by row, a clue as a digit 1 to 9, any
 other cell as the letter a to i of its digit. The same seed and count give the same file. It needs numba, and some
