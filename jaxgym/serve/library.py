@@ -1,5 +1,6 @@
 """The games of a pool: each is made once, and those that differ in numbers alone share their programs."""
 
+import reprlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +38,7 @@ class Games:
 
     def has(self, name: str, options: Options) -> bool:
         """Whether a game has been made, so that `get` takes no time."""
-        return (name, _frozen(options)) in self._games
+        return _key(name, options) in self._games
 
     def get(self, name: str, options: Options) -> Game:
         """Returns a game; makes it where it has not been made yet.
@@ -47,7 +48,7 @@ class Games:
             OptionError: If an option does not exist or does not take the given value.
             LevelError: See `jaxgym.make`.
         """
-        key = (name, _frozen(options))
+        key = _key(name, options)
         known = self._games.get(key)
         if known is None:
             with self._making:
@@ -80,6 +81,22 @@ class Games:
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
         return Game(env_id, words, host, terms, self._programs[key], on_device)
+
+
+def _key(name: str, options: Options) -> Any:
+    """Returns what a game is known by.
+
+    Raises:
+        UnknownIdError: If the name is no string.
+        OptionError: If the options are no mapping from names.
+    """
+    if not isinstance(name, str):
+        text.text_spec_of(name)
+    if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
+        raise OptionError(
+            f"a session of {name} was given the options {reprlib.repr(options)}; give a mapping from names to values."
+        )
+    return name, _frozen(options)
 
 
 def _frozen(options: Any) -> Any:

@@ -1,6 +1,8 @@
 """The pool of sessions: the one mutable object on the host, on which every protocol stands."""
 
 import asyncio
+import numbers
+import reprlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -45,10 +47,14 @@ class SessionPool:
             device: The JAX device of the states; JAX's default if None.
 
         Raises:
-            RequestError: If the capacity is no integer from 1 up.
+            RequestError: If the capacity is no integer from 1 up, or the idle time no number above 0.
         """
         if not is_integer(capacity) or capacity < 1:
             raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 up.")
+        if idle_seconds is not None and not _is_time(idle_seconds):
+            raise RequestError(
+                f"a pool was given idle_seconds={idle_seconds!r}; give a number above 0, or None to close none."
+            )
         self.capacity, self.idle_seconds = capacity, idle_seconds
         self._games = Games(capacity, jax.devices()[0] if device is None else device)
         self._calls = Calls(self._make_calls)  # its lock is that of the sessions and their states
@@ -61,7 +67,7 @@ class SessionPool:
 
     def __contains__(self, session_id: object) -> bool:
         """Whether a session is open."""
-        return session_id in self._sessions
+        return isinstance(session_id, str) and session_id in self._sessions
 
     # Games.
 
@@ -159,7 +165,7 @@ class SessionPool:
             del self._closed[next(iter(self._closed))]
 
     def _session(self, session_id: str) -> Session:
-        session = self._sessions.get(session_id)
+        session = self._sessions.get(_id(session_id))
         if session is None:
             why = self._closed.get(session_id)
             if why is None:
@@ -168,14 +174,13 @@ class SessionPool:
         return session
 
     def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
-        if isinstance(ids, str):
-            raise RequestError(f"ids were given as the string {ids!r}; give a list of ids.")
-        if len(set(ids)) < len(ids):
-            twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
-            raise RequestError(f"the session {twice!r} was given twice in one call; give each session once a call.")
+        _refuse_string("ids", ids)
         try:
+            if len(set(ids)) < len(ids):
+                twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
+                raise RequestError(f"the session {twice!r} was given twice in one call; give each session once a call.")
             return [self._sessions[session_id] for session_id in ids]
-        except KeyError:
+        except (KeyError, TypeError):  # of an id that nobody has, or one that can't be looked up
             return [self._session(session_id) for session_id in ids]
 
     # Turns.
@@ -197,7 +202,9 @@ class SessionPool:
             UnknownSessionError: If there is no such session.
             RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is no string.
         """
-        if len(ids) != len(replies) or isinstance(replies, str):
+        _refuse_string("ids", ids)
+        _refuse_string("replies", replies)
+        if len(ids) != len(replies):
             raise RequestError(f"{len(ids)} ids were given with {len(replies)} replies; give a list of one for each.")
         if set(map(type, replies)) != {str}:
             for reply in replies:
@@ -212,6 +219,7 @@ class SessionPool:
             UnknownSessionError: If there is no such session.
             RequestError: If an id is given twice, a seed is none, or there are not as many of both.
         """
+        _refuse_string("ids", ids)
         if len(ids) != len(seeds):
             raise RequestError(f"{len(ids)} ids were given with {len(seeds)} seeds; give one for each.")
         seeds = [_seed(seed) for seed in seeds]
@@ -243,11 +251,11 @@ class SessionPool:
     def step_one(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
         _checked(reply)
-        return self._calls.wait(session_id, reply, None)
+        return self._calls.wait(_id(session_id), reply, None)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Starts another episode in one session, together with what others ask for; see `reset`."""
-        return self._calls.wait(session_id, None, _seed(seed))
+        return self._calls.wait(_id(session_id), None, _seed(seed))
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
@@ -262,11 +270,11 @@ class SessionPool:
     async def astep(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
         _checked(reply)
-        return await self._calls.future(session_id, reply, None)
+        return await self._calls.future(_id(session_id), reply, None)
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Starts another episode in one session, together with what others ask for; see `reset`."""
-        return await self._calls.future(session_id, None, _seed(seed))
+        return await self._calls.future(_id(session_id), None, _seed(seed))
 
     async def aclose(self, session_id: str) -> None:
         """Closes a session; see `close`."""
@@ -371,4 +379,20 @@ def _seed(seed: Any) -> int:
 
 def _checked(reply: object) -> None:
     if not isinstance(reply, str):
-        raise RequestError(f"a reply was given as {reply!r}; give a string.")
+        raise RequestError(f"a reply was given as {reprlib.repr(reply)}; give a string.")
+
+
+def _id(session_id: Any) -> str:
+    """Returns an id; what is none is refused here, since whoever makes calls for others can't trip over it."""
+    if not isinstance(session_id, str):
+        raise UnknownSessionError(f"there is no session {reprlib.repr(session_id)}; give an id that open returned.")
+    return session_id
+
+
+def _refuse_string(name: str, given: object) -> None:
+    if isinstance(given, str):
+        raise RequestError(f"{name} were given as the string {reprlib.repr(given)}; give a list of {name}.")
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, numbers.Real) and not isinstance(seconds, bool) and float(seconds) > 0

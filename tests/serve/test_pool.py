@@ -407,16 +407,39 @@ def test_an_error_of_one_call_does_not_disturb_the_others(pool: SessionPool) -> 
         (["0", "1"], ["<left>"], serve.RequestError, "2 ids were given with 1 replies; give a list of one for each"),
         (["0", "1"], ["<left>", None], serve.RequestError, "a reply was given as None; give a string"),
         (["0", "nobody"], ["<left>", "<left>"], serve.UnknownSessionError, "there is no session"),
+        (["0", ["1"]], ["<left>", "<left>"], serve.UnknownSessionError, r"there is no session \['1'\]"),
+        (["0"], "<left>", serve.RequestError, "replies were given as the string '<left>'; give a list of replies"),
+        (["0"], [b"<left>" * 10**6], serve.RequestError, "a reply was given as b'<left>.{,60}; give a string"),
     ],
 )
 def test_a_call_that_is_refused_steps_nobody(
-    pool: SessionPool, ids: list[str], replies: Any, error: type[serve.SessionError], says: str
+    pool: SessionPool, ids: list[Any], replies: Any, error: type[serve.SessionError], says: str
 ) -> None:
     opened = {str(place): opening.id for place, opening in enumerate(pool.open_many("corridor", [3, 3]))}
     with pytest.raises(error, match=says):
-        pool.step([opened.get(name, name) for name in ids], replies)
+        pool.step([opened.get(str(name), name) for name in ids], replies)
     assert [pool.standing(name).number for name in opened.values()] == [0, 0]
     pool.close(list(opened.values()))
+
+
+def test_an_id_that_is_no_string_disturbs_no_other_call(pool: SessionPool) -> None:
+    opening = pool.open("corridor", 3)
+    wrong: Any = [1]
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(
+            pool.astep(opening.id, "<left>"), pool.astep(wrong, "<left>"), pool.areset(wrong), return_exceptions=True
+        )
+
+    outcome, *errors = asyncio.run(both())
+    assert outcome.number == 1
+    for call in (lambda: pool.step_one(wrong, "<left>"), lambda: pool.reset_one(wrong), lambda: pool.close([wrong])):
+        with pytest.raises(serve.UnknownSessionError) as error:
+            call()
+        errors.append(error.value)
+    assert {str(error) for error in errors} == {f"there is no session {wrong!r}; give an id that open returned."}
+    assert wrong not in pool
+    pool.close([opening.id])
 
 
 def test_a_closed_session_can_not_be_used(pool: SessionPool) -> None:
@@ -460,13 +483,16 @@ def test_a_seed_that_is_none_is_refused(pool: SessionPool, seed: Any) -> None:
     ("name", "options", "error", "says"),
     [
         ("corridors", {}, UnknownIdError, "did you mean 'corridor'"),
+        (["corridor"], {}, UnknownIdError, "did you mean 'corridor'"),
+        ("corridor", "size=4", OptionError, "given the options 'size=4'; give a mapping from names to values"),
+        ("corridor", {1: 2, "size": 4}, OptionError, "give a mapping from names to values"),
         ("corridor", {"max_turn": 3}, OptionError, "did you mean 'max_turns'"),
         ("corridor", {"on_parse_failure": "die"}, OptionError, "give 'refuse' or 'end' or 'fallback'"),
         ("corridor", {"step_cost": -1}, OptionError, "give a finite float32 number from 0.0 up"),
     ],
 )
 def test_a_game_that_is_none_is_refused(
-    pool: SessionPool, name: str, options: dict[str, Any], error: type[ValueError], says: str
+    pool: SessionPool, name: Any, options: Any, error: type[ValueError], says: str
 ) -> None:
     with pytest.raises(error, match=says):
         pool.open(name, 0, options)
@@ -476,6 +502,12 @@ def test_a_game_that_is_none_is_refused(
 def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
     with pytest.raises(serve.RequestError, match="give an integer from 1 up"):
         SessionPool(capacity=capacity)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "60", True])
+def test_an_idle_time_that_is_none_is_refused(seconds: Any) -> None:
+    with pytest.raises(serve.RequestError, match="give a number above 0, or None to close none"):
+        SessionPool(idle_seconds=seconds)
 
 
 def test_every_refusal_is_a_session_error_and_a_value_error() -> None:
