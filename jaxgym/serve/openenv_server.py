@@ -1,32 +1,29 @@
 """A server that speaks OpenEnv: one game in words, a session for each WebSocket."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from importlib import metadata
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve.command import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import App, Hosted, Loading, Receive, Send, answer, behind_guard, hosting, run
+from jaxgym.serve.http import App, Hosted, Loading, Receive, Send, behind_guard, hosting, run
 from jaxgym.serve.openenv_frames import FrameError
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays, sweep
+from jaxgym.serve.openenv_routes import routes
 
 _log = logging.getLogger(__name__)
 
 _NORMAL, _AWAY = 1000, 1001
-_UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
+_PATIENCE = 2.0  # seconds that a client has for its first frame where there is no room for it
 
 Scope = MutableMapping[str, Any]
 Answers = Callable[[Plays, Play, str], Awaitable[str]]
@@ -52,24 +49,7 @@ class OpenEnvApp:
         self._serving, self._loading = serving, loading
         self._made: Plays | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        routes = [
-            Route("/health", self._health),
-            Route("/metadata", self._metadata),
-            Route("/schema", self._schema),
-            Route("/state", self._state),
-            Route("/reset", self._reset, methods=["POST"]),
-            Route("/step", self._step, methods=["POST"]),
-            Route("/mcp", self._mcp, methods=["POST"]),
-            Route("/openapi.json", self._openapi),
-            Route("/list_environments", self._environments),
-            Route("/{name}/splits", self._splits),
-            *(
-                Route(f"/{{name}}/{path}", self._tasks, methods=["POST"])
-                for path in ("tasks", "num_tasks", "task", "task_range")
-            ),
-        ]
-        handlers = {HTTPException: _detail, FrameError: _fault, CapacityError: _full, SessionError: _refused}
-        self._http = Starlette(routes=routes, exception_handlers=handlers)
+        self._http = routes(serving, self._plays)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request or talks with the client of a socket."""
@@ -108,18 +88,18 @@ class OpenEnvApp:
         try:
             plays = await self._plays()
         except HTTPException as error:
-            await _close(send, _NORMAL, "", tell(frames.SESSION_ERROR, error.detail))
+            await _turn_away(receive, send, tell(frames.SESSION_ERROR, error.detail))
             return
         try:
             named = parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
             is_attached = bool(named) and scope["path"] == "/ws"
             play = _attached(plays, named[0]) if named and is_attached else plays.open()
         except _HangUp as end:
-            await _close(send, _NORMAL, "", end.last)
+            await _turn_away(receive, send, end.last)
             return
         except CapacityError as error:
             room = {"active_sessions": len(plays), "max_sessions": plays.max_sessions}
-            await _close(send, _NORMAL, "", tell(frames.CAPACITY_REACHED, str(error), **room))
+            await _turn_away(receive, send, tell(frames.CAPACITY_REACHED, str(error), **room))
             return
         try:
             play.hang_up = lambda: _close(send, _AWAY, "idle for too long")
@@ -170,88 +150,6 @@ class OpenEnvApp:
         """Answers a call of `/mcp`."""
         return json.dumps(await plays.rpc_text(text, play))
 
-    # Routes.
-
-    async def _health(self, _: Request) -> Response:
-        return answer({"status": "healthy"})
-
-    async def _schema(self, _: Request) -> Response:
-        return answer(frames.SCHEMAS)
-
-    async def _openapi(self, _: Request) -> Response:
-        return answer(frames.openapi(self._serving.env))
-
-    async def _metadata(self, _: Request) -> Response:
-        hosted = (await self._plays()).hosted
-        return answer(
-            {
-                "name": hosted.nick,
-                "description": f"{hosted.env_id} of jaxgym, in words.",
-                "readme_content": hosted.instructions,
-                "version": metadata.version("jaxgym"),
-                "author": "The jaxgym authors",
-                "documentation_url": None,
-            }
-        )
-
-    async def _environments(self, _: Request) -> Response:
-        return answer([(await self._plays()).hosted.nick])
-
-    async def _state(self, _: Request) -> Response:
-        plays = await self._plays()
-
-        async def stand(play: Play) -> dict[str, Any]:
-            return plays.state(play)
-
-        return answer(await plays.once(stand))
-
-    async def _reset(self, request: Request) -> Response:
-        given = frames.object_of(await _body(request), ("body",))
-        frames.start_of(given, ("body",))
-        plays = await self._plays()
-        return Response(await plays.once(lambda play: plays.reset(play, given)), media_type="application/json")
-
-    async def _step(self, request: Request) -> Response:
-        given = frames.object_of(await _body(request), ("body",))
-        reply = frames.reply_of(given.get("action"), ("body", "action"))
-        plays = await self._plays()
-        return Response(await plays.once(lambda play: plays.step(play, reply)), media_type="application/json")
-
-    async def _mcp(self, request: Request) -> Response:
-        text = await request.body()
-        return answer(await (await self._plays()).rpc_text(text, None))
-
-    async def _splits(self, request: Request) -> Response:
-        await self._check_name(request)
-        return answer([{"name": name, "type": name} for name in frames.SPLITS])
-
-    async def _tasks(self, request: Request) -> Response:
-        await self._check_name(request)
-        given = frames.object_of(await _body(request), ("body",))
-        split: Any = given.get("split")
-        frames.seed_of(split, 0, ("body",))
-        kind = request.url.path.rpartition("/")[2]
-        if kind == "num_tasks":
-            return answer({"num_tasks": frames.SPLIT_SIZE})
-        if kind == "task":
-            return answer({"task": _task(split, given.get("index"))})
-        first, end = given.get("start"), given.get("stop")
-        first, end = 0 if first is None else first, frames.SPLIT_SIZE if end is None else end
-        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= frames.SPLIT_SIZE
-        if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
-            raise HTTPException(_MISSING, f"there are 2^31 tasks; ask for a range of at most {_MOST_TASKS}.")
-        if not is_range:
-            raise HTTPException(_BAD, "Invalid task index")
-        return answer({"tasks": [_task(split, index) for index in range(first, end)]})
-
-    async def _check_name(self, request: Request) -> None:
-        name, hosted = request.path_params["name"], (await self._plays()).hosted
-        if name.lower() not in (hosted.nick.lower(), hosted.env_id.lower()):
-            raise HTTPException(404, f"unknown environment {name!r}")
-
-
-_MOST_TASKS = 10_000
-
 
 async def _converse(plays: Plays, play: Play, receive: Receive, send: Send, answers: Answers) -> None:
     """Answers what a client sends until it goes."""
@@ -271,6 +169,19 @@ async def _converse(plays: Plays, play: Play, receive: Receive, send: Send, answ
             _log.exception("a frame could not be answered")
             said = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; its log tells how.")
         await send({"type": "websocket.send", "text": said})
+
+
+async def _turn_away(receive: Receive, send: Send, last: str | None) -> None:
+    """Tells a client why there is no session for it, and closes the socket."""
+    try:
+        await send({"type": "websocket.send", "text": last or ""})
+        # Clients send before they read: a socket that is closed by then is all that they would see.
+        with contextlib.suppress(TimeoutError):
+            if (await asyncio.wait_for(receive(), _PATIENCE))["type"] == "websocket.disconnect":
+                return
+        await _close(send, _NORMAL, "")
+    except OSError:  # of a client that is gone
+        return
 
 
 async def _close(send: Send, code: int, reason: str, last: str | None = None) -> None:
@@ -310,40 +221,6 @@ def _only(frame: dict[str, Any], *names: str) -> None:
 
 def _rpc_frame(_: str, message: str, **more: Any) -> str:
     return json.dumps(frames.rpc_error(None, frames.RpcError(frames.SERVER_ERROR, message, more)))
-
-
-def _task(split: str, index: Any) -> dict[str, Any]:
-    try:
-        seed = frames.seed_of(split, index)
-    except FrameError as error:
-        raise HTTPException(_BAD, "Invalid task index") from error
-    return {"split": split, "index": index, "seed": seed}
-
-
-async def _body(request: Request) -> Any:
-    body = await request.body()
-    try:
-        return json.loads(body) if body.strip() else {}
-    except (ValueError, RecursionError) as error:
-        text = f"JSON decode error: {error}"
-        raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error
-
-
-async def _detail(_: Request, error: Exception) -> Response:
-    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, str(error))
-    return answer({"detail": detail}, status)
-
-
-async def _fault(_: Request, error: Exception) -> Response:
-    return answer({"detail": error.errors if isinstance(error, FrameError) else str(error)}, _UNREADABLE)
-
-
-async def _full(_: Request, error: Exception) -> Response:
-    return answer({"detail": str(error)}, _BUSY)
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    return answer({"detail": str(error)}, _UNREADABLE)
 
 
 def _hosting(serving: Serving) -> Loading[Hosted]:

@@ -1,0 +1,170 @@
+"""What a server of OpenEnv answers over HTTP: each call plays in a session of its own."""
+
+import json
+from collections.abc import Awaitable, Callable
+from importlib import metadata
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from jaxgym.serve import openenv_frames as frames
+from jaxgym.serve.command import Serving
+from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.http import answer
+from jaxgym.serve.openenv_frames import FrameError
+from jaxgym.serve.openenv_plays import Play, Plays
+
+_UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
+_MOST_TASKS = 10_000
+
+
+def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette:
+    """Returns the app of the routes.
+
+    Args:
+        serving: What is played.
+        plays: Returns the sessions as soon as there may be some.
+    """
+    own = _Routes(serving, plays)
+    several = [Route(f"/{{name}}/{path}", own.tasks, methods=["POST"]) for path in _TASKS]
+    return Starlette(
+        routes=[
+            Route("/health", own.health),
+            Route("/metadata", own.metadata),
+            Route("/schema", own.schema),
+            Route("/state", own.state),
+            Route("/reset", own.reset, methods=["POST"]),
+            Route("/step", own.step, methods=["POST"]),
+            Route("/mcp", own.mcp, methods=["POST"]),
+            Route("/openapi.json", own.openapi),
+            Route("/list_environments", own.environments),
+            Route("/{name}/splits", own.splits),
+            *several,
+        ],
+        exception_handlers={HTTPException: _detail, FrameError: _fault, CapacityError: _full, SessionError: _refused},
+    )
+
+
+_TASKS = ("tasks", "num_tasks", "task", "task_range")
+
+
+class _Routes:
+    """The routes of a server."""
+
+    def __init__(self, serving: Serving, plays: Callable[[], Awaitable[Plays]]):
+        self._serving, self._plays = serving, plays
+
+    async def health(self, _: Request) -> Response:
+        return answer({"status": "healthy"})
+
+    async def schema(self, _: Request) -> Response:
+        return answer(frames.SCHEMAS)
+
+    async def openapi(self, _: Request) -> Response:
+        return answer(frames.openapi(self._serving.env))
+
+    async def metadata(self, _: Request) -> Response:
+        hosted = (await self._plays()).hosted
+        return answer(
+            {
+                "name": hosted.nick,
+                "description": f"{hosted.env_id} of jaxgym, in words.",
+                "readme_content": hosted.instructions,
+                "version": metadata.version("jaxgym"),
+                "author": "The jaxgym authors",
+                "documentation_url": None,
+            }
+        )
+
+    async def environments(self, _: Request) -> Response:
+        return answer([(await self._plays()).hosted.nick])
+
+    async def state(self, _: Request) -> Response:
+        plays = await self._plays()
+
+        async def stand(play: Play) -> dict[str, Any]:
+            return plays.state(play)
+
+        return answer(await plays.once(stand))
+
+    async def reset(self, request: Request) -> Response:
+        given = frames.object_of(await _body(request), ("body",))
+        frames.start_of(given, ("body",))
+        plays = await self._plays()
+        return Response(await plays.once(lambda play: plays.reset(play, given)), media_type="application/json")
+
+    async def step(self, request: Request) -> Response:
+        given = frames.object_of(await _body(request), ("body",))
+        reply = frames.reply_of(given.get("action"), ("body", "action"))
+        plays = await self._plays()
+        return Response(await plays.once(lambda play: plays.step(play, reply)), media_type="application/json")
+
+    async def mcp(self, request: Request) -> Response:
+        text = await request.body()
+        return answer(await (await self._plays()).rpc_text(text, None))
+
+    async def splits(self, request: Request) -> Response:
+        await self._check_name(request)
+        return answer([{"name": name, "type": name} for name in frames.SPLITS])
+
+    async def tasks(self, request: Request) -> Response:
+        await self._check_name(request)
+        given = frames.object_of(await _body(request), ("body",))
+        split: Any = given.get("split")
+        frames.seed_of(split, 0, ("body",))
+        kind = request.url.path.rpartition("/")[2]
+        if kind == "num_tasks":
+            return answer({"num_tasks": frames.SPLIT_SIZE})
+        if kind == "task":
+            return answer({"task": _task(split, given.get("index"))})
+        first, end = given.get("start"), given.get("stop")
+        first, end = 0 if first is None else first, frames.SPLIT_SIZE if end is None else end
+        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= frames.SPLIT_SIZE
+        if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
+            raise HTTPException(_MISSING, f"there are 2^31 tasks; ask for a range of at most {_MOST_TASKS}.")
+        if not is_range:
+            raise HTTPException(_BAD, "Invalid task index")
+        return answer({"tasks": [_task(split, index) for index in range(first, end)]})
+
+    async def _check_name(self, request: Request) -> None:
+        name, hosted = request.path_params["name"], (await self._plays()).hosted
+        if name.lower() not in (hosted.nick.lower(), hosted.env_id.lower()):
+            raise HTTPException(404, f"unknown environment {name!r}")
+
+
+def _task(split: str, index: Any) -> dict[str, Any]:
+    try:
+        seed = frames.seed_of(split, index)
+    except FrameError as error:
+        raise HTTPException(_BAD, "Invalid task index") from error
+    return {"split": split, "index": index, "seed": seed}
+
+
+async def _body(request: Request) -> Any:
+    body = await request.body()
+    try:
+        return json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError) as error:
+        text = f"JSON decode error: {error}"
+        raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error
+
+
+async def _detail(_: Request, error: Exception) -> Response:
+    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, str(error))
+    return answer({"detail": detail}, status)
+
+
+async def _fault(_: Request, error: Exception) -> Response:
+    return answer({"detail": error.errors if isinstance(error, FrameError) else str(error)}, _UNREADABLE)
+
+
+async def _full(_: Request, error: Exception) -> Response:
+    return answer({"detail": str(error)}, _BUSY)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return answer({"detail": str(error)}, _UNREADABLE)
