@@ -1,6 +1,7 @@
 """What clients of OpenEnv do with their sessions, whichever way they came in."""
 
 import asyncio
+import importlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,25 +15,18 @@ from jaxgym.serve.openenv_frames import FrameError, RpcError, Shown
 SPARE = 32
 """Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step."""
 
-BEGIN, REPLY = "begin", "reply"
-_SEED = {"type": "integer", "minimum": 0, "maximum": frames.HIGHEST_SEED}
-TOOLS = (
-    {
-        "name": BEGIN,
-        "description": "Starts the next episode: returns the rules, the form of a reply, and the first text.",
-        "inputSchema": {"type": "object", "properties": {"seed": _SEED}, "additionalProperties": False},
+BEGIN = "begin"
+"""The tool that starts an episode; those that make moves are the game's."""
+
+_BEGIN = {
+    "name": BEGIN,
+    "description": "Starts the next episode: returns the rules, the form of a reply, and the first text.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": frames.HIGHEST_SEED}},
+        "additionalProperties": False,
     },
-    {
-        "name": REPLY,
-        "description": "Makes a move, in the form that the rules ask for: returns what follows.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"message": {"type": "string", "description": "The move."}},
-            "required": ["message"],
-            "additionalProperties": False,
-        },
-    },
-)
+}
 
 
 class Play:
@@ -73,6 +67,9 @@ class Plays:
         self.hosted, self.max_sessions, self._idle_seconds = hosted, max_sessions, idle_seconds
         self._pool = hosted.pool
         self._plays: dict[str, Play] = {}
+        # It imports JAX, which a server does not wait for before it listens.
+        self._tools = importlib.import_module("jaxgym.serve.openenv_tools")
+        self._moves = self._tools.tools_of(hosted.env_id)
 
     def __len__(self) -> int:
         """Sessions that are open."""
@@ -205,7 +202,11 @@ class Plays:
             play = self._known(named)
             play.used = time.monotonic()
         if method == "tools/list":
-            return {"tools": list(TOOLS)}
+            moves = [
+                {"name": name, "description": tool.description, "inputSchema": tool.schema}
+                for name, tool in self._moves.items()
+            ]
+            return {"tools": [_BEGIN, *moves]}
         if play is None:
             return await self.once(lambda own: self._tool(own, params))
         return await self._tool(play, params)
@@ -230,16 +231,20 @@ class Plays:
 
     async def _tool(self, play: Play, params: Mapping[str, Any]) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments") or {}
-        if not name:
+        if not isinstance(name, str) or not name:
             raise RpcError(frames.INVALID_PARAMS, "Missing 'name' in params")
-        if name == BEGIN:
+        tool = self._moves.get(name)
+        if name != BEGIN and tool is None:
+            raise RpcError(frames.INVALID_PARAMS, f"Tool not found: {name}; give {', '.join([BEGIN, *self._moves])}")
+        why = self._tools.misfit(_BEGIN["inputSchema"] if tool is None else tool.schema, arguments)
+        if why is not None:
+            raise RpcError(frames.INVALID_PARAMS, f"{name}: {why}")
+        if tool is None:
             observed = json.loads(await self.reset(play, arguments))
             text = f"{observed['observation']['prompt']}\n\n{observed['observation']['text']}"
-        elif name == REPLY:
-            observed = json.loads(await self.step(play, frames.reply_of(arguments, ("arguments",))))
-            text = observed["observation"]["text"]
         else:
-            raise RpcError(frames.INVALID_PARAMS, f"Tool not found: {name}; the tools are {BEGIN} and {REPLY}")
+            observed = json.loads(await self.step(play, tool.reply(arguments)))
+            text = observed["observation"]["text"]
         content = [{"type": "text", "text": text}]
         return {"content": content, "structured_content": observed, "data": text, "is_error": False}
 

@@ -9,7 +9,7 @@ its game and nothing else. The columns `seed` and `env_config` of a row say what
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from jaxgym import text
@@ -61,8 +61,8 @@ class _TextEnv:
         return 0.0 if outcome is None else float(outcome.total_reward)
 
     def _how(self) -> str:
-        tools = [name for name in dir(type(self)) if not name.startswith("_") and name not in ("reset", "get_reward")]
-        return f"Make your moves with tools ({', '.join(tools)}); what they are given stands for the form above."
+        tools = ", ".join(_tools_of(type(self)))
+        return f"Make your moves with tools ({tools}); what they are given stands for the form above."
 
     def _reply(self, reply: str) -> str:
         if self._episode is None:
@@ -194,6 +194,24 @@ def _env_class(env_id: str) -> type[_TextEnv]:
     name = class_name(env_id)
     entries = {"__module__": __name__, "__qualname__": name, "__doc__": f"{env_id} with tools."}
     return cast(type[_TextEnv], type(name, (base,), entries))
+
+
+def replies_of(name: str) -> dict[str, Callable[..., str]]:
+    """Returns the tools of a game by name, as functions that return the reply which their arguments stand for.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no words.
+    """
+
+    class Speaker(env_class(name)):
+        def _reply(self, reply: str) -> str:
+            return reply
+
+    return {tool: getattr(Speaker(), tool) for tool in _tools_of(Speaker)}
+
+
+def _tools_of(game: type) -> list[str]:
+    return [name for name in dir(game) if not name.startswith("_") and name not in ("reset", "get_reward")]
 
 
 def _env_id_of(game: type) -> str:

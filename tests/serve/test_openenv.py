@@ -21,11 +21,13 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve import command, http
 from jaxgym.serve.openenv_client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv_plays import SPARE, Plays
 from jaxgym.serve.openenv_server import OpenEnvApp
+from jaxgym.serve.openenv_tools import misfit, tools_of
 from tests.serve import corridor
 
 ROOM = 4
@@ -252,12 +254,31 @@ def test_tools_play_in_a_session_of_their_own(address: str) -> None:
         with joined(address, f"?session_id={session}") as second:
             assert json.loads(second.recv(10))["data"]["code"] == "SESSION_ERROR"
     assert use("reply", wrong=1)["error"]["code"] == -32602
+    assert use("begin", seed="three")["error"]["code"] == -32602
     assert use("dance")["error"]["code"] == -32602
     assert until(lambda: call("openenv/session/close", session_id=session)["result"]["closed"])
     assert use("reply", message="x")["error"]["code"] == -32602
     assert call("initialize")["error"]["code"] == -32601
     assert httpx.post(f"http://{address}/mcp", json={}).json()["error"]["code"] == -32600
     assert httpx.post(f"http://{address}/mcp", content="{").json()["error"]["code"] == -32700
+
+
+def test_a_game_has_the_tools_of_its_moves() -> None:
+    place = tools_of("sudoku")["place"]
+    assert place.reply({"row": 1, "column": 2, "number": 3}) == "[1 2 3]"
+    assert place.schema["required"] == ["row", "column", "number"]
+    assert place.schema["properties"]["row"]["description"].startswith("Row of the cell")
+    move = tools_of("frozen_lake")["move"]
+    assert [misfit(move.schema, given) for given in ({"direction": "up"}, {"direction": "off"}, {"direction": 1})] == [
+        None,
+        "the argument 'direction' is none of up, down, left, right.",
+        "the argument 'direction' is no string.",
+    ]
+    get = tools_of("textcraft")["get"]
+    assert misfit(get.schema, {"item": "log"}) is None
+    assert misfit(get.schema, {"item": "log", "count": True}) == "the argument 'count' is no integer."
+    for name in text.text_envs():
+        assert "reply" in tools_of(name)
 
 
 def test_a_token_and_the_sizes_of_requests_are_asked_for(hosted: http.Hosted, tmp_path: Path) -> None:
