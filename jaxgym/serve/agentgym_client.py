@@ -62,13 +62,21 @@ __all__ = [
     "TextCraftTask",
 ]
 
-_OK = 200
+_OK, _NOT_FOUND = 200, 404
 _SUCCESSES = (1, 100)
 _SHOWN = 200
 
 
 class ServerError(RuntimeError):
-    """A server that can't be reached, or that refuses a call."""
+    """A server that can't be reached, or that refuses a call.
+
+    Attributes:
+        status: The status of its answer, or None if there was none.
+    """
+
+    def __init__(self, message: str, status: int | None = None):
+        super().__init__(message)
+        self.status = status
 
 
 class _Connection:
@@ -103,10 +111,10 @@ class _Connection:
                 raise ServerError(f"{self._base}/{path} did not answer: {error!r}.") from error
         if status != _OK:
             said = content.decode(errors="replace")[:_SHOWN]
-            raise ServerError(f"{self._base}/{path} answered with status {status}: {said}")
+            raise ServerError(f"{self._base}/{path} answered with status {status}: {said}", status)
         answer = json.loads(content)
         if isinstance(answer, dict) and "error" in answer:
-            raise ServerError(f"{self._base}/{path} refused: {answer['error']}")
+            raise ServerError(f"{self._base}/{path} refused: {answer['error']}", status)
         return answer
 
     def close(self) -> None:
@@ -162,8 +170,13 @@ class EnvClient:
         self.info: dict[str, Any] = created if "observation" in created else {}
 
     def instructions(self) -> str:
-        """Returns the rules of the environment: what the server tells, or a subclass's own."""
-        return self._connection.ask("GET", "instruction_text")
+        """Returns the rules of the environment as the server tells them, nothing if it tells none."""
+        try:
+            return self._connection.ask("GET", "instruction_text")
+        except ServerError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return ""
 
     def __len__(self) -> int:
         """How many tasks there are."""

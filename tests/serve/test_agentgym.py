@@ -7,6 +7,7 @@ the corridor from seed 3: ....A..., right three times wins 1, left four times en
 import asyncio
 import contextlib
 import http.client
+import http.server
 import json
 import re
 import sys
@@ -456,6 +457,37 @@ def test_a_client_says_what_the_server_says(base: str) -> None:
         EnvClient("localhost:36001")
     with pytest.raises(ServerError, match="did not answer"):
         EnvClient("http://127.0.0.1:9", timeout=5)
+
+
+class Platform(http.server.BaseHTTPRequestHandler):
+    """A server that tells no instructions, as those of the platform."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        content = json.dumps({"id": 7, "observation": "Go.", "reward": 0, "done": False}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Keeps quiet."""
+
+
+def test_a_client_does_without_instructions_where_a_server_tells_none() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), Platform) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        client = EnvClient(f"http://127.0.0.1:{server.server_port}")
+        assert client.conversation_start[0]["value"].startswith("Write each reply in this form")
+        assert client.observe() == "Go."
+        assert client.step(react("on")) == StepOutput("Go.", 0, done=False)
+        client.close()
+        server.shutdown()
+        thread.join()
 
 
 def test_a_client_finds_its_server_again_after_it_hung_up(textcraft: str) -> None:
