@@ -124,8 +124,8 @@ class Rollout:
     """Seed of the first level: training levels below 2^31, held-out ones from there on."""
     out: Path | None = None
     """Folder to keep the chats in; a run that was killed is continued from it."""
-    max_turns: int | None = None
-    """Turns after which an episode is cut."""
+    max_turns: int | None = 512
+    """Turns after which an episode is cut; with None some games and models go on for ever."""
     concurrency: int = 64
     """Episodes at a time."""
     turn_seconds: float = 120.0
@@ -301,7 +301,11 @@ def rollout(arguments: Rollout) -> str:
     except ImportError as error:
         raise FailureError(str(error)) from error
     cells, errors = command.report(records)
-    return table(command.HEADER, cells) + errors
+    told = table(command.HEADER, cells) + errors
+    if all(record["error"] is not None for record in records):
+        sys.stdout.write(told)
+        raise FailureError("no episode was played to its end: the errors are told above.")
+    return told
 
 
 def _checked(seed: int) -> int:

@@ -1,6 +1,7 @@
 """Rollouts, on the corridor of `tests.serve.corridor` (seed 3 starts at cell 4 of `.......G`) and on Frozen Lake."""
 
 import asyncio
+import dataclasses
 import json
 import math
 import sys
@@ -181,10 +182,27 @@ def test_a_subclass_may_change_every_hook() -> None:
     assert record["messages"][3]["content"] == "1: ....A... Think!"
 
 
-@pytest.mark.parametrize("terms", [{"max_turns": 0}, {"concurrency": 0}, {"retries": -1}, {"turn_seconds": 0.0}])
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"max_turns": 0},
+        {"concurrency": 0},
+        {"retries": -1},
+        {"turn_seconds": 0.0},
+        {"turn_seconds": math.nan},
+        {"backoff_seconds": math.nan},
+    ],
+)
 def test_terms_that_cannot_be_kept_are_refused(terms: Any) -> None:
     with pytest.raises(OptionError, match="given"):
         rollouts.Terms(**terms)
+
+
+def test_without_a_limit_given_every_trajectory_ends() -> None:
+    most = rollouts.Terms().max_turns
+    record = play([row()], lambda _: "what?", dataclasses.replace(QUICK, max_turns=most))[0]
+    assert (record["stopped"], record["num_turns"]) == ("max_turns", 512)
+    assert cli.Rollout().max_turns == most
 
 
 # Policies that fail.
@@ -324,6 +342,7 @@ def test_long_replies_are_worth_less() -> None:
         ([], [1.0, 2.0], "reward_weights has 2 entries for 1 columns"),
         (["fromat"], None, "did you mean 'format'"),
         (["format", "format"], None, "two columns"),
+        (["format"], [1.0, math.nan], r"reward_weights are \[1.0, nan\]; give finite numbers"),
     ],
 )
 def test_rewards_that_do_not_fit_are_refused(functions: Any, weights: Any, says: str) -> None:
@@ -367,13 +386,38 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     rollouts.Folder(tmp_path, {"seed": 1, "rows": [1]})
     with pytest.raises(OptionError, match="is of a run with seed=1 and was given 2"):
         rollouts.Folder(tmp_path, {"seed": 2, "rows": [1]})
+    with pytest.raises(OptionError, match="is of a run with number of rows=1 and was given 2; give the same settings"):
+        rollouts.Folder(tmp_path, {"seed": 1, "rows": [1, 2]})
+    with pytest.raises(OptionError, match=r"is of a run with rows\[0\]=1 and was given 'xxx.{,40}; give the same"):
+        rollouts.Folder(tmp_path, {"seed": 1, "rows": ["x" * 1000]})
+    with pytest.raises(OptionError, match="is of a run with tag=None and was given 1"):
+        rollouts.Folder(tmp_path, {"seed": 1, "rows": [1], "tag": 1})
+    (tmp_path / "settings.json").write_text("")
+    with pytest.raises(OptionError, match=r"settings.json is no JSON, so no run has written it; give another folder"):
+        rollouts.Folder(tmp_path, {"seed": 1, "rows": [1]})
+
+
+def test_a_folder_that_can_not_be_made_is_told_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for path, why in ((file, "File exists"), (file / "folder", "Not a directory")):
+        with pytest.raises(OSError, match=f"nothing can be kept in {path}: {why}; give another folder"):
+            rollouts.Folder(path, {})
+
+
+def test_a_run_that_is_refused_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="did you mean 'size'"):
+        cli.run(["rollout", "--env", "frozen_lake", "siz=4", "--model", "random", "--out", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
 
 
 def test_rows_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(row()) + "\n\n" + json.dumps({**row(), "tag": 1}) + "\n")
     assert runs.read_rows(file) == [row(), {**row(), "tag": 1}]
-    for line, says in (("{", "line 1 of .* is no JSON"), ("{}", "names no game"), ("[]", "names no game")):
+    file.write_text(json.dumps({**row(), "tag": "a\u2028b"}, ensure_ascii=False), encoding="utf-8")
+    assert runs.read_rows(file) == [{**row(), "tag": "a\u2028b"}]
+    for line, says in (("\n{", "line 2 of .* is no JSON"), ("{}", "names no game"), ("[]", "names no game")):
         file.write_text(line)
         with pytest.raises(OptionError, match=says):
             runs.read_rows(file)
@@ -425,7 +469,8 @@ def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> No
         return said
 
     with chat_server.serving(answer) as url:
-        record = play([row()], rollouts.EndpointPolicy(url, "m", timeout_seconds=0.1))[0]
+        patience = 0.1 if isinstance(said, float) else 60.0
+        record = play([row()], rollouts.EndpointPolicy(url, "m", timeout_seconds=patience))[0]
     assert says in record["error"]
     assert len(asked) == attempts
 
@@ -463,13 +508,18 @@ def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.Cap
     assert "5/5" in capsys.readouterr().err
     assert len((tmp_path / "completions.jsonl").read_text().splitlines()) == 5
     assert cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"]) == printed
-    with pytest.raises(OptionError, match="is of a run with rewards="):
+    with pytest.raises(OptionError, match=r"is of a run with rewards\['format'\]=0.5 and was given None"):
         cli.run(words)
 
 
-def test_the_command_tells_of_errors() -> None:
-    with chat_server.serving(lambda _: 404) as url:
-        printed = cli.run(["rollout", "--env", "corridor", "--model", url, "--episodes", "3"])
+def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: pytest.CaptureFixture[str]) -> None:
+    with (
+        chat_server.serving(lambda _: 404) as url,
+        pytest.raises(cli.FailureError, match="no episode was played to its end"),
+    ):
+        cli.run(["rollout", "--env", "corridor", "--model", url, "--episodes", "3"])
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[2].split() == ["Corridor-v0", "3", "3", "-", "-", "-", "-", "-"]
     assert "\nErrors:\n3 x " in printed
     assert "answered 404" in printed
 
@@ -484,6 +534,10 @@ def test_the_command_tells_of_errors() -> None:
         (["--env", "frozen_lakes", "--model", "expert"], "did you mean"),
         (["--env", "frozen_lake", "--model", "expert", "--episodes", "0"], "--episodes 0"),
         (["--env", "frozen_lake", "--model", "expert", "--reward-weights", "1", "2"], "reward_weights has 2"),
+        (
+            ["--env", "frozen_lake", "--model", "expert", "--seed", str(2**32 - 2), "--episodes", "3"],
+            "3 episodes from --seed 4294967294 reach level 4294967296, and the last is 4294967295; give a lower seed",
+        ),
     ],
 )
 def test_a_mistake_is_told_in_one_line(

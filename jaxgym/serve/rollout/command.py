@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from jaxgym.errors import OptionError
+from jaxgym.levels import SPLIT_SIZE
 from jaxgym.serve.rollout.endpoint import EndpointPolicy
 from jaxgym.serve.rollout.local_model import local_model
 from jaxgym.serve.rollout.policies import BatchPolicy, Policy
 from jaxgym.serve.rollout.records import Folder, Record
 from jaxgym.serve.rollout.rewards import Blend
-from jaxgym.serve.rollout.runs import Row, Summary, arollout, read_rows, rows_of, summaries
+from jaxgym.serve.rollout.runs import Row, Summary, arollout, check, read_rows, rows_of, summaries
 from jaxgym.serve.rollout.scheduler import Scheduler, Terms
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
@@ -68,12 +69,18 @@ def rows_for(
 
     Raises:
         UnknownIdError: If a game does not exist, or has no words.
-        OptionError: If both or none were given, or the dataset has a line that is no row.
+        OptionError: If both or none were given, there are no such levels, or the dataset has a line that is no row.
     """
     if bool(names) == (dataset is not None):
         raise OptionError("give games with --env, or the rows of a file with --rows.")
     if episodes < 1:
         raise OptionError(f"--episodes {episodes} was given; give a number from 1 up.")
+    last = seed + (episodes - 1) // max(len(names), 1)
+    if dataset is None and last >= 2 * SPLIT_SIZE:
+        raise OptionError(
+            f"{episodes} episodes from --seed {seed} reach level {last}, and the last is {2 * SPLIT_SIZE - 1}; "
+            "give a lower seed or fewer episodes."
+        )
     return rows_of(names, episodes, seed, options) if dataset is None else read_rows(dataset)
 
 
@@ -86,6 +93,7 @@ def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: P
     """
     tqdm: Any = importlib.import_module("tqdm")
     scheduler = Scheduler(player.policy(terms, seed), terms)
+    check(rows, scheduler)  # before anything is written
     settings = {
         "rows": list(rows),
         "player": {**dataclasses.asdict(player), "folder": None if player.folder is None else str(player.folder)},
@@ -105,11 +113,12 @@ def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: P
 
 
 def lines_of(summary: Summary) -> tuple[str, ...]:
-    """Returns the cells of a summary below `HEADER`."""
+    """Returns the cells of a summary below `HEADER`; empty ones where no episode was played to its end."""
+    counts = (summary.env, str(summary.episodes), str(summary.errors))
+    if summary.errors == summary.episodes:
+        return (*counts, *["-"] * (len(HEADER) - len(counts)))
     return (
-        summary.env,
-        str(summary.episodes),
-        str(summary.errors),
+        *counts,
         f"{summary.success:.1%}",
         f"{summary.total_reward:.3f} ± {summary.total_reward_error:.3f}",
         f"{summary.reward:.3f}",

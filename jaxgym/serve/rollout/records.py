@@ -1,6 +1,7 @@
 """What is kept of rollouts: a folder with `completions.jsonl`, one trajectory a line, and `settings.json`."""
 
 import json
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,23 +29,25 @@ class Folder:
             settings: What the trajectories depend on, in JSON.
 
         Raises:
-            OptionError: If the folder is of a run with other settings.
+            OptionError: If the folder is of a run with other settings, or holds a file that no run has written.
+            OSError: If it can't be written.
         """
         self.path = path
-        path.mkdir(parents=True, exist_ok=True)
         told = json.loads(json.dumps(settings))
         known = path / SETTINGS
-        if known.exists():
-            before = json.loads(known.read_text())
-            differing = sorted(name for name in {*before, *told} if before.get(name) != told.get(name))
-            if differing:
-                name = differing[0]
-                raise OptionError(
-                    f"{path} is of a run with {name}={before.get(name)!r} and was given {told.get(name)!r}; "
-                    "give the same settings to continue it, or another folder."
-                )
-        else:
-            _write(known, json.dumps(told, indent=1) + "\n")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if not known.exists():
+                _write(known, json.dumps(told, indent=1) + "\n")
+        except OSError as error:
+            raise OSError(f"nothing can be kept in {path}: {error.strerror}; give another folder.") from error
+        differs = _difference("", _settings_of(known), told)
+        if differs is not None:
+            name, before, after = differs
+            raise OptionError(
+                f"{path} is of a run with {name}={reprlib.repr(before)} and was given {reprlib.repr(after)}; "
+                "give the same settings to continue it, or another folder."
+            )
         self.records: dict[int, Record] = {}
         self._file = path / COMPLETIONS
         if self._file.exists():
@@ -61,12 +64,37 @@ class Folder:
         self.records[record["index"]] = record
 
 
+def _settings_of(file: Path) -> Any:
+    """Returns what the file of the settings says."""
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise OptionError(f"{file} is no JSON, so no run has written it; give another folder.") from error
+
+
+def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:
+    """Returns where two values in JSON differ first, and what stands there in either; None if they are equal."""
+    if before == after:
+        return None
+    if isinstance(before, dict) and isinstance(after, dict):
+        places = sorted({*before, *after})
+        pairs = [(f"{name}[{place!r}]" if name else place, before.get(place), after.get(place)) for place in places]
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            return f"number of {name}", len(before), len(after)
+        pairs = [(f"{name}[{place}]", *pair) for place, pair in enumerate(zip(before, after, strict=True))]
+    else:
+        return name or "settings", before, after
+    return next((found for pair in pairs if (found := _difference(*pair)) is not None), (name, before, after))
+
+
 def _record_of(line: str) -> Record | None:
     """Returns the trajectory of a line, or None if the line was not written to its end."""
     try:
-        return json.loads(line)
+        record = json.loads(line)
     except json.JSONDecodeError:
         return None
+    return record if isinstance(record, dict) and {"index", "error"} <= record.keys() else None
 
 
 def _write(path: Path, content: str) -> None:

@@ -4,6 +4,7 @@ A reward function has the form of ms-swift's: it takes `completions`, the last r
 a keyword, `messages` and `rollout_infos` among them, all of them lists; it returns a number for each.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,7 +51,8 @@ class Blend:
         """Takes names of `BUILT_IN`, or functions, and weights; 1 for each column if None.
 
         Raises:
-            OptionError: If a name is unknown, a column comes twice, or there are not as many weights as columns.
+            OptionError: If a name is unknown, a column comes twice, there are not as many weights as columns, or one of
+                them is not finite.
         """
         named: dict[str, RewardFunction] = {}
         for function in functions:
@@ -69,6 +71,8 @@ class Blend:
                 f"reward_weights has {len(self.weights)} entries for {len(self.columns)} columns "
                 f"({', '.join(self.columns)}); give one for each."
             )
+        if not all(map(math.isfinite, self.weights)):
+            raise OptionError(f"reward_weights are {list(self.weights)}; give finite numbers.")
 
     def of(
         self, chat: Sequence[Mapping[str, Any]], infos: Mapping[str, Any], row: Mapping[str, Any]

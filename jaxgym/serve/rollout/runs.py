@@ -49,7 +49,9 @@ def read_rows(path: Path) -> list[Row]:
         OptionError: If a line is none, or names no game.
     """
     rows: list[Row] = []
-    for number, line in enumerate(filter(str.strip, path.read_text().splitlines()), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:

@@ -19,20 +19,24 @@ from jaxgym.serve.rollout.policies import Choice, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
 from jaxgym.text import Move
 
+MOST_TURNS = 512
+"""Turns after which a trajectory is cut where nothing else is said: as many as the longest time limit of a game."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
     """How trajectories are run.
 
     Attributes:
-        max_turns: Turns after which a trajectory is cut; None for no limit of its own.
+        max_turns: Turns after which a trajectory is cut. With None nothing ends a trajectory of a game without a time
+            limit, or of a model whose replies are never moves.
         concurrency: Trajectories at a time.
         turn_seconds: After so long without a reply an attempt has failed.
         retries: Further attempts at a reply; then the trajectory ends with an error.
         backoff_seconds: Waiting time before the first of them, doubled for each further one.
     """
 
-    max_turns: int | None = None
+    max_turns: int | None = MOST_TURNS
     concurrency: int = 64
     turn_seconds: float = 120.0
     retries: int = 3
@@ -42,7 +46,8 @@ class Terms:
         """Refuses what can't be run."""
         if self.max_turns is not None and self.max_turns < 1:
             raise OptionError(f"max_turns={self.max_turns} was given; give a number from 1 up, or None for no limit.")
-        if self.concurrency < 1 or self.retries < 0 or self.turn_seconds <= 0 or self.backoff_seconds < 0:
+        are_times = self.turn_seconds > 0 and self.backoff_seconds >= 0  # neither of NaN
+        if self.concurrency < 1 or self.retries < 0 or not are_times:
             raise OptionError(
                 f"concurrency={self.concurrency}, retries={self.retries}, turn_seconds={self.turn_seconds} and "
                 f"backoff_seconds={self.backoff_seconds} were given; the first is from 1, the second and the last from "
