@@ -5,6 +5,7 @@ game and its programs; `run` has an app answer until the process is asked to end
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import gc
 import hmac
@@ -216,13 +217,30 @@ def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
     return _with_lifespan(Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE), loading)
 
 
-def make_server(app: App, serving: Serving, loading: Loading[Any]) -> uvicorn.Server:
+class _Server(uvicorn.Server):
+    """A server that has its app finish what was asked for before it closes sockets."""
+
+    drain: "Drain | None" = None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends the server."""
+        if self.drain is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.drain(), DRAIN_SECONDS)
+        await super().shutdown(sockets)
+
+
+Drain = Callable[[], Awaitable[None]]
+
+
+def make_server(app: App, serving: Serving, loading: Loading[Any], drain: Drain | None = None) -> uvicorn.Server:
     """Returns the server of an app, which is yet to run.
 
     Args:
         app: The app of the protocol; WebSockets and HTTP.
         serving: Token and sizes.
         loading: What the app waits for; it is started with the server, which ends where it fails.
+        drain: Returns when nothing is being answered any more; awaited before WebSockets are closed.
 
     Raises:
         OptionError: If the file of the token is empty.
@@ -245,13 +263,14 @@ def make_server(app: App, serving: Serving, loading: Loading[Any]) -> uvicorn.Se
         timeout_graceful_shutdown=DRAIN_SECONDS,
         backlog=2048,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
+    server.drain = drain
 
     loading.on_failure = lambda: setattr(server, "should_exit", True)
     return server
 
 
-def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[Any]) -> None:
+def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[Any], drain: Drain | None = None) -> None:
     """Answers on a socket until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
 
     Args:
@@ -259,13 +278,14 @@ def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[An
         serving: Token and sizes.
         listener: A socket that listens.
         loading: What the app waits for; it is started here.
+        drain: See `make_server`.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
         Exception: What the loading raised; the server has ended then.
     """
-    server = make_server(app, serving, loading)
+    server = make_server(app, serving, loading, drain)
     host, port = listener.getsockname()[:2]
     sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
     sys.stderr.flush()

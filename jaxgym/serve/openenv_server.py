@@ -15,14 +15,14 @@ from starlette.exceptions import HTTPException
 from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve.command import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import App, Hosted, Loading, Receive, Send, behind_guard, hosting, run
+from jaxgym.serve.http import App, Hosted, Loading, Message, Receive, Send, behind_guard, hosting, run
 from jaxgym.serve.openenv_frames import FrameError
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv_routes import routes
 
 _log = logging.getLogger(__name__)
 
-_NORMAL, _AWAY = 1000, 1001
+_NORMAL, _AWAY, _RESTART = 1000, 1001, 1012
 _PATIENCE = 2.0  # seconds that a client has for its first frame where there is no room for it
 
 Scope = MutableMapping[str, Any]
@@ -49,6 +49,7 @@ class OpenEnvApp:
         self._serving, self._loading = serving, loading
         self._made: Plays | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._in_hand, self._is_ending = 0, False
         self._http = routes(serving, self._plays)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +104,7 @@ class OpenEnvApp:
             return
         try:
             play.hang_up = lambda: _close(send, _AWAY, "idle for too long")
-            await _converse(plays, play, receive, send, answers)
+            await self._converse(plays, play, receive, send, answers)
         except _HangUp as end:
             await _close(send, _NORMAL, "", end.last)
         except OSError:  # of a client that is gone
@@ -112,6 +113,40 @@ class OpenEnvApp:
             play.hang_up = None
             if not is_attached or play.is_ending:
                 plays.close(play)
+
+    async def _converse(self, plays: Plays, play: Play, receive: Receive, send: Send, answers: Answers) -> None:
+        """Answers what a client sends until it goes."""
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive":
+                return
+            self._in_hand += 1
+            try:
+                play.used = time.monotonic()
+                await send({"type": "websocket.send", "text": await self._said(plays, play, message, answers)})
+            finally:
+                self._in_hand -= 1
+            if self._is_ending:
+                await _close(send, _RESTART, "the server ends")
+                return
+
+    async def _said(self, plays: Plays, play: Play, message: Message, answers: Answers) -> str:
+        text = message.get("text")
+        if text is None:
+            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is text, not bytes."))
+        try:
+            return await answers(plays, play, text)
+        except (_HangUp, OSError):
+            raise
+        except Exception:  # a client is told that something is wrong with the server, and goes on
+            _log.exception("a frame could not be answered")
+            return frames.error_frame(frames.EXECUTION_ERROR, "the server failed; its log tells how.")
+
+    async def drain(self) -> None:
+        """Returns when no frame is being answered any more; a socket whose frame was answered meanwhile is closed."""
+        self._is_ending = True
+        while self._in_hand:
+            await asyncio.sleep(0.005)
 
     async def _frame(self, plays: Plays, play: Play, text: str) -> str:
         """Answers a frame of `/ws`."""
@@ -149,26 +184,6 @@ class OpenEnvApp:
     async def _call(self, plays: Plays, play: Play, text: str) -> str:
         """Answers a call of `/mcp`."""
         return json.dumps(await plays.rpc_text(text, play))
-
-
-async def _converse(plays: Plays, play: Play, receive: Receive, send: Send, answers: Answers) -> None:
-    """Answers what a client sends until it goes."""
-    while True:
-        message = await receive()
-        if message["type"] != "websocket.receive":
-            return
-        play.used = time.monotonic()
-        text = message.get("text")
-        if text is None:
-            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is text, not bytes."))
-        try:
-            said = await answers(plays, play, text)
-        except (_HangUp, OSError, asyncio.CancelledError):
-            raise
-        except Exception:  # a client is told that something is wrong with the server, and goes on
-            _log.exception("a frame could not be answered")
-            said = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; its log tells how.")
-        await send({"type": "websocket.send", "text": said})
 
 
 async def _turn_away(receive: Receive, send: Send, last: str | None) -> None:
@@ -231,7 +246,8 @@ def _hosting(serving: Serving) -> Loading[Hosted]:
 def serve(serving: Serving, listener: socket.socket) -> None:
     """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
     loading = _hosting(serving)
-    run(OpenEnvApp(serving, loading), serving, listener, loading)
+    app = OpenEnvApp(serving, loading)
+    run(app, serving, listener, loading, app.drain)
 
 
 # For packages that wrap a game.

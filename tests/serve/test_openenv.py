@@ -25,7 +25,7 @@ from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve import command, http
 from jaxgym.serve.openenv_client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
-from jaxgym.serve.openenv_plays import SPARE, Plays
+from jaxgym.serve.openenv_plays import SPARE, Play, Plays
 from jaxgym.serve.openenv_server import OpenEnvApp
 from jaxgym.serve.openenv_tools import misfit, tools_of
 from tests.serve import corridor
@@ -47,7 +47,8 @@ def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     serving = command.OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
     loading = http.Loading(lambda: hosted)
     with command.listen(serving) as listener:
-        server = http.make_server(OpenEnvApp(serving, loading), serving, loading)
+        app = OpenEnvApp(serving, loading)
+        server = http.make_server(app, serving, loading, app.drain)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         host, port = listener.getsockname()[:2]
@@ -298,6 +299,33 @@ def test_a_token_and_the_sizes_of_requests_are_asked_for(hosted: http.Hosted, tm
         wrapper = OpenEnvWrapper({"base_url": f"http://{where}", "token": "secret"})
         assert wrapper.reset()[0]["prompt"]
         wrapper.close()
+
+
+def test_what_was_asked_for_is_answered_before_the_server_ends(
+    hosted: http.Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    at_once = Plays.step
+
+    async def slowly(plays: Plays, play: Play, reply: str) -> str:
+        begun.append(reply)
+        await asyncio.sleep(0.5)
+        return await at_once(plays, play, reply)
+
+    monkeypatch.setattr(Plays, "step", slowly)
+    with contextlib.ExitStack() as stack:
+        with served(hosted) as where:
+            clients = [stack.enter_context(joined(where)) for _ in range(ROOM)]
+            for client in clients:
+                reset(client, seed=3)
+                client.send(json.dumps({"type": "step", "data": {"message": "<stay>"}}))
+            assert until(lambda: len(begun) == ROOM)
+        for client in clients:
+            assert json.loads(client.recv(10))["data"]["observation"]["info"]["turn"] == 1
+            with pytest.raises(ConnectionClosed) as ended:
+                client.recv(10)
+            assert ended.value.rcvd is not None
+            assert ended.value.rcvd.code == 1012
 
 
 def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
