@@ -66,7 +66,7 @@ class Choices:
     def pick(self, bits: jax.Array) -> jax.Array:
         """Returns the choice that uint32 random `bits` () select, int32 ()."""
         index = (bits % jnp.asarray(self.count).astype(jnp.uint32)).astype(jnp.int32)
-        return jnp.sum(jnp.where(jnp.arange(MAX_CHOICES) == index, self.values, 0))
+        return jnp.sum(jnp.where(jnp.arange(MAX_CHOICES) == index, self.values, 0), dtype=jnp.int32)
 
 
 @dataclasses.dataclass(frozen=True)

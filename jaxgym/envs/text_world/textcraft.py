@@ -236,7 +236,8 @@ def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
     row = jnp.clip(way, 0, len(ways.outputs) - 1)
     inputs, counts = jnp.asarray(ways.inputs)[row], jnp.asarray(ways.counts)[row]
     output, amount = jnp.asarray(ways.outputs)[row], jnp.asarray(ways.amounts)[row]
-    left = inventory - jnp.sum(jnp.where(items[None] == inputs[:, None], counts[:, None], 0), axis=0)
+    taken = jnp.where(items[None] == inputs[:, None], counts[:, None], 0)
+    left = inventory - jnp.sum(taken, axis=0, dtype=jnp.int32)
     after = left + jnp.where(items == output, amount, 0)
     has_inputs, has_room = jnp.all(left >= 0), jnp.all(after <= MOST_CARRIED)
     is_crafted = is_sensible & has_inputs & has_room
