@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,8 @@ from jaxgym.human.window import WindowError, play
 from jaxgym.options import parse_options
 from jaxgym.serve.command import run as run_server
 
-MISUSED, FAILED = 2, 1
-"""Exit codes: what was asked for does not exist; what it needs is missing."""
+MISUSED, FAILED, INTERRUPTED = 2, 1, 130
+"""Exit codes: what was asked for does not exist; what it needs is missing; a person has stopped it."""
 
 _MOST_NAMES = 5
 _ZOO = "zoo"
@@ -333,8 +334,18 @@ def run(words: Sequence[str] | None = None) -> str:
 
 def main() -> None:
     """The command line of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # Not every terminal has every letter of a game.
     try:
         sys.stdout.write(run())
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the output has left; what is still in the buffer goes nowhere, without a word.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
     except (UnknownIdError, OptionError, LevelError, ActionError) as error:
         sys.stderr.write(f"jaxgym: {error}\n")
         sys.exit(MISUSED)

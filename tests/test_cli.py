@@ -1,5 +1,7 @@
 """The command line: what it writes, and what it says where it can't."""
 
+import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +103,39 @@ def test_a_mistake_is_told_in_one_line_and_exits_with_2(
     code, error = refused(capsys, monkeypatch, *(word.format(folder=tmp_path) for word in words))
     assert code == cli.MISUSED
     assert says in error
+
+
+def test_a_person_who_stops_a_command_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "run", interrupted)
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main()
+    assert exit_info.value.code == cli.INTERRUPTED
+
+
+def test_a_reader_who_leaves_ends_a_command_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    monkeypatch.setattr(sys, "argv", ["jaxgym", "list"])
+    with os.fdopen(writing, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(SystemExit) as exit_info:
+            cli.main()
+        monkeypatch.undo()
+    assert exit_info.value.code == cli.FAILED
+    assert capsys.readouterr().err == ""
+
+
+def test_letters_that_a_terminal_lacks_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(cli, "run", lambda: "0.5 ± 0.1\n")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    cli.main()
+    assert written.getvalue() == b"0.5 ? 0.1\n"
 
 
 def test_without_pygame_play_says_so_and_exits_with_1(
