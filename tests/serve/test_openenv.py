@@ -335,6 +335,20 @@ def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
         http.run(OpenEnvApp(serving, loading), serving, listener, loading)
 
 
+def test_the_command_says_why_it_can_not_serve(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = {str(taken.getsockname()[1]): (1, "can't listen"), "0": (2, "'no_such_game' is no environment")}
+        for port, (code, told) in ports.items():
+            with pytest.raises(SystemExit) as ended:
+                command.main(["openenv", "--env", "no_such_game", "--port", port])
+            assert ended.value.code == code
+            assert told in capsys.readouterr().err
+
+
 def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOST", "0.0.0.0")
     monkeypatch.setenv("PORT", "9001")
