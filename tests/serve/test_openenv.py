@@ -6,6 +6,7 @@ client --websockets, httpx, our wrapper--> uvicorn in a thread --> the pool; the
 import asyncio
 import contextlib
 import json
+import runpy
 import socket
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from jaxgym.serve.openenv_server import OpenEnvApp
 from jaxgym.serve.openenv_tools import misfit, tools_of
 from tests.serve import corridor
 
+ROOT = Path(__file__).parents[2]
 ROOM = 4
 WIN = ["<right>"] * 8
 
@@ -347,6 +349,21 @@ def test_the_command_says_why_it_can_not_serve(
                 command.main(["openenv", "--env", "no_such_game", "--port", port])
             assert ended.value.code == code
             assert told in capsys.readouterr().err
+
+
+def test_the_package_serves_the_game_that_its_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"JAXGYM_ENV": "corridor", "JAXGYM_OPTIONS": "length=5 bonus=2", "MAX_CONCURRENT_ENVS": "7"}
+    for name, value in {**settings, "JAX_PLATFORMS": "cpu", "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0"}.items():
+        monkeypatch.setenv(name, value)
+    package = runpy.run_path(str(ROOT / "examples/openenv/server/app.py"))
+    serving = package["SERVING"]
+    assert (serving.env, serving.options, serving.max_sessions) == ("corridor", ("length=5", "bonus=2"), 7)
+
+    async def status() -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(package["app"]), base_url="http://here") as client:
+            return (await client.get("/health")).status_code
+
+    assert asyncio.run(status()) == 200
 
 
 def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
