@@ -124,6 +124,30 @@ def test_options_hold_until_others_are_given() -> None:
         env.reset(options={"max_stesp": 3})
 
 
+@pytest.mark.parametrize("memory_gym_layout", [False, True])
+@pytest.mark.parametrize("options", [["max_steps"], {1: 2}, 3])
+def test_options_of_a_reset_that_are_no_names_with_values_are_refused(memory_gym_layout: bool, options: Any) -> None:
+    env = make(memory_gym_layout=memory_gym_layout)
+    with pytest.raises(OptionError, match=r"was given options=.*; give a dict by name"):
+        env.reset(seed=0, options=options)
+
+
+def test_options_of_a_reset_that_change_a_space_are_refused() -> None:
+    for env in (make(), lanes()):
+        with pytest.raises(
+            OptionError, match=r"change its observation_space from .* to Box\(.*,\) of float32: give them to"
+        ):
+            env.reset(seed=0, options={"observation": "symbolic"})
+
+
+def test_a_step_before_the_first_reset_is_refused() -> None:
+    for env in (make(), make(memory_gym_layout=True), lanes(render_mode="rgb_array")):
+        with pytest.raises(gymnasium.error.ResetNeeded, match="call reset first"):
+            env.step(env.action_space.sample())
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset first"):
+        env.render()
+
+
 def test_a_stream_of_episodes_follows_from_its_seed() -> None:
     env = make()
     episodes = [[env.reset(seed=seed)[0] for seed in (4, None, None)] for _ in range(2)]

@@ -45,6 +45,22 @@ class Game:
         env, params = registration.make(env_id, **options)
         return cls(env, jax.device_put(params))
 
+    def under(self, env_id: str, options: Mapping[str, Any]) -> "Game":
+        """Returns the game under other options.
+
+        Raises:
+            OptionError: If they are none, or change a space.
+        """
+        other = Game.of(env_id, options)
+        for name in ("observation_space", "action_space"):
+            before, after = getattr(self, name), getattr(other, name)
+            if before != after:
+                raise OptionError(
+                    f"{env_id} was given options at a reset that change its {name} from {_brief(before)} to "
+                    f"{_brief(after)}: give them to gymnasium.make."
+                )
+        return other
+
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
         """The space of an observation."""
@@ -84,6 +100,34 @@ def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
         modes = " or ".join(repr(mode) for mode in allowed)
         raise OptionError(f"{env_id} was given render_mode={render_mode!r}; give {modes}, or None to draw nothing.")
     return render_mode
+
+
+def checked_options(env_id: str, options: Any) -> dict[str, Any]:
+    """Returns the options of a reset; none for None.
+
+    Raises:
+        OptionError: If they are no mapping with names as keys.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise OptionError(f'{env_id} was given options={options!r}; give a dict by name, such as {{"max_steps": 64}}.')
+    return dict(options)
+
+
+def started(env_id: str, state: Any) -> Any:
+    """Returns the state of an environment.
+
+    Raises:
+        ResetNeeded: If there is none yet.
+    """
+    if state is None:
+        raise gymnasium.error.ResetNeeded(f"{env_id} has no episode yet: call reset first.")
+    return state
+
+
+def _brief(space: gymnasium.Space[Any]) -> str:
+    return f"Box{space.shape} of {space.dtype}" if isinstance(space, gymnasium.spaces.Box) else str(space)
 
 
 def comparable(options: Mapping[str, Any]) -> dict[str, Any]:

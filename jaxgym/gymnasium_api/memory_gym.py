@@ -82,7 +82,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             LevelError: If the seed is out of range, or memory-gym fails to make a level too.
         """
         super().reset(seed=seed)
-        played, chosen = self._course, {**self._options, **(options or {})}
+        played, chosen = self._course, {**self._options, **games.checked_options(self._env_id, options)}
         if games.comparable(chosen) != self._chosen:
             self._choose(chosen)
         level = self._course.start(seed, after=played)
@@ -94,9 +94,11 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         """Makes a step.
 
         Raises:
+            ResetNeeded: If there was no reset before.
             ActionError: If the action has another shape than those of the space, or is no integer.
         """
-        made = games.step(self.game.env, self._state, games.integers(self.game.env, action), self.game.params)
+        state = games.started(self._env_id, self._state)
+        made = games.step(self.game.env, state, games.integers(self.game.env, action), self.game.params)
         self._state = self._course.follow(made[1])
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         ended = bool(terminated | truncated)

@@ -57,11 +57,11 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             The first observation, and an empty dict.
 
         Raises:
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist, does not take the given value, or changes a space.
         """
         super().reset(seed=seed)
         if options is not None:
-            self._choose({**self._options, **options})
+            self._choose({**self._options, **games.checked_options(self._env_id, options)})
         if seed is None:
             self._episode += 1
         else:
@@ -72,15 +72,17 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     def _choose(self, options: dict[str, Any]) -> None:
         chosen = games.comparable(options)
         if chosen != self._chosen:
-            self.game, self._chosen = Game.of(self._env_id, options), chosen
+            self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Makes a step.
 
         Raises:
+            ResetNeeded: If there was no reset before.
             ActionError: If the action has another shape than those of the space, or is no integer.
         """
-        made = games.step(self.game.env, self._state, games.integers(self.game.env, action), self.game.params)
+        state = games.started(self._env_id, self._state)
+        made = games.step(self.game.env, state, games.integers(self.game.env, action), self.game.params)
         self._state = made[1]
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         return (

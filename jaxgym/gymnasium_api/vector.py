@@ -69,13 +69,13 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             The first observations, and an empty dict.
 
         Raises:
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist, does not take the given value, or changes a space.
             LevelError: If there are more or fewer seeds than lanes.
         """
         seeds = self._seeds_of_lanes(seed)
         super().reset(seed=seeds[0])
         if options is not None:
-            self._choose({**self._options, **options})
+            self._choose({**self._options, **games.checked_options(self._env_id, options)})
         for lane, given in enumerate(seeds):
             if given is None:
                 self._episodes[lane] += 1
@@ -87,7 +87,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
     def _choose(self, options: dict[str, Any]) -> None:
         chosen = games.comparable(options)
         if chosen != self._chosen:
-            self.game, self._chosen = Game.of(self._env_id, options), chosen
+            self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
     def _seeds_of_lanes(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
@@ -105,10 +105,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         """Makes a step in every lane, and a reset where an episode ends.
 
         Raises:
+            ResetNeeded: If there was no reset before.
             ActionError: If the actions have another shape than those of the space, or are no integers.
         """
         env, params = self.game.env, self.game.params
-        observations, states, *told = _step(env, self._states, games.integers(env, actions), params)
+        before = games.started(self._env_id, self._states)
+        observations, states, *told = _step(env, before, games.integers(env, actions), params)
         rewards, terminated, truncated, info = jax.device_get(told)
         ended = terminated | truncated
         infos = _where(info, ~ended)
@@ -126,7 +128,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         render_mode = self.render_mode
         if render_mode is None:
             return None
-        lanes = (jax.tree.map(lambda leaf: leaf[lane], self._states) for lane in range(self.num_envs))  # noqa: B023
+        states = games.started(self._env_id, self._states)
+        lanes = (jax.tree.map(lambda leaf: leaf[lane], states) for lane in range(self.num_envs))  # noqa: B023
         return tuple(self.game.picture(state, render_mode) for state in lanes)
 
 
