@@ -313,13 +313,15 @@ def parse_options(words: Sequence[str]) -> dict[str, Any]:
     """Returns the options that NAME=VALUE words give.
 
     Raises:
-        OptionError: If a word has no `=`.
+        OptionError: If a word has no `=`, or a name comes twice.
     """
     options = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")
+        if name in options:
+            raise OptionError(f"{name!r} is given twice: keep one of its values.")
         try:
             options[name] = _WORDS[value] if value in _WORDS else json.loads(value)
         except json.JSONDecodeError:

@@ -12,6 +12,7 @@ import pytest
 
 import jaxgym
 from jaxgym import cli
+from jaxgym.errors import OptionError
 from jaxgym.human import keys
 
 ENV = "MortarMayhemB-Grid-v0"
@@ -37,6 +38,13 @@ def test_list_names_every_id_and_every_option_of_one() -> None:
     assert all(f"\n{name} " in listed for name in jaxgym.presets(ENV))
 
 
+def test_list_names_the_short_name_of_a_game_in_words_and_the_options_of_its_words() -> None:
+    listed = cli.run(["list", "FrozenLake-v0"])
+    assert "its short name is frozen_lake" in listed
+    assert "\ndialect " in listed
+    assert cli.run(["list", "frozen_lake"]) == listed
+
+
 def test_the_values_of_options_are_json_or_words() -> None:
     words = ["command_count=[3,4]", "observation=symbolic", "show_goal=True", "max_coins=null", "agent_speed=2.5"]
     assert cli.parse_options(words) == {
@@ -46,6 +54,11 @@ def test_the_values_of_options_are_json_or_words() -> None:
         "max_coins": None,
         "agent_speed": 2.5,
     }
+
+
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"^'preset' is given twice: keep one of its values\.$"):
+        cli.parse_options(["preset=jmlr2025", "preset=iclr2023"])
 
 
 def test_show_writes_a_picture_with_and_without_what_is_hidden(tmp_path: Path) -> None:
