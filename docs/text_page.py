@@ -7,6 +7,7 @@ rewritten from the table of games in words, and from what they say today.
 import dataclasses
 import io
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,9 @@ def transcript(nick: str) -> str:
     out = [first]
     for reply, answer in zip(play.replies, rest, strict=False):
         out.append("".join(f"> {line}\n" for line in reply.splitlines()) + "\n" + answer)
-    return f"```text\n{''.join(out).rstrip()}\n```\n"
+    options = [f"{name}={value}".replace(", ", ",") for name, value in play.options.items()]
+    command = shlex.join(["jaxgym", "talk", nick, *options, "--seed", str(play.seed)])
+    return f"`{command}`\n\n```text\n{''.join(out).rstrip()}\n```\n"
 
 
 def content(name: str) -> str:

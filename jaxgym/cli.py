@@ -12,13 +12,13 @@ import jax
 import numpy as np
 import tyro
 
-from jaxgym import levels, registration
+from jaxgym import levels, registration, text
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import Talk
 from jaxgym.human.window import WindowError, play
-from jaxgym.options import parse_options
+from jaxgym.options import Option, parse_options
 from jaxgym.serve.command import run as run_server
 
 MISUSED, FAILED, INTERRUPTED = 2, 1, 130
@@ -38,7 +38,7 @@ class List:
     """List the ids with their presets, or the options of one of them."""
 
     env_id: Annotated[str | None, _Positional] = None
-    """Id of an environment, to see its options and presets."""
+    """Id of an environment, or its short name in words, to see its options and presets."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,18 +170,28 @@ def list_games(arguments: List) -> str:
         ]
         listed = table(("id", "max_steps", "options", "presets"), rows)
         return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
-    spec = registration.spec_of(arguments.env_id)
-    options = table(
-        ("option", "default", "values", "meaning"),
+    env_id = text.text_envs().get(arguments.env_id, arguments.env_id)
+    spec = registration.spec_of(env_id)
+    tables = [_options_table("option", spec.all_options)]
+    if spec.presets:
+        presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
+        tables.append(table(("preset", "options", "meaning"), presets))
+    if env_id in text.text_envs().values():
+        words = text.text_spec_of(env_id)[1]
+        tables.append(f"In words (talk, rollout, serve) its short name is {words.nick}.\n")
+        if words.options:
+            tables.append(_options_table("option of the words", words.options))
+    return "\n".join(tables)
+
+
+def _options_table(title: str, options: Mapping[str, Option]) -> str:
+    return table(
+        (title, "default", "values", "meaning"),
         [
             (name, repr(option.default), option.allowed.partition(", such as")[0], option.help)
-            for name, option in spec.all_options.items()
+            for name, option in options.items()
         ],
     )
-    if not spec.presets:
-        return options
-    presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
-    return f"{options}\n{table(('preset', 'options', 'meaning'), presets)}"
 
 
 def _shortened(names: Sequence[str]) -> str:
