@@ -73,6 +73,8 @@ class Games:
         terms = Terms.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, words = text.make(env_id, **others)
+        if terms.on_parse_failure == "fallback":
+            _check_fallback(env_id, words)
         host = jax.tree.map(np.asarray, params)
         on_device = jax.device_put(host, self._device)
         logic = Logic(env, words.max_actions)
@@ -81,6 +83,16 @@ class Games:
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
         return Game(env_id, words, host, terms, self._programs[key], on_device)
+
+
+def _check_fallback(env_id: str, words: text.Words[Any]) -> None:
+    try:
+        words.fallback()
+    except NotImplementedError as error:
+        raise OptionError(
+            f"a session of {env_id} was given on_parse_failure='fallback', and its words have no fallback; "
+            "give 'refuse' or 'end', or define that method."
+        ) from error
 
 
 def _key(name: str, options: Options) -> Any:

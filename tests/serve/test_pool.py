@@ -498,6 +498,12 @@ def test_a_game_that_is_none_is_refused(
         pool.open(name, 0, options)
 
 
+def test_a_fallback_that_the_words_lack_is_refused(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corridor.CorridorWords, "fallback", text.Words.fallback)
+    with pytest.raises(OptionError, match="its words have no fallback; give 'refuse' or 'end', or define that method"):
+        pool.open("corridor", 3, {"on_parse_failure": "fallback", "max_turns": 7})
+
+
 @pytest.mark.parametrize("capacity", [0, 1.5, True])
 def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
     with pytest.raises(serve.RequestError, match="give an integer from 1 up"):
