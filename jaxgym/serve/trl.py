@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 from jaxgym import text
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.swift import class_name
+from jaxgym.text.frozen_lake_dialects import DIALECTS
 
 _OVER = "the game is over: make no more moves, and answer without a tool call."
 
@@ -28,7 +29,7 @@ class _TextEnv:
         Args:
             **options: Options of the environment, of its words, and of sessions; a row's `env_config` goes on top.
         """
-        self._options = options
+        self._options = self._played = options
         self._episode: Episode | None = None
 
     def reset(self, seed: int | None = None, env_config: Mapping[str, Any] | None = None, **columns: Any) -> str:
@@ -51,7 +52,8 @@ class _TextEnv:
         if self._episode is not None:
             self._episode.close()
         seed = (env_config or {}).get("seed") if seed is None else seed
-        self._episode = Episode(_env_id_of(type(self)), seed, self._options | options_of(env_config))
+        self._played = self._options | options_of(env_config)
+        self._episode = Episode(_env_id_of(type(self)), seed, self._played)
         opening = self._episode.start()
         return f"{opening.instructions}\n\n{self._how()}\n\n{opening.text}"
 
@@ -84,7 +86,9 @@ class FrozenLakeEnv(_TextEnv):
         Returns:
             What happened, and the lake.
         """
-        return self._reply(f"<action>{direction}</action>")
+        # A dialect that does not exist is refused where the episode starts.
+        asked = DIALECTS.get(self._played.get("dialect", ""), DIALECTS["swift"]).asked.lower()
+        return self._reply(asked.replace("up", str(direction)))
 
 
 class SudokuEnv(_TextEnv):

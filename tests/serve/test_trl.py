@@ -121,3 +121,11 @@ def test_classes_can_be_pickled() -> None:
     assert (again.func, again.keywords) == (factory.func, factory.keywords)
     with pytest.raises(AttributeError, match="NoSuchEnv"):
         trl.NoSuchEnv  # noqa: B018
+
+
+@pytest.mark.parametrize("dialect", ["swift", "ragen", "textarena"])
+def test_a_move_has_the_form_that_the_dialect_asks_for(dialect: str) -> None:
+    env = trl.FrozenLakeEnv(format_cost=1.0)
+    env.reset(seed=3, env_config={"dialect": dialect})
+    env.move("down")
+    assert env.get_reward() == 0.0
