@@ -148,6 +148,30 @@ def test_a_step_before_the_first_reset_is_refused() -> None:
         env.render()
 
 
+@pytest.mark.parametrize(
+    "seed", [-1, "abc", 1.5, True, [1, -2, *[None] * (LANES - 2)], [0, "1", *[None] * (LANES - 2)]]
+)
+def test_seeds_of_lanes_that_are_no_integers_from_0_up_are_refused_and_change_nothing(seed: Any) -> None:
+    envs = lanes()
+    before, _ = envs.reset(seed=3)
+    with pytest.raises(LevelError, match="give one integer from 0 up, or a list"):
+        envs.reset(seed=seed)
+    assert is_equal(envs.reset(seed=np.arange(3, 3 + LANES))[0], before)
+
+
+@pytest.mark.parametrize("actions", [0, [0] * (LANES + 1)])
+def test_actions_for_more_or_fewer_lanes_are_refused(actions: Any) -> None:
+    envs = lanes()
+    envs.reset(seed=0)
+    with pytest.raises(ActionError, match=f"for {LANES} lanes; give one for each, in the shape"):
+        envs.step(actions)
+
+
+def test_lanes_are_one_or_more() -> None:
+    with pytest.raises(OptionError, match="num_envs=0; give an integer from 1 up"):
+        gymnasium.make_vec(f"jaxgym/{SHORT}", num_envs=0)
+
+
 def test_a_stream_of_episodes_follows_from_its_seed() -> None:
     env = make()
     episodes = [[env.reset(seed=seed)[0] for seed in (4, None, None)] for _ in range(2)]
@@ -311,6 +335,12 @@ def test_options_hold_for_one_episode_and_leave_the_generator_alone() -> None:
     assert is_equal(dict(enumerate(observed)), dict(enumerate(expected)))
     assert not is_equal(expected[0], expected[1])
     assert not env.has_ground_truth_info
+
+
+def test_a_stand_in_takes_the_preset_of_a_paper() -> None:
+    env = make("MortarMayhemB-Grid-v0", memory_gym_layout=True, preset="jmlr2025", explosion_delay=[2])
+    options = {**jaxgym.presets("MortarMayhemB-Grid-v0")["jmlr2025"].options, "explosion_delay": [2]}
+    assert options.items() <= env.reset_params.items()
 
 
 def test_endless_games_tell_their_ground_truth_from_the_start() -> None:

@@ -12,8 +12,10 @@ import gymnasium
 import jax
 import numpy as np
 
+from jaxgym import registration
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
+from jaxgym.options import with_preset
 from jaxgym.originals import course
 
 _NO_LIMIT = -1
@@ -61,8 +63,11 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             self.ground_truth_space = gymnasium.spaces.Box(0.0, 1.0, truth.shape, truth.dtype)
 
     def _choose(self, options: Mapping[str, Any]) -> None:
-        self._course = course.of(self._env_id, **options)
-        self.game = Game.of(self._env_id, {**options, **self._course.sizes, "levels": "fresh"})
+        given = dict(options)
+        presets = registration.presets(self._env_id)
+        given = with_preset(self._env_id, presets, given.pop("preset", None), given)
+        self._course = course.of(self._env_id, **given)
+        self.game = Game.of(self._env_id, {**given, **self._course.sizes, "levels": "fresh"})
         self.reset_params = dict(self._course.options)
         self.max_episode_steps = max_episode_steps(self.reset_params)
         self._chosen = games.comparable(options)

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from jaxgym.errors import LevelError
+from jaxgym.errors import ActionError, LevelError, OptionError
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
 from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
@@ -42,6 +42,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             OptionError: If an option does not exist, or does not take the given value.
             LevelError: If `levels` are of another environment.
         """
+        if not isinstance(num_envs, int | np.integer) or num_envs < 1:
+            raise OptionError(f"{env_id} was given num_envs={num_envs!r}; give an integer from 1 up.")
         self.metadata = {**games.metadata_of(env_id), "autoreset_mode": AutoresetMode.SAME_STEP}
         self.render_mode = games.checked_render_mode(env_id, render_mode)
         self.num_envs = num_envs
@@ -70,7 +72,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
 
         Raises:
             OptionError: If an option does not exist, does not take the given value, or changes a space.
-            LevelError: If there are more or fewer seeds than lanes.
+            LevelError: If there are more or fewer seeds than lanes, or one is no integer from 0 up.
         """
         seeds = self._seeds_of_lanes(seed)
         super().reset(seed=seeds[0])
@@ -92,14 +94,20 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
     def _seeds_of_lanes(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
             return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + lane for lane in range(self.num_envs)]
-        if len(seed) != self.num_envs:
+        if _is_seed(seed):
+            return [int(seed) + lane for lane in range(self.num_envs)]  # pyright: ignore[reportArgumentType]
+        given = list(seed) if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str) else [seed]
+        if not all(each is None or _is_seed(each) for each in given):
             raise LevelError(
-                f"{self._env_id} was given {len(seed)} seeds for {self.num_envs} lanes; give one for each, or one "
+                f"{self._env_id} was given seed={seed!r}; give one integer from 0 up, or a list with an integer or "
+                "None for each lane."
+            )
+        if len(given) != self.num_envs:
+            raise LevelError(
+                f"{self._env_id} was given {len(given)} seeds for {self.num_envs} lanes; give one for each, or one "
                 "integer for all."
             )
-        return seed
+        return [None if each is None else int(each) for each in given]
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Makes a step in every lane, and a reset where an episode ends.
@@ -110,7 +118,13 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         """
         env, params = self.game.env, self.game.params
         before = games.started(self._env_id, self._states)
-        observations, states, *told = _step(env, before, games.integers(env, actions), params)
+        given = games.integers(env, actions)
+        if given.shape[:1] != (self.num_envs,):
+            raise ActionError(
+                f"{self._env_id} was given actions of shape {given.shape} for {self.num_envs} lanes; give one for "
+                f"each, in the shape {self.action_space.shape}."
+            )
+        observations, states, *told = _step(env, before, given, params)
         rewards, terminated, truncated, info = jax.device_get(told)
         ended = terminated | truncated
         infos = _where(info, ~ended)
@@ -131,6 +145,10 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         states = games.started(self._env_id, self._states)
         lanes = (jax.tree.map(lambda leaf: leaf[lane], states) for lane in range(self.num_envs))  # noqa: B023
         return tuple(self.game.picture(state, render_mode) for state in lanes)
+
+
+def _is_seed(seed: Any) -> bool:
+    return isinstance(seed, int | np.integer) and not isinstance(seed, bool) and int(seed) >= 0
 
 
 def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
