@@ -106,8 +106,10 @@ def make_setup(config: Config, game: Game) -> Setup:
 
     Raises:
         ConfigError: when the memory is unknown or does not fit the game, the action space has no policy head, or the
-            game has no ground truth for its head.
+            game has no ground truth for its head; or when JAX computes in 64 bits.
     """
+    if jax.config.read("jax_enable_x64"):
+        raise ConfigError("jax_enable_x64 is on, and agents learn and act in 32 bits: unset JAX_ENABLE_X64")
     space = game.env.action_space(game.params)
     truth_of, truth_size = _truth(config, game)
     network = make_network(config, space, frame_shape(game), truth_size)

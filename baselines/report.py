@@ -33,6 +33,7 @@ _HEADER = (
     *("published, same steps", "published, end"),
 )
 _SPLITS = ("held_out", "training")
+_GRPO_SETTING = "group_size"  # that no other run has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Group:
     @property
     def metric_name(self) -> str:
         """What the game itself counts; empty where the runs were not scored with it."""
-        return " ".join({run.scores["held_out"].get("metric_name", "") for run in self.runs if run.scores})
+        return " ".join({run.scores.get("held_out", {}).get("metric_name", "") for run in self.runs if run.scores})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Arguments:
     """Write a Markdown table and learning curves of finished or stopped runs."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs; whatever holds no config.json is passed over."""
+    """Folders of runs; whatever holds no config.json is passed over, and so are those of baselines.grpo."""
     out: Path = Path("runs/report")
     """Folder of report.md and the curves."""
     seed: int = 0
@@ -162,29 +163,44 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     """
     groups: dict[Config, list[Run]] = {}
     for folder in sorted(folder for folder in folders if (folder / "config.json").exists()):
+        if _is_of_grpo(folder):
+            continue
         config = read_config(folder)
         alike = dataclasses.replace(config, seed=0, num_seeds=1, preset="", eval_repeats=1, keep_checkpoints=1)
         groups.setdefault(alike, []).extend(_read_runs(folder, config))
     if not groups:
-        raise RunError("none of the folders holds a run (a config.json): name folders such as runs/*")
+        raise RunError(
+            "none of the folders holds a run (a config.json of baselines.train): name folders such as runs/*"
+        )
     made = [Group(config, task_of(config), agent_of(config), runs) for config, runs in groups.items()]
     order = [task.title for task in TASKS.values()]
     return sorted(made, key=lambda group: (order.index(group.task) if group.task in order else len(order), group.task))
 
 
+def _is_of_grpo(folder: Path) -> bool:
+    """Whether it is a run of `baselines.grpo`, which has tables of its own."""
+    try:
+        return _GRPO_SETTING in json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def _read_runs(folder: Path, config: Config) -> list[Run]:
     rows = read_rows(folder / "metrics.jsonl")
     path = folder / "evaluation.json"
-    try:
-        evaluation = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError as error:
-        raise RunError(f"{path} cannot be read: score the run again by baselines.evaluate") from error
-    scored = evaluation["update"] * config.batch_steps if "update" in evaluation else None
     runs: list[Run] = []
-    for index in range(config.num_seeds):
-        own = [row for row in rows if row["seed"] == config.seed + index]
-        scores = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
-        runs.append(Run(own, scores, own[-1]["steps"] if own else scored))
+    try:
+        evaluation = dict(json.loads(path.read_text())) if path.exists() else {}
+        scored = evaluation["update"] * config.batch_steps if "update" in evaluation else None
+        for index in range(config.num_seeds):
+            own = [row for row in rows if row["seed"] == config.seed + index]
+            scores = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
+            runs.append(Run(own, scores, own[-1]["steps"] if own else scored))
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise RunError(
+            f"{path} or metrics.jsonl beside it cannot be read: score the run again by baselines.evaluate, "
+            "or leave the folder out"
+        ) from error
     return runs
 
 

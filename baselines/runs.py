@@ -148,7 +148,13 @@ class RunFolder:
         Raises:
             RunError: when there is no run, or it was started with settings that learn something else.
         """
-        changed = differences(config, read_config(path))
+        kept = read_config(path)
+        changed = differences(config, kept)
+        if changed == ["decay_steps"] and config.decay_steps == kept.decay_steps:
+            raise RunError(
+                f"{path} was started with rates that fall over its --total-steps {kept.total_steps}, and "
+                f"--total-steps {config.total_steps} would change them: add --decay-steps {kept.decay_length}"
+            )
         if changed:
             raise RunError(
                 f"{path} was started with other settings ({', '.join(changed)}): "
@@ -198,7 +204,8 @@ class RunFolder:
             packed = self._manager.restore(update, args=self._ocp.args.StandardRestore())
         except (OSError, ValueError, KeyError) as error:
             raise RunError(
-                f"cannot read checkpoint {update} of {self.path}: remove its folder and resume from an older one"
+                f"cannot read checkpoint {update} of {self.path}: "
+                f"remove {self.path / 'checkpoints' / str(update)} and resume from an older one"
             ) from error
         return unpack_state(template, {name: np.asarray(leaf) for name, leaf in packed.items()})
 

@@ -126,3 +126,32 @@ def test_a_curve_is_the_mean_over_episodes_and_bridges_gaps() -> None:
 def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="none of the folders holds a run"):
         report.report(report.Arguments((tmp_path,), tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("evaluation.json", "[3]"),
+        ("evaluation.json", '{"held_out": 3}'),
+        ("evaluation.json", "{"),
+        ("metrics.jsonl", "[]"),
+    ],
+)
+def test_a_run_with_a_damaged_file_is_refused_with_its_name(tmp_path: Path, name: str, text: str) -> None:
+    write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
+    (tmp_path / "run" / name).write_text(text)
+    with pytest.raises(RunError, match=rf"run.*{name}.* cannot be read: score the run again"):
+        report.read_groups([tmp_path / "run"])
+
+
+def test_a_run_that_was_scored_on_training_levels_alone_has_a_line(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
+    (tmp_path / "run" / "evaluation.json").write_text('{"training": {"score": 0.25}}')
+    assert "| 0.250 |" in report.table(report.read_groups([tmp_path / "run"]), 0)
+
+
+def test_runs_of_grpo_are_passed_over(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
+    (tmp_path / "grpo").mkdir()
+    (tmp_path / "grpo" / "config.json").write_text('{"env": "FrozenLake-v0", "group_size": 16}')
+    assert len(report.read_groups(sorted(tmp_path.iterdir()))) == 1

@@ -136,6 +136,18 @@ def test_a_run_is_not_resumed_with_other_settings(whole: Path) -> None:
         train.train(other, train.Place("whole", whole.parent, resume=True))
 
 
+def test_other_total_steps_are_refused_where_they_change_the_rates_and_what_keeps_them_is_told(whole: Path) -> None:
+    longer = dataclasses.replace(CONFIG, total_steps=2 * CONFIG.total_steps, decay_steps=0)
+    with pytest.raises(RunError, match=f"would change them: add --decay-steps {CONFIG.total_steps}$"):
+        train.train(longer, train.Place("whole", whole.parent, resume=True))
+
+
+def test_64_bits_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+    with jax.enable_x64(True), pytest.raises(ConfigError, match=r"jax_enable_x64 is on, .*: unset JAX_ENABLE_X64"):
+        train.train(CONFIG, train.Place("wide", tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_checkpoint_of_another_shape_is_refused() -> None:
     with pytest.raises(RunError, match="the checkpoint is of another config or version: weight"):
         unpack_state({"weight": np.zeros(3)}, pack_state({"weight": np.zeros(2)}))
