@@ -199,11 +199,11 @@ def loaded(path: Path, name: str) -> types.ModuleType:
     return module
 
 
-def test_the_plugin_registers_every_game_and_the_scheduler(ms_swift: types.SimpleNamespace) -> None:
+def test_the_plugin_registers_every_game_and_the_schedulers(ms_swift: types.SimpleNamespace) -> None:
     loaded(PLUGIN, "_plugin_0f3a")
     assert set(ms_swift.envs) == {*text.text_envs(), *text.text_envs().values()}
     assert ms_swift.envs["frozen_lake"] is swift.FrozenLakeEnv
-    assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler"}
+    assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler", "jaxgym_openenv_scheduler"}
 
 
 @pytest.mark.parametrize("path", sorted(PLUGIN.parent.glob("*.jsonl")), ids=lambda path: path.stem)
