@@ -69,7 +69,7 @@ class Plays:
         self._plays: dict[str, Play] = {}
         # It imports JAX, which a server does not wait for before it listens.
         self._tools = importlib.import_module("jaxgym.serve.openenv_tools")
-        self._moves = self._tools.tools_of(hosted.env_id)
+        self._moves = self._tools.tools_of(hosted.env_id, hosted.options)
 
     def __len__(self) -> int:
         """Sessions that are open."""

@@ -32,17 +32,21 @@ class Tool(NamedTuple):
     reply: Callable[[Mapping[str, Any]], str]
 
 
-def tools_of(name: str) -> dict[str, Tool]:
+def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
     """Returns the tools of a game by name.
 
     Args:
         name: An id that has words, or its nick.
+        options: What the game is played with.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
     """
     any_reply = Tool("Makes a move, in the form that the rules ask for.", _MESSAGE, lambda given: given["message"])
-    return {**{tool: _tool(function) for tool, function in trl.replies_of(name).items()}, REPLY: any_reply}
+    return {
+        **{tool: _tool(function) for tool, function in trl.replies_of(name, options or {}).items()},
+        REPLY: any_reply,
+    }
 
 
 _MESSAGE = {

@@ -200,8 +200,12 @@ def _env_class(env_id: str) -> type[_TextEnv]:
     return cast(type[_TextEnv], type(name, (base,), entries))
 
 
-def replies_of(name: str) -> dict[str, Callable[..., str]]:
+def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[..., str]]:
     """Returns the tools of a game by name, as functions that return the reply which their arguments stand for.
+
+    Args:
+        name: An id that has words, or its nick.
+        options: What the game is played with.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -211,7 +215,7 @@ def replies_of(name: str) -> dict[str, Callable[..., str]]:
         def _reply(self, reply: str) -> str:
             return reply
 
-    return {tool: getattr(Speaker(), tool) for tool in _tools_of(Speaker)}
+    return {tool: getattr(Speaker(**options), tool) for tool in _tools_of(Speaker)}
 
 
 def _tools_of(game: type) -> list[str]:

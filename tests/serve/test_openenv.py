@@ -277,6 +277,7 @@ def test_a_game_has_the_tools_of_its_moves() -> None:
         "the argument 'direction' is none of up, down, left, right.",
         "the argument 'direction' is no string.",
     ]
+    assert tools_of("frozen_lake", {"dialect": "textarena"})["move"].reply({"direction": "up"}) == "[up]"
     get = tools_of("textcraft")["get"]
     assert misfit(get.schema, {"item": "log"}) is None
     assert misfit(get.schema, {"item": "log", "count": True}) == "the argument 'count' is no integer."
