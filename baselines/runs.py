@@ -6,6 +6,7 @@ appear under their name when complete, and the one file that grows, the metrics 
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,6 +33,17 @@ def _writing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"cannot write {path} ({reason}): make room or choose another folder with --runs-dir") from error
+
+
+@contextlib.contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def pack_state(state: Any) -> dict[str, np.ndarray]:
@@ -179,7 +191,8 @@ class RunFolder:
         packed = pack_state(state)
         last = self.last_update
         try:
-            self._manager.save(update, args=self._ocp.args.StandardSave(packed))
+            with _quiet("absl"):  # what fails is told below, once
+                self._manager.save(update, args=self._ocp.args.StandardSave(packed))
         except (OSError, ValueError, RuntimeError) as error:
             kept = "there is none yet" if last is None else f"the one of update {last} is kept"
             first_line = str(error).partition("\n")[0]

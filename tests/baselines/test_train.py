@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -159,16 +160,21 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         train.train(CONFIG, train.Place("name", tmp_path / "runs"))
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_last_checkpoint_and_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with RunFolder.create(tmp_path / "run", CONFIG) as folder:
         folder.save({"weight": np.ones(2, np.float32)}, 4)
 
         def save(*_: Any, **__: Any) -> None:
+            logging.getLogger("absl").error("what the library says of it")
             raise OSError(errno.ENOSPC, "No space left on device")
 
+        caplog.clear()
         monkeypatch.setattr(folder._manager, "save", save)
         with pytest.raises(RunError, match=r"update 8 .*No space left on device.*; the one of update 4 is kept"):
             folder.save({"weight": np.zeros(2)}, 8)
+        assert not caplog.records
         np.testing.assert_array_equal(folder.restore({"weight": np.zeros(2)})["weight"], [1, 1])
 
 
