@@ -205,15 +205,23 @@ def _as_words(options: Mapping[str, Any]) -> str:
 
 def show(arguments: Show) -> str:
     """Writes a picture; returns what is printed."""
-    files.check_suffix(arguments.out, files.PICTURES)
+    _writable(arguments.out, files.PICTURES)
     stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
     files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
     return f"{arguments.out}\n"
 
 
+def _writable(path: Path, suffixes: Sequence[str]) -> None:
+    """Refuses a file that cannot be written before anything is played."""
+    files.check_suffix(path, suffixes)
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"lies in {path.parent}, which is no folder"
+        raise OptionError(f"--out was given {path}, which {what}; give the name of a file in a folder that there is.")
+
+
 def record(arguments: Record) -> str:
     """Writes a video; returns what is printed."""
-    files.check_suffix(arguments.out, files.VIDEOS)
+    _writable(arguments.out, files.VIDEOS)
     registration.spec_of(arguments.env_id)
     seed = _checked(arguments.seed)
     if arguments.steps < 1 or arguments.fps < 1:

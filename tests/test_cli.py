@@ -118,6 +118,16 @@ def test_a_mistake_is_told_in_one_line_and_exits_with_2(
     assert says in error
 
 
+@pytest.mark.parametrize(("name", "what"), [("taken.png", "is a folder"), ("no/level.png", "no, which is no folder")])
+def test_a_place_where_no_file_can_be_written_is_refused_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str
+) -> None:
+    (tmp_path / "taken.png").mkdir()
+    code, error = refused(capsys, monkeypatch, "show", ENV, "--out", str(tmp_path / name))
+    assert code == cli.MISUSED
+    assert f"{what}; give the name of a file in a folder that there is." in error
+
+
 def test_a_person_who_stops_a_command_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> str:
         raise KeyboardInterrupt
