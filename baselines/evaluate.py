@@ -26,6 +26,7 @@ from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
 
 _ZOO = "zoo:"
+_SEED_END = 2**32
 SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
 
@@ -223,8 +224,12 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
 
     Raises:
         RunError: when the folder holds no run, or no such checkpoint.
-        ConfigError: when a number of levels or repeats is below 1.
+        ConfigError: when a number of levels, repeats or steps is below 1, or the seed does not fit 32 bits.
     """
+    if arguments.max_steps < 1:
+        raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be at least 1")
+    if not 0 <= arguments.seed < _SEED_END:
+        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {_SEED_END - 1}")
     is_paper = arguments.levels == "paper"
     zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
     agent = None if zoo_id is None else load(zoo_id)

@@ -126,6 +126,12 @@ def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
         make_paper_game(dataclasses.replace(CONFIG, env="Nothing-v0"))
 
 
+@pytest.mark.parametrize("change", [{"max_steps": 0}, {"seed": -1}, {"seed": 2**32}])
+def test_scoring_without_steps_or_with_a_seed_out_of_range_is_refused(whole: Path, change: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=r"^--(max-steps|seed) is "):
+        evaluate.score_run(evaluate.Arguments(whole, **change))
+
+
 def test_a_run_is_not_overwritten(whole: Path) -> None:
     with pytest.raises(RunError, match="already holds a run: add --resume"):
         train.train(CONFIG, train.Place("whole", whole.parent))
