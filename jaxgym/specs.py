@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-from jaxgym.errors import LevelError, UnknownIdError, nearest
+from jaxgym.errors import LevelError, UnknownIdError, nearest, shown
 from jaxgym.options import Integer, Option, Preset, resolve, with_preset
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def spec_of(env_id: str) -> Spec:
     """
     if not isinstance(env_id, str) or env_id not in _specs:
         known = ", ".join(_specs)
-        raise UnknownIdError(f"{env_id!r} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
+        raise UnknownIdError(f"{shown(env_id)} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
     return _specs[env_id]
 
 

@@ -233,3 +233,9 @@ def test_multi_discrete_needs_values_for_each_entry(nvec: tuple[int, ...]) -> No
 @pytest.mark.parametrize(("env_id", "count"), [(FREE, 9), (GRID, 4)])
 def test_the_number_of_actions_counts_combinations(env_id: str, count: int) -> None:
     assert jaxgym.make(env_id)[0].num_actions == count
+
+
+def test_a_very_long_id_is_not_repeated_whole() -> None:
+    with pytest.raises(UnknownIdError) as raised:
+        jaxgym.make("x" * 100_000)
+    assert len(str(raised.value)) < 1000

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxgym import registration
-from jaxgym.errors import OptionError, UnknownIdError, nearest
+from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
 from jaxgym.options import Option, resolve
 from jaxgym.text.words import Words
 
@@ -58,7 +58,7 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
     if not isinstance(env_id, str) or env_id not in _specs:
         known = [*_specs, *text_envs()]
         raise UnknownIdError(
-            f"{name!r} is no environment with words{nearest(name, known)}; the ids are {', '.join(_specs)}, "
+            f"{shown(name)} is no environment with words{nearest(name, known)}; the ids are {', '.join(_specs)}, "
             f"or in short {', '.join(text_envs())}."
         )
     return env_id, _specs[env_id]
