@@ -237,7 +237,8 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
 def slip_at(slip_seed: jax.Array, time: jax.Array) -> jax.Array:
     """Returns by how many quarter turns a step slips, -1, 0 or 1, each as likely, int32 ()."""
-    key = jax.random.fold_in(jax.random.key(slip_seed, impl="threefry2x32"), time)
+    # Seed and step are the two words of the key: one round of the generator, where folding one in takes three.
+    key = jax.random.wrap_key_data(jnp.stack([slip_seed, time.astype(jnp.uint32)]), impl="threefry2x32")
     return jnp.asarray(_SLIPS, jnp.int32)[jax.random.bits(key, (), jnp.uint32) % jnp.uint32(NUM_SLIPS)]
 
 

@@ -50,11 +50,14 @@ def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array)
         reached, has_grown = carry
         return has_grown & ~jnp.any(reached & goal != 0)
 
+    def grown(reached: jax.Array) -> jax.Array:
+        around = jnp.pad(reached, 1)
+        return reached | (is_open & ((reached << 1) | (reached >> 1) | around[:size] | around[2:]))
+
     def grow(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, _ = carry
-        around = jnp.pad(reached, 1)
-        grown = reached | (is_open & ((reached << 1) | (reached >> 1) | around[:size] | around[2:]))
-        return grown, jnp.any(grown != reached)
+        further = grown(grown(reached))  # twice, for a round of a loop costs more than what it does
+        return further, jnp.any(further != reached)
 
     reached, _ = lax.while_loop(is_growing, grow, (packed(at(start_cell, size)), jnp.bool_(True)))
     return jnp.any(reached & goal != 0)
