@@ -1,6 +1,7 @@
 """Episodes in words: sessions of a pool on one side, whatever writes replies on the other."""
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import PAD, Tokeniser
 from jaxgym.levels import held_out_seeds, train_seeds
 from jaxgym.serve import SessionPool
+
+_KEPT = 8
 
 Writer = Callable[[Sequence[str]], list[str]]
 """Takes the contexts of some turns and returns a reply to each."""
@@ -108,25 +111,33 @@ class Chain:
     def _open(self, seeds: Sequence[int]) -> list[Any]:
         return self.pool.open_many(self.settings.env, [int(seed) for seed in seeds], self.settings.session_options)
 
-    def held_out(self) -> np.ndarray:
-        """Returns the seeds of the levels that are scored, uint32 (held_out_levels,).
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the seeds that are trained on, uint32 (n,), and those that are scored, uint32 (held_out_levels,).
 
         Raises:
-            ConfigError: if too few levels have a first text that is new.
+            ConfigError: if too few levels have a first text that is kept for scoring, or none has another.
         """
         settings, count = self.settings, self.settings.held_out_levels
+        training = train_seeds(settings.train_levels)
         if not settings.new_openings:
-            return held_out_seeds(count)
-        known = set(self.openings(train_seeds(settings.train_levels).tolist()))
-        seeds = held_out_seeds(4 * count)
-        texts = self.openings(seeds.tolist())
-        new = seeds[[text not in known for text in texts]]
-        if len(new) < count:
+            return training, held_out_seeds(count)
+        training = training[~self._kept_for_scoring(training)]
+        candidates = held_out_seeds(4 * _KEPT * count)
+        scored = candidates[self._kept_for_scoring(candidates)][:count]
+        if len(scored) < count or not len(training):
             raise ConfigError(
-                f"of {4 * count} held-out levels {len(new)} have a first text that no training level has: train on "
-                "fewer --train-levels, or score by seed alone with --no-new-openings"
+                f"one first text in {_KEPT} is kept for scoring, which leaves {len(training)} training levels and "
+                f"{len(scored)} of {count} to be scored: give more --train-levels or fewer --held-out-levels, or tell "
+                "levels apart by seed alone with --no-new-openings"
             )
-        return new[:count]
+        return training, scored
+
+    def _kept_for_scoring(self, seeds: np.ndarray) -> np.ndarray:
+        """Returns whether levels begin with a text that is never trained on, bool (n,).
+
+        Its checksum tells, so that levels of both kinds are alike.
+        """
+        return np.asarray([zlib.crc32(text.encode()) % _KEPT == 0 for text in self.openings(seeds.tolist())])
 
     def play(self, seeds: Sequence[int], write: Writer) -> Episodes:
         """Plays one episode of each level to its end, at most `pool.capacity` of them."""

@@ -35,12 +35,12 @@ class Settings:
     max_turns: int = 20
     """Turns after which an episode ends, refused replies included."""
     train_levels: int = 30_000
-    """Levels that are played to learn."""
+    """Training level seeds; those with a first text that is kept for scoring are left out."""
     held_out_levels: int = 500
     """Levels that are scored and never trained on."""
     new_openings: bool = True
-    """Score only levels whose first text is that of no training level; off where first texts do not tell levels
-    apart."""
+    """Keep one first text in eight for scoring, and train on no level that begins with it; off where first texts do not
+    tell levels apart."""
 
     context: Context = "turn"
     """What a turn is answered from: the newest text alone, or instructions and all texts and replies so far."""

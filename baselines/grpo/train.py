@@ -36,10 +36,8 @@ from baselines.grpo.settings import SCALES, Settings, read_settings
 from baselines.grpo.tokens import END, PAD, Tokeniser
 from baselines.runs import Row, newest_run
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.levels import train_seeds
 
 _TRANSCRIPTS = 3
-_WARM_EPISODES = 4096
 # Purposes of keys and of NumPy's generators, beside the seed of the run.
 _START, _WARM, _ROLLOUT, _SCORE, _ORDER = range(5)
 
@@ -72,6 +70,7 @@ class Work:
         chain: The sessions.
         tokeniser: Of the model.
         sizes: Of the model.
+        training: Seeds that are trained on, uint32 (n,).
         held_out: Seeds that are scored, uint32 (held_out_levels,).
         folder: Where it is kept.
         begin: When this call began, in seconds of the monotonic clock.
@@ -80,6 +79,7 @@ class Work:
     chain: Chain
     tokeniser: Tokeniser
     sizes: Sizes
+    training: np.ndarray
     held_out: np.ndarray
     folder: GrpoFolder
     begin: float
@@ -134,18 +134,18 @@ def train(settings: Settings, place: Place) -> str:
     """
     begin = time.monotonic()
     chain = Chain.of(settings)  # refuses what does not fit before there is a folder
-    held_out = chain.held_out()
+    training, held_out = chain.levels()
     path = place.runs_dir / (place.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}")
     opened = GrpoFolder.go_on(path, settings) if place.resume else GrpoFolder.begin(path, settings)
     with opened as folder:
-        start = episodes_of_start(chain)
+        start = episodes_of_start(chain, training)
         tokeniser = Tokeniser.of([*start.contexts, *settings.replies])
         if place.resume and folder.last_update is not None:
             tokeniser = folder.tokeniser()
         else:
             folder.keep_tokeniser(tokeniser)
         sizes = sizes_of(settings, tokeniser, start.contexts)
-        work = Work(chain, tokeniser, sizes, held_out, folder, begin)
+        work = Work(chain, tokeniser, sizes, training, held_out, folder, begin)
         state = run_updates(work, start)
         scores = {
             name: score(work, state.params, held_out, heat) for name, heat in (("sampled", 1.0), ("likeliest", 0.0))
@@ -159,10 +159,11 @@ def train(settings: Settings, place: Place) -> str:
     return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
 
 
-def episodes_of_start(chain: Chain) -> Episodes:
+def episodes_of_start(chain: Chain, training: np.ndarray) -> Episodes:
     """Episodes of random replies on training levels, as many as the pool has room for."""
-    seeds = train_seeds(min(chain.pool.capacity, chain.settings.train_levels)).tolist()
-    return chain.play(seeds, RandomWriter(chain.settings.replies, chain.settings.seed))
+    return chain.play(
+        training[: chain.pool.capacity].tolist(), RandomWriter(chain.settings.replies, chain.settings.seed)
+    )
 
 
 def sizes_of(settings: Settings, tokeniser: Tokeniser, contexts: Sequence[str]) -> Sizes:
@@ -317,7 +318,7 @@ def update(work: Work, state: TrainState, done: int) -> tuple[TrainState, Row]:
     """
     settings = work.settings
     generator = np.random.default_rng((settings.seed, _ORDER, done))
-    levels = train_seeds(settings.train_levels)[generator.integers(settings.train_levels, size=settings.groups)]
+    levels = work.training[generator.integers(len(work.training), size=settings.groups)]
     write = work.writer(state.params, _key(settings, _ROLLOUT, done))
     episodes = work.chain.play(np.repeat(levels, settings.group_size).tolist(), write)
     advantages = advantages_of(settings, episodes)

@@ -160,7 +160,7 @@ def chain() -> Chain:
 @pytest.fixture(scope="module")
 def sizes(chain: Chain) -> Sizes:
     """The sizes of the runs below, so that the step is compiled once."""
-    start = command.episodes_of_start(chain)
+    start = command.episodes_of_start(chain, chain.levels()[0])
     return command.sizes_of(TINY, Tokeniser.of([*start.contexts, *TINY.replies]), start.contexts)
 
 
@@ -243,6 +243,24 @@ def test_a_refused_reply_is_counted_and_takes_a_turn(chain: Chain) -> None:
 def test_settings_that_cannot_be_used_are_refused(changed: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         dataclasses.replace(TINY, **changed)
+
+
+def test_no_level_is_trained_on_that_begins_as_a_scored_one_does(chain: Chain) -> None:
+    settings = dataclasses.replace(TINY, train_levels=60, held_out_levels=3, new_openings=True)
+    split = dataclasses.replace(chain, settings=settings)
+    training, scored = (split.openings(seeds.tolist()) for seeds in split.levels())
+    assert len(scored) == 3
+    assert not set(training) & set(scored)
+    assert len(training) > 30  # most levels are left
+
+
+def test_levels_that_all_begin_alike_cannot_be_told_apart_by_their_first_texts(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Chain, "openings", lambda _, seeds: ["the same"] * len(seeds))
+    alike = dataclasses.replace(chain, settings=dataclasses.replace(TINY, new_openings=True))
+    with pytest.raises(ConfigError, match=r"one first text in 8 is kept for scoring, which leaves .*--no-new-openings"):
+        alike.levels()
 
 
 def test_a_form_that_the_game_refuses_is_refused(chain: Chain) -> None:
