@@ -11,9 +11,11 @@ import gc
 import hmac
 import json
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import uvicorn
@@ -21,12 +23,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jaxgym.serve.command import Serving
-from jaxgym.serve.joined import JoinedProtocol
+from jaxgym.serve.joined import JoinedProtocol, JoinedSockets
 
 if TYPE_CHECKING:
     from jaxgym.serve.pool import SessionPool
 
 KILOBYTE = 1024
+_VISIBLE = range(0x21, 0x7F)
 DRAIN_SECONDS = 10
 """How long calls that are being answered may take when the process is asked to end."""
 
@@ -146,6 +149,8 @@ def hosting(
 class Guard:
     """An app that lets nothing pass that brings no token where one is asked for, or a body that is too long.
 
+    Nor does what a browser sends for the page of another site.
+
     `GET /health` passes without a token.
     """
 
@@ -167,6 +172,10 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+            await _refuse(403, "pages of other sites may not ask this server.", scope, receive, send)
+            return
         if self._expected is not None and scope["path"] != "/health":
             given = headers.get(b"authorization", b"")
             # All are compared, so that the time tells nothing.
@@ -196,10 +205,12 @@ class Guard:
 
 
 async def _refuse(status: int, reason: str, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    response = answer({"error": reason}, status)
+    if status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before it is accepted: 403
-        return
-    await answer({"error": reason}, status)(scope, receive, send)
+        await receive()
+    await response(scope, receive, send)  # before a socket is accepted it is one of HTTP
 
 
 def answer(content: Any, status: int = 200) -> Response:
@@ -228,6 +239,7 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.drain(), DRAIN_SECONDS)
         await super().shutdown(sockets)
+        self._captured_signals.clear()  # whoever asked for the end got it: the exit code is 0
 
 
 Drain = Callable[[], Awaitable[None]]
@@ -249,7 +261,7 @@ def make_server(app: App, serving: Serving, loading: Loading[Any], drain: Drain 
     config = uvicorn.Config(
         behind_guard(app, serving, loading),
         http=JoinedProtocol,
-        ws="websockets-sansio",
+        ws=JoinedSockets,
         ws_max_size=serving.max_kilobytes * KILOBYTE,
         ws_per_message_deflate=False,
         ws_ping_interval=_PING_SECONDS,
@@ -286,6 +298,7 @@ def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[An
         Exception: What the loading raised; the server has ended then.
     """
     server = make_server(app, serving, loading, drain)
+    _warn_of_readers(serving)
     host, port = listener.getsockname()[:2]
     sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
     sys.stderr.flush()
@@ -298,17 +311,28 @@ def token_of(serving: Serving) -> str | None:
     """Returns the token that requests have to bring, or several, one a line; or None.
 
     Raises:
-        OptionError: If its file is empty.
+        OptionError: If its file is empty, or holds anything but visible ASCII characters.
         OSError: If its file can't be read.
     """
-    if serving.token_file is None:
+    path = serving.token_file
+    if path is None:
         return None
-    token = serving.token_file.read_text().strip()
-    if not token:
+    try:
+        token = path.read_bytes()
+    except OSError as error:
+        raise OSError(f"--token-file {path} can't be read: {error.strerror}.") from error
+    lines = token.split()
+    if not lines or any(byte not in _VISIBLE for line in lines for byte in line):
         from jaxgym.errors import OptionError
 
-        raise OptionError(f"--token-file {serving.token_file} is empty; write a token into it.")
-    return token
+        what = "holds what no header can bring; write visible ASCII characters" if lines else "is empty; write a token"
+        raise OptionError(f"--token-file {path} {what} into it, one token a line.")
+    return "\n".join(line.decode() for line in lines)
+
+
+def _warn_of_readers(serving: Serving) -> None:
+    if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
+        sys.stderr.write(f"jaxgym: every user of this machine can read {serving.token_file}; chmod 600 keeps it.\n")
 
 
 def _with_lifespan(app: App, loading: Loading[Any]) -> App:

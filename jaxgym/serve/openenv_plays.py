@@ -109,10 +109,10 @@ class Plays:
         if not self._idle_seconds:
             return
         last = time.monotonic() - self._idle_seconds
-        for play in [play for play in self._plays.values() if play.used < last]:
+        idle = [play for play in self._plays.values() if play.used < last]
+        for play in idle:
             self.close(play)
-            if play.hang_up is not None:
-                await play.hang_up()
+        await asyncio.gather(*(play.hang_up() for play in idle if play.hang_up is not None))
 
     # Episodes.
 

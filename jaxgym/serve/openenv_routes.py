@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -45,7 +45,13 @@ def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette
             Route("/{name}/splits", own.splits),
             *several,
         ],
-        exception_handlers={HTTPException: _detail, FrameError: _fault, CapacityError: _full, SessionError: _refused},
+        exception_handlers={
+            HTTPException: _detail,
+            FrameError: _fault,
+            CapacityError: _full,
+            SessionError: _refused,
+            ClientDisconnect: _gone,
+        },
     )
 
 
@@ -164,6 +170,10 @@ async def _fault(_: Request, error: Exception) -> Response:
 
 async def _full(_: Request, error: Exception) -> Response:
     return answer({"detail": str(error)}, _BUSY)
+
+
+async def _gone(*_: Any) -> Response:
+    return answer({"detail": "nobody is there to read this."}, _BAD)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -23,7 +23,7 @@ from jaxgym.serve.openenv_routes import routes
 _log = logging.getLogger(__name__)
 
 _NORMAL, _AWAY, _RESTART = 1000, 1001, 1012
-_PATIENCE = 2.0  # seconds that a client has for its first frame where there is no room for it
+_PATIENCE = 2.0  # seconds for its first frame where there is no room for a client, or for reading that it ends
 
 Scope = MutableMapping[str, Any]
 Answers = Callable[[Plays, Play, str], Awaitable[str]]
@@ -103,11 +103,11 @@ class OpenEnvApp:
             await _turn_away(receive, send, tell(frames.CAPACITY_REACHED, str(error), **room))
             return
         try:
-            play.hang_up = lambda: _close(send, _AWAY, "idle for too long")
+            play.hang_up = _hanging_up(send, asyncio.current_task())
             await self._converse(plays, play, receive, send, answers)
         except _HangUp as end:
             await _close(send, _NORMAL, "", end.last)
-        except OSError:  # of a client that is gone
+        except (OSError, asyncio.CancelledError):  # of a client that is gone, or was hung up on
             return
         finally:
             play.hang_up = None
@@ -207,6 +207,19 @@ async def _close(send: Send, code: int, reason: str, last: str | None = None) ->
         await send({"type": "websocket.close", "code": code, "reason": reason})
     except (OSError, RuntimeError):
         return
+
+
+def _hanging_up(send: Send, conversation: "asyncio.Task[Any] | None") -> Callable[[], Awaitable[None]]:
+    """Returns what ends a conversation, whether its client reads that or not."""
+
+    async def hang_up() -> None:
+        try:
+            await asyncio.wait_for(_close(send, _AWAY, "idle for too long"), _PATIENCE)
+        except TimeoutError:
+            if conversation is not None:
+                conversation.cancel()
+
+    return hang_up
 
 
 def _attached(plays: Plays, session_id: str) -> Play:

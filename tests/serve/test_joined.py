@@ -26,6 +26,9 @@ class Wire:
     def is_closing(self) -> bool:
         return self.is_shut
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
 
 def after(*calls: Callable[[JoinedWrites], None]) -> list[bytes | str]:
     """Returns what the wire is told of calls, each made in a round of its own."""
