@@ -13,7 +13,7 @@ from jaxgym import levels
 
 SIDE, SCALE = 336, 4
 GREEN, WHITE, BLUE, ORANGE = (0, 255, 0), (255, 255, 255), (0, 0, 255), (255, 165, 0)
-PATH_OVER_BLACK, EXIT = (200, 200, 200), (55, 55, 55)
+PATH_OVER_BLACK, EXIT, SKIN, HANDS = (200, 200, 200), (55, 55, 55), (250, 204, 153), (50, 50, 50)
 
 
 def view_of(env_id: str, **changes: Any) -> tuple[np.ndarray, Any, Any]:
@@ -71,6 +71,8 @@ def test_the_path_ahead_is_shown_on_an_endless_path() -> None:
     picture, _, frame = view_of("Endless-MysteryPath-v0")
     assert has_color(picture, PATH_OVER_BLACK).sum() > has_color(frame, PATH_OVER_BLACK).sum()
     assert has_color(picture, PATH_OVER_BLACK).any(axis=0)[72:].any(), "the column after the agent's"
+    colors = {tuple(color) for color in picture.reshape(-1, 3).tolist()}
+    assert colors == {(0, 0, 0), PATH_OVER_BLACK, SKIN, HANDS, GREEN}, "tiles have one shade and no borders"
 
 
 @pytest.mark.parametrize("env_id", ["SearingSpotlights-v0", "Endless-SearingSpotlights-v0"])

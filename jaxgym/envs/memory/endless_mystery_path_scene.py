@@ -120,6 +120,12 @@ def agent_x_px(agent_scale: float, camera: Camera) -> jax.Array:
     return camera.cut_px(agent_radius(agent_scale) - center) + center
 
 
+def columns_near(walked_px: jax.Array, camera: Camera) -> jax.Array:
+    """Returns the columns of the world of which something may be on the screen, int32 (9,); see `columns_of`."""
+    # The first of the nine columns is seen only where a cut draws it on the screen.
+    return (walked_px - camera.offset_px) // TILE_PX - 1 + jnp.arange(NUM_COLUMNS)
+
+
 def columns_of(
     tiles: jax.Array, is_shown: jax.Array, walked_px: jax.Array, camera: Camera
 ) -> tuple[jax.Array, jax.Array]:
@@ -131,8 +137,7 @@ def columns_of(
         walked_px: How far the agent is from its start, int32 ().
         camera: The camera.
     """
-    # The first of the nine columns is seen only where a cut draws it on the screen.
-    columns = (walked_px - camera.offset_px) // TILE_PX - 1 + jnp.arange(NUM_COLUMNS)
+    columns = columns_near(walked_px, camera)
     is_there = is_shown[None] & (tiles[None, :, 0] == columns[:, None])
     bits = jnp.where(is_there, 1 << tiles[None, :, 1], 0)
     return jnp.bitwise_or.reduce(bits, axis=1), camera.cut_px(TILE_PX * columns - walked_px)
@@ -162,18 +167,27 @@ def _grounds() -> np.ndarray:
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
-    covers, is_side = _spans(scene)
-    columns = jnp.bitwise_or.reduce(jnp.where(covers, scene.path_columns[:, None], 0), axis=0)
-    is_tile = (columns[None] >> _ROW_OF[:, None]) & 1 == 1
+    _, is_side = _spans(scene)
     is_border = jnp.any(is_side, axis=0)[None] | _IS_BORDER[:, None]
     tile = jnp.where(is_border[..., None], _BORDER, _TILE)
-    ground = jnp.where(scene.background_px < 0, _BLACK, scene.background_px)
-    ground = lax.dynamic_index_in_dim(jnp.asarray(_grounds()), ground, keepdims=False)
-    return _with_things(jnp.where(is_tile[..., None], tile, ground), scene, agent_scale)
+    return with_things(jnp.where(is_tile(scene)[..., None], tile, ground(scene)), scene, agent_scale)
 
 
-def _with_things(canvas: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the canvas with agent, bar and cross, in this order."""
+def is_tile(scene: Scene) -> jax.Array:
+    """Returns where path tiles are shown, bool (84, 84), row first."""
+    covers, _ = _spans(scene)
+    columns = jnp.bitwise_or.reduce(jnp.where(covers, scene.path_columns[:, None], 0), axis=0)
+    return (columns[None] >> _ROW_OF[:, None]) & 1 == 1
+
+
+def ground(scene: Scene) -> jax.Array:
+    """Returns the ice or the black without path tiles and things, uint8 (84, 84, 3), row first."""
+    moved = jnp.where(scene.background_px < 0, _BLACK, scene.background_px)
+    return lax.dynamic_index_in_dim(jnp.asarray(_grounds()), moved, keepdims=False)
+
+
+def with_things(canvas: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
+    """Returns a canvas, uint8 (84, 84, 3), with agent, bar and cross over it, in this order."""
     sprites = agent_sprites(agent_scale)
     # What is far outside of the screen is as if it were just outside.
     y = jnp.clip(scene.agent_px[1], sprites.anchor - sprites.side, sprites.anchor + SCREEN_PX)
@@ -270,7 +284,7 @@ def _seen_tiles(scene: Scene, agent_scale: float) -> jax.Array:
         end = jnp.where(scene.lost_stamina_px >= 0, _BAR_LEFT_PX, SCREEN_PX)
         return tiles & jnp.any(differs & (end > _X[None]), axis=1)[:, None]
     empty = jnp.full((SCREEN_PX, SCREEN_PX, 3), TRANSPARENT, jnp.uint8)
-    is_open = jnp.all(_with_things(empty, scene, agent_scale) == TRANSPARENT, axis=-1)
+    is_open = jnp.all(with_things(empty, scene, agent_scale) == TRANSPARENT, axis=-1)
     # The ice has the same border above and below as a tile.
     in_border, inside = (
         jnp.any((is_open & rows[:, None]).reshape(NUM_ROWS, TILE_PX, SCREEN_PX), axis=1)

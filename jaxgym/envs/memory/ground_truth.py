@@ -14,10 +14,10 @@ import numpy as np
 from jaxgym.envs.memory import (
     arena,
     endless_mystery_path,
-    endless_mystery_path_scene,
     mystery_path_scene,
     searing_spotlights_scene,
 )
+from jaxgym.envs.memory import endless_mystery_path_scene as seen
 from jaxgym.envs.memory import endless_mystery_path_segments as segments
 from jaxgym.envs.memory import mortar_mayhem_scene as mortar_scene
 from jaxgym.envs.memory.mystery_path import only
@@ -28,7 +28,7 @@ from jaxgym.rendering.sprites import ring
 SCALE = 4
 """Pixels of a picture for each pixel of a frame, along each axis."""
 
-_GREEN, _WHITE = (0, 255, 0), (255, 255, 255)
+_GREEN, _WHITE = (0, 255, 0), 255
 _RING_RADIUS_PX, _RING_WIDTH_PX = 7, 2
 _PATH_ALPHA, _OPAQUE = 200, 255
 
@@ -64,46 +64,47 @@ def endless_mortar_mayhem_view(env: Any, state: Any, params: Any) -> jax.Array:
 
 
 def mystery_path_view(env: Any, state: Any, params: Any) -> jax.Array:
-    """The path in white, its start in blue and its goal in green, with the agent and its cross."""
+    """The path in white, its start in blue and its goal in green, with the agent and its cross.
+
+    The walls that bend the path, which the original paints red, are no part of a level: nothing in a game depends on
+    them once the path is found.
+    """
     tiles = jnp.stack(jnp.meshgrid(jnp.arange(SIZE), jnp.arange(SIZE)), axis=-1).reshape(-1, 2)
     on_path = jax.vmap(lambda tile: jnp.any(state.level.path & only(tile) != 0))(tiles).reshape(SIZE, SIZE)
     side = mystery_path_scene.TILE_PX
     path = jnp.repeat(jnp.repeat(on_path, side, axis=0), side, axis=1)
     shown = dataclasses.replace(
         env.scene(state, params),
-        has_cross=state.is_off_path,
         origin_tile=state.level.start_tile,
         goal_tile=state.level.goal_tile,
     )
     frame = mystery_path_scene.draw(shown, env.agent_scale)
     is_empty = jnp.all(frame == 0, axis=-1)
-    return enlarged(jnp.where((is_empty & path)[..., None], np.full((1, 1, 3), _WHITE[0], np.uint8), frame))
+    return enlarged(jnp.where((is_empty & path)[..., None], np.full((1, 1, 3), _WHITE, np.uint8), frame))
 
 
 def endless_mystery_path_view(env: Any, state: Any, params: Any) -> jax.Array:
-    """The frame with all tiles of the path, translucent, with the cross and the stamina."""
-    numbers = state.position_px[0] // endless_mystery_path_scene.TILE_PX // segments.NUM_COLUMNS + jnp.arange(-1, 2)
+    """All tiles of the path, translucent and without borders, with the agent, its cross and the stamina."""
+    numbers = state.position_px[0] // seen.TILE_PX // segments.NUM_COLUMNS + jnp.arange(-1, 2)
     cells = jax.vmap(lambda number: endless_mystery_path.segment_at(state.level, number, params.segments))(numbers)
     cells = cells.astype(jnp.int32)
     columns = cells // segments.NUM_ROWS + segments.NUM_COLUMNS * numbers[:, None]
     tiles = jnp.stack([columns, cells % segments.NUM_ROWS], axis=-1).reshape(-1, 2)
-    is_tile = ((cells != segments.NO_TILE) & (numbers[:, None] >= 0)).reshape(-1)
+    is_there = ((cells != segments.NO_TILE) & (numbers[:, None] >= 0)).reshape(-1)
     walked_px = state.position_px[0] - arena.agent_radius(env.agent_scale)
-    path, left = endless_mystery_path_scene.columns_of(tiles, is_tile, walked_px, params.camera)
-    lost = jnp.sum(state.stamina <= params.stamina_rows, dtype=jnp.int32)
+    path, _ = seen.columns_of(tiles, is_there, walked_px, params.camera)
+    # The original moves a picture of the whole path, which is cut to whole px once.
+    left = params.camera.cut_px(-walked_px) + seen.TILE_PX * seen.columns_near(walked_px, params.camera)
     scene = dataclasses.replace(
         env.scene(state, params),
-        has_cross=state.is_off_path,
         path_columns=path,
         path_left_px=left,
-        lost_stamina_px=lost,
+        lost_stamina_px=jnp.sum(state.stamina <= params.stamina_rows, dtype=jnp.int32),
     )
-    # What is the same with and without tiles stays as it is.
-    whole, bare = (
-        endless_mystery_path_scene.draw(shown, env.agent_scale).astype(jnp.int32)
-        for shown in (scene, dataclasses.replace(scene, path_columns=jnp.zeros_like(path)))
-    )
-    return enlarged(((_PATH_ALPHA * whole + (_OPAQUE - _PATH_ALPHA) * bare) // _OPAQUE).astype(jnp.uint8))
+    ground = seen.ground(scene).astype(jnp.int32)
+    covered = ground + (_WHITE - ground) * _PATH_ALPHA // _OPAQUE
+    frame = jnp.where(seen.is_tile(scene)[..., None], covered, ground).astype(jnp.uint8)
+    return enlarged(seen.with_things(frame, scene, env.agent_scale))
 
 
 def searing_spotlights_view(env: Any, state: Any, params: Any) -> jax.Array:
