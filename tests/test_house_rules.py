@@ -8,7 +8,7 @@ Paths are relative to the root of the repository, with forward slashes.
 import ast
 import dataclasses
 import doctest
-import importlib
+import importlib.util
 import json
 import pkgutil
 import re
@@ -59,14 +59,19 @@ DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
 BRIDGES = {
-    f"jaxgym.serve.{name}" for name in ("openenv_client", "openenv_server", "rollout", "swift", "swift_sudoku", "trl")
+    f"jaxgym.serve.{name}"
+    for name in ("openenv_client", "openenv_server", "rollout", "swift", "swift_sudoku", "textarena", "trl")
 }
+
+# What can't be imported without a package that is no dependency.
+ABSENT = {"jaxgym.serve.textarena"} if importlib.util.find_spec("textarena") is None else set[str]()
 
 FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
-WIRES = ("jaxgym/serve/agentgym_", "jaxgym/serve/openenv_")  # the protocols have names of their own
+# The protocols have names of their own.
+WIRES = ("jaxgym/serve/agentgym_", "jaxgym/serve/openenv_", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}
 HOST_MODULES = {"io", "logging", "os", "pathlib", "random", "sys", "time"}
 
@@ -388,7 +393,7 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
 def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
     yield package
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not found.name.endswith("__main__"):
+        if not found.name.endswith("__main__") and found.name not in ABSENT:
             yield importlib.import_module(found.name)
 
 

@@ -95,7 +95,7 @@ class TextEnv(_Env):
         reply = content_text(action[-1].get("content") if action else None)
         outcome = await cast(Episode, self._episode).astep(reply)
         has_ended = outcome.terminated or outcome.truncated
-        return outcome.text, float(outcome.reward), has_ended, _info(outcome)
+        return outcome.text, float(outcome.reward), has_ended, info_of(outcome)
 
     async def close(self) -> None:
         """Gives the session back; it may be called at any time."""
@@ -104,7 +104,8 @@ class TextEnv(_Env):
             self._episode = None
 
 
-def _info(outcome: Outcome) -> dict[str, Any]:
+def info_of(outcome: Outcome) -> dict[str, Any]:
+    """Returns what there is to know about a turn, under names of our own."""
     return {
         "step": outcome.number,
         "refusal": outcome.refusal,

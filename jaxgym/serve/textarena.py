@@ -1,0 +1,241 @@
+"""Games of TextArena: every game in words as a single-player environment of its registry, by id.
+
+    import textarena
+    import jaxgym.serve.textarena                  # registers jaxgym/FrozenLake-v0 and so on
+
+    env = textarena.make("jaxgym/FrozenLake-v0", size=8)
+    env.reset(num_players=1, seed=3)
+    player, observation = env.get_observation()
+    has_ended, info = env.step("<action>right</action>")
+    rewards, game_info = env.close()
+
+Behind an id, `-train` shows rules and board, or in games whose board does not tell everything all that the game has
+said; `-raw` has no wrapper. Options of the environment, of its words and of sessions go to `textarena.make`.
+"""
+
+import copy
+import functools
+import importlib
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from jaxgym import text
+from jaxgym.serve.episodes import Episode
+from jaxgym.serve.errors import RequestError
+from jaxgym.serve.sessions import Outcome
+from jaxgym.serve.swift import info_of
+
+try:
+    _arena: Any = importlib.import_module("textarena")
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"jaxgym.serve.textarena registers games in TextArena, which can't be imported ({error}): "
+        "pip install textarena.",
+        name=error.name,
+    ) from error
+
+if TYPE_CHECKING:
+
+    class _Env:
+        state: Any
+
+    class _Wrapper:
+        full_observations: dict[int, Any]
+
+        def reset(self, num_players: int, seed: int | None = None) -> None: ...
+
+    class _History: ...
+
+    class _Board: ...
+
+    class _Messages: ...
+else:
+    _Env, _Wrapper = _arena.Env, _arena.Wrapper
+    _History = _arena.wrappers.LLMObservationWrapper
+    _Board = _arena.wrappers.GameBoardObservationWrapper
+    _Messages = _arena.wrappers.GameMessagesObservationWrapper
+
+_SHOW_ALL = ("FrozenLake-v0", "Sudoku-v0")  # each of their texts has all that there is to know
+
+_PLAYER = 0
+
+
+class TextArenaEnv(_Env):
+    """A game in words with the interface of TextArena's single-player environments.
+
+    Its sessions live in the pool of the process, and no episode reads the process's random numbers once it has started.
+
+    Attributes:
+        game: The id of the environment.
+        state: TextArena's state of the episode; there is none before the first `reset`.
+    """
+
+    def __init__(self, game: str, /, error_allowance: int = 1, **options: Any):
+        """Makes the game, and compiles its programs where this process has not done so.
+
+        Args:
+            game: An id that has words, or its nick.
+            error_allowance: Replies in a row that may be no move; the next one loses.
+            **options: Options of the environment, of its words, and of sessions. The reward is the environment's unless
+                `scoring="parts"`; replies that are no move count if `on_parse_failure` is `"refuse"`, the default.
+
+        Raises:
+            UnknownIdError: If there is no such environment, or it has no words.
+            OptionError: If an option does not exist, or does not take its value.
+        """
+        self.game = text.text_spec_of(game)[0]
+        self._error_allowance = error_allowance
+        self._options: Mapping[str, Any] = {"scoring": "environment", **options}
+        self._episode: Episode | None = None
+        self._replies: list[str] = []
+        self._text = ""
+        Episode(self.game, None, self._options).check()
+
+    def reset(self, num_players: int, seed: int | None = None) -> None:
+        """Starts an episode.
+
+        Args:
+            num_players: 1.
+            seed: The level seed. If None, one of training is drawn from Python's `random`, as TextArena's games do.
+
+        Raises:
+            AssertionError: If there is another number of players.
+            RequestError: If the seed is none.
+            CapacityError: If there is no room for another session.
+        """
+        self.close()
+        # TextArena would give a seed to the generator of the whole process.
+        self.state = _arena.SinglePlayerState(num_players, seed=None, error_allowance=self._error_allowance)
+        episode = Episode(self.game, random.getrandbits(31) if seed is None else seed, self._options)
+        opening = episode.start()
+        self._episode, self._replies = episode, []
+
+        def prompt(player_id: int, game_state: Mapping[str, Any]) -> str:
+            del player_id, game_state
+            return opening.instructions
+
+        self.state.reset(game_state={"seed": opening.seed, "text": ""}, player_prompt_function=prompt)
+        self._show(opening.text)
+
+    def step(self, action: str) -> tuple[bool, dict[str, Any]]:
+        """Makes a turn.
+
+        Args:
+            action: What the player says.
+
+        Returns:
+            Whether the episode has ended, and what there is to know about the turn. After the end nothing changes.
+
+        Raises:
+            RequestError: If no episode has started, or it was closed before its end.
+        """
+        state = getattr(self, "state", None)
+        if state is not None and state.done:
+            return True, state.step_info
+        if state is None or self._episode is None:
+            raise RequestError(f"a step was made in {self.game} while no episode is on its way; reset it first.")
+        outcome = self._episode.step(action)
+        self._replies.append(action)
+        state.step_info = info_of(outcome) | {"seed": self._episode.seed, "reward": outcome.reward}
+        kinds = _arena.ObservationType
+        state.add_observation(from_id=_PLAYER, message=action, observation_type=kinds.PLAYER_ACTION)
+        if outcome.terminated or outcome.truncated:
+            self._show(outcome.text)
+            state.set_outcome(float(outcome.total_reward), _reason(outcome))
+        elif outcome.refusal is not None and self._options.get("on_parse_failure", "refuse") == "refuse":
+            state.set_invalid_move(outcome.refusal, float(outcome.total_reward))
+        else:
+            self._show(outcome.text)
+        if state.done:
+            state.game_info[_PLAYER] |= {"is_solved": outcome.is_solved, "episode": dict(outcome.info)}
+            self._give_back()
+        return state.step()
+
+    def get_board_str(self) -> str:
+        """Returns the newest text, for wrappers that draw."""
+        return self._text
+
+    def close(self) -> tuple[dict[int, float] | None, dict[int, dict[str, Any]]]:
+        """Gives the session back.
+
+        Returns:
+            The reward of the player, None before the end, and what TextArena tells about the episode: the player's
+            role, whether a reply that was no move has lost it, the number of turns, and why it ended.
+        """
+        self._give_back()
+        state = getattr(self, "state", None)
+        return (None, {}) if state is None else state.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TextArenaEnv":
+        """Returns another environment that stands where this one does, in a session of its own."""
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        vars(other).update(
+            {name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name != "_episode"}
+        )
+        other._episode = None
+        if self._episode is not None:
+            other._episode = Episode(self.game, self._episode.seed, self._options)
+            other._episode.start()
+            for reply in self._replies:
+                other._episode.step(reply)
+        return other
+
+    def _show(self, said: str) -> None:
+        self._text = self.state.game_state["text"] = said
+        self.state.add_observation(said, _arena.ObservationType.GAME_BOARD)
+
+    def _give_back(self) -> None:
+        if self._episode is not None:
+            self._episode.close()
+            self._episode = None
+
+
+def _reason(outcome: Outcome) -> str:
+    if outcome.is_solved:
+        return "The game is solved."
+    if outcome.truncated and not outcome.terminated:
+        return "The turn limit has been reached."
+    return "The game has ended without success." if outcome.refusal is None else outcome.refusal
+
+
+class _Forgetful(_Wrapper):
+    """Leaves out what was said in the episode before, which TextArena's wrappers go on with."""
+
+    def reset(self, num_players: int, seed: int | None = None) -> None:
+        """Starts an episode."""
+        self.full_observations.clear()
+        super().reset(num_players, seed)
+
+
+class History(_Forgetful, _History):
+    """All that was said in an episode, the player's replies included."""
+
+
+class Board(_Forgetful, _Board):
+    """The rules and the newest board."""
+
+
+class Messages(_Forgetful, _Messages):
+    """The rules and all that the game has said in an episode, without the player's replies."""
+
+
+def register() -> list[str]:
+    """Registers every game that has words and is not registered yet; returns the ids of all.
+
+    Importing this module does it. It is for games of your own, whose words were registered after that.
+    """
+    registry: dict[str, Any] = importlib.import_module("textarena.envs.registration").ENV_REGISTRY
+    names: list[str] = []
+    for env_id in text.text_envs().values():
+        make: Callable[..., TextArenaEnv] = functools.partial(TextArenaEnv, env_id)
+        brief = Board if env_id in _SHOW_ALL else Messages
+        for suffix, wrappers in {"": [History], "-train": [brief], "-raw": []}.items():
+            names.append(f"jaxgym/{env_id}{suffix}")
+            if names[-1] not in registry:
+                _arena.register(names[-1], make, wrappers)
+    return names
+
+
+register()
