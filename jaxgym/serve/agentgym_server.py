@@ -18,15 +18,19 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from jaxgym.serve.agentgym_bodies import BodyError, Route, read_body, read_query
+from jaxgym.serve.boards import Served
 from jaxgym.serve.command import AgentGym
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import Loading, Message, Receive, Send, run
+from jaxgym.serve.http import Loading, Message, Parts, Receive, Send, run
+from jaxgym.serve.page import with_page
+from jaxgym.serve.worker import Place
 
 if TYPE_CHECKING:
     from jaxgym.serve.agentgym_wrapper import Wrapper
     from jaxgym.serve.pool import SessionPool
 
 _OK, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 404, 405, 422, 503
+_ALONE = Place()
 _SWEEPS = 4
 """How often it is looked for idle sessions in the time after which they are closed."""
 
@@ -79,6 +83,15 @@ class Routes:
             return _FULL, {"error": str(error)}
         except SessionError as error:
             return _OK, {"error": str(error)}
+
+    def served(self, tells_apart: bool) -> Served:
+        """Returns what the page shows: of environments that are told apart only those of the caller."""
+        wrappers = list(self._wrappers.values())
+
+        def keys(owner: str) -> list[str]:
+            return [key for wrapper in wrappers for key in wrapper.sessions(owner if tells_apart else None)]
+
+        return Served(self._pool, [wrapper.board for wrapper in wrappers], keys)
 
     def _unknown(self, path: str) -> tuple[int, Any]:
         if any(path == known for _, known in self._routes):
@@ -141,8 +154,13 @@ class App:
         return dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
 
 
-def loads(serving: AgentGym) -> Callable[[], Routes]:
-    """Returns what imports JAX and makes the routes; it takes seconds and runs in a thread."""
+def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
+    """Returns what imports JAX and makes the routes; it takes seconds and runs in a thread.
+
+    Args:
+        serving: The environments, and how many sessions there may be.
+        place: Which of several workers this is.
+    """
 
     def make() -> Routes:
         from jaxgym import text
@@ -152,7 +170,7 @@ def loads(serving: AgentGym) -> Callable[[], Routes]:
         from jaxgym.serve.agentgym_wrappers import wrap
         from jaxgym.serve.pool import SessionPool
 
-        pool = SessionPool(serving.max_sessions, serving.idle_seconds or None)
+        pool = SessionPool(serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page)
         wrappers = dict[str, Wrapper]()
         for env, options in serving.games():
             prefix = f"/{text.text_spec_of(env)[1].nick}"
@@ -161,6 +179,7 @@ def loads(serving: AgentGym) -> Callable[[], Routes]:
                     f"{env} was given twice; a server has one of each, so serve the other at another port."
                 )
             wrappers[prefix] = wrap(env, pool, parse_options(options))
+            wrappers[prefix].count(place.number + place.created * place.workers, place.workers)
         routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()
@@ -172,5 +191,15 @@ def loads(serving: AgentGym) -> Callable[[], Routes]:
 
 def serve(serving: AgentGym, listener: socket.socket) -> None:
     """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
-    loading = Loading(loads(serving))
-    run(App(loading, tells_apart=serving.token_file is not None), serving, listener, loading)
+    run(parts(serving, Place()), serving, listener)
+
+
+def parts(serving: AgentGym, place: Place) -> Parts:
+    """Returns what answers, in one of several workers or alone."""
+    loading = Loading(loads(serving, place))
+    tells_apart = serving.token_file is not None
+
+    async def served() -> Served:
+        return (await loading.get()).served(tells_apart)
+
+    return Parts(with_page(App(loading, tells_apart), serving, served), loading)

@@ -7,16 +7,14 @@ A wrapper answers as AgentGym's guide for environments says. A subclass may chan
 
 import asyncio
 import base64
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from jaxgym import levels, text
-from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym_bodies import Field, Route, integer, integers, optional, texts, words
+from jaxgym.serve.boards import Board
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.pictures import png
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Outcome
 
@@ -97,7 +95,11 @@ class Wrapper:
         self.name, self.instructions = name, ""
         self._pool, self._options = pool, dict(options or {})
         self._running: dict[int, Running] = {}
-        self._count = 0
+        self._count, self._step = 0, 1
+
+    def count(self, first: int, step: int) -> None:
+        """Settles the ids that it gives: `first`, `first + step`, and so on; 0, 1, 2, ... without that."""
+        self._count, self._step = first, step
 
     def prepare(self) -> None:
         """Compiles what is needed, so that nothing is compiled in service; may run in another thread.
@@ -106,6 +108,16 @@ class Wrapper:
             OptionError, LevelError: See `SessionPool.prepare`.
         """
         self.instructions = self._pool.prepare(self.name, self._options)
+
+    @property
+    def board(self) -> Board:
+        """What the page shows of it."""
+        env_id, spec = text.text_spec_of(self.name)
+        return Board(self.name, env_id, spec.nick, self._options, self.instructions)
+
+    def sessions(self, owner: str | None) -> list[str]:
+        """Returns the sessions of the caller's environments, by their ids in the pool."""
+        return [running.key for running in self._running.values() if running.owner == owner]
 
     def sweep(self) -> None:
         """Forgets environments whose sessions the pool has closed for idleness."""
@@ -177,7 +189,7 @@ class Wrapper:
             frame = await asyncio.to_thread(self._pool.frame, running.key)
         except UnknownSessionError:
             raise self._gone(number) from None
-        return f"data:image/png;base64,{base64.b64encode(_png(frame)).decode()}"
+        return f"data:image/png;base64,{base64.b64encode(png(frame)).decode()}"
 
     async def list_envs(self, owner: str | None) -> Any:
         """Returns the ids of the caller's environments."""
@@ -232,7 +244,7 @@ class Wrapper:
 
     async def _create(self, owner: str | None, data_idx: int) -> int:
         number = self._count
-        self._count += 1
+        self._count += self._step
         opening = await self._pool.aopen(self.name, self.seed_of(data_idx), self._options, start=False)
         self._running[number] = Running(opening.id, owner)
         if len(self._running) > 2 * self._pool.capacity:
@@ -286,13 +298,3 @@ class Wrapper:
 def _begin(running: Running, first: str) -> None:
     running.first = first
     running.last = {"observation": first, "reward": 0.0, "score": 0.0, "done": False}
-
-
-def _png(frame: np.ndarray) -> bytes:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise OptionError("pictures need Pillow; install jaxgym[serve].") from error
-    file = io.BytesIO()
-    Image.fromarray(frame).save(file, format="PNG")
-    return file.getvalue()

@@ -8,7 +8,7 @@ import importlib
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import tyro
@@ -18,6 +18,7 @@ from jaxgym.errors import OptionError
 MISUSED, FAILED = 2, 1
 """Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
 
+_FRONTS = {"openenv": "jaxgym.serve.openenv_front", "agentgym": "jaxgym.serve.agentgym_front"}
 _MODULES = {"openenv": "jaxgym.serve.openenv_server", "agentgym": "jaxgym.serve.agentgym_server"}
 _HIGHEST_PORT = 65535
 _BACKLOG = 2048
@@ -52,15 +53,24 @@ class Serving:
     """File with a token, or several, one a line; requests then have to bring one: `Authorization: Bearer TOKEN`."""
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
+    page: bool = True
+    """Whether browsers get a page at / to watch and play sessions."""
+
+    workers: int = 1
+    """Processes that answer. Each holds its share of the sessions, and all of the game; a core for each is useful."""
 
     def __post_init__(self) -> None:
-        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1}
+        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1, "workers": 1}
         for name, low in lows.items():
             if not getattr(self, name) >= low:
                 flag = "--" + name.replace("_", "-")
                 raise OptionError(f"{flag} {getattr(self, name)} was given; give a number from {low} up.")
         if self.port > _HIGHEST_PORT:
             raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
+        if self.workers > self.max_sessions:
+            raise OptionError(
+                f"{self.workers} workers were asked for with {self.max_sessions} sessions; give each one at least."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +119,17 @@ def be_a_server() -> None:
     # A language model's accelerator is left alone, and small steps are done before a thread could take them over.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+    _let_many_in()
+
+
+def _let_many_in() -> None:
+    """Lets the process have as many sockets as it may."""
+    try:
+        resource = importlib.import_module("resource")
+    except ImportError:  # of a system without limits
+        return
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def run(words: Sequence[str]) -> None:
@@ -127,13 +148,21 @@ def run(words: Sequence[str]) -> None:
     protocol = next(name for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
     with listen(serving) as listener:
         be_a_server()
-        importlib.import_module(_MODULES[protocol]).serve(serving, listener)
+        if serving.workers > 1:
+            importlib.import_module("jaxgym.serve.workers").serve(serving, _FRONTS[protocol], listener)
+        else:
+            importlib.import_module(_MODULES[protocol]).serve(serving, listener)
 
 
 def main(words: Sequence[str]) -> None:
     """The command line of the process, after `jaxgym serve`."""
+    exiting(lambda: run(words))
+
+
+def exiting(serve: Callable[[], None]) -> None:
+    """Serves, and ends the process with a line of text where that can't be."""
     try:
-        run(words)
+        serve()
     except ModuleNotFoundError as error:
         sys.stderr.write(f"jaxgym: a server needs {error.name}: pip install 'jaxgym[serve]'.\n")
         sys.exit(FAILED)

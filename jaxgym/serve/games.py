@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxgym.serve.history import remember
 from jaxgym.serve.programs import Programs, Seen
 from jaxgym.serve.sessions import Outcome, Session, Terms, repeated
 from jaxgym.text import Ledger, Move, Refusal, Turns, Words
@@ -84,6 +85,8 @@ class Game:
         texts = self._words.open_all(scenes, self.params)
         for session, text in zip(sessions, texts, strict=True):
             session.text, session.number, session.total_reward, session.last = text, 0, 0.0, None
+            if session.history is not None:
+                session.history.start(text)
         if self._keeps_ledgers:
             leaves, shape = jax.tree.flatten(scenes)
             for row, session in enumerate(sessions):
@@ -120,7 +123,11 @@ class Game:
             truncated = truncated | (np.asarray(numbers) >= terms.max_turns)
         turns = Turns(numbers, made, seen.scene, seen.reward, terminated, truncated)
         texts = self._words.respond_all(turns, self.params)
-        return self._outcomes(sessions, turns, texts, self._components(sessions, turns, asked), reasons, seen.info)
+        components = self._components(sessions, turns, asked)
+        outcomes = self._outcomes(sessions, turns, texts, components, reasons, seen.info)
+        if sessions[0].history is not None:
+            remember([session.history for session in sessions], replies, outcomes)
+        return outcomes
 
     def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
         """Makes the actions of moves, and returns what is then seen."""

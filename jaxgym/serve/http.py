@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import uvicorn
 from starlette.exceptions import HTTPException
@@ -24,6 +24,7 @@ from starlette.responses import Response
 
 from jaxgym.serve.command import Serving
 from jaxgym.serve.joined import JoinedProtocol, JoinedSockets
+from jaxgym.serve.page_document import Document
 
 if TYPE_CHECKING:
     from jaxgym.serve.pool import SessionPool
@@ -34,7 +35,7 @@ DRAIN_SECONDS = 10
 """How long calls that are being answered may take when the process is asked to end."""
 
 _PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may well not look at its sockets for minutes
-_KEEP_ALIVE_SECONDS = 75
+KEEP_ALIVE_SECONDS = 75
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -136,7 +137,7 @@ def hosting(
 
         env_id, spec = text.text_spec_of(serving.env)
         options = {**(defaults or {}), **parse_options(serving.options)}
-        pool = SessionPool(serving.max_sessions + spare, idle_seconds)
+        pool = SessionPool(serving.max_sessions + spare, idle_seconds, keeps_history=serving.page)
         instructions = pool.prepare(env_id, options)
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()
@@ -151,17 +152,19 @@ class Guard:
 
     Nor does what a browser sends for the page of another site.
 
-    `GET /health` passes without a token.
+    `GET /health` passes without a token; so does the page, which tells nothing about any session.
     """
 
-    def __init__(self, app: App, token: str | None, max_bytes: int):
+    def __init__(self, app: App, token: str | None, max_bytes: int, *, has_page: bool = False):
         """Wraps an app.
 
         Args:
             app: What answers.
             token: The token that `Authorization: Bearer TOKEN` has to bring, or several, one a line; None for none.
             max_bytes: The longest body of a request.
+            has_page: Whether browsers get the page at `/`.
         """
+        self._page = Document(token is not None) if has_page else None
         self._app, self._max_bytes = app, max_bytes
         self._expected = None if token is None else [f"Bearer {line}".encode() for line in token.split()]
 
@@ -170,6 +173,9 @@ class Guard:
         kind = scope["type"]
         if kind == "lifespan":
             await self._app(scope, receive, send)
+            return
+        if self._page is not None and self._page.is_asked_for(scope):
+            await self._page(scope, receive, send)
             return
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
@@ -225,7 +231,23 @@ def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
-    return _with_lifespan(Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE), loading)
+    guard = Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE, has_page=serving.page)
+    return _with_lifespan(guard, loading)
+
+
+class Parts(NamedTuple):
+    """What a protocol consists of.
+
+    Attributes:
+        app: WebSockets and HTTP.
+        loading: What the app waits for.
+        drain: Returns when nothing is being answered any more, and is awaited before WebSockets are closed; None
+            where there are none.
+    """
+
+    app: App
+    loading: Loading[Any]
+    drain: "Drain | None" = None
 
 
 class _Server(uvicorn.Server):
@@ -245,21 +267,19 @@ class _Server(uvicorn.Server):
 Drain = Callable[[], Awaitable[None]]
 
 
-def make_server(app: App, serving: Serving, loading: Loading[Any], drain: Drain | None = None) -> uvicorn.Server:
-    """Returns the server of an app, which is yet to run.
+def make_server(parts: Parts, serving: Serving) -> uvicorn.Server:
+    """Returns the server of a protocol, which is yet to run.
 
     Args:
-        app: The app of the protocol; WebSockets and HTTP.
+        parts: The protocol; what it waits for is started with the server, which ends where that fails.
         serving: Token and sizes.
-        loading: What the app waits for; it is started with the server, which ends where it fails.
-        drain: Returns when nothing is being answered any more; awaited before WebSockets are closed.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
     config = uvicorn.Config(
-        behind_guard(app, serving, loading),
+        behind_guard(parts.app, serving, parts.loading),
         http=JoinedProtocol,
         ws=JoinedSockets,
         ws_max_size=serving.max_kilobytes * KILOBYTE,
@@ -271,40 +291,35 @@ def make_server(app: App, serving: Serving, loading: Loading[Any], drain: Drain 
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
         backlog=2048,
     )
     server = _Server(config)
-    server.drain = drain
+    server.drain = parts.drain
 
-    loading.on_failure = lambda: setattr(server, "should_exit", True)
+    parts.loading.on_failure = lambda: setattr(server, "should_exit", True)
     return server
 
 
-def run(app: App, serving: Serving, listener: socket.socket, loading: Loading[Any], drain: Drain | None = None) -> None:
+def run(parts: Parts, serving: Serving, listener: socket.socket) -> None:
     """Answers on a socket until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
 
     Args:
-        app: The app of the protocol; WebSockets and HTTP.
+        parts: The protocol; what it waits for is started here.
         serving: Token and sizes.
         listener: A socket that listens.
-        loading: What the app waits for; it is started here.
-        drain: See `make_server`.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
         Exception: What the loading raised; the server has ended then.
     """
-    server = make_server(app, serving, loading, drain)
-    _warn_of_readers(serving)
-    host, port = listener.getsockname()[:2]
-    sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
-    sys.stderr.flush()
+    server = make_server(parts, serving)
+    announce(serving, listener)
     server.run(sockets=[listener])
-    if loading.error is not None:
-        raise loading.error
+    if parts.loading.error is not None:
+        raise parts.loading.error
 
 
 def token_of(serving: Serving) -> str | None:
@@ -330,9 +345,13 @@ def token_of(serving: Serving) -> str | None:
     return "\n".join(line.decode() for line in lines)
 
 
-def _warn_of_readers(serving: Serving) -> None:
+def announce(serving: Serving, listener: socket.socket) -> None:
+    """Says where the server is, and who may read its token."""
     if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
         sys.stderr.write(f"jaxgym: every user of this machine can read {serving.token_file}; chmod 600 keeps it.\n")
+    host, port = listener.getsockname()[:2]
+    sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+    sys.stderr.flush()
 
 
 def _with_lifespan(app: App, loading: Loading[Any]) -> App:

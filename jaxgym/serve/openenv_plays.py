@@ -13,7 +13,7 @@ from jaxgym.serve.http import Hosted
 from jaxgym.serve.openenv_frames import FrameError, RpcError, Shown
 
 SPARE = 32
-"""Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step."""
+"""Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""
 
 BEGIN = "begin"
 """The tool that starts an episode; those that make moves are the game's."""
@@ -74,6 +74,10 @@ class Plays:
     def __len__(self) -> int:
         """Sessions that are open."""
         return len(self._plays)
+
+    def ids(self) -> list[str]:
+        """Returns the ids of the sessions that are open."""
+        return list(self._plays)
 
     def open(self) -> Play:
         """Opens a session, whose episode its first step or reset starts.

@@ -13,12 +13,15 @@ from urllib.parse import parse_qs
 from starlette.exceptions import HTTPException
 
 from jaxgym.serve import openenv_frames as frames
+from jaxgym.serve.boards import Board, Served
 from jaxgym.serve.command import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import App, Hosted, Loading, Message, Receive, Send, behind_guard, hosting, run
+from jaxgym.serve.http import App, Hosted, Loading, Message, Parts, Receive, Send, behind_guard, hosting, run, token_of
 from jaxgym.serve.openenv_frames import FrameError
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv_routes import routes
+from jaxgym.serve.page import with_page
+from jaxgym.serve.worker import Place
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +53,9 @@ class OpenEnvApp:
         self._made: Plays | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._in_hand, self._is_ending = 0, False
-        self._http = routes(serving, self._plays)
+        token = token_of(serving)
+        self._is_of_many = token is not None and len(token.split()) > 1
+        self._http = with_page(routes(serving, self._plays), serving, self._served)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request or talks with the client of a socket."""
@@ -72,6 +77,13 @@ class OpenEnvApp:
                 if self._serving.idle_seconds:
                     self._sweeping = asyncio.create_task(sweep(self._made, self._serving.idle_seconds))
         return self._made
+
+    async def _served(self) -> Served:
+        """Returns what the page shows; where there are several tokens, nobody watches what others play."""
+        plays = await self._plays()
+        hosted = plays.hosted
+        board = Board(hosted.env_id, hosted.env_id, hosted.nick, hosted.options, hosted.instructions)
+        return Served(hosted.pool, [board], lambda _: [] if self._is_of_many else plays.ids())
 
     # Sockets.
 
@@ -256,11 +268,17 @@ def _hosting(serving: Serving) -> Loading[Hosted]:
     return Loading(hosting(serving, {"scoring": "environment"}, spare=SPARE))
 
 
-def serve(serving: Serving, listener: socket.socket) -> None:
-    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
+def parts(serving: Serving, place: Place) -> Parts:
+    """Returns what answers, in one of several workers or alone."""
+    del place  # sessions have names that nobody else gives
     loading = _hosting(serving)
     app = OpenEnvApp(serving, loading)
-    run(app, serving, listener, loading, app.drain)
+    return Parts(app, loading, app.drain)
+
+
+def serve(serving: Serving, listener: socket.socket) -> None:
+    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
+    run(parts(serving, Place()), serving, listener)
 
 
 # For packages that wrap a game.

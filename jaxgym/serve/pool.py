@@ -1,8 +1,6 @@
 """The pool of sessions: the one mutable object on the host, on which every protocol stands."""
 
 import asyncio
-import numbers
-import reprlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -11,11 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym import levels
-from jaxgym.options import is_integer, plain
+from jaxgym.options import is_integer
 from jaxgym.serve.calls import Call, Calls
+from jaxgym.serve.checks import check_no_string, check_reply, checked_id, checked_seed, is_time
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
 from jaxgym.serve.games import Game
+from jaxgym.serve.history import History
 from jaxgym.serve.library import Games
 from jaxgym.serve.sessions import Opening, Outcome, Session, Standing
 
@@ -37,7 +36,14 @@ class SessionPool:
     A call that raises a `SessionError` has not changed any session.
     """
 
-    def __init__(self, capacity: int = 1024, idle_seconds: float | None = None, device: Any = None):
+    def __init__(
+        self,
+        capacity: int = 1024,
+        idle_seconds: float | None = None,
+        device: Any = None,
+        *,
+        keeps_history: bool = False,
+    ):
         """Makes an empty pool.
 
         Args:
@@ -45,17 +51,18 @@ class SessionPool:
             idle_seconds: Sessions that were not asked for anything for so long are closed when room or time is
                 needed: by `open`, `open_many` and `close_idle`. Never if None.
             device: The JAX device of the states; JAX's default if None.
+            keeps_history: Whether sessions remember their last turns, for those who watch.
 
         Raises:
             RequestError: If the capacity is no integer from 1 up, or the idle time no number above 0.
         """
         if not is_integer(capacity) or capacity < 1:
             raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 up.")
-        if idle_seconds is not None and not _is_time(idle_seconds):
+        if idle_seconds is not None and not is_time(idle_seconds):
             raise RequestError(
                 f"a pool was given idle_seconds={idle_seconds!r}; give a number above 0, or None to close none."
             )
-        self.capacity, self.idle_seconds = capacity, idle_seconds
+        self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
         self._games = Games(capacity, jax.devices()[0] if device is None else device)
         self._calls = Calls(self._make_calls)  # its lock is that of the sessions and their states
         self._sessions: dict[str, Session] = {}
@@ -116,7 +123,7 @@ class SessionPool:
             RequestError: If a seed is none.
             CapacityError: If there is no room for all of them.
         """
-        seeds = [_seed(seed) for seed in seeds]
+        seeds = [checked_seed(seed) for seed in seeds]
         game = self._games.get(name, options or {})
         with self._calls:
             used = time.monotonic()
@@ -127,6 +134,9 @@ class SessionPool:
                     "open; close some, or make a pool of a larger capacity."
                 )
             opened = {secrets.token_hex(16): game.take(seed, used) for seed in seeds}
+            if self._keeps_history:
+                for session in opened.values():
+                    session.history = History()
             self._sessions.update(opened)
             if start and opened:
                 game.start(list(opened.values()))
@@ -165,7 +175,7 @@ class SessionPool:
             del self._closed[next(iter(self._closed))]
 
     def _session(self, session_id: str) -> Session:
-        session = self._sessions.get(_id(session_id))
+        session = self._sessions.get(checked_id(session_id))
         if session is None:
             why = self._closed.get(session_id)
             if why is None:
@@ -174,7 +184,7 @@ class SessionPool:
         return session
 
     def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
-        _refuse_string("ids", ids)
+        check_no_string("ids", ids)
         try:
             if len(set(ids)) < len(ids):
                 twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
@@ -202,13 +212,13 @@ class SessionPool:
             UnknownSessionError: If there is no such session.
             RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is no string.
         """
-        _refuse_string("ids", ids)
-        _refuse_string("replies", replies)
+        check_no_string("ids", ids)
+        check_no_string("replies", replies)
         if len(ids) != len(replies):
             raise RequestError(f"{len(ids)} ids were given with {len(replies)} replies; give a list of one for each.")
         if set(map(type, replies)) != {str}:
             for reply in replies:
-                _checked(reply)
+                check_reply(reply)
         with self._calls:
             return self._step(self._sessions_of(ids), replies)
 
@@ -219,10 +229,10 @@ class SessionPool:
             UnknownSessionError: If there is no such session.
             RequestError: If an id is given twice, a seed is none, or there are not as many of both.
         """
-        _refuse_string("ids", ids)
+        check_no_string("ids", ids)
         if len(ids) != len(seeds):
             raise RequestError(f"{len(ids)} ids were given with {len(seeds)} seeds; give one for each.")
-        seeds = [_seed(seed) for seed in seeds]
+        seeds = [checked_seed(seed) for seed in seeds]
         with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
 
@@ -250,18 +260,18 @@ class SessionPool:
 
     def step_one(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
-        _checked(reply)
-        return self._calls.wait(_id(session_id), reply, None)
+        check_reply(reply)
+        return self._calls.wait(checked_id(session_id), reply, None)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Starts another episode in one session, together with what others ask for; see `reset`."""
-        return self._calls.wait(_id(session_id), None, _seed(seed))
+        return self._calls.wait(checked_id(session_id), None, checked_seed(seed))
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
         """Opens a session as `open` does; the event loop goes on while a game is compiled."""
-        seed = _seed(seed)
+        seed = checked_seed(seed)
         if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
         opening = self.open(name, seed, options, start=False)
@@ -269,12 +279,12 @@ class SessionPool:
 
     async def astep(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
-        _checked(reply)
-        return await self._calls.future(_id(session_id), reply, None)
+        check_reply(reply)
+        return await self._calls.future(checked_id(session_id), reply, None)
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Starts another episode in one session, together with what others ask for; see `reset`."""
-        return await self._calls.future(_id(session_id), None, _seed(seed))
+        return await self._calls.future(checked_id(session_id), None, checked_seed(seed))
 
     async def aclose(self, session_id: str) -> None:
         """Closes a session; see `close`."""
@@ -307,6 +317,10 @@ class SessionPool:
                 raise
 
     # What a session shows.
+
+    def look(self, session_id: str) -> Session | None:
+        """Returns a session to be looked at, which counts as no use of it; None if there is none that is open."""
+        return self._sessions.get(session_id)
 
     def standing(self, session_id: str) -> Standing:
         """Returns how a session stands.
@@ -363,36 +377,3 @@ def _by_game(sessions: Sequence[Session]) -> dict[Game, list[int]]:
 def _opening(session_id: str, session: Session) -> Opening:
     game: Game = session.game
     return Opening(session_id, game.env_id, session.seed, game.instructions, session.text or "")
-
-
-def _seed(seed: Any) -> int:
-    last = 2 * levels.SPLIT_SIZE - 1
-    if type(seed) is int and 0 <= seed <= last:  # the common case, in a tenth of the time
-        return seed
-    if seed is None:
-        return secrets.randbelow(levels.SPLIT_SIZE)
-    seed = plain(seed)
-    if not is_integer(seed) or not 0 <= seed <= last:
-        raise RequestError(f"a seed was given as {seed!r}; give an integer from 0 to {last}, or None for a random one.")
-    return seed
-
-
-def _checked(reply: object) -> None:
-    if not isinstance(reply, str):
-        raise RequestError(f"a reply was given as {reprlib.repr(reply)}; give a string.")
-
-
-def _id(session_id: Any) -> str:
-    """Returns an id; what is none is refused here, since whoever makes calls for others can't trip over it."""
-    if not isinstance(session_id, str):
-        raise UnknownSessionError(f"there is no session {reprlib.repr(session_id)}; give an id that open returned.")
-    return session_id
-
-
-def _refuse_string(name: str, given: object) -> None:
-    if isinstance(given, str):
-        raise RequestError(f"{name} were given as the string {reprlib.repr(given)}; give a list of {name}.")
-
-
-def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, numbers.Real) and not isinstance(seconds, bool) and float(seconds) > 0

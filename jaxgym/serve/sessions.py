@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.options import Integer, Option, Real, Word, resolve
+from jaxgym.serve.history import History
 from jaxgym.text import Ledger
 
 SESSION_OPTIONS: Mapping[str, Option] = {
@@ -132,9 +133,10 @@ class Session:
         ledger: What scores this episode; None where the environment's reward is all.
         last: The outcome that ended the episode, or None.
         used: When it was last asked for something, in seconds of the pool's clock.
+        history: Its last turns, where the pool remembers them.
     """
 
-    __slots__ = ("game", "last", "ledger", "number", "seed", "slot", "text", "total_reward", "used")
+    __slots__ = ("game", "history", "last", "ledger", "number", "seed", "slot", "text", "total_reward", "used")
 
     def __init__(self, game: Any, slot: int, seed: int, used: float):
         self.game, self.slot, self.seed, self.used = game, slot, seed, used
@@ -143,6 +145,7 @@ class Session:
         self.total_reward = 0.0
         self.ledger: Ledger | None = None
         self.last: Outcome | None = None
+        self.history: History | None = None
 
     def standing(self) -> Standing:
         """Returns how it stands."""
