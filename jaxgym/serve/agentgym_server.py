@@ -170,7 +170,7 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
         from jaxgym.serve.agentgym_wrappers import wrap
         from jaxgym.serve.pool import SessionPool
 
-        pool = SessionPool(serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page)
+        pool = SessionPool(serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page)
         wrappers = dict[str, Wrapper]()
         for env, options in serving.games():
             prefix = f"/{text.text_spec_of(env)[1].nick}"

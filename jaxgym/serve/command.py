@@ -54,10 +54,14 @@ class Serving:
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
     page: bool = True
-    """Whether browsers get a page at / to watch and play sessions."""
-
+    """Whether browsers get a page at / to watch and play sessions; several workers have none."""
     workers: int = 1
     """Processes that answer. Each holds its share of the sessions, and all of the game; a core for each is useful."""
+
+    @property
+    def has_page(self) -> bool:
+        """Whether there is a page: what it shows is known to one process."""
+        return self.page and self.workers == 1
 
     def __post_init__(self) -> None:
         lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1, "workers": 1}

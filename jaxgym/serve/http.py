@@ -137,7 +137,7 @@ def hosting(
 
         env_id, spec = text.text_spec_of(serving.env)
         options = {**(defaults or {}), **parse_options(serving.options)}
-        pool = SessionPool(serving.max_sessions + spare, idle_seconds, keeps_history=serving.page)
+        pool = SessionPool(serving.max_sessions + spare, idle_seconds, keeps_history=serving.has_page)
         instructions = pool.prepare(env_id, options)
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()
@@ -231,7 +231,7 @@ def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
-    guard = Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE, has_page=serving.page)
+    guard = Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE, has_page=serving.has_page)
     return _with_lifespan(guard, loading)
 
 

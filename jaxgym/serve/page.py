@@ -54,7 +54,7 @@ def with_page(app: App, serving: Serving, served: Callable[[], Awaitable[Served]
         serving: Whether there is a page, and who is let in.
         served: Returns what there is to be watched and played, as soon as it is loaded.
     """
-    if not serving.page:
+    if not serving.has_page:
         return app
     page = _routes(_Page(served))
     is_open_to_this_machine_only = serving.token_file is None and _is_loopback(serving.host)
