@@ -34,7 +34,7 @@ class Settings:
     """Replies in the form that the instructions ask for; the warm start imitates random ones of these."""
     max_turns: int = 20
     """Turns after which an episode ends, refused replies included."""
-    train_levels: int = 30_000
+    train_levels: int = 100_000
     """Training level seeds; those with a first text that is kept for scoring are left out."""
     held_out_levels: int = 500
     """Levels that are scored and never trained on."""
@@ -68,7 +68,7 @@ class Settings:
     """Updates of the run, unless the time is up before."""
     minutes: float = dataclasses.field(default=13.0, compare=False)
     """Minutes after which this call stops learning, what came before and compiling included; 0 means none."""
-    gamma: float = 0.7
+    gamma: float = 0.9
     """Discount per turn of an episode's rewards: shorter ways are better."""
     credit: Credit = "text"
     """What a turn is compared by: how its whole episode went beside others of its level, or how the game went on from
@@ -81,9 +81,9 @@ class Settings:
     """How far a probability ratio may fall below 1 before it stops to count."""
     clip_high: float = 0.28
     """How far it may rise above 1; more than the other, so that rare replies can grow."""
-    kl: float = 0.1
+    kl: float = 0.3
     """Weight of the distance from the warm start, which holds the form of replies and keeps trying all moves."""
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     """Learning rate of Adam, which rises over the first steps of the warm start and then stays."""
     max_grad_norm: float = 1.0
     """Largest global norm of the gradient; larger ones are scaled down to it."""
@@ -137,7 +137,7 @@ SCALES: dict[str, Settings] = {
     "cpu": Settings(),
     "gpu": Settings(
         scale="gpu",
-        width=128,
+        width=192,
         layers=4,
         warm_updates=300,
         groups=256,
@@ -145,7 +145,7 @@ SCALES: dict[str, Settings] = {
         sample_batch=1024,
         minutes=8.5,
         kl=0.2,
-        learning_rate=1e-3,
+        learning_rate=5e-4,
     ),
 }
 
