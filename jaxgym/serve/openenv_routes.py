@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve import openenv_frames as frames
+from jaxgym.serve import openenv_mcp
 from jaxgym.serve.command import Serving
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import answer
@@ -39,7 +40,7 @@ def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette
             Route("/state", own.state),
             Route("/reset", own.reset, methods=["POST"]),
             Route("/step", own.step, methods=["POST"]),
-            Route("/mcp", own.mcp, methods=["POST"]),
+            Route("/mcp", own.mcp, methods=["POST", "DELETE"]),
             Route("/openapi.json", own.openapi),
             Route("/list_environments", own.environments),
             Route("/{name}/splits", own.splits),
@@ -110,8 +111,7 @@ class _Routes:
         return Response(await plays.once(lambda play: plays.step(play, reply)), media_type="application/json")
 
     async def mcp(self, request: Request) -> Response:
-        text = await request.body()
-        return answer(await (await self._plays()).rpc_text(text, None))
+        return await openenv_mcp.respond(request, self._plays)
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)

@@ -50,7 +50,7 @@ def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     loading = http.Loading(lambda: hosted)
     with command.listen(serving) as listener:
         app = OpenEnvApp(serving, loading)
-        server = http.make_server(app, serving, loading, app.drain)
+        server = http.make_server(http.Parts(app, loading, app.drain), serving)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         host, port = listener.getsockname()[:2]
@@ -261,9 +261,44 @@ def test_tools_play_in_a_session_of_their_own(address: str) -> None:
     assert use("dance")["error"]["code"] == -32602
     assert until(lambda: call("openenv/session/close", session_id=session)["result"]["closed"])
     assert use("reply", message="x")["error"]["code"] == -32602
-    assert call("initialize")["error"]["code"] == -32601
+    assert call("resources/list")["error"]["code"] == -32601
     assert httpx.post(f"http://{address}/mcp", json={}).json()["error"]["code"] == -32600
     assert httpx.post(f"http://{address}/mcp", content="{").json()["error"]["code"] == -32700
+
+
+def test_a_client_of_mcp_has_a_session_by_its_header(address: str) -> None:
+    with httpx.Client(base_url=f"http://{address}") as client:
+
+        def call(method: str, **params: Any) -> dict[str, Any]:
+            asked = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+            return client.post("/mcp", json=asked).json()
+
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+        welcome = client.post("/mcp", json=asked)
+        assert welcome.json()["result"]["protocolVersion"] == "2025-06-18"
+        assert welcome.json()["result"]["instructions"].startswith("Reach the goal")
+        client.headers["Mcp-Session-Id"] = welcome.headers["mcp-session-id"]
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert client.post("/mcp", json=note).status_code == 202
+        assert client.get("/mcp").status_code == 405
+        assert call("ping")["result"] == {}
+        assert [tool["name"] for tool in call("tools/list")["result"]["tools"]] == ["begin", "reply"]
+        assert not call("tools/call", name="begin", arguments={"seed": 3})["result"]["isError"]
+        moved = call("tools/call", name="reply", arguments={"message": "<stay>"})["result"]
+        assert moved["structuredContent"]["observation"]["info"]["turn"] == 1
+        refused = call("tools/call", name="reply", arguments={"wrong": 1})["result"]
+        assert refused["isError"]
+        assert "wrong" in refused["content"][0]["text"]
+        assert call("resources/list")["error"]["code"] == -32601
+        assert client.delete("/mcp").status_code == 204
+        assert client.post("/mcp", json=asked).status_code == 404
+        client.headers.pop("Mcp-Session-Id")
+        assert client.delete("/mcp").status_code == 400
+        assert client.post("/mcp", json={**asked, "params": 1}).json()["error"]["code"] == -32602
+        ids = [client.post("/mcp", json=asked).headers.get("mcp-session-id") for _ in range(ROOM + 1)]
+        assert ids[-1] is None
+        for session in ids[:-1]:
+            assert client.delete("/mcp", headers={"Mcp-Session-Id": session or ""}).status_code == 204
 
 
 def test_a_game_has_the_tools_of_its_moves() -> None:
@@ -335,7 +370,7 @@ def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
     serving = command.OpenEnv(env="no_such_game", port=0)
     loading = http.Loading(http.hosting(serving))
     with command.listen(serving) as listener, pytest.raises(ValueError, match="no_such_game"):
-        http.run(OpenEnvApp(serving, loading), serving, listener, loading)
+        http.run(http.Parts(OpenEnvApp(serving, loading), loading), serving, listener)
 
 
 def test_the_command_says_why_it_can_not_serve(
