@@ -14,17 +14,22 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 LONGEST_HEAD = 64 * 1024
 """The longest head of a request that comes in several pieces, in bytes."""
 
+MOST_DISCARDED = 2**23
+"""How much of a request that was refused is taken and thrown away, in bytes."""
+
+DISCARD_SECONDS = 1.0
+"""How long that is done: those who still send would not see the answer."""
+
 MOST_PIECES = 1024
 """The most pieces of a message of a WebSocket."""
 
 _LINGER_SECONDS = 10.0  # for those who are told the end and do not read it
-_DISCARD_SECONDS = 1.0  # for those who still send what nobody reads
 _TOO_LONG = b'{"error": "the head of a request may have %d bytes."}' % LONGEST_HEAD
 _REFUSAL = b"HTTP/1.1 431 \r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s" % (
     len(_TOO_LONG),
     _TOO_LONG,
 )
-_TOO_BIG = 1009
+_TOO_BIG, _NO_TEXT = 1009, 1007
 
 
 class JoinedWrites:
@@ -91,6 +96,7 @@ class JoinedProtocol(HttpToolsProtocol):
     on_lost: Callable[[], None] | None = None
     _head: int | None = None  # bytes of a head that is not complete, but for the first piece; None outside of one
     _discarding: asyncio.TimerHandle | None = None
+    _discarded = 0
 
     def connection_made(self, transport: Any) -> None:
         """Starts on a connection."""
@@ -110,6 +116,10 @@ class JoinedProtocol(HttpToolsProtocol):
         """Takes bytes."""
         began = self._head
         super().data_received(data)
+        if self._discarding is not None:
+            self._discarded += len(data)
+            if self._discarded > MOST_DISCARDED:
+                self.transport.close()
         if self._head is None:
             if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
                 self._wait()
@@ -141,7 +151,8 @@ class JoinedProtocol(HttpToolsProtocol):
         """Ends an answer; where the request was not read to its end by then, the rest is thrown away for a while."""
         super().on_response_complete()
         if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
-            self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
+            self._discarding = self.loop.call_later(DISCARD_SECONDS, self.transport.close)
+            self._discarded = 0
 
     def _go_on(self) -> None:
         if self._discarding is not None:
@@ -174,7 +185,21 @@ class JoinedSockets(WebSocketsSansIOProtocol):
     def handle_cont(self, event: Any) -> None:
         """Takes a further piece of a message."""
         if len(self.frames) >= MOST_PIECES:
-            self.conn.fail(_TOO_BIG, "a message in too many pieces")
-            self.handle_parser_exception()
+            self._fail(_TOO_BIG, "a message in too many pieces")
             return
         super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        """Passes a message on; text that is none ends the connection, and is nothing to log."""
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self._fail(_NO_TEXT, "a message that is no UTF-8")
+                return
+        super().send_receive_event_to_app()
+
+    def _fail(self, code: int, why: str) -> None:
+        self.frames = []
+        self.conn.fail(code, why)
+        self.handle_parser_exception()

@@ -1,0 +1,217 @@
+"""What the benchmarks of the servers share: a server in processes of its own, clients of both protocols, and figures.
+
+    with Server("openenv", "frozen_lake", sessions=64) as server:
+        client = await Socket.connect(server.port)
+
+Server and clients want a core each. A client speaks no more of its protocol than these servers need, so that the time
+is the server's. The processor time of a server is that of all threads of all its processes.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+
+import jaxgym
+
+PARENT, TICKS = 1, slice(11, 13)  # in /proc/PID/stat behind the name: who started it; user and system time
+SHORT, MIDDLE, LONG = 125, 126, 127  # lengths of frames: as they are, in two bytes, in eight
+TEXT, BINARY, CLOSE, PING, MASKED = 0x81, 0x82, 0x88, 0x89, 0x80
+END_SECONDS = 60
+
+
+class Server:
+    """A server of a protocol, in processes of its own; ended with its context."""
+
+    def __init__(self, protocol: str, env: str, *words: str, sessions: int, workers: int = 1):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        flags = ["--port", str(self.port), "--max-sessions", str(sessions), "--workers", str(workers)]
+        self.command = [sys.executable, "-m", "jaxgym", "serve", protocol, "--env", env, *words, *flags]
+        self.code: int | None = None
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.code is None:
+            self.end()
+
+    def end(self) -> str:
+        """Asks it to end; returns what it wrote."""
+        self.process.terminate()
+        try:
+            said = self.process.communicate(timeout=END_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            said = self.process.communicate()[1]
+        self.code = self.process.returncode
+        return said
+
+    def pids(self) -> list[int]:
+        """All of its processes."""
+        parents = {pid: int(stat[PARENT]) for pid, stat in _stats().items()}
+        found = [self.process.pid]
+        for pid in found:
+            found += [child for child, parent in parents.items() if parent == pid]
+        return found
+
+    def processor_seconds(self) -> list[float]:
+        """The time that each of its processes has used, its own first."""
+        stats = _stats()
+        tick = os.sysconf("SC_CLK_TCK")
+        return [sum(map(int, stats[pid][TICKS])) / tick for pid in self.pids() if pid in stats]
+
+    def memory(self) -> float:
+        """MiB that it holds, all of its processes together."""
+        pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _stats() -> dict[int, list[str]]:
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            stats[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
+        except OSError:  # of a process that has just ended
+            continue
+    return stats
+
+
+class Connection:
+    """A connection over HTTP that is kept open."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def connect(cls, port: int) -> Self:
+        """Connects as soon as the server listens."""
+        while True:
+            try:
+                return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.1)
+
+    async def ask(self, method: str, path: str, body: bytes = b"", headers: str = "") -> tuple[int, Any]:
+        head = f"{method} /{path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n"
+        self.writer.write(head.encode() + body)
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, Any]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
+        content = await self.reader.readexactly(length)
+        return int(head.split()[1]), json.loads(content) if b"json" in head else content.decode()
+
+    async def post(self, path: str, **body: Any) -> Any:
+        return (await self.ask("POST", path, json.dumps(body).encode()))[1]
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Socket:
+    """A WebSocket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def connect(cls, port: int, path: str = "/ws", headers: str = "") -> Self:
+        """Connects as soon as the server listens."""
+        plain = await Connection.connect(port)
+        upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+        plain.writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{upgrade}{key}{headers}\r\n".encode())
+        head = await plain.reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 101"):
+            raise ConnectionError(head.partition(b"\r\n")[0].decode())
+        return cls(plain.reader, plain.writer)
+
+    def send(self, frame: bytes, opcode: int = TEXT) -> None:
+        length = len(frame)
+        if length <= SHORT:
+            head = bytes([opcode, MASKED | length])
+        elif length < 1 << 16:
+            head = struct.pack("!BBH", opcode, MASKED | MIDDLE, length)
+        else:
+            head = struct.pack("!BBQ", opcode, MASKED | LONG, length)
+        self.writer.write(head + bytes(4) + frame)  # a mask of zeros leaves the frame as it is
+
+    async def receive(self) -> tuple[int, bytes]:
+        """Returns the first byte of a frame that is no ping, and what it holds."""
+        opcode, frame = PING, b""
+        while opcode == PING:
+            opcode, length = await self.reader.readexactly(2)
+            if length == MIDDLE:
+                length = int.from_bytes(await self.reader.readexactly(2))
+            elif length == LONG:
+                length = int.from_bytes(await self.reader.readexactly(8))
+            frame = await self.reader.readexactly(length)
+        return opcode, frame
+
+    async def ask(self, frame: bytes) -> bytes:
+        self.send(frame)
+        return (await self.receive())[1]
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+Play = Callable[[float], Coroutine[Any, Any, list[float]]]
+
+
+async def measure(server: Server, play: Play, seconds: float) -> tuple[list[float], float, list[float]]:
+    """Plays for a while after a warm-up.
+
+    Args:
+        server: The server.
+        play: Plays until a time of `time.perf_counter`; returns how many seconds each step took.
+        seconds: How long.
+
+    Returns:
+        The seconds of the steps, those of all together, and those of the processor, of each of the server's processes.
+    """
+    await play(time.perf_counter() + min(1.0, seconds))
+    begun, used = time.perf_counter(), server.processor_seconds()
+    steps = await play(begun + seconds)
+    wall = time.perf_counter() - begun
+    return steps, wall, [after - before for before, after in zip(used, server.processor_seconds(), strict=True)]
+
+
+def tell(title: str, steps: Sequence[float], wall: float, processor: Sequence[float]) -> None:
+    """Prints the figures of a measurement."""
+    ordered = sorted(steps)
+    middle, slow = (1e3 * ordered[int(part * len(ordered))] for part in (0.5, 0.99))
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, jax {jax.__version__}, jaxgym {jaxgym.__version__}"
+    )
+    print(title)
+    print(f"{len(steps)} steps in {wall:.2f} s; a step takes {middle:.1f} ms, 1 of 100 more than {slow:.1f} ms")
+    each = 1e6 / len(steps)
+    print(f"{sum(processor) * each:.1f} us of the server's processor time a step", end="")
+    print(f", {processor[0] * each:.1f} us of them in front of its workers" if len(processor) > 1 else "")
+    print(f"{len(steps) / wall:.0f} steps/s")
+
+
+def flags(doc: str, env: str) -> argparse.ArgumentParser:
+    """Returns the flags that all of the benchmarks have."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--env", default=env, help="an id that has words, or its short name")
+    parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long is measured")
+    return parser
