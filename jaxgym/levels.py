@@ -70,9 +70,14 @@ def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
     return np.arange(first + start, first + start + count, dtype=np.int64).astype(np.uint32)
 
 
-def level_key(seed: jax.Array | np.ndarray | int) -> jax.Array:
-    """Returns the PRNG key of a level seed, the same whatever JAX's default generator is."""
-    root = jax.random.key(_ROOT_SEED, impl="threefry2x32")
+def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") -> jax.Array:
+    """Returns the PRNG key of a level seed, the same whatever JAX's default generator is.
+
+    Args:
+        seed: A level seed, uint32 ().
+        impl: How the generator is compiled; `jaxgym.threefry.FLAT` is the other one that makes the same numbers.
+    """
+    root = jax.random.key(_ROOT_SEED, impl=impl)
     return jax.random.fold_in(root, jnp.asarray(seed, dtype=jnp.uint32))
 
 

@@ -40,18 +40,19 @@ ARROWS = {
     "jaxgym.options": {"jaxgym.errors"},
     "jaxgym.specs": {"jaxgym.errors", "jaxgym.options"},
     "jaxgym.bank_files": set[str](),
+    "jaxgym.threefry": set[str](),
     "jaxgym.levels": {"jaxgym.bank_files", "jaxgym.errors", "jaxgym.options", "jaxgym.specs"},
     "jaxgym.environment": {"jaxgym.errors", "jaxgym.levels", "jaxgym.spaces"},
     "jaxgym.wrappers": CORE | {"jaxgym.envs"},
     "jaxgym.testing": CORE,
-    "jaxgym.envs": CORE | {"jaxgym.rendering"},
+    "jaxgym.envs": CORE | {"jaxgym.rendering", "jaxgym.threefry"},
     "jaxgym.originals": CORE | {"jaxgym.envs", "jaxgym.specs"},
     "jaxgym.registration": CORE | {"jaxgym.envs", "jaxgym.ids", "jaxgym.originals", "jaxgym.specs"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.originals", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
-    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text"},
+    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
 }
 UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli")  # the re-exports and the command line may import every room
 WITH_EXTRAS = ("jaxgym.cli", "jaxgym.human", "jaxgym.serve")

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxgym import levels
+from jaxgym import levels, threefry
 from jaxgym.serve.rows import Rows
 
 SIZES = (16, 64, 1024)
@@ -59,7 +59,7 @@ class Logic:
         from the start again behind the last one.
         """
         if params.levels is None:
-            level = self.env.sample_level(levels.level_key(seed), params)
+            level = self.env.sample_level(levels.level_key(seed, threefry.FLAT), params)
         else:
             place = seed % jnp.uint32(levels.num_levels(params.levels))
             level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, place, keepdims=False), params.levels)

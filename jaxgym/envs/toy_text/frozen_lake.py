@@ -23,6 +23,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
+from jaxgym import threefry
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.toy_text import frozen_lake_maps as maps
 from jaxgym.envs.toy_text import frozen_lake_scene as seen
@@ -238,7 +239,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 def slip_at(slip_seed: jax.Array, time: jax.Array) -> jax.Array:
     """Returns by how many quarter turns a step slips, -1, 0 or 1, each as likely, int32 ()."""
     # Seed and step are the two words of the key: one round of the generator, where folding one in takes three.
-    key = jax.random.wrap_key_data(jnp.stack([slip_seed, time.astype(jnp.uint32)]), impl="threefry2x32")
+    key = jax.random.wrap_key_data(jnp.stack([slip_seed, time.astype(jnp.uint32)]), impl=threefry.FLAT)
     return jnp.asarray(_SLIPS, jnp.int32)[jax.random.bits(key, (), jnp.uint32) % jnp.uint32(NUM_SLIPS)]
 
 

@@ -16,6 +16,9 @@ SMALLEST, LARGEST = 2, 16
 MOST_PROPOSALS = 64
 """Maps that are sampled for a level, at most."""
 
+_UNROLLED = 4
+"""Maps up to this size are searched without a loop, whose rounds cost more than what they do."""
+
 _FRACTION_BITS = 24
 _BITS = 32
 
@@ -45,6 +48,7 @@ def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array)
     size = len(is_hole)
     # Sixteen columns are one word, so that a round takes a few operations on a short array.
     is_open, goal = packed(~is_hole), packed(at(goal_cell, size))
+    reached = packed(at(start_cell, size))
 
     def is_growing(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
         reached, has_grown = carry
@@ -59,7 +63,11 @@ def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array)
         further = grown(grown(reached))  # twice, for a round of a loop costs more than what it does
         return further, jnp.any(further != reached)
 
-    reached, _ = lax.while_loop(is_growing, grow, (packed(at(start_cell, size)), jnp.bool_(True)))
+    if size <= _UNROLLED:  # the longest way takes fewer rounds than there are cells
+        for _ in range(size * size - 1):
+            reached = grown(reached)
+    else:
+        reached, _ = lax.while_loop(is_growing, grow, (reached, jnp.bool_(True)))
     return jnp.any(reached & goal != 0)
 
 
@@ -116,9 +124,8 @@ def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax
 
     nowhere = jnp.zeros(2, jnp.int32)
     nothing = (jnp.zeros((size, size), bool), nowhere, nowhere)
-    _, is_solved, (is_hole, start_cell, goal_cell) = lax.while_loop(
-        lacks_way, retry, (jnp.int32(0), jnp.bool_(False), nothing)
-    )
+    first = retry((jnp.int32(0), jnp.bool_(False), nothing))  # often the last one, and then no loop is gone through
+    _, is_solved, (is_hole, start_cell, goal_cell) = lax.while_loop(lacks_way, retry, first)
     way = corner_path(start_cell, goal_cell, size)
     return is_hole & (is_solved | ~way), start_cell, goal_cell
 
