@@ -98,6 +98,22 @@ class OpenEnvApp:
         """Talks with the client of a socket to its end; its session ends with it, unless it was there before."""
         await receive()
         await send({"type": "websocket.accept"})
+        # Behind a frame that nobody takes no ping is answered, and a client that gets no answer hangs up.
+        first = asyncio.ensure_future(receive())
+        try:
+            await self._welcome(scope, _after(first, receive), send, answers, tell)
+        finally:
+            first.cancel()
+
+    async def _welcome(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        answers: Answers,
+        tell: Callable[..., str],
+    ) -> None:
+        """Talks with a client whose socket is open, as soon as the game is there."""
         try:
             plays = await self._plays()
         except HTTPException as error:
@@ -196,6 +212,16 @@ class OpenEnvApp:
     async def _call(self, plays: Plays, play: Play, text: str) -> str:
         """Answers a call of `/mcp`."""
         return json.dumps(await plays.rpc_text(text, play))
+
+
+def _after(first: asyncio.Future[Message], receive: Receive) -> Receive:
+    """Returns what receives a message that was asked for already, and then the others."""
+    waiting = [first]
+
+    async def received() -> Message:
+        return await (waiting.pop() if waiting else receive())
+
+    return received
 
 
 async def _turn_away(receive: Receive, send: Send, last: str | None) -> None:
