@@ -62,12 +62,12 @@ def stamp(
     """
     height, width, channels = canvas.shape
     corner = position_px - sheet.anchor
-    start = jnp.clip(corner, 0, jnp.asarray([width - sheet.side, height - sheet.side]))
+    start = jnp.clip(corner, 0, jnp.asarray([width - sheet.side, height - sheet.side], jnp.int32))
     offset = sheet.side + start - corner
-    size = (sheet.side, sheet.side, channels)
-    sprite = lax.dynamic_slice(jnp.asarray(sheet.pixels), (index, offset[1], offset[0], 0), (1, *size))[0]
-    below = lax.dynamic_slice(canvas, (start[1], start[0], 0), size)
+    size, zero = (sheet.side, sheet.side, channels), jnp.int32(0)
+    sprite = lax.dynamic_slice(jnp.asarray(sheet.pixels), (index, offset[1], offset[0], zero), (1, *size))[0]
+    below = lax.dynamic_slice(canvas, (start[1], start[0], zero), size)
     is_drawn = sprite != jnp.uint8(TRANSPARENT)
     if keep is not None:
         is_drawn &= below != jnp.uint8(keep)
-    return lax.dynamic_update_slice(canvas, jnp.where(is_drawn, sprite, below), (start[1], start[0], 0))
+    return lax.dynamic_update_slice(canvas, jnp.where(is_drawn, sprite, below), (start[1], start[0], zero))

@@ -1,9 +1,10 @@
-"""Games in words beside programs that have set `jax_enable_x64`."""
+"""Games beside programs that have set `jax_enable_x64`."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxgym
@@ -25,3 +26,51 @@ def test_with_x64_states_and_scenes_have_the_dtypes_that_they_have_without(env_i
     assert usual[0] == usual[1]
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         assert dtypes() == usual
+
+
+MEMORY_GYM = [env_id for env_id in jaxgym.registered_envs() if jaxgym.spec_of(env_id).original is not None]
+FEW = {"MortarMayhem-Grid-v0", "MysteryPath-Grid-v0"}
+each_game = pytest.mark.parametrize(
+    "env_id", [pytest.param(env_id, marks=[] if env_id in FEW else [pytest.mark.slow]) for env_id in MEMORY_GYM]
+)
+
+
+def first_steps(env_id: str, steps: int, lanes: int) -> Any:
+    """The program of some episodes that start fresh and are played at random, with what is hidden; and their seeds."""
+    env, params = jaxgym.make(env_id, levels="fresh")
+    human = jaxgym.spec_of(env_id).human
+    assert human is not None
+
+    def play(seed: jax.Array) -> Any:
+        observation, start = env.reset(jax.random.key(seed), params)
+
+        def step(state: Any, time: jax.Array) -> Any:
+            key_action, key_step = jax.random.split(jax.random.key(time))
+            _, after, *told = env.step(key_step, state, env.action_space(params).sample(key_action), params)
+            return after, (told, human.view(env, after, params))
+
+        return observation, start, jax.lax.scan(step, start, jnp.arange(steps, dtype=jnp.uint32))
+
+    return jax.vmap(play), jnp.arange(lanes, dtype=jnp.uint32)
+
+
+@each_game
+def test_with_x64_a_game_of_memory_gym_has_the_dtypes_that_it_has_without(env_id: str) -> None:
+    def dtypes() -> Any:
+        return jax.tree.map(lambda leaf: leaf.dtype, jax.eval_shape(*first_steps(env_id, 1, 2)))
+
+    usual = dtypes()
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        assert dtypes() == usual
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", [*sorted(FEW), "Endless-MysteryPath-v0", "Endless-SearingSpotlights-v0"])
+def test_with_x64_a_game_of_memory_gym_shows_and_tells_what_it_does_without(env_id: str) -> None:
+    def played() -> Any:
+        program, seeds = first_steps(env_id, 60, 4)
+        return jax.device_get(jax.jit(program)(seeds))
+
+    usual = played()
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        assert jax.tree.all(jax.tree.map(np.array_equal, usual, played()))

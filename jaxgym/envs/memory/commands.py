@@ -72,14 +72,14 @@ def _has(members: int, command: jax.Array) -> jax.Array:
 
 def select(values: jax.Array, index: jax.Array) -> jax.Array:
     """Returns `values[index]` of int32 (N,), or 0 beyond its end; a sum is cheaper than a gather under vmap."""
-    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == index, values, 0))
+    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == index, values, 0), dtype=values.dtype)
 
 
 def move_of(commands: jax.Array, index: jax.Array) -> jax.Array:
     """Returns the movement (columns, rows) of command number `index`, or none beyond the last one."""
     command = jnp.where(index < commands.shape[0], select(commands, index), -1)
     is_command = jnp.arange(NUM_COMMANDS) == command
-    return jnp.sum(jnp.where(is_command[:, None], jnp.asarray(COMMAND_MOVES), 0), axis=0)
+    return jnp.sum(jnp.where(is_command[:, None], jnp.asarray(COMMAND_MOVES), 0), axis=0, dtype=jnp.int32)
 
 
 def command_code(commands: jax.Array) -> jax.Array:

@@ -33,7 +33,7 @@ _DX, _DY = (np.abs(part[:, None] - part[BORDER_TILES]) for part in (_COLUMNS, _R
 _IS_NEAR, _TOUCHES = _DX + _DY <= 1, np.maximum(_DX, _DY) == 1
 _OTHER_TILES = np.nonzero(~_IS_INNER & ~_IS_BORDER)[0]
 # Where each tile is among inner, border and other tiles.
-_PLACES = np.argsort(np.concatenate([INNER_TILES, BORDER_TILES, _OTHER_TILES]))
+_PLACES = np.argsort(np.concatenate([INNER_TILES, BORDER_TILES, _OTHER_TILES])).astype(np.int32)
 
 _COST_BITS = 3
 _COSTS_PER_WORD = 32 // _COST_BITS

@@ -234,7 +234,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Returns what can be seen."""
-        exit_kind = jnp.where(state.exit_open, seen.EXIT_OPEN, seen.EXIT_CLOSED)
+        exit_kind = jnp.where(state.exit_open, jnp.int32(seen.EXIT_OPEN), seen.EXIT_CLOSED)
         return seen.Scene(
             **self.scene_fields(state, params),
             coins_px=state.level.coins_px,

@@ -313,7 +313,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         radius = self.agent_radius_px
         position = arena.clamp_px(
             state.position_px + arena.free_displacement_px(direction, params.agent_speed),
-            jnp.asarray([radius, _LOWEST_Y_PX + radius]),
+            jnp.asarray([radius, _LOWEST_Y_PX + radius], jnp.int32),
             arena.SCREEN_PX - radius,
         )
         lights = spotlights.append(state.lights, self.next_track(state, params), is_due)
@@ -366,7 +366,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     def scene_fields(self, state: TState, params: TParams) -> dict[str, Any]:
         """Returns the fields of the scene but those of coins and exit."""
         is_start = state.time == 0
-        board = jnp.where(state.is_hit & params.visual_feedback, seen.FLOOR_RED, seen.FLOOR_BLUE)
+        board = jnp.where(state.is_hit & params.visual_feedback, jnp.int32(seen.FLOOR_RED), seen.FLOOR_BLUE)
         plain = jnp.where(params.hide_chessboard, seen.FLOOR_WHITE, board)
         return {
             "floor": jnp.where(params.black_background, seen.FLOOR_BLACK, plain),
