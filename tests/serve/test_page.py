@@ -135,6 +135,7 @@ def test_without_a_page_nothing_of_it_is_there(hosted: http.Hosted) -> None:
     with openenv(hosted, page=False) as client:
         assert client.get("/", headers=HTML).json() == {"detail": "Not Found"}
         assert client.get("/page/sessions").status_code == 404
+    assert not command.OpenEnv(env="corridor", workers=2).has_page
     pool = SessionPool(4)
     opening = pool.open("corridor", 3, OPTIONS)
     session = pool.look(opening.id)
@@ -290,12 +291,14 @@ def test_what_is_malformed_is_refused_with_a_sentence(
 # Who is let in.
 
 
-def test_other_sites_are_kept_out(client: TestClient) -> None:
+def test_other_sites_are_kept_out(hosted: http.Hosted, client: TestClient) -> None:
     assert client.get("/page/sessions", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
     assert client.get("/page/sessions", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
     assert client.get("/page/sessions", headers={"Host": "rebound.example:8000"}).status_code == 403
     assert client.get("/page/sessions", headers={"Host": "[::1]:8000"}).status_code == 200
     assert client.get("/page/sessions", headers={"Host": "localhost:8000"}).status_code == 200
+    with openenv(hosted, host="0.0.0.0") as reached:
+        assert reached.get("/page/sessions", headers={"Host": "games.example"}).status_code == 200
     form = client.post("/page/play", content='{"game": "corridor"}', headers={"Content-Type": "text/plain"})
     assert form.status_code == 415
     assert client.get("/page/sessions", headers={"Origin": "http://other.example"}).status_code == 403

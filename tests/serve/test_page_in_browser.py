@@ -148,7 +148,7 @@ def test_a_narrow_screen_shows_all_and_has_buttons_to_press(tab: chromium.Tab, a
     tab.until("document.querySelector('#view').hidden && document.querySelector('#list .row')")
     assert tab.get(FITS)
     tab.click("#list .row")
-    tab.until("!document.querySelector('#after').hidden")
+    tab.until("!document.querySelector('#view').hidden && !document.querySelector('#after').hidden")
     tab.click("#leave")
     tab.until("document.querySelector('#view').hidden && !document.querySelector('#none').hidden")
 
