@@ -14,6 +14,9 @@ from jaxgym.text import Ledger, Move, Refusal, Turns, Words
 
 _WARM_UP = 64 + 8 + 1
 
+_SHORT = 256
+_MOST_SHORT = 4096
+
 _new_outcome = partial(tuple.__new__, Outcome)
 
 
@@ -45,6 +48,7 @@ class Game:
         self._table = programs.new_table()
         self._rows = np.zeros((len(self._table), programs.seen.width), np.uint8)
         self._free = list(range(len(self._table)))[::-1]
+        self._read: dict[str, Move | Refusal] = {}
         self._keeps_ledgers = type(words).ledger is not Words.ledger and terms.scoring == "parts"
         self._warm_up()
         costs = {"refusal_cost": terms.refusal_cost, "format_cost": terms.format_cost, "step_cost": terms.step_cost}
@@ -108,7 +112,7 @@ class Game:
         if not sessions:
             return []
         terms = self._terms
-        asked = [self._words.parse(reply) for reply in replies]
+        asked = [self._read.get(reply) or self._parsed(reply) for reply in replies]
         made, reasons = asked, [None] * len(asked)
         if Refusal in set(map(type, asked)):
             reasons = [move.reason if isinstance(move, Refusal) else None for move in asked]
@@ -128,6 +132,15 @@ class Game:
         if sessions[0].history is not None:
             remember([session.history for session in sessions], replies, outcomes)
         return outcomes
+
+    def _parsed(self, reply: str) -> Move | Refusal:
+        """Parses a reply, and remembers a short one: models mostly say the same few things."""
+        move = self._words.parse(reply)
+        if len(reply) <= _SHORT:
+            if len(self._read) >= _MOST_SHORT:
+                self._read.clear()
+            self._read[reply] = move
+        return move
 
     def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
         """Makes the actions of moves, and returns what is then seen."""
