@@ -24,7 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from jaxgym import text
 from jaxgym.errors import OptionError
-from jaxgym.serve import command, http
+from jaxgym.serve import command, http, openenv_server
 from jaxgym.serve.openenv_client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays
 from jaxgym.serve.openenv_server import OpenEnvApp
@@ -204,6 +204,21 @@ def test_an_idle_session_is_closed_and_its_socket_too(hosted: http.Hosted) -> No
             client.recv(10)
         assert ended.value.rcvd is not None
         assert ended.value.rcvd.code == 1001
+
+
+def test_a_client_that_does_not_read_that_it_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openenv_server, "_PATIENCE", 0.05)
+
+    async def stuck(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def hang_up() -> bool:
+        conversation = asyncio.create_task(stuck(None))
+        await openenv_server._hanging_up(stuck, conversation)()
+        await asyncio.wait([conversation])
+        return conversation.cancelled()
+
+    assert asyncio.run(hang_up())
 
 
 def test_the_routes_answer(address: str) -> None:

@@ -1,0 +1,211 @@
+"""What clients may not do to a server, whatever it serves: an app that answers everything, behind the servers' guard.
+
+client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
+"""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.exceptions import HTTPException
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from jaxgym.errors import OptionError
+from jaxgym.serve import command, http, joined
+
+SECONDS = 30
+LARGE = 1 << 24
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "text": message["text"]})
+        return
+    body, status = b"." * LARGE if scope["path"] == "/large" else b"said", 200
+    try:
+        while (await receive()).get("more_body"):
+            continue
+    except HTTPException as error:
+        status = error.status_code
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextlib.contextmanager
+def served(**settings: Any) -> Iterator[tuple[int, Any]]:
+    """Serves; gives the port and the server."""
+    serving = command.OpenEnv(env="nothing", port=0, page=False, **settings)
+    with command.listen(serving) as listener:
+        server = http.make_server(http.Parts(echo, http.Loading(lambda: True)), serving)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield listener.getsockname()[1], server
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with served(max_kilobytes=4) as (port, _):
+        yield port
+
+
+def line_to(port: int, *said: bytes) -> socket.socket:
+    line = socket.create_connection(("127.0.0.1", port), SECONDS)
+    for part in said:
+        line.sendall(part)
+        time.sleep(0.02)
+    return line
+
+
+def heard(line: socket.socket) -> bytes:
+    """Returns all that comes until the end."""
+    told = b""
+    with line, contextlib.suppress(ConnectionError):
+        while part := line.recv(65536):
+            told += part
+    return told
+
+
+def sent_until_cut(line: socket.socket, piece: bytes) -> int:
+    sent = 0
+    with line, contextlib.suppress(ConnectionError):
+        while sent < 1 << 28:
+            line.sendall(piece)
+            sent += len(piece)
+    return sent
+
+
+def until(holds: Any) -> bool:
+    for _ in range(300):
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_head_without_an_end_is_refused(port: int) -> None:
+    line = line_to(port, b"GET / HTTP/1.1\r\n", *[b"x: " + b"x" * 40_000 + b"\r\n"] * 3)
+    assert heard(line).startswith(b"HTTP/1.1 431")
+    assert sent_until_cut(line_to(port, b"GET / HTTP/1.1\r\nx: "), b"x" * 65536) < 1 << 26
+
+
+def test_a_body_without_an_end_is_refused_and_cut_off(port: int) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert sent_until_cut(line_to(port, head), b"10000\r\n" + b"x" * 65536 + b"\r\n") < 1 << 26
+    with httpx.Client() as client:  # one that has an end is told, and goes on
+        for status in (413, 200):
+            body = iter([b"x" * 5000] if status == 413 else [b"x"])
+            assert client.post(f"http://127.0.0.1:{port}/", content=body).status_code == status
+
+
+def test_who_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "KEEP_ALIVE_SECONDS", 0.2)
+    unfinished = (b"", b"GET / HT", b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab", b"GET / HTTP/1.1\r\n\r\n")
+    with served() as (port, _):
+        lines = [line_to(port, said) for said in unfinished]
+        assert [heard(line).startswith(b"HTTP/1.1 200") for line in lines] == [False, False, False, True]
+
+
+def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined, "_LINGER_SECONDS", 0.2)
+    with served() as (port, server), line_to(port, b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n"):
+        assert until(lambda: server.server_state.connections)
+        assert until(lambda: not server.server_state.connections)
+
+
+def test_pings_of_those_who_do_not_read_are_not_answered() -> None:
+    with served() as (port, server), line_to(port) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")
+        line.sendall(b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+        assert b"101" in line.recv(4096)
+        (protocol,) = server.server_state.connections
+        ping, pong = b"\x89\x81" + bytes(4) + b"%d", b"\x8a\x01%d"
+        protocol.writable.clear()  # as where the client does not read
+        line.sendall(ping % 1)
+        time.sleep(0.2)
+        protocol.writable.set()
+        line.sendall(ping % 2)
+        assert line.recv(4096) == pong % 2
+
+
+def test_pages_of_other_sites_may_not_ask(port: int) -> None:
+    base = f"http://127.0.0.1:{port}"
+    for origin in ("http://else.where", "null", f"http://127.0.0.1:{port + 1}"):
+        for method in ("GET", "POST", "OPTIONS"):
+            told = httpx.request(method, f"{base}/", headers={"Origin": origin})
+            assert told.status_code == 403
+            assert not any(name.startswith("access-control") for name in told.headers)
+        with pytest.raises(InvalidStatus, match="403"), connect(f"ws://127.0.0.1:{port}/ws", origin=origin, proxy=None):  # type: ignore[arg-type]
+            raise AssertionError("it was let in")
+    assert httpx.get(f"{base}/", headers={"Origin": base}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("message", "code"), [([b"\xff\xfe"], 1007), (["x"] * (joined.MOST_PIECES + 2), 1009), (["x" * 5000], 1009)]
+)
+def test_a_message_that_is_none_ends_a_socket(
+    port: int, message: list[Any], code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as client:
+        with contextlib.suppress(ConnectionClosed):
+            if isinstance(message[0], bytes):
+                client.send(message[0], text=True)
+            else:
+                client.send(iter(message))
+        with pytest.raises(ConnectionClosed) as ended:
+            client.recv(SECONDS)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == code
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_file_of_tokens_is_read_or_it_is_said_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "token"
+    serving = command.OpenEnv(env="nothing", token_file=path)
+    with pytest.raises(OSError, match="can't be read: No such file"):
+        http.token_of(serving)
+    for content, why in ((b" \n", "is empty"), (b"\xff\xfe", "visible ASCII"), (b"a\0b", "visible ASCII")):
+        path.write_bytes(content)
+        with pytest.raises(OptionError, match=why):
+            http.token_of(serving)
+    path.write_bytes(b"anne\r\nbob\n")
+    assert http.token_of(serving) == "anne\nbob"
+    for mode, is_told in ((0o600, False), (0o644, True)):
+        path.chmod(mode)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            http.announce(serving, listener)
+        assert ("every user" in capsys.readouterr().err) is is_told
+
+
+def test_each_token_of_a_file_is_one_and_the_scheme_is_bearer(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("anne\nbob\n")
+    with served(token_file=tmp_path / "tokens") as (port, _):
+        for given, status in (
+            ("Bearer anne", 200),
+            ("Bearer bob", 200),
+            ("Bearer ann", 401),
+            ("Bearer anne\tbob", 401),
+            ("Basic anne", 401),
+            ("", 401),
+        ):
+            told = httpx.get(f"http://127.0.0.1:{port}/", headers={"Authorization": given})
+            assert told.status_code == status, given
+        assert told.headers["www-authenticate"] == "Bearer"
+        assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+
+
+def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
+    assert {kind(env="nothing").host for kind in command.PROTOCOLS.values()} == {"127.0.0.1"}
