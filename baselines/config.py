@@ -216,6 +216,11 @@ class Config:
         return -(-self.total_steps // (self.batch_steps * self.block_updates))
 
     @property
+    def trained_steps(self) -> int:
+        """Environment steps of one seed in the whole run: `total_steps`, made up to whole blocks."""
+        return self.num_updates * self.batch_steps
+
+    @property
     def num_updates(self) -> int:
         """Updates of the whole run."""
         return self.num_blocks * self.block_updates

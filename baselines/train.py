@@ -131,6 +131,11 @@ def train(config: Config, place: Place) -> str:
         return f"process {jax.process_index()} is done: the first one has the results"
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
+        if config.trained_steps != config.total_steps:
+            tqdm.write(
+                f"--total-steps {config.total_steps} becomes {config.trained_steps}: "
+                f"whole blocks of {config.batch_steps * config.block_updates} steps"
+            )
         state = run_blocks(config, game, folder, mesh)
         scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
         tqdm.write(describe(scores))

@@ -46,7 +46,7 @@ class Show:
     """Write the first picture of a level."""
 
     env_id: _Positional[str]
-    """Id of an environment."""
+    """Id of an environment, or its short name in words."""
     out: Path
     """File to write, NAME.png."""
     options: _Positional[tuple[str, ...]] = ()
@@ -62,7 +62,7 @@ class Record:
     """Write a video of an episode."""
 
     env_id: _Positional[str]
-    """Id of an environment."""
+    """Id of an environment, or its short name in words."""
     policy: str
     """random, noop, expert, the folder of a run of baselines.train, or zoo for the agent that is in the package."""
     out: Path
@@ -84,7 +84,7 @@ class Play:
     """Play in a window; needs pygame and a display."""
 
     env_id: _Positional[str]
-    """Id of an environment."""
+    """Id of an environment, or its short name in words."""
     options: _Positional[tuple[str, ...]] = ()
     """Options of the environment, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
     seed: int = 0
@@ -170,7 +170,7 @@ def list_games(arguments: List) -> str:
         ]
         listed = table(("id", "max_steps", "options", "presets"), rows)
         return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
-    env_id = text.text_envs().get(arguments.env_id, arguments.env_id)
+    env_id = arguments.env_id
     spec = registration.spec_of(env_id)
     tables = [_options_table("option", spec.all_options)]
     if spec.presets:
@@ -206,7 +206,7 @@ def _as_words(options: Mapping[str, Any]) -> str:
 def show(arguments: Show) -> str:
     """Writes a picture; returns what is printed."""
     _writable(arguments.out, files.PICTURES)
-    stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
+    stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
     files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
     return f"{arguments.out}\n"
 
@@ -230,7 +230,7 @@ def record(arguments: Record) -> str:
     if is_zoo or (arguments.policy not in POLICIES and Path(arguments.policy).is_dir()):
         pictures = _pictures_of_agent(arguments, is_zoo)
     else:
-        stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
+        stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
         moments = stage.play(stage.policy_of(arguments.policy), seed, arguments.steps)
         pictures = [moment.picture for moment in moments]
     try:
@@ -279,7 +279,7 @@ def play_game(arguments: Play) -> str:
     human = registration.spec_of(arguments.env_id).human
     if human is None or human.controls == "words":
         raise OptionError(f"{arguments.env_id} has no keys: play another game.")
-    stage = Stage(arguments.env_id, parse_options(arguments.options), ground_truth=arguments.ground_truth)
+    stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
     sys.stdout.write(f"{keys.HELP[human.controls]}; page up and page down change the level\n")
     info = play(stage, human, _checked(arguments.seed))
     if info is None:
@@ -289,7 +289,7 @@ def play_game(arguments: Play) -> str:
 
 def talk(arguments: InWords) -> str:
     """Plays in words on the process's input and output, to the end of the episode or of the input."""
-    game = Talk(arguments.env_id, parse_options(arguments.options))
+    game = Talk(arguments.env_id, _options_of_level(arguments.options))
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # A reply is any bytes.
     prompt = "> " if sys.stdin.isatty() else ""
@@ -333,6 +333,14 @@ def _checked(seed: int) -> int:
     return seed
 
 
+def _options_of_level(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options that words give to a game on the level of a seed."""
+    options = parse_options(words)
+    if "levels" in options:
+        raise OptionError("--seed names the level that is played, and levels= would be ignored: leave it out.")
+    return options
+
+
 def run(words: Sequence[str] | None = None) -> str:
     """Runs a command; returns what it prints.
 
@@ -346,6 +354,9 @@ def run(words: Sequence[str] | None = None) -> str:
     commands = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords}
     commands |= {"rollout": Rollout, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(commands, prog="jaxgym", args=words, description=__doc__)
+    if isinstance(arguments, List | Show | Record | Play | InWords) and arguments.env_id is not None:
+        env_id = text.text_envs().get(arguments.env_id, arguments.env_id)
+        arguments = dataclasses.replace(arguments, env_id=env_id)
     runners = {List: list_games, Show: show, Record: record, Play: play_game, InWords: talk, Rollout: rollout}
     return runners[type(arguments)](arguments)
 

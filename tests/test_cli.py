@@ -56,6 +56,32 @@ def test_the_values_of_options_are_json_or_words() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "words", [["show", "--out", "x.png"], ["record", "--policy", "noop", "--out", "x.gif"], ["play"], ["talk"]]
+)
+def test_levels_are_refused_where_a_seed_names_the_level(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, *flags = words
+    code, error = refused(capsys, monkeypatch, command, "mystery_path_grid", "levels=10", *flags)
+    assert (code, error) == (
+        cli.MISUSED,
+        "jaxgym: --seed names the level that is played, and levels= would be ignored: leave it out.\n",
+    )
+
+
+def test_a_game_may_be_called_by_its_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(name: str, *_: object, **__: object) -> None:
+        raise OptionError(name)
+
+    monkeypatch.setattr(cli, "Stage", told)
+    flags = {"show": ["--out", f"{tmp_path}/x.png"], "play": []}
+    flags["record"] = ["--policy", "noop", "--out", f"{tmp_path}/x.gif"]
+    for command, words in flags.items():
+        with pytest.raises(OptionError, match=r"^FrozenLake-v0$"):
+            cli.run([command, "frozen_lake", *words])
+
+
 def test_an_option_that_is_given_twice_is_refused() -> None:
     with pytest.raises(OptionError, match=r"^'preset' is given twice: keep one of its values\.$"):
         cli.parse_options(["preset=jmlr2025", "preset=iclr2023"])

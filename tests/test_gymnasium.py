@@ -140,6 +140,16 @@ def test_options_of_a_reset_that_change_a_space_are_refused() -> None:
             env.reset(seed=0, options={"observation": "symbolic"})
 
 
+def test_options_of_a_reset_that_change_a_space_of_the_stand_in_are_refused_and_change_nothing() -> None:
+    env = make(memory_gym_layout=True)
+    before, _ = env.reset(seed=1)
+    for options in ({"observation": "symbolic"}, {"observation": "symbolic", "max_steps": 3}):
+        with pytest.raises(OptionError, match=r"change its observation_space from .* of float32: give them to"):
+            env.reset(seed=1, options=options)
+    again, _ = env.reset(seed=1)
+    assert np.array_equal(before["visual_observation"], again["visual_observation"])
+
+
 def test_a_step_before_the_first_reset_is_refused() -> None:
     for env in (make(), make(memory_gym_layout=True), lanes(render_mode="rgb_array")):
         with pytest.raises(gymnasium.error.ResetNeeded, match="call reset first"):

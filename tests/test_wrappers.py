@@ -217,6 +217,15 @@ def test_a_game_without_an_agent_on_a_screen_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize("wrap", [PositionObservation, LastActionReward])
+def test_an_entry_that_an_observation_has_already_is_refused(wrap: Any) -> None:
+    once = wrap(made(GAME)[0])
+    with pytest.raises(
+        WrapperError, match=r"^an observation has an entry '(position|last_action_reward)' already: wrap"
+    ):
+        wrap(once)
+
+
 # The last action and reward.
 
 

@@ -62,12 +62,14 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             _, _, truth = jax.eval_shape(partial(_sampled, self.game.env), self.game.params)
             self.ground_truth_space = gymnasium.spaces.Box(0.0, 1.0, truth.shape, truth.dtype)
 
-    def _choose(self, options: Mapping[str, Any]) -> None:
+    def _choose(self, options: Mapping[str, Any], before: Game | None = None) -> None:
         given = dict(options)
         presets = registration.presets(self._env_id)
         given = with_preset(self._env_id, presets, given.pop("preset", None), given)
-        self._course = course.of(self._env_id, **given)
-        self.game = Game.of(self._env_id, {**given, **self._course.sizes, "levels": "fresh"})
+        chosen = course.of(self._env_id, **given)
+        sized = {**given, **chosen.sizes, "levels": "fresh"}
+        self.game = before.under(self._env_id, sized) if before else Game.of(self._env_id, sized)
+        self._course = chosen
         self.reset_params = dict(self._course.options)
         self.max_episode_steps = max_episode_steps(self.reset_params)
         self._chosen = games.comparable(options)
@@ -83,13 +85,13 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             The first observation, and a dict with the ground truth if the game has one.
 
         Raises:
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist, does not take the given value, or changes a space.
             LevelError: If the seed is out of range, or memory-gym fails to make a level too.
         """
         super().reset(seed=seed)
         played, chosen = self._course, {**self._options, **games.checked_options(self._env_id, options)}
         if games.comparable(chosen) != self._chosen:
-            self._choose(chosen)
+            self._choose(chosen, self.game)
         level = self._course.start(seed, after=played)
         observation, state, truth = _start(self.game.env, level, self.game.params)
         self._state = self._course.follow(state)

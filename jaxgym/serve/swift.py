@@ -11,10 +11,12 @@ The classes are subclasses of ms-swift's `Env` where it can be imported, and beh
 
 import functools
 import importlib
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from jaxgym import text
+from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.sessions import Opening, Outcome
 
@@ -75,7 +77,12 @@ class TextEnv(_Env):
         """
         del config
         await self.close()
-        entries = self.env_config or {}
+        entries = {} if self.env_config is None else self.env_config
+        if not isinstance(entries, Mapping):
+            raise OptionError(
+                f"{self.env_id} was given env_config={reprlib.repr(entries)}: give the entries of a row by name, such "
+                'as {"seed": 3}.'
+            )
         self._episode = Episode(self.env_id, entries.get("seed"), options_of(entries))
         opening: Opening = await self._episode.astart()
         return opening.text, {"env_id": opening.env_id, "seed": opening.seed}, opening.instructions

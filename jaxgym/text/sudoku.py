@@ -35,6 +35,7 @@ Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 i
 bracket counts.{limit}"""
 _LIMIT = " You have {} moves."
 _ASK = "please resubmit one as [row column number], each from 1 to 9, such as [1 1 1]."
+_ASKING = re.compile(r"; please resubmit [^\n]*")
 _NO_MOVE = Refusal(f"Invalid action: the reply holds no move; {_ASK}")
 _OFF_BOARD = Refusal(f"Invalid action: the move has a number that is not from 1 to 9; {_ASK}")
 _NEWS = {
@@ -178,10 +179,11 @@ class SudokuLedger(Ledger):
         row, column, digit = unflattened(action) if isinstance(action, int) else action
         is_empty = bool(self._is_empty[row, column])
         is_valid = is_empty and int(turn.scene.outcome) == Outcome.PLACED
+        asks_again = not (is_valid or turn.terminated or turn.truncated)
         earlier = self._made[_text_of(row, column, digit)]
         self._made[_text_of(row, column, digit)] += 1
         self._sums["empty_cell"] += empty_cell_score(is_empty)
-        self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=not is_valid)
+        self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=asks_again)
         self._sums["repetition"] += repetition_score(earlier)
         if is_valid:
             self._is_empty[row, column] = False  # boards never lose a digit, so the latest is the fullest
@@ -276,7 +278,7 @@ class SudokuWords(Words[Scene]):
         ends = (turns.terminated * 2 + turns.truncated).tolist()
         columns = zip(turns.moves, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
         return [
-            (f"{move.reason}\n" if isinstance(move, Refusal) else news)
+            _said(f"{move.reason}\n" if isinstance(move, Refusal) else news, end)
             + board
             + (_SOLVED if end >= _IS_SOLVED else _OUT_OF_MOVES if end else hint)
             for move, news, board, end, hint in columns
@@ -313,6 +315,11 @@ class SudokuWords(Words[Scene]):
     def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> Move:
         action = NUM_CELLS * row + SIZE * column + digit if self.flat_actions else (row, column, digit)
         return Move((action,), _text_of(row, column, digit), is_exact)
+
+
+def _said(news: str, end: int) -> str:
+    """Returns what became of a reply; nobody is asked for another one at the end."""
+    return _ASKING.sub(".", news) if end else news
 
 
 def _news(scenes: Scene) -> list[str]:

@@ -33,6 +33,7 @@ _CLAUSE = re.compile(r"[^\n.;:!?]{1,400}")
 _MOST_VERBS = 32
 _UNSPOKEN = re.compile(r"[^a-z0-9,]+", re.ASCII)
 _BETWEEN = re.compile(r",| and ", re.ASCII)
+_NEGATIVE = re.compile(r"(?<![A-Za-z0-9])[-−][0-9]")
 _AMOUNT = re.compile(r"(?:([0-9]+|an?) ?x? )?(.*)", re.ASCII)
 _ARTICLES = ("a", "an")
 _FORM = "answer with get, craft or inventory, as in get 1 flax."
@@ -234,6 +235,8 @@ def _command(line: str) -> Move | Refusal | None:
     verb, rest = found[1].lower(), _spoken(found[2])
     if verb == "inventory":
         return _LOOK._replace(is_exact=not rest)
+    if _NEGATIVE.search(found[2]):
+        return Refusal(f"Could not execute {verb}: amounts are from 1 up, without a sign.")
     return _get(rest) if verb == "get" else _craft(rest)
 
 

@@ -164,5 +164,11 @@ def beside(observation: Any, name: str, entry: Any) -> dict[str, Any]:
 
 
 def space_beside(space: Box | Dict, name: str, entry: Box) -> Dict:
-    """Returns the space of what `beside` returns."""
+    """Returns the space of what `beside` returns.
+
+    Raises:
+        WrapperError: If an observation has an entry of that name already.
+    """
+    if isinstance(space, Dict) and name in space.spaces:
+        raise WrapperError(f"an observation has an entry {name!r} already: wrap an environment once for it.")
     return Dict(beside(dict(space.spaces) if isinstance(space, Dict) else space, name, entry))

@@ -29,7 +29,7 @@ class PositionObservation(Wrapper):
     the side of the screen. What the game shows is under `observation`, or under its own names if it is a dict.
 
     Raises:
-        WrapperError: If the environment has no agent on a screen.
+        WrapperError: If the environment has no agent on a screen, or its observation a `position` already.
     """
 
     def __post_init__(self) -> None:
@@ -39,6 +39,7 @@ class PositionObservation(Wrapper):
                 f"PositionObservation was given {self.env_id}, whose scene has no position of an agent; give an "
                 f"environment whose scene has {' or '.join(_POSITION_NAMES)}, as the memory games do."
             )
+        self.observation_space(self.env.default_params)  # refuses an entry that is there
 
     def _first_scene(self) -> Any:
         params = self.env.default_params
@@ -83,7 +84,7 @@ class LastActionReward(Wrapper):
     `observation`, or under its own names if it is a dict.
 
     Raises:
-        WrapperError: If actions are no choices.
+        WrapperError: If actions are no choices, or an observation has such an entry already.
     """
 
     def __post_init__(self) -> None:
@@ -94,6 +95,7 @@ class LastActionReward(Wrapper):
                 f"LastActionReward was given {self.env_id}, whose actions are {space!r}; give an environment whose "
                 "actions are Discrete or MultiDiscrete."
             )
+        self.observation_space(self.env.default_params)  # refuses an entry that is there
 
     def _sizes(self, params: Any) -> tuple[int, ...]:
         space = self.action_space(params)

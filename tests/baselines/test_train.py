@@ -245,6 +245,20 @@ def test_host_memory_stays_flat_over_a_thousand_blocks(
     assert seen[1000] - seen[201] < 16e6  # after two checkpoints and curves everything has been imported
 
 
+def test_a_run_tells_what_its_total_steps_become(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(train.tqdm, "write", told.append)
+
+    def stopped(*_: Any) -> Any:
+        raise RunError("enough")
+
+    monkeypatch.setattr(train, "run_blocks", stopped)
+    for steps, name in ((700, "odd"), (768, "even")):
+        with pytest.raises(RunError, match="enough"):
+            train.train(dataclasses.replace(CONFIG, total_steps=steps), train.Place(name, tmp_path))
+    assert [line for line in told if "becomes" in line] == ["--total-steps 700 becomes 768: whole blocks of 128 steps"]
+
+
 def test_flags_override_the_scale(tmp_path: Path) -> None:
     words = "--scale paper --gamma 0.9 --env Some-v0 --options command_count=[3] observation=symbolic --name x"
     arguments = train.parse([*words.split(), "--runs-dir", str(tmp_path)])

@@ -206,6 +206,12 @@ def test_the_plugin_registers_every_game_and_the_schedulers(ms_swift: types.Simp
     assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler", "jaxgym_openenv_scheduler"}
 
 
+@pytest.mark.parametrize("entries", ["x", 3, ["seed"]])
+def test_entries_that_have_no_names_are_refused(entries: Any) -> None:
+    with pytest.raises(OptionError, match=r"^FrozenLake-v0 was given env_config=.*: give the entries of a row by name"):
+        asyncio.run(swift.FrozenLakeEnv(entries).reset())
+
+
 @pytest.mark.parametrize("path", sorted(PLUGIN.parent.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_every_row_of_the_examples_can_be_played(path: Path) -> None:
     rows = [json.loads(line) for line in path.read_text().splitlines()]

@@ -183,6 +183,21 @@ def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
         )
 
 
+@pytest.mark.parametrize("outcome", [Outcome.WRONG, Outcome.NOT_EMPTY])
+def test_nobody_is_asked_for_another_reply_at_the_end(outcome: Outcome) -> None:
+    scene = scene_of(CORNERS, (0, 1), outcome)
+    for move in (WORDS.parse("hello"), WORDS.parse("[0 0 0]"), WORDS.parse("[1 2 2]")):
+        asked, told = (WORDS.respond(turn_of(move, scene, truncated=is_cut), PARAMS) for is_cut in (False, True))
+        first, asking, _ = asked.partition("; please resubmit ")
+        assert asking
+        assert told == f"{first}.\n{BOARD}\nThat was the last move; the puzzle is not solved."
+    move, scores = WORDS.parse("[1 2 2]"), []
+    for is_cut in (False, True):
+        ledger = sudoku.SudokuLedger(scene_of(CORNERS))
+        scores.append(ledger.components(turn_of(move, scene, truncated=is_cut))["valid_move"])
+    assert scores == [-0.5, 0.0]
+
+
 def test_instructions_tell_the_number_of_moves() -> None:
     assert WORDS.instructions(PARAMS).endswith(" You have 100 moves.")
     assert WORDS.instructions(jaxgym.make("Sudoku-v0", max_steps=0)[1]).endswith("Only the first such\nbracket counts.")

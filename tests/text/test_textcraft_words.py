@@ -408,3 +408,19 @@ def test_the_expert_can_be_told_in_words() -> None:
             if count
         ]
         assert WORDS.parse(f"craft {goal} using {', '.join(inputs)}").actions[0][1] == chosen
+
+
+@pytest.mark.parametrize(
+    "said", ["get -3 flax", "get −3 flax", "craft 2 flax yarn using -2 flax", "<action>get -1 flax</action>"]
+)
+def test_a_negative_amount_is_refused(said: str) -> None:
+    found = WORDS.parse(said)
+    assert isinstance(found, Refusal)
+    assert found.reason.endswith("amounts are from 1 up, without a sign.")
+
+
+@pytest.mark.parametrize("said", ["- get 3 flax", "get - 3 flax", "Action - get 3 flax", "get 3-flax"])
+def test_a_dash_that_is_no_sign_is_passed_over(said: str) -> None:
+    found = WORDS.parse(said)
+    assert isinstance(found, Move)
+    assert found.text == "get 3 flax"

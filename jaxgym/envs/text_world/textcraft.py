@@ -297,11 +297,21 @@ def _level_of_row(row: jax.Array, most: jax.Array) -> Level:
 
 
 def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
-    """Whether each level has a goal of a depth that is allowed, and recipes that there are; bool (n,) by field."""
+    """Whether each level has a goal of a depth that is allowed, and recipes that there are; bool (n,) by field.
+
+    Beside those that its goal needs, a book has so many recipes at most as there may be distractors.
+    """
     is_goal = (bank.goal >= world().num_gathered) & (bank.goal < len(world().names))
     depths = world().depths[np.where(is_goal, bank.goal, 0)]
     is_recipe = (bank.book >= NONE) & (bank.book < len(world().recipes))
-    return {"goal": is_goal & np.isin(depths, params.depth.values), "book": is_recipe.all(axis=1)}
+    rows = np.zeros(len(world().names), int)
+    rows[world().goals] = np.arange(len(world().goals))
+    num_needed = np.sum(books().trees != NONE, axis=1)[rows[np.where(is_goal, bank.goal, 0)]]
+    is_short = np.sum(bank.book != NONE, axis=1) <= num_needed + params.distractors
+    return {
+        "goal": is_goal & np.isin(depths, params.depth.values),
+        "book": is_recipe.all(axis=1) & (is_short | ~is_goal),
+    }
 
 
 def view(env: TextCraft, state: State, params: Params) -> jax.Array:

@@ -26,6 +26,7 @@ from jaxgym.envs.text_world.textcraft import MOST_GATHERED, Verb
 from jaxgym.envs.text_world.textcraft_icons import icons
 from jaxgym.envs.text_world.textcraft_scene import MOST_CARRIED, Outcome
 from jaxgym.envs.text_world.textcraft_world import NONE, Recipe, books, world
+from jaxgym.errors import LevelError
 
 ENV, PARAMS = jaxgym.make("TextCraft-v0")
 WORLD = world()
@@ -447,3 +448,13 @@ def test_every_book_holds_the_recipes_of_the_expert() -> None:
                 chosen = plan.ways[item]
                 assert WORLD.ways.recipes[chosen] in trees[row]
                 waiting += WORLD.ways.inputs[chosen][WORLD.ways.counts[chosen] > 0].tolist()
+
+
+def test_a_bank_with_more_distractors_than_the_options_allow_is_refused() -> None:
+    def bank_of(distractors: int) -> Any:
+        return levels.make_bank(*jaxgym.make("TextCraft-v0", distractors=distractors), levels.train_seeds(8))
+
+    with pytest.raises(LevelError, match=r"^TextCraft-v0 was given a bank whose level 0 has book="):
+        jaxgym.make("TextCraft-v0", levels=bank_of(10), distractors=0)
+    for given, allowed in ((0, 0), (0, 10), (3, 3), (10, 10)):
+        jaxgym.make("TextCraft-v0", levels=bank_of(given), distractors=allowed)
