@@ -25,7 +25,9 @@ BIN = $(VENV)/bin
 PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
 CONFORMANCE = .conformance
-CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0
+CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4
+# In an environment of its own: verifiers wants another mcp than openenv 0.10.
+VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
 # Stands in $(VENV) while packages are being installed: whoever finds it finds a half-made environment.
@@ -92,14 +94,20 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 	@if [ ! -d "$(CONFORMANCE_DIR)" ]; then echo "Skipped: no harness at $(CONFORMANCE_DIR); name its folder with CONFORMANCE_DIR."; \
 	elif [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
-		echo "Installing the clients, 1.8 GB; this takes some minutes" && \
+		echo "Installing the clients, 2.1 GB; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
 		$(BIN)/python $(PURELIB) >"$$($(CONFORMANCE)/bin/python $(PURELIB))/shared.pth" && touch $(CONFORMANCE)/.complete; \
 	fi
+	@if [ -d "$(CONFORMANCE_DIR)" ] && [ ! -e $(VERIFIERS)/.complete ]; then \
+		$(BIN)/python -m venv $(VERIFIERS) && \
+		$(VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check "verifiers[openenv]==0.4.0" openenv==0.4.1 && \
+		touch $(VERIFIERS)/.complete || echo "Skipped: verifiers can't be installed, for the reason above."; \
+	fi
 	@if [ -d "$(CONFORMANCE_DIR)" ]; then \
+		VERIFIERS=$(VERIFIERS)/bin/vf-eval PATH="$(abspath $(BIN)):$$PATH" \
 		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run "$(CONFORMANCE_DIR)" $(CONFORMANCE_FLAGS); fi
 
 lint: $(STAMP) ## Check style and types.

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import xml.etree.ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -30,14 +31,14 @@ MISSING = "no harness in {}: name its folder with CONFORMANCE_DIR. Nothing was r
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One run of a script of the harness.
+    """One run of a script of the harness, or of a file of tests.
 
     Attributes:
         name: What is driven by what.
-        script: The script.
+        script: The script, or the path of the tests from the root of the checkout.
         words: Its arguments.
         server: What `jaxgym serve` is told, if a server is driven; the script is given its address.
-        source: The environment variable that names a checkout of the framework, if the script needs one.
+        source: The environment variable that names a checkout or a command of the framework, if one is needed.
     """
 
     name: str
@@ -60,6 +61,7 @@ def trl(game: str, calls: str) -> Line:
 
 
 SECONDS_TO_LISTEN = 60
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0")
 FORWARD = "text:<action>forward</action>"
 ACT = '[["act", {"actions": "forward"}], ["act", {"actions": "jump"}]]'
 SHORT = '{"command_count": [1], "command_show_duration": [1], "command_show_delay": [0]}'
@@ -131,6 +133,10 @@ LINES = (
         server=("agentgym", "--env", "frozen_lake"),
         source="AGENTGYM_SRC",
     ),
+    Line("TextArena", "tests/conformance/test_textarena.py", ()),
+    Line("MCP fastmcp and mcp", "tests/conformance/test_mcp.py", ()),
+    Line("ms-swift scripts", "tests/conformance/test_swift_scripts.py", ()),
+    Line("OpenEnv verifiers", "tests/conformance/test_verifiers.py", (), source="VERIFIERS"),
 )
 
 
@@ -155,18 +161,34 @@ def served(words: tuple[str, ...]) -> Iterator[str]:
         server.wait()
 
 
+def rows_of(report: str) -> list[dict[str, str]]:
+    """Returns the rows of a report: that of a script, or of pytest."""
+    if report.startswith("{"):
+        return json.loads(report)["rows"]
+    rows: list[dict[str, str]] = []
+    for case in xml.etree.ElementTree.fromstring(report).iter("testcase"):
+        wrong = next((part for part in case if part.tag in ("failure", "error")), None)
+        status = "SKIP" if case.find("skipped") is not None else "PASS" if wrong is None else "FAIL"
+        rows.append(
+            {"name": case.get("name", ""), "status": status, "note": "" if wrong is None else wrong.get("message", "")}
+        )
+    return rows
+
+
 def run(line: Line, harness: Path) -> bool:
     """Runs a line, writes its row and what went wrong; returns whether all is well."""
-    if line.source and not os.environ.get(line.source):
-        sys.stdout.write(f"{line.name:32} skipped: name a checkout with {line.source}.\n")
+    if line.source and not Path(os.environ.get(line.source) or "nowhere").exists():
+        sys.stdout.write(f"{line.name:32} skipped: {line.source} names nothing that exists.\n")
         return True
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         report = Path(folder) / "report.json"
         words = [sys.executable, harness / line.script, *line.words, "--path", ROOT, "--strict", "--json", report]
+        if line.script.startswith("tests/"):
+            words = [sys.executable, *PYTEST, f"--junitxml={report}", line.script]
         if line.server:
             words += ["--url", stack.enter_context(served(line.server))]
         finished = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
-        rows = json.loads(report.read_text())["rows"] if report.exists() else []
+        rows = rows_of(report.read_text()) if report.exists() else []
     count = {
         status: sum(row["status"] == status for row in rows) for status in ("PASS", "WARN", "FAIL", "SKIP", "INFO")
     }
