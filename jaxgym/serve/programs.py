@@ -21,8 +21,12 @@ from jax import lax
 from jaxgym import levels, threefry
 from jaxgym.serve.rows import Rows
 
-SIZES = (16, 64, 1024)
-"""The batch sizes that are compiled, up to the first that is no smaller than the pool; larger batches take several."""
+SIZES = (16, 64, 256, 1024)
+"""The batch sizes that are compiled, up to the first that is no smaller than the pool; larger batches take several.
+
+A call of the device has a price of its own, so that a step of four times the lanes takes about twice the time, or less:
+that is the most that filling up costs.
+"""
 
 _START_SIZES = SIZES[:2]  # a program that samples levels takes long to compile, and starts come in ones and twos
 
