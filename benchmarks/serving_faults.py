@@ -113,7 +113,7 @@ class Player:
 
 
 async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
-    with served(protocol, "--idle-seconds", str(IDLE_SECONDS), sessions=settings.sessions) as server:
+    with served(protocol, "--idle-seconds", str(IDLE_SECONDS), sessions=settings.sessions + 1) as server:
         (await Player(server.port, protocol).open()).close()
         memory = [server.memory()]
         for _ in range(3):

@@ -101,8 +101,6 @@ class AgentGymFront:
             tell(_HEALTHY)
         elif request.method == "HEAD":
             tell(_NO_BODY.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
-        elif request.path.startswith("/page/"):
-            self._ask_any(request, tell)
         elif request.method == "POST" and name == "create":
             self._create(request, self._in_turn(), tell)
         elif request.method == "POST" and name in _BATCHES:

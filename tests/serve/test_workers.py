@@ -226,3 +226,6 @@ def test_games_are_played_by_workers_and_outlive_one_of_them() -> None:
             except ServerError as error:
                 lost.append(str(error))
         assert [GONE in why for why in lost] == [True, True]
+        for client in clients:
+            with contextlib.suppress(ServerError):
+                client.close()
