@@ -113,7 +113,8 @@ class Player:
 
 
 async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
-    with served(protocol, "--idle-seconds", str(IDLE_SECONDS), sessions=settings.sessions + 1) as server:
+    room, idle = settings.sessions + 1, ("--idle-seconds", str(IDLE_SECONDS))
+    with served(protocol, *idle, sessions=room, workers=settings.workers) as server:
         (await Player(server.port, protocol).open()).close()
         memory = [server.memory()]
         for _ in range(3):
@@ -340,9 +341,6 @@ async def dying(protocol: str, settings: argparse.Namespace) -> None:
     show(protocol, f"{10 * room} clients were cut off in a step, with room for {room}: none of the next was refused")
 
 
-# The end.
-
-
 async def end_of(player: Player) -> str:
     """Returns how a connection is closed."""
     with contextlib.suppress(EOFError, ConnectionError):
@@ -367,9 +365,6 @@ async def ending(protocol: str, settings: argparse.Namespace) -> None:
     check(server.code == 0, f"exit code {server.code}: {said[-2000:]}")
     check(set(codes) == ({str(RESTART)} if protocol == "openenv" else {"closed"}), f"closed with {codes}")
     show(protocol, f"asked to end, it answered 32 steps, closed with {dict(codes)} and ended in {seconds:.1f} s with 0")
-
-
-# Workers.
 
 
 async def workers(protocol: str, settings: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ Nothing here knows a socket or a session; nothing is kept.
 """
 
 import json
+import math
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -26,6 +27,28 @@ INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR = "INVALID_JSON", "UNKNOWN_TYPE", "
 EXECUTION_ERROR, CAPACITY_REACHED, SESSION_ERROR = "EXECUTION_ERROR", "CAPACITY_REACHED", "SESSION_ERROR"
 
 Errors = list[dict[str, Any]]
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):  # what is wrong is told in JSON, which does not have these
+        raise ValueError(f"{text[:20]} is no number of JSON")
+    return number
+
+
+_decoder = json.JSONDecoder(parse_float=_number, parse_constant=_number)
+
+
+def loads(text: str | bytes) -> Any:
+    """Returns what JSON says.
+
+    Raises:
+        ValueError: If it is none, or has a number that is none, as NaN.
+        RecursionError: If it is too deep.
+    """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    return _decoder.decode(text)
 
 
 class FrameError(ValueError):

@@ -5,7 +5,6 @@ names in all that it sends. Without that header a call is one of OpenEnv: it nam
 one of its own.
 """
 
-import json
 import time
 from collections.abc import Awaitable, Callable
 from importlib import metadata
@@ -61,7 +60,7 @@ async def respond(request: Request, plays_of: Callable[[], Awaitable[Plays]]) ->
 def _read(text: bytes) -> dict[str, Any]:
     """Returns a call, or an empty one where it can't be read: whoever answers it says why."""
     try:
-        given = json.loads(text)
+        given = frames.loads(text)
     except (ValueError, RecursionError):
         return {}
     return given if isinstance(given, dict) else {}

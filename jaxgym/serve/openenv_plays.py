@@ -168,7 +168,7 @@ class Plays:
     async def rpc_text(self, text: str | bytes, play: Play | None) -> dict[str, Any]:
         """Answers a call that is yet to be read; see `rpc`."""
         try:
-            given = json.loads(text)
+            given = frames.loads(text)
         except (ValueError, RecursionError) as error:
             return frames.rpc_error(None, RpcError(frames.PARSE_ERROR, f"Parse error: {error}"))
         return await self.rpc(given, play)

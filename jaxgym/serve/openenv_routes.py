@@ -1,6 +1,5 @@
 """What a server of OpenEnv answers over HTTP: each call plays in a session of its own."""
 
-import json
 from collections.abc import Awaitable, Callable
 from importlib import metadata
 from typing import Any
@@ -153,7 +152,7 @@ def _task(split: str, index: Any) -> dict[str, Any]:
 async def _body(request: Request) -> Any:
     body = await request.body()
     try:
-        return json.loads(body) if body.strip() else {}
+        return frames.loads(body) if body.strip() else {}
     except (ValueError, RecursionError) as error:
         text = f"JSON decode error: {error}"
         raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error

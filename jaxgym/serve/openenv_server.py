@@ -179,7 +179,7 @@ class OpenEnvApp:
     async def _frame(self, plays: Plays, play: Play, text: str) -> str:
         """Answers a frame of `/ws`."""
         try:
-            frame = json.loads(text)
+            frame = frames.loads(text)
         except (ValueError, RecursionError) as error:
             return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
         if type(frame) is not dict:

@@ -210,6 +210,8 @@ def serve(serving: Serving, module: str, listener: socket.socket) -> None:
         module: The module of the protocol's front: it has `front`, `WORKERS` and `KEEPS_CONNECTIONS`.
         listener: A socket that listens.
     """
+    if not hasattr(socket, "send_fds"):
+        raise OSError("this system can't hand connections over; serve with one worker.")
     from jaxgym.serve.http import announce, token_of
 
     token_of(serving)

@@ -144,6 +144,8 @@ BAD = (
     ("{oops", "INVALID_JSON"),
     ("1" * 5000, "INVALID_JSON"),
     ("[" * 100_000, "INVALID_JSON"),
+    ('{"type": "step", "data": {"message": NaN}}', "INVALID_JSON"),
+    ('{"type": "reset", "data": {"seed": 1e999}}', "INVALID_JSON"),
     ({}, "UNKNOWN_TYPE"),
     ({"type": ["step"]}, "UNKNOWN_TYPE"),
     ({"type": "step"}, "VALIDATION_ERROR"),
