@@ -154,8 +154,8 @@ def boards(scenes: Scene, dialect: str) -> list[str]:
     cells, players = np.asarray(scenes.cells), np.asarray(scenes.player_cell)
     count, size = cells.shape[:2]
     empty, places, letters = _frame(dialect, size)
-    looks = cells.copy()
-    looks[np.arange(count), players[:, 0], players[:, 1]] += NUM_KINDS
+    looks = cells.reshape(-1).copy()
+    looks[(np.arange(0, count * size, size) + players[:, 0]) * size + players[:, 1]] += NUM_KINDS
     drawn = np.empty((count, len(empty)), np.uint8)
     drawn[:] = empty
     drawn[:, places] = letters[looks].reshape(count, -1)

@@ -91,9 +91,8 @@ class Turns(Generic[TScene]):
         """Yields the turns one by one."""
         leaves, shape = jax.tree.flatten(self.scenes)
         columns = (self.numbers, self.moves, self.rewards.tolist(), self.terminated.tolist(), self.truncated.tolist())
-        for row, (number, move, reward, terminated, truncated) in enumerate(zip(*columns, strict=True)):
-            scene = shape.unflatten([leaf[row] for leaf in leaves])
-            yield Turn(number, move, scene, reward, terminated, truncated)
+        for scene, number, move, reward, terminated, truncated in zip(zip(*leaves, strict=True), *columns, strict=True):
+            yield Turn(number, move, shape.unflatten(scene), reward, terminated, truncated)
 
 
 class Ledger:
