@@ -80,6 +80,9 @@ def openenv(game: str, script: str, *words: str) -> Line:
 WALK = json.dumps([{"message": f"<action>{way}</action>"} for way in ("right", "down", "left", "up") * 30])
 MOVE = ("--action", '{"message": "<action>up</action>"}', "--bad-action", '{"nope": 1}')
 OURS = ("--plugin", str(PLUGIN), "--scheduler")
+# Of the folder examples in a checkout of ms-swift, which its package leaves out.
+THEIRS = os.path.join(os.environ.get("SWIFT_EXAMPLES", ""), "train/grpo/plugin/openenv/sudoku_scheduler.py")
+SOLVED = ("--sudoku", "--policy", "builtin:sudoku", "--max-turns", "60")
 
 LINES = (
     swift("FrozenLakeEnv", "builtin:frozen_lake", '{"size": 4}', "--expect-reward", "1", "--bench-seconds", "3"),
@@ -113,11 +116,11 @@ LINES = (
         "swift_openenv.py",
         *OURS,
         "jaxgym_sudoku_scheduler",
-        "--sudoku",
-        "--policy",
-        "builtin:sudoku",
-        "--max-turns",
-        "60",
+        *SOLVED,
+    ),
+    dataclasses.replace(
+        openenv("sudoku", "swift_openenv.py", "--plugin", THEIRS, "--scheduler", "sudoku_scheduler", *SOLVED),
+        source="SWIFT_EXAMPLES",
     ),
     Line(
         "AgentGym textcraft",
