@@ -158,11 +158,12 @@ class Programs:
         width = self.max_actions * math.prod(self._branches)
         request = np.zeros((len(slots), 2 + width), np.int32)
         request[:, 0], request[:, 1] = slots, counts
-        if width == 1:
-            request[:, 2] = [plan[0] for plan in plans]
-        else:
-            actions = request[:, 2:].reshape(len(slots), self.max_actions, *self._branches)
-            actions[np.arange(self.max_actions) < request[:, 1:2]] = list(itertools.chain.from_iterable(plans))
+        made = itertools.chain.from_iterable(plans)
+        numbers = np.fromiter(itertools.chain.from_iterable(made) if self._branches else made, np.int32)
+        if len(numbers) == len(slots) * width:
+            request[:, 2:] = numbers.reshape(-1, width)
+        else:  # a row is filled from the left
+            request[:, 2:][np.arange(width) < math.prod(self._branches) * request[:, 1:2]] = numbers
         return request
 
     def start(

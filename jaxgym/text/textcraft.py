@@ -74,7 +74,7 @@ class TextCraftWords(Words[Scene]):
         del params
         last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
         book = sorted(np.asarray(scene.book).tolist())
-        return f"{_task(book, int(scene.goal))}\n{_inventory(np.asarray(scene.inventory))}\nLast: {last}"
+        return f"{_task(book, int(scene.goal))}\n{_inventory(scene)}\nLast: {last}"
 
     def parse(self, reply: str) -> Move | Refusal:
         """Returns the command that a reply gives; of several in prose the last one, in a tag or fence the first."""
@@ -98,7 +98,11 @@ class TextCraftWords(Words[Scene]):
         """Returns one line: what the command did, or why there was none."""
         del params
         scene = turn.scene
-        return _answer(turn.move, int(scene.outcome), int(scene.item), int(scene.amount), np.asarray(scene.inventory))
+        if isinstance(turn.move, Refusal):
+            return turn.move.reason
+        if int(scene.outcome) == Outcome.LOOKED:
+            return _inventory(scene)
+        return _outcome(int(scene.outcome), int(scene.item), int(scene.amount))
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Returns the crafting commands and the goal of each."""
@@ -110,9 +114,14 @@ class TextCraftWords(Words[Scene]):
         """Returns a line for each turn."""
         del params
         scenes = turns.scenes
-        columns = (np.asarray(column).tolist() for column in (scenes.outcome, scenes.item, scenes.amount))
-        rows = zip(turns.moves, *columns, np.asarray(scenes.inventory), strict=True)
-        return [_answer(*row) for row in rows]
+        outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
+        looked = np.flatnonzero(outcomes == Outcome.LOOKED)
+        carried = dict(zip(looked.tolist(), _inventories(np.asarray(scenes.inventory)[looked]), strict=True))
+        rows = zip(turns.moves, outcomes.tolist(), items.tolist(), amounts.tolist(), strict=True)
+        return [
+            move.reason if isinstance(move, Refusal) else carried.get(lane) or _outcome(outcome, item, amount)
+            for lane, (move, outcome, item, amount) in enumerate(rows)
+        ]
 
 
 # What is told.
@@ -147,17 +156,18 @@ def _way_texts() -> dict[int, str]:
     return {np.ravel(move.actions[0])[1].item(): move.text for move in _craft_moves().values()}
 
 
-def _answer(move: Move | Refusal, outcome: int, item: int, amount: int, inventory: np.ndarray) -> str:
-    if isinstance(move, Refusal):
-        return move.reason
-    return _inventory(inventory) if outcome == Outcome.LOOKED else _outcome(outcome, item, amount)
+def _inventory(scene: Scene) -> str:
+    return _inventories(np.asarray(scene.inventory)[None])[0]
 
 
-def _inventory(inventory: np.ndarray) -> str:
-    """Returns what is carried, such as `Inventory: [flax] (3) ` with the blank of the original at its end."""
+def _inventories(inventories: np.ndarray) -> list[str]:
+    """Returns what each player carries, such as `Inventory: [flax] (3) ` with the blank of the original at its end."""
     names = world().names
-    carried = "".join(f"[{names[item]}] ({inventory[item]}) " for item in np.flatnonzero(inventory).tolist())
-    return f"Inventory: {carried or 'You are not carrying anything.'}"
+    carried = [""] * len(inventories)
+    rows, items = np.nonzero(inventories)
+    for row, item, count in zip(rows.tolist(), items.tolist(), inventories[rows, items].tolist(), strict=True):
+        carried[row] += f"[{names[item]}] ({count}) "
+    return [f"Inventory: {things or 'You are not carrying anything.'}" for things in carried]
 
 
 def _outcome(outcome: int, item: int, amount: int) -> str:
