@@ -10,6 +10,7 @@ import dataclasses
 import gc
 import hmac
 import json
+import os
 import socket
 import stat
 import sys
@@ -60,13 +61,23 @@ class Loading(Generic[Loaded]):
         self.on_failure: Callable[[], None] = lambda: None
         self._make = make
         self._is_over: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Starts the thread; called in the event loop of those who wait."""
-        loop = asyncio.get_running_loop()
         self._is_over = asyncio.Event()
         # A daemon, so that a process that is asked to end while a program is compiled does end.
-        threading.Thread(target=self._run, args=(loop,), name="loading", daemon=True).start()
+        self._thread = threading.Thread(
+            name="loading", daemon=True, target=self._run, args=(asyncio.get_running_loop(),)
+        )
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Ends the process with exit code 0 where it is still being made: the end of Python waits for no compiler."""
+        is_alive = self._thread is not None and self._thread.is_alive()
+        if is_alive and threading.current_thread() is threading.main_thread():
+            sys.stderr.flush()
+            os._exit(0)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -320,6 +331,7 @@ def run(parts: Parts, serving: Serving, listener: socket.socket) -> None:
     server.run(sockets=[listener])
     if parts.loading.error is not None:
         raise parts.loading.error
+    parts.loading.leave()
 
 
 def token_of(serving: Serving) -> str | None:

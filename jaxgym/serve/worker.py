@@ -87,6 +87,7 @@ def _answer(serving: "Serving", protocol: Any, place: Place, control: socket.soc
         if place.number and not place.created:  # of several that fail alike, one says so
             sys.exit(command.FAILED)
         raise parts.loading.error
+    parts.loading.leave()
 
 
 async def _tell_ready(loading: Any, control: socket.socket) -> None:

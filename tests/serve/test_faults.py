@@ -5,6 +5,8 @@ client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -209,3 +211,20 @@ def test_each_token_of_a_file_is_one_and_the_scheme_is_bearer(tmp_path: Path) ->
 
 def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
     assert {kind(env="nothing").host for kind in command.PROTOCOLS.values()} == {"127.0.0.1"}
+
+
+def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() -> None:
+    program = """if True:
+        import time
+        from jaxgym.serve import command, http
+        serving = command.OpenEnv(env="nothing", port=0, page=False)
+        with command.listen(serving) as listener:
+            http.run(http.Parts(lambda *_: None, http.Loading(lambda: time.sleep(60))), serving, listener)
+    """
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    port = int(process.stderr.readline().rpartition(":")[2])
+    assert httpx.get(f"http://127.0.0.1:{port}/", headers={"Origin": "null"}).status_code == 403  # it is there
+    process.terminate()
+    assert process.communicate(timeout=SECONDS) == (None, "")
+    assert process.returncode == 0
