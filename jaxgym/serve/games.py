@@ -12,7 +12,7 @@ from jaxgym.serve.programs import Programs, Seen
 from jaxgym.serve.sessions import Outcome, Session, Terms, repeated
 from jaxgym.text import Ledger, Move, Refusal, Turns, Words
 
-_WARM_UP = 64 + 8 + 1
+_WARM_UP = 64 + 8
 
 _SHORT = 256
 _MOST_SHORT = 4096

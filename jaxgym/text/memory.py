@@ -26,7 +26,7 @@ MOST_MOVES = 64
 HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right", "up-right")
 """The headings by number."""
 
-_CHUNKS = (64, 8, 1)
+_CHUNKS = (8, 64)
 _HORIZONTAL = {"": Along.STAY, "left": Along.NEGATIVE, "right": Along.POSITIVE}
 _VERTICAL = {"": Along.STAY, "up": Along.NEGATIVE, "down": Along.POSITIVE}
 _WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no op", "nothing", "do nothing", "none", "idle", "pass")}
@@ -166,16 +166,18 @@ class FrameWords(Words[TScene]):
 def numbers_of(env: Any, scenes: Any) -> np.ndarray:
     """Returns the symbolic observations of B scenes, float32 (B, n).
 
-    They are made on the host's processor, in chunks of few sizes, so that B never makes a new program.
+    They are made on the host's processor, in chunks of two sizes that are filled up, so that B never makes a new
+    program.
     """
     observe, rows = _observer(env), len(jax.tree.leaves(scenes)[0])
-    made, start = list[np.ndarray](), 0
+    made = list[np.ndarray]()
     with _on_host():
-        for size in _CHUNKS:
-            while rows - start >= size:
-                chunk = jax.tree.map(lambda leaf, first=start, end=start + size: np.asarray(leaf)[first:end], scenes)
-                made.append(np.asarray(observe(chunk)))
-                start += size
+        for first in range(0, rows, _CHUNKS[-1]):
+            count = min(rows - first, _CHUNKS[-1])
+            size = next(size for size in _CHUNKS if size >= count)
+            lanes = np.minimum(np.arange(first, first + size), rows - 1)
+            chunk = jax.tree.map(lambda leaf, lanes=lanes: np.asarray(leaf)[lanes], scenes)
+            made.append(np.asarray(observe(chunk))[:count])
     return made[0] if len(made) == 1 else np.concatenate(made)
 
 
@@ -185,10 +187,16 @@ def _observer(env: Any) -> Callable[[Any], jax.Array]:
 
 
 def _on_host() -> contextlib.AbstractContextManager[Any]:
+    host = _host()
+    return contextlib.nullcontext() if host is None else jax.default_device(host)
+
+
+@functools.cache
+def _host() -> Any:
     try:
-        return jax.default_device(jax.local_devices(backend="cpu")[0])
+        return jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX was started without it
-        return contextlib.nullcontext()
+        return None
 
 
 def columns(numbers: np.ndarray, widths: Sequence[int]) -> list[np.ndarray]:
