@@ -64,7 +64,7 @@ def stamp(
     corner = position_px - sheet.anchor
     start = jnp.clip(corner, 0, jnp.asarray([width - sheet.side, height - sheet.side], jnp.int32))
     offset = sheet.side + start - corner
-    size, zero = (sheet.side, sheet.side, channels), jnp.int32(0)
+    size, zero = (sheet.side, sheet.side, channels), np.int32(0)
     sprite = lax.dynamic_slice(jnp.asarray(sheet.pixels), (index, offset[1], offset[0], zero), (1, *size))[0]
     below = lax.dynamic_slice(canvas, (start[1], start[0], zero), size)
     is_drawn = sprite != jnp.uint8(TRANSPARENT)

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgym.spaces import Box, Discrete, MultiDiscrete
+
 SCREEN_PX = 84
 """Side of the square screen."""
 
@@ -44,13 +46,20 @@ class Along(enum.IntEnum):
     POSITIVE = 2
 
 
-FREE_ACTIONS = (len(Along), len(Along))
-"""The free games' action: horizontal (left is negative), vertical (up is negative)."""
-
 # The heading of a movement (dx, dy), at index [dy + 1, dx + 1]; -1 where there is no movement.
 _HEADING_OF = np.asarray([[1, 0, 7], [2, -1, 6], [3, 4, 5]], dtype=np.int32)
 # The movement (dx, dy) of one tile along each heading.
 _AHEAD = np.asarray([[0, -1], [-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0], [1, -1]], dtype=np.int32)
+
+
+def frame_space() -> Box:
+    """Returns the space of a frame, uint8 (84, 84, 3), row first."""
+    return Box(low=0, high=255, shape=(SCREEN_PX, SCREEN_PX, 3), dtype=jnp.uint8)
+
+
+def free_space(*, flat: bool) -> Discrete | MultiDiscrete:
+    """Returns the space of free actions: horizontal (left is negative) and vertical (up is negative), or one number."""
+    return Discrete(len(Along) ** 2) if flat else MultiDiscrete((len(Along), len(Along)))
 
 
 def agent_radius(agent_scale: float) -> int:

@@ -158,7 +158,7 @@ class EndlessMortarMayhem(Environment[Level, State, Params, seen.Scene]):
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Three times three actions."""
         del params
-        return Discrete(len(arena.Along) ** 2) if self.flat_actions else MultiDiscrete(arena.FREE_ACTIONS)
+        return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: Params | None = None) -> Box:
         """The space of the observation in the class docstring."""
@@ -168,7 +168,7 @@ class EndlessMortarMayhem(Environment[Level, State, Params, seen.Scene]):
             # The agent's centre may lie on the rim, outside of the screen.
             rim = math.ceil(self.rim_px) / arena.SCREEN_PX
             return Box(low=-rim, high=1 + rim, shape=shape, dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(arena.SCREEN_PX, arena.SCREEN_PX, 3), dtype=jnp.uint8)
+        return arena.frame_space()
 
     @property
     def rim_px(self) -> float:

@@ -199,7 +199,7 @@ class EndlessMysteryPath(Environment[Level, State, Params, seen.Scene]):
             params = self.default_params if params is None else params
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
             return Box(low=-1, high=2, shape=shape, dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(arena.SCREEN_PX, arena.SCREEN_PX, 3), dtype=jnp.uint8)
+        return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Samples the row of the start, and the seed of the segments."""

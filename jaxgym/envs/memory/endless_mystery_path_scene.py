@@ -167,15 +167,19 @@ def _grounds() -> np.ndarray:
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
-    _, is_side = _spans(scene)
+    covers, is_side = _spans(scene)
     is_border = jnp.any(is_side, axis=0)[None] | _IS_BORDER[:, None]
     tile = jnp.where(is_border[..., None], _BORDER, _TILE)
-    return with_things(jnp.where(is_tile(scene)[..., None], tile, ground(scene)), scene, agent_scale)
+    canvas = jnp.where(_is_tile(scene, covers)[..., None], tile, ground(scene))
+    return with_things(canvas, scene, agent_scale)
 
 
 def is_tile(scene: Scene) -> jax.Array:
     """Returns where path tiles are shown, bool (84, 84), row first."""
-    covers, _ = _spans(scene)
+    return _is_tile(scene, _spans(scene)[0])
+
+
+def _is_tile(scene: Scene, covers: jax.Array) -> jax.Array:
     columns = jnp.bitwise_or.reduce(jnp.where(covers, scene.path_columns[:, None], 0), axis=0)
     return (columns[None] >> _ROW_OF[:, None]) & 1 == 1
 

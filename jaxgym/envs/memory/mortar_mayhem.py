@@ -223,7 +223,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         del params
         if self.grid:
             return Discrete(len(arena.GridAction))
-        return Discrete(len(arena.Along) ** 2) if self.flat_actions else MultiDiscrete(arena.FREE_ACTIONS)
+        return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: Params | None = None) -> Box | Dict:
         """The space of the observation in the class docstring."""
@@ -231,7 +231,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         if self.observation == "symbolic":
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
             return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
-        frame = Box(low=0, high=255, shape=(arena.SCREEN_PX, arena.SCREEN_PX, 3), dtype=jnp.uint8)
+        frame = arena.frame_space()
         if not self.act_only:
             return frame
         shape = (VECTOR_COMMANDS * NUM_COMMANDS,)

@@ -188,7 +188,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         del params
         if self.grid:
             return Discrete(len(arena.GridAction))
-        return Discrete(len(arena.Along) ** 2) if self.flat_actions else MultiDiscrete(arena.FREE_ACTIONS)
+        return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: Params | None = None) -> Box:
         """The space of the observation in the class docstring."""
@@ -196,7 +196,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         if self.observation == "symbolic":
             high = max(1.0, seen.farthest_px(self.agent_scale) / arena.SCREEN_PX)
             return Box(low=0.0, high=high, shape=(seen.NUM_SYMBOLS,), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(arena.SCREEN_PX, arena.SCREEN_PX, 3), dtype=jnp.uint8)
+        return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Samples the ends of the path, walls, and the path that winds around them."""

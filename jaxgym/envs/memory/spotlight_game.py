@@ -262,7 +262,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Three times three actions."""
         del params
-        return Discrete(len(arena.Along) ** 2) if self.flat_actions else MultiDiscrete(arena.FREE_ACTIONS)
+        return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: TParams | None = None) -> Box:
         """The space of the observation in the class docstring."""
@@ -270,7 +270,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             params = self.default_params if params is None else params
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
             return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
-        return Box(low=0, high=FULL_ALPHA, shape=(arena.SCREEN_PX, arena.SCREEN_PX, 3), dtype=jnp.uint8)
+        return arena.frame_space()
 
     def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
         """Returns the fields of the state, those of `SpotlightState`, in which an episode starts."""
