@@ -7,6 +7,7 @@ frame, so words that are made of its numbers alone never tell more than the fram
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -201,8 +202,9 @@ def _host() -> Any:
 
 def columns(numbers: np.ndarray, widths: Sequence[int]) -> list[np.ndarray]:
     """Returns symbolic observations, float32 (B, n), as fields of so many numbers, and what is left, if anything is."""
-    fields = np.split(numbers, np.cumsum(widths), axis=1)
-    return fields if fields[-1].shape[1] else fields[:-1]
+    ends = list(itertools.accumulate(widths))
+    fields = [numbers[:, end - width : end] for width, end in zip(widths, ends, strict=True)]
+    return [*fields, numbers[:, ends[-1] :]] if numbers.shape[1] > ends[-1] else fields
 
 
 def px_of(shares: np.ndarray, whole_px: int = SCREEN_PX) -> list[int]:

@@ -117,13 +117,13 @@ class MortarMayhemWords(FrameWords[Scene]):
     def say(self, numbers: np.ndarray) -> list[str]:
         """Returns the command, the place and heading of the agent, and the tiles."""
         x, y, headings, tile_x, tile_y, sizes, is_red, safe_x, safe_y, commands, *code = columns(numbers, _FIELDS)
-        places = zip(px_of(x), px_of(y), choice_of(tile_x), choice_of(tile_y), choice_of(headings), strict=True)
+        places = zip(choice_of(tile_x), choice_of(tile_y), choice_of(headings), strict=True)
         if self._is_grid:
-            who = [f"{tile_name(row, column)}{self._facing[heading]}" for _, _, column, row, heading in places]
+            who = [f"{tile_name(row, column)}{self._facing[heading]}" for column, row, heading in places]
         else:
             who = [
                 f"x {at_x}, y {at_y} ({tile_name(row, column)}){self._facing[heading]}"
-                for at_x, at_y, column, row, heading in places
+                for at_x, at_y, (column, row, heading) in zip(px_of(x), px_of(y), places, strict=True)
             ]
         tiles = zip(choice_of(sizes), is_set(is_red), choice_of(safe_x), choice_of(safe_y), strict=True)
         said = [
