@@ -47,7 +47,7 @@ from jaxgym.serve.agentgym_client import (
 )
 from jaxgym.serve.agentgym_server import App, Routes, loads
 from jaxgym.serve.command import AgentGym, listen
-from jaxgym.serve.http import Guard, Loading, run
+from jaxgym.serve.http import Guard, Loading, Parts, run
 from jaxgym.text import catalogue
 from tests.serve import corridor
 
@@ -61,7 +61,7 @@ def served(env: str, *options: str) -> Iterator[str]:
     serving = AgentGym(env, options, host="127.0.0.1", port=0, max_sessions=16, idle_seconds=0)
     with listen(serving) as listener:
         loading = Loading(loads(serving))
-        thread = threading.Thread(target=run, args=(App(loading), serving, listener, loading))
+        thread = threading.Thread(target=run, args=(Parts(App(loading), loading), serving, listener))
         thread.start()
         host, port = listener.getsockname()
         try:
