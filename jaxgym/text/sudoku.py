@@ -162,17 +162,17 @@ class SudokuLedger(Ledger):
         """Starts from the first scene of the episode."""
         # Plain numbers, since a turn looks at one or two of them.
         self._is_empty: list[list[bool]] = (np.asarray(scene.board) == 0).tolist()
-        self._filled = self._filled_at_start = NUM_CELLS - sum(map(sum, self._is_empty))
+        self._filled_at_start = NUM_CELLS - sum(map(sum, self._is_empty))
+        self._counts = {"moves": 0, "filled": self._filled_at_start}
         self._made: dict[tuple[int, ...], int] = {}
-        self._num_moves = 0
         self._sums = dict.fromkeys(("empty_cell", "valid_move", "repetition"), 0.0)
-        self._latest = {"progress": progress_score(self._filled, self._filled_at_start), "correct": 0.0}
+        self._latest = {"progress": progress_score(self._filled_at_start, self._filled_at_start), "correct": 0.0}
 
     def components(self, turn: Turn[Scene]) -> dict[str, float]:
         """Takes note of a turn and returns the five parts of the score."""
         if isinstance(turn.move, Move):
             self._note(turn, turn.move)
-        moves = max(self._num_moves, 1)
+        moves = max(self._counts["moves"], 1)
         return {**{name: total / moves for name, total in self._sums.items()}, **self._latest}
 
     def _note(self, turn: Turn[Scene], move: Move) -> None:
@@ -184,14 +184,15 @@ class SudokuLedger(Ledger):
         asks_again = not (is_valid or turn.terminated or turn.truncated)
         earlier = self._made.get(asked, 0)
         self._made[asked] = earlier + 1
-        self._num_moves += 1
+        self._counts["moves"] += 1
         self._sums["empty_cell"] += empty_cell_score(is_empty)
         self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=asks_again)
         self._sums["repetition"] += repetition_score(earlier)
         if is_valid:
             self._is_empty[row][column] = False  # boards never lose a digit, so the latest is the fullest
-            self._filled += 1
-        self._latest.update(progress=progress_score(self._filled, self._filled_at_start), correct=turn.reward)
+            self._counts["filled"] += 1
+        progress = progress_score(self._counts["filled"], self._filled_at_start)
+        self._latest.update(progress=progress, correct=turn.reward)
 
 
 def empty_cell_score(is_empty: bool | None) -> float:
