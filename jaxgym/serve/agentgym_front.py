@@ -19,8 +19,8 @@ from urllib.parse import parse_qsl
 
 from jaxgym.serve.agentgym_bodies import integer
 from jaxgym.serve.agentgym_calls import Caller, Request, body_of, respond
-from jaxgym.serve.command import Serving
 from jaxgym.serve.http import DRAIN_SECONDS, KEEP_ALIVE_SECONDS, KILOBYTE
+from jaxgym.serve.serving import Serving
 from jaxgym.serve.workers import Front, Worker, Workers
 
 WORKERS = "jaxgym.serve.agentgym_server"

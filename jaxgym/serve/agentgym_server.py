@@ -19,10 +19,10 @@ from starlette.exceptions import HTTPException
 
 from jaxgym.serve.agentgym_bodies import BodyError, Route, read_body, read_query
 from jaxgym.serve.boards import Served
-from jaxgym.serve.command import AgentGym
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import Loading, Message, Parts, Receive, Send, run
 from jaxgym.serve.page import with_page
+from jaxgym.serve.serving import AgentGym
 from jaxgym.serve.worker import Place
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jaxgym.serve.command import Serving
 from jaxgym.serve.joined import JoinedProtocol, JoinedSockets
 from jaxgym.serve.page_document import Document
+from jaxgym.serve.serving import Serving
 
 if TYPE_CHECKING:
     from jaxgym.serve.pool import SessionPool

@@ -10,7 +10,7 @@ import socket
 import time
 from urllib.parse import parse_qs
 
-from jaxgym.serve.command import Serving
+from jaxgym.serve.serving import Serving
 from jaxgym.serve.workers import Front, Worker, Workers
 
 WORKERS = "jaxgym.serve.openenv_server"

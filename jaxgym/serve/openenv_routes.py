@@ -12,11 +12,11 @@ from starlette.routing import Route
 
 from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve import openenv_mcp
-from jaxgym.serve.command import Serving
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import answer
 from jaxgym.serve.openenv_frames import FrameError
 from jaxgym.serve.openenv_plays import Play, Plays
+from jaxgym.serve.serving import Serving
 
 _UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
 _MOST_TASKS = 10_000

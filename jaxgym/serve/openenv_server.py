@@ -14,13 +14,13 @@ from starlette.exceptions import HTTPException
 
 from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve.boards import Board, Served
-from jaxgym.serve.command import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import App, Hosted, Loading, Message, Parts, Receive, Send, behind_guard, hosting, run, token_of
 from jaxgym.serve.openenv_frames import FrameError
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv_routes import routes
 from jaxgym.serve.page import with_page
+from jaxgym.serve.serving import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.worker import Place
 
 _log = logging.getLogger(__name__)
@@ -337,7 +337,7 @@ def make_app(serving: Serving) -> App:
 
 
 def listen_and_serve(serving: Serving) -> None:
-    """Serves until the process is asked to end; see `jaxgym.serve.command.listen` and `serve`."""
+    """Serves until the process is asked to end; see `jaxgym.serve.serving.listen` and `serve`."""
     with listen(serving) as listener:
         be_a_server()
         serve(serving, listener)

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxgym.serve.command import Serving
+    from jaxgym.serve.serving import Serving
 
 READY = b"r"
 """What a worker says when its game is loaded."""
@@ -52,18 +52,18 @@ def work(serving: "Serving", module: str, place: Place, control: socket.socket, 
     # What a terminal sends to all of its processes is for the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
-    from jaxgym.serve import command
+    from jaxgym.serve.serving import be_a_server, exiting
 
     def answer() -> None:
-        command.be_a_server()
+        be_a_server()
         _answer(serving, importlib.import_module(module), place, control, keeps_connections)
 
-    command.exiting(answer)
+    exiting(answer)
 
 
 def _answer(serving: "Serving", protocol: Any, place: Place, control: socket.socket, keeps_connections: bool) -> None:
-    from jaxgym.serve import command
     from jaxgym.serve.http import make_server
+    from jaxgym.serve.serving import FAILED
 
     parts = protocol.parts(serving, place)
     server = make_server(parts, serving)
@@ -85,7 +85,7 @@ def _answer(serving: "Serving", protocol: Any, place: Place, control: socket.soc
         runner.run(main())
     if parts.loading.error is not None:
         if place.number and not place.created:  # of several that fail alike, one says so
-            sys.exit(command.FAILED)
+            sys.exit(FAILED)
         raise parts.loading.error
     parts.loading.leave()
 

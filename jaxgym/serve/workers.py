@@ -16,7 +16,7 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from jaxgym.serve.command import Serving
+from jaxgym.serve.serving import Serving
 from jaxgym.serve.worker import READY, Place, work
 
 END_SECONDS = 25

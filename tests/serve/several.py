@@ -10,8 +10,8 @@ import sys
 import threading
 from typing import Any
 
-from jaxgym.serve import command
 from jaxgym.serve.http import Loading, Parts
+from jaxgym.serve.serving import PROTOCOLS, Serving, listen
 from jaxgym.serve.worker import Place
 from jaxgym.serve.workers import serve
 
@@ -19,7 +19,7 @@ KEEPS_CONNECTIONS = False
 WORKERS = "tests.serve.several"
 
 
-def front(serving: command.Serving, workers: Any) -> Any:
+def front(serving: Serving, workers: Any) -> Any:
     """The front of the protocol that the environment names."""
     protocol = os.environ["SEVERAL"]
     module = __import__(f"jaxgym.serve.{protocol}_front", fromlist=["front"])
@@ -73,7 +73,7 @@ class App:
         return 200, {**self.who(), "path": path}
 
 
-def parts(serving: command.Serving, place: Place) -> Parts:
+def parts(serving: Serving, place: Place) -> Parts:
     """A worker; the first ones of a server fail where the environment says so."""
 
     def make() -> bool:
@@ -87,9 +87,9 @@ def parts(serving: command.Serving, place: Place) -> Parts:
 def main() -> None:
     """Serves two workers at a free port."""
     os.environ["SEVERAL"] = sys.argv[1]
-    serving = command.PROTOCOLS[sys.argv[1]](env="nothing", port=0, max_sessions=8, workers=2, page=False)
+    serving = PROTOCOLS[sys.argv[1]](env="nothing", port=0, max_sessions=8, workers=2, page=False)
     serving = dataclasses.replace(serving, max_kilobytes=1)
-    with command.listen(serving) as listener:
+    with listen(serving) as listener:
         serve(serving, WORKERS, listener)
 
 

@@ -46,8 +46,8 @@ from jaxgym.serve.agentgym_client import (
     TextCraftTask,
 )
 from jaxgym.serve.agentgym_server import App, Routes, loads
-from jaxgym.serve.command import AgentGym, listen
 from jaxgym.serve.http import Guard, Loading, Parts, run
+from jaxgym.serve.serving import AgentGym, listen
 from jaxgym.text import catalogue
 from tests.serve import corridor
 

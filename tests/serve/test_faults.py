@@ -20,7 +20,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from jaxgym.errors import OptionError
-from jaxgym.serve import command, http, joined
+from jaxgym.serve import http, joined
+from jaxgym.serve.serving import PROTOCOLS, OpenEnv, listen
 
 SECONDS = 30
 LARGE = 1 << 24
@@ -46,8 +47,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 @contextlib.contextmanager
 def served(**settings: Any) -> Iterator[tuple[int, Any]]:
     """Serves; gives the port and the server."""
-    serving = command.OpenEnv(env="nothing", port=0, page=False, **settings)
-    with command.listen(serving) as listener:
+    serving = OpenEnv(env="nothing", port=0, page=False, **settings)
+    with listen(serving) as listener:
         server = http.make_server(http.Parts(echo, http.Loading(lambda: True)), serving)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -176,7 +177,7 @@ def test_a_message_that_is_none_ends_a_socket(
 
 def test_a_file_of_tokens_is_read_or_it_is_said_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "token"
-    serving = command.OpenEnv(env="nothing", token_file=path)
+    serving = OpenEnv(env="nothing", token_file=path)
     with pytest.raises(OSError, match="can't be read: No such file"):
         http.token_of(serving)
     for content, why in ((b" \n", "is empty"), (b"\xff\xfe", "visible ASCII"), (b"a\0b", "visible ASCII")):
@@ -210,15 +211,16 @@ def test_each_token_of_a_file_is_one_and_the_scheme_is_bearer(tmp_path: Path) ->
 
 
 def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
-    assert {kind(env="nothing").host for kind in command.PROTOCOLS.values()} == {"127.0.0.1"}
+    assert {kind(env="nothing").host for kind in PROTOCOLS.values()} == {"127.0.0.1"}
 
 
 def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() -> None:
     program = """if True:
         import time
-        from jaxgym.serve import command, http
-        serving = command.OpenEnv(env="nothing", port=0, page=False)
-        with command.listen(serving) as listener:
+        from jaxgym.serve import http
+        from jaxgym.serve.serving import OpenEnv, PROTOCOLS, listen
+        serving = OpenEnv(env="nothing", port=0, page=False)
+        with listen(serving) as listener:
             http.run(http.Parts(lambda *_: None, http.Loading(lambda: time.sleep(60))), serving, listener)
     """
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)

@@ -6,15 +6,16 @@ import time
 
 from websockets.sync.client import connect
 
-from jaxgym.serve import command, http
+from jaxgym.serve import http
 from jaxgym.serve.openenv_plays import SPARE
 from jaxgym.serve.openenv_server import OpenEnvApp
+from jaxgym.serve.serving import OpenEnv, listen
 from tests.serve import corridor
 
 
 def test_pings_behind_the_first_frame_are_answered_while_a_game_loads() -> None:
     corridor.register()
-    serving = command.OpenEnv(env="corridor", port=0, max_sessions=1)
+    serving = OpenEnv(env="corridor", port=0, max_sessions=1)
     load = http.hosting(serving, {"scoring": "environment"}, spare=SPARE)
 
     def load_slowly() -> http.Hosted:
@@ -23,7 +24,7 @@ def test_pings_behind_the_first_frame_are_answered_while_a_game_loads() -> None:
         return hosted
 
     loading = http.Loading(load_slowly)
-    with command.listen(serving) as listener:
+    with listen(serving) as listener:
         app = OpenEnvApp(serving, loading)
         server = http.make_server(http.Parts(app, loading, app.drain), serving)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -29,6 +29,7 @@ from jaxgym.serve.openenv_client import LostError, OpenEnvError, OpenEnvSchedule
 from jaxgym.serve.openenv_plays import SPARE, Play, Plays
 from jaxgym.serve.openenv_server import OpenEnvApp
 from jaxgym.serve.openenv_tools import misfit, tools_of
+from jaxgym.serve.serving import OpenEnv, listen
 from tests.serve import corridor
 
 ROOT = Path(__file__).parents[2]
@@ -39,16 +40,16 @@ WIN = ["<right>"] * 8
 @pytest.fixture(scope="module")
 def hosted() -> http.Hosted:
     corridor.register()
-    serving = command.OpenEnv(env="corridor", max_sessions=ROOM)
+    serving = OpenEnv(env="corridor", max_sessions=ROOM)
     return http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
 
 
 @contextlib.contextmanager
 def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     """Serves the corridor; gives the address without its scheme."""
-    serving = command.OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
+    serving = OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
     loading = http.Loading(lambda: hosted)
-    with command.listen(serving) as listener:
+    with listen(serving) as listener:
         app = OpenEnvApp(serving, loading)
         server = http.make_server(http.Parts(app, loading, app.drain), serving)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -384,9 +385,9 @@ def test_what_was_asked_for_is_answered_before_the_server_ends(
 
 
 def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
-    serving = command.OpenEnv(env="no_such_game", port=0)
+    serving = OpenEnv(env="no_such_game", port=0)
     loading = http.Loading(http.hosting(serving))
-    with command.listen(serving) as listener, pytest.raises(ValueError, match="no_such_game"):
+    with listen(serving) as listener, pytest.raises(ValueError, match="no_such_game"):
         http.run(http.Parts(OpenEnvApp(serving, loading), loading), serving, listener)
 
 
@@ -423,13 +424,13 @@ def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HOST", "0.0.0.0")
     monkeypatch.setenv("PORT", "9001")
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "7")
-    serving = command.OpenEnv(env="corridor")
+    serving = OpenEnv(env="corridor")
     assert (serving.host, serving.port, serving.max_sessions) == ("0.0.0.0", 9001, 7)
     monkeypatch.setenv("PORT", "http")
     with pytest.raises(OptionError, match="PORT is 'http'"):
-        command.OpenEnv(env="corridor")
+        OpenEnv(env="corridor")
     with pytest.raises(OptionError, match="--max-sessions 0"):
-        command.OpenEnv(env="corridor", port=1, max_sessions=0)
+        OpenEnv(env="corridor", port=1, max_sessions=0)
 
 
 def test_the_command_listens_before_jax_is_imported() -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from jaxgym.serve import command, http
+from jaxgym.serve import http
 from jaxgym.serve.openenv_plays import SPARE
 from jaxgym.serve.openenv_server import OpenEnvApp
+from jaxgym.serve.serving import OpenEnv, listen
 from tests.serve import chromium
 
 pytestmark = [
@@ -32,14 +33,14 @@ SETTINGS: dict[str, Any] = {"env": "frozen_lake", "port": 0, "max_sessions": 8}
 
 @pytest.fixture(scope="module")
 def hosted() -> http.Hosted:
-    return http.hosting(command.OpenEnv(**SETTINGS), {"scoring": "environment"}, spare=SPARE)()
+    return http.hosting(OpenEnv(**SETTINGS), {"scoring": "environment"}, spare=SPARE)()
 
 
 @contextlib.contextmanager
 def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
-    serving = command.OpenEnv(**SETTINGS, **settings)
+    serving = OpenEnv(**SETTINGS, **settings)
     loading = http.Loading(lambda: hosted)
-    with command.listen(serving) as listener:
+    with listen(serving) as listener:
         app = OpenEnvApp(serving, loading)
         server = http.make_server(http.Parts(app, loading, app.drain), serving)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

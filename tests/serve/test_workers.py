@@ -19,10 +19,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from jaxgym.serve import command
 from jaxgym.serve.agentgym_client import EnvClient, ServerError
 from jaxgym.serve.openenv_client import OpenEnvWrapper
 from jaxgym.serve.openenv_front import is_own
+from jaxgym.serve.serving import OpenEnv
 
 ROOT = Path(__file__).parents[2]
 GONE = "was lost with the worker that had it"
@@ -192,7 +192,7 @@ def test_a_socket_that_names_no_session_is_one_of_its_own(line: bytes, own: bool
 
 def test_there_are_no_more_workers_than_sessions() -> None:
     with pytest.raises(ValueError, match="give each one at least"):
-        command.OpenEnv(env="sudoku", workers=3, max_sessions=2)
+        OpenEnv(env="sudoku", workers=3, max_sessions=2)
 
 
 @pytest.mark.slow

@@ -1,0 +1,151 @@
+"""What a server is told, and how a process becomes one.
+
+Nothing that this module imports takes time: clients are let in at once and wait for what is loaded behind the socket.
+"""
+
+import dataclasses
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import tyro
+
+from jaxgym.errors import OptionError
+
+MISUSED, FAILED = 2, 1
+"""Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
+
+_HIGHEST_PORT = 65535
+_BACKLOG = 2048
+
+
+def _number(name: str, default: int) -> int:
+    given = os.environ.get(name, "")
+    if not given:
+        return default
+    if not (given.isascii() and given.isdecimal()):
+        raise OptionError(f"the environment variable {name} is {given!r}; give an integer, or leave it unset.")
+    return int(given)
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """What every protocol is told."""
+
+    env: str
+    """Id of an environment that has words, or its short name, such as mystery_path_grid."""
+    options: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Options of the environment, its words and its sessions, NAME=VALUE, values in JSON or bare words."""
+    host: str = dataclasses.field(default_factory=lambda: os.environ.get("HOST") or "127.0.0.1")
+    """Address to listen at; 0.0.0.0 lets other machines in. The environment variable HOST if it is set."""
+    port: int = dataclasses.field(default_factory=lambda: _number("PORT", 8000))
+    """Port to listen at; 0 takes a free one. The environment variable PORT if it is set."""
+    max_sessions: int = dataclasses.field(default_factory=lambda: _number("MAX_CONCURRENT_ENVS", 256))
+    """The most sessions at a time. The environment variable MAX_CONCURRENT_ENVS if it is set."""
+    idle_seconds: float = 3600.0
+    """Sessions that were asked for nothing for so long are closed; 0 means never."""
+    token_file: Path | None = None
+    """File with a token, or several, one a line; requests then have to bring one: `Authorization: Bearer TOKEN`."""
+    max_kilobytes: int = 256
+    """The longest request or message, in units of 1024 bytes."""
+    page: bool = True
+    """Whether browsers get a page at / to watch and play sessions; several workers have none."""
+    workers: int = 1
+    """Processes that answer. Each holds its share of the sessions, and all of the game; a core for each is useful."""
+
+    @property
+    def has_page(self) -> bool:
+        """Whether there is a page: what it shows is known to one process."""
+        return self.page and self.workers == 1
+
+    def __post_init__(self) -> None:
+        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1, "workers": 1}
+        for name, low in lows.items():
+            if not getattr(self, name) >= low:
+                flag = "--" + name.replace("_", "-")
+                raise OptionError(f"{flag} {getattr(self, name)} was given; give a number from {low} up.")
+        if self.port > _HIGHEST_PORT:
+            raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
+        if self.workers > self.max_sessions:
+            raise OptionError(
+                f"{self.workers} workers were asked for with {self.max_sessions} sessions; give each one at least."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenEnv(Serving):
+    """Serve sessions to clients of OpenEnv, over WebSocket and HTTP."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentGym(Serving):
+    """Serve sessions to clients of AgentGym, over HTTP."""
+
+    options: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Options of the environment, its words and its sessions, NAME=VALUE; and further environments, each followed by
+    its options. Of several environments each is served under its short name, as /textcraft and /frozen_lake."""
+
+    def games(self) -> list[tuple[str, list[str]]]:
+        """Returns the environments, each with its options as they were given."""
+        games: list[tuple[str, list[str]]] = [(self.env, [])]
+        for word in self.options:
+            if "=" in word:
+                games[-1][1].append(word)
+            else:
+                games.append((word, []))
+        return games
+
+
+PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentGym}
+
+
+def listen(serving: Serving) -> socket.socket:
+    """Returns a socket that listens; clients are let in from here on.
+
+    Raises:
+        OSError: If the address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    try:
+        return socket.create_server((serving.host, serving.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where = f"{serving.host} port {serving.port}"
+        raise OSError(f"can't listen at {where}: {error.strerror}; give another --host or --port.") from error
+
+
+def be_a_server() -> None:
+    """Settles how this process uses JAX, unless its environment says otherwise; JAX is yet to be imported."""
+    # A language model's accelerator is left alone, and small steps are done before a thread could take them over.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
+    _let_many_in()
+
+
+def _let_many_in() -> None:
+    """Lets the process have as many sockets as it may."""
+    try:
+        resource = importlib.import_module("resource")
+    except ImportError:  # of a system without limits
+        return
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def exiting(serve: Callable[[], None]) -> None:
+    """Serves, and ends the process with a line of text where that can't be."""
+    try:
+        serve()
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"jaxgym: a server needs {error.name}: pip install 'jaxgym[serve]'.\n")
+        sys.exit(FAILED)
+    except OSError as error:
+        sys.stderr.write(f"jaxgym: {error}\n")
+        sys.exit(FAILED)
+    except ValueError as error:
+        if type(error).__module__ not in ("jaxgym.errors", "jaxgym.serve.errors"):
+            raise
+        sys.stderr.write(f"jaxgym: {error}\n")
+        sys.exit(MISUSED)
