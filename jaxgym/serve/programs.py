@@ -24,8 +24,8 @@ from jaxgym.serve.rows import Rows
 SIZES = (16, 64, 256, 1024)
 """The batch sizes that are compiled, up to the first that is no smaller than the pool; larger batches take several.
 
-A call of the device has a price of its own, so that a step of four times the lanes takes about twice the time, or less:
-that is the most that filling up costs.
+A call has a price of its own: four times the lanes take from 1 to 4 times the time. Steps apart, a turn is mostly text,
+and nothing of that is made for what fills a batch up.
 """
 
 _START_SIZES = SIZES[:2]  # a program that samples levels takes long to compile, and starts come in ones and twos
