@@ -27,6 +27,7 @@ from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
+from jaxgym import interrupts
 
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
 _SUMS = ("return", "length", "success", "score")  # over episodes; the log has their means
@@ -258,6 +259,7 @@ def _postfix(rows: list[Row]) -> dict[str, str]:
 
 def main() -> None:
     """Command line."""
+    interrupts.keep()
     try:
         arguments = parse(sys.argv[1:])
         if arguments.place.list:

@@ -2,6 +2,10 @@
 
 import sys
 
+from jaxgym import interrupts
+
+_INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
+
 
 def main() -> None:
     """Runs the command line, or says what it needs."""
@@ -11,9 +15,12 @@ def main() -> None:
 
             command.main(sys.argv[2:])
             return
+        interrupts.keep()
         from jaxgym import cli
     except ModuleNotFoundError as error:
         sys.exit(f"jaxgym: the command line needs {error.name}: pip install 'jaxgym[cli]'.")
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     cli.main()
 
 

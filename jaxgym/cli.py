@@ -378,6 +378,11 @@ def main() -> None:
     except (UnknownIdError, OptionError, LevelError, ActionError) as error:
         sys.stderr.write(f"jaxgym: {error}\n")
         sys.exit(MISUSED)
-    except (FailureError, WindowError, OSError) as error:
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        text = f"{error.filename} can't be used: {error.strerror}; give another place." if named else error
+        sys.stderr.write(f"jaxgym: {text}\n")
+        sys.exit(FAILED)
+    except (FailureError, WindowError) as error:
         sys.stderr.write(f"jaxgym: {error}\n")
         sys.exit(FAILED)

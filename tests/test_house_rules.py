@@ -35,6 +35,7 @@ CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.levels", "jaxgym.options"
 ARROWS = {
     "jaxgym.errors": set[str](),
     "jaxgym.ids": set[str](),
+    "jaxgym.interrupts": set[str](),
     "jaxgym.rendering": set[str](),
     "jaxgym.spaces": {"jaxgym.errors"},
     "jaxgym.options": {"jaxgym.errors"},
@@ -194,7 +195,11 @@ def imports_no_extra(path: str, tree: ast.Module) -> Iterator[str]:
 def uses_public_names(path: str, tree: ast.Module) -> Iterator[str]:
     if not path.startswith(("baselines/", "benchmarks/", "examples/")):
         return
-    public = {"jaxgym"} | BRIDGES | {f"jaxgym.{name}" for name in jaxgym.__all__ if is_module(f"jaxgym.{name}")}
+    public = (
+        {"jaxgym", "jaxgym.interrupts"}
+        | BRIDGES
+        | {f"jaxgym.{name}" for name in jaxgym.__all__ if is_module(f"jaxgym.{name}")}
+    )
     for line, imported in imports(tree):
         if is_within(imported, "jaxgym") and imported not in public:
             yield f"{path}:{line}: imports {imported}, which is not public"

@@ -35,6 +35,7 @@ from baselines.grpo.play import Chain, Episodes, ModelWriter, RandomWriter, Toke
 from baselines.grpo.settings import SCALES, Settings, read_settings
 from baselines.grpo.tokens import END, PAD, Tokeniser
 from baselines.runs import Row, newest_run
+from jaxgym import interrupts
 from jaxgym.errors import OptionError, UnknownIdError
 
 _TRANSCRIPTS = 3
@@ -115,6 +116,10 @@ def parse(arguments: list[str]) -> Arguments:
         named += [word.partition("=")[2] for word in words if word.startswith("--scale=")]
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
         defaults = from_name("scale", named[0] if named else suited, SCALES)
+        games = [after for word, after in itertools.pairwise(words) if word == "--env"]
+        games += [word.partition("=")[2] for word in words if word.startswith("--env=")]
+        if games and games[0] != defaults.env:  # whose options and replies are of no other game
+            defaults = dataclasses.replace(defaults, options=(), replies=())
     return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
 
 
@@ -378,6 +383,7 @@ def learn(
 
 def main() -> None:
     """Command line."""
+    interrupts.keep()
     try:
         arguments = parse(sys.argv[1:])
         tqdm.write(train(arguments.settings, arguments.place))

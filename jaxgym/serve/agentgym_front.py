@@ -32,6 +32,7 @@ _UPSTREAM = b"u"
 _BATCHES = {"step_batch": "actions", "reset_batch": "data_idxs"}
 _HEALTHY = respond(200, {"status": "healthy"})
 _NOBODY = respond(503, {"error": "no worker is there; try again in some seconds."})
+_STARTING = respond(503, {"error": "a worker is being started, and no other one has room; try again soon."})
 _NO_BODY = respond(405, {"detail": "Method Not Allowed"})
 _SWEEP_SECONDS = 15.0
 
@@ -53,6 +54,10 @@ class AgentGymFront:
         """
         self.max_bytes = serving.max_kilobytes * KILOBYTE
         self.callers = set[Caller]()
+        most = serving.max_sessions
+        self._full = respond(
+            503, {"error": f"all {most} sessions are open; close some, or serve with --max-sessions N."}
+        )
         self._workers = workers
         self._lines: dict[Worker, Lines] = {}
         self._turn = 0
@@ -163,17 +168,18 @@ class AgentGymFront:
         living = self._workers.living()
         return [worker for worker in rotated if worker in living]
 
-    def _create(self, request: Request, workers: Sequence[Worker], tell: Tell, last: bytes = _NOBODY) -> None:
+    def _create(self, request: Request, workers: Sequence[Worker], tell: Tell) -> None:
         """Has one worker after the other asked until one has room."""
         if not workers:
-            tell(last)
+            living = len(self._workers.living())
+            tell(_NOBODY if not living else _STARTING if living < len(self._workers.all) else self._full)
             return
         worker, *others = workers
         worker.created += 1
 
         def told(answer: bytes | None) -> None:
             if answer is None or answer.startswith(b"HTTP/1.1 503"):
-                self._create(request, others, tell, answer or last)
+                self._create(request, others, tell)
             else:
                 tell(answer)
 

@@ -7,6 +7,7 @@ import tyro
 
 from jaxgym.serve.serving import PROTOCOLS, be_a_server, exiting, listen
 
+_ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 _FRONTS = {"openenv": "jaxgym.serve.openenv_front", "agentgym": "jaxgym.serve.agentgym_front"}
 _MODULES = {"openenv": "jaxgym.serve.openenv_server", "agentgym": "jaxgym.serve.agentgym_server"}
 
@@ -22,7 +23,10 @@ def run(words: Sequence[str]) -> None:
         OSError: If the address can't be had, or the file of the token not read.
     """
     serving = tyro.extras.subcommand_cli_from_dict(
-        dict(PROTOCOLS), prog="jaxgym serve", args=words, description=__doc__
+        dict(PROTOCOLS),
+        prog="jaxgym serve",
+        args=words,
+        description=_ABOUT,
     )
     protocol = next(name for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
     with listen(serving) as listener:

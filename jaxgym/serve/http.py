@@ -1,6 +1,6 @@
 """What the servers have in common: a socket that is open at once, and what is loaded behind it.
 
-Clients are let in by `jaxgym.serve.command.listen`; `Loading` makes what they wait for, such as `hosting`: JAX, the
+Clients are let in by `jaxgym.serve.serving.listen`; `Loading` makes what they wait for, such as `hosting`: JAX, the
 game and its programs; `run` has an app answer until the process is asked to end.
 """
 
@@ -15,6 +15,7 @@ import socket
 import stat
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -59,6 +60,7 @@ class Loading(Generic[Loaded]):
         self.value: Loaded | None = None
         self.error: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
+        self.on_success: Callable[[], None] = lambda: None
         self._make = make
         self._is_over: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
@@ -92,7 +94,9 @@ class Loading(Generic[Loaded]):
     def _tell(self) -> None:
         if self._is_over is not None:
             self._is_over.set()
-        if self.error is not None:
+        if self.error is None:
+            self.on_success()
+        else:
             self.on_failure()
 
     async def get(self) -> Loaded:
@@ -327,7 +331,9 @@ def run(parts: Parts, serving: Serving, listener: socket.socket) -> None:
         Exception: What the loading raised; the server has ended then.
     """
     server = make_server(parts, serving)
+    begin = time.monotonic()
     announce(serving, listener)
+    parts.loading.on_success = lambda: _say(f"ready after {time.monotonic() - begin:.0f} s")
     server.run(sockets=[listener])
     if parts.loading.error is not None:
         raise parts.loading.error
@@ -362,7 +368,11 @@ def announce(serving: Serving, listener: socket.socket) -> None:
     if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
         sys.stderr.write(f"jaxgym: every user of this machine can read {serving.token_file}; chmod 600 keeps it.\n")
     host, port = listener.getsockname()[:2]
-    sys.stderr.write(f"jaxgym: {serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+    _say(f"{serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"jaxgym: {text}\n")
     sys.stderr.flush()
 
 

@@ -120,7 +120,9 @@ def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None,
     if seed is None and given.get("split") is not None:
         seed = seed_of(given["split"], given.get("index"), place)
     if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
-        errors.append(_fault("int_type", (*place, "seed"), f"Input should be an integer to {HIGHEST_SEED}", seed))
+        errors.append(
+            _fault("int_type", (*place, "seed"), f"Input should be an integer from 0 to {HIGHEST_SEED}", seed)
+        )
     if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > LONGEST_ID):
         text = f"Input should be a string of at most {LONGEST_ID} characters"
         errors.append(_fault("string_type", (*place, "episode_id"), text, episode_id))

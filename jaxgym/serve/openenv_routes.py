@@ -20,6 +20,7 @@ from jaxgym.serve.serving import Serving
 
 _UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
 _MOST_TASKS = 10_000
+_ALLOWED = f"give one from 0 to {frames.SPLIT_SIZE - 1}"
 
 
 def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette:
@@ -132,20 +133,20 @@ class _Routes:
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
             raise HTTPException(_MISSING, f"there are 2^31 tasks; ask for a range of at most {_MOST_TASKS}.")
         if not is_range:
-            raise HTTPException(_BAD, "Invalid task index")
+            raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}, with start up to stop")
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
     async def _check_name(self, request: Request) -> None:
         name, hosted = request.path_params["name"], (await self._plays()).hosted
         if name.lower() not in (hosted.nick.lower(), hosted.env_id.lower()):
-            raise HTTPException(404, f"unknown environment {name!r}")
+            raise HTTPException(404, f"unknown environment {name!r}; this server has {hosted.nick!r}")
 
 
 def _task(split: str, index: Any) -> dict[str, Any]:
     try:
         seed = frames.seed_of(split, index)
     except FrameError as error:
-        raise HTTPException(_BAD, "Invalid task index") from error
+        raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}") from error
     return {"split": split, "index": index, "seed": seed}
 
 

@@ -113,7 +113,8 @@ def listen(serving: Serving) -> socket.socket:
         return socket.create_server((serving.host, serving.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         where = f"{serving.host} port {serving.port}"
-        raise OSError(f"can't listen at {where}: {error.strerror}; give another --host or --port.") from error
+        reason = error.strerror if error.errno is None or error.errno < 0 else os.strerror(error.errno)
+        raise OSError(f"can't listen at {where}: {reason}; give another --host or --port.") from error
 
 
 def be_a_server() -> None:

@@ -19,13 +19,14 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jaxgym import text
-from jaxgym.serve import SessionPool, command, http, page
+from jaxgym.serve import SessionPool, http, page
 from jaxgym.serve.agentgym_server import App, Routes
 from jaxgym.serve.agentgym_wrappers import wrap
 from jaxgym.serve.history import LONGEST, TURNS
 from jaxgym.serve.openenv_plays import SPARE
 from jaxgym.serve.openenv_server import OpenEnvApp
 from jaxgym.serve.page_games import looks_of
+from jaxgym.serve.serving import AgentGym, OpenEnv
 from tests.serve import corridor
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -35,12 +36,12 @@ OPTIONS = {"scoring": "environment", "max_turns": 3 * TURNS}
 @pytest.fixture(scope="module")
 def hosted() -> http.Hosted:
     corridor.register()
-    return http.hosting(command.OpenEnv(env="corridor", max_sessions=16), OPTIONS, spare=SPARE)()
+    return http.hosting(OpenEnv(env="corridor", max_sessions=16), OPTIONS, spare=SPARE)()
 
 
 @contextlib.contextmanager
 def openenv(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
-    serving = command.OpenEnv(env="corridor", max_sessions=16, **settings)
+    serving = OpenEnv(env="corridor", max_sessions=16, **settings)
     loading = http.Loading(lambda: hosted)
     app = http.behind_guard(OpenEnvApp(serving, loading), serving, loading)
     with TestClient(app, base_url="http://127.0.0.1:8000") as client:
@@ -49,7 +50,7 @@ def openenv(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
 
 @contextlib.contextmanager
 def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
-    serving = command.AgentGym(env="corridor", **settings)
+    serving = AgentGym(env="corridor", **settings)
     tells_apart = serving.token_file is not None
     loading = http.Loading(lambda: Routes(hosted.pool, {"": wrap(hosted.env_id, hosted.pool, hosted.options)}))
 
@@ -135,7 +136,7 @@ def test_without_a_page_nothing_of_it_is_there(hosted: http.Hosted) -> None:
     with openenv(hosted, page=False) as client:
         assert client.get("/", headers=HTML).json() == {"detail": "Not Found"}
         assert client.get("/page/sessions").status_code == 404
-    assert not command.OpenEnv(env="corridor", workers=2).has_page
+    assert not OpenEnv(env="corridor", workers=2).has_page
     pool = SessionPool(4)
     opening = pool.open("corridor", 3, OPTIONS)
     session = pool.look(opening.id)

@@ -87,7 +87,8 @@ def test_a_batch_is_split_and_joined_in_order(agentgym: int) -> None:
 
 def test_where_one_worker_is_full_another_one_creates_and_then_none(agentgym: int) -> None:
     assert [post(agentgym, "/create")["id"] for _ in range(4)] == [4, 5, 6, 7]
-    assert ask(agentgym, "POST", "/create") == (503, {"error": "full"})
+    status, told = ask(agentgym, "POST", "/create")
+    assert (status, told["error"]) == (503, "all 8 sessions are open; close some, or serve with --max-sessions N.")
 
 
 def test_the_front_refuses_what_is_too_long_or_no_http(agentgym: int) -> None:
