@@ -22,12 +22,13 @@ from jaxgym import levels, threefry
 from jaxgym.serve.rows import Rows
 
 SIZES = (16, 64, 256, 1024)
-"""The batch sizes that are compiled, up to the first that is no smaller than the pool; larger batches take several.
+"""The batch sizes that are compiled, as far as a pool has room for; larger batches take several.
 
 A call has a price of its own: four times the lanes take from 1 to 4 times the time. Steps apart, a turn is mostly text,
 and nothing of that is made for what fills a batch up.
 """
 
+_FILLED = 0.5  # of a size, from which on it is worth the time to compile it
 _START_SIZES = SIZES[:2]  # a program that samples levels takes long to compile, and starts come in ones and twos
 
 
@@ -207,5 +208,5 @@ class Programs:
 
 
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:
-    """Returns the sizes up to the first that is no smaller than the capacity."""
-    return sizes[: 1 + sum(size < capacity for size in sizes)]
+    """Returns the sizes that are of use to a pool: the last one may be larger, but most of it is filled."""
+    return sizes[: 1 + sum(_FILLED * size <= capacity for size in sizes[1:])]
