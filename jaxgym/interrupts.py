@@ -3,8 +3,9 @@
 import signal
 import sys
 import threading
+import time
 
-_SOON = 0.01  # seconds: after the collector's callback, in which it would be lost again
+_SOON = 0.05  # seconds, in which the collector's callback ends: inside of it the interrupt would be lost again
 
 
 def keep() -> None:
@@ -15,10 +16,21 @@ def keep() -> None:
     others = sys.unraisablehook
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            main = threading.main_thread().ident or 0
-            threading.Timer(_SOON, signal.pthread_kill, (main, signal.SIGINT)).start()
-        else:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             others(unraisable)
+            return
+        is_told = threading.Event()
+        try:
+            threading.Thread(target=_interrupt_after, args=(is_told,), daemon=True).start()
+        finally:
+            is_told.set()
 
     sys.unraisablehook = hook
+
+
+def _interrupt_after(is_told: threading.Event) -> None:
+    is_told.wait()
+    time.sleep(_SOON)
+    main = threading.main_thread().ident
+    if main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
