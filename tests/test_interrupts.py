@@ -7,6 +7,7 @@ PROGRAM = """
 import gc, signal, time
 from jaxgym import interrupts
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored by who runs this
 interrupts.keep()
 is_first = True
 
