@@ -6,9 +6,10 @@ for `throughput` and `cpu`.
 
 import dataclasses
 import difflib
+import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from baselines.errors import ConfigError
@@ -305,6 +306,15 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
     near = difflib.get_close_matches(name, table, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{kind} {name!r} is unknown, allowed are {', '.join(sorted(table))}{hint}")
+
+
+def value_of(flag: str, arguments: Sequence[str]) -> str | None:
+    """What a flag is given, before there are defaults to parse the command line with; None if it is not there."""
+    for word, following in itertools.pairwise([*arguments, ""]):
+        name, equals, value = word.partition("=")
+        if name == flag:
+            return value if equals else following
+    return None
 
 
 def differences(config: Config, other: Config) -> list[str]:

@@ -6,7 +6,6 @@ Everything is written to runs/NAME. `--resume` goes on from the newest checkpoin
 import dataclasses
 import difflib
 import gc
-import itertools
 import os
 import sys
 import time
@@ -20,7 +19,7 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from baselines import devices
-from baselines.config import SCALES, Config, from_name
+from baselines.config import SCALES, Config, from_name, value_of
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
@@ -87,7 +86,7 @@ def parse(arguments: list[str]) -> Arguments:
 
 def defaults_of(arguments: list[str]) -> Config:
     """Settings of the preset or the scale on the command line, else of the scale that suits the device."""
-    scale, preset = _value_of("--scale", arguments), _value_of("--preset", arguments)
+    scale, preset = value_of("--scale", arguments), value_of("--preset", arguments)
     if preset is None:
         scale = scale or ("cpu" if jax.default_backend() == "cpu" else "throughput")
         return from_name("scale", scale, SCALES)
@@ -97,14 +96,6 @@ def defaults_of(arguments: list[str]) -> Config:
     if scale is not None:
         raise ConfigError(f"--preset {preset} and --scale {scale} both set the defaults: leave one of them out")
     return PRESETS[preset]
-
-
-def _value_of(flag: str, arguments: list[str]) -> str | None:
-    for word, following in itertools.pairwise([*arguments, ""]):
-        name, equals, value = word.partition("=")
-        if name == flag:
-            return value if equals else following
-    return None
 
 
 def train(config: Config, place: Place) -> str:

@@ -4,8 +4,6 @@ import sys
 
 from jaxgym import interrupts
 
-_INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
-
 
 def main() -> None:
     """Runs the command line, or says what it needs."""
@@ -20,7 +18,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         sys.exit(f"jaxgym: the command line needs {error.name}: pip install 'jaxgym[cli]'.")
     except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+        sys.exit(interrupts.CODE)
     cli.main()
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import tyro
 
-from jaxgym import levels, registration, text
+from jaxgym import interrupts, levels, registration, text
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
@@ -21,8 +21,8 @@ from jaxgym.human.window import WindowError, play
 from jaxgym.options import Option, parse_options
 from jaxgym.serve.command import run as run_server
 
-MISUSED, FAILED, INTERRUPTED = 2, 1, 130
-"""Exit codes: what was asked for does not exist; what it needs is missing; a person has stopped it."""
+MISUSED, FAILED = 2, 1
+"""Exit codes: what was asked for does not exist; what it needs is missing."""
 
 _MOST_NAMES = 5
 _ZOO = "zoo"
@@ -370,7 +370,7 @@ def main() -> None:
         sys.stdout.write(run())
         sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(interrupts.CODE)
     except BrokenPipeError:
         # Whoever read the output has left; what is still in the buffer goes nowhere, without a word.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,6 +5,9 @@ import sys
 import threading
 import time
 
+CODE = 130
+"""How a process ends that a person has stopped: as shells have it, 128 and the number of the signal."""
+
 _SOON = 0.05  # seconds, in which the collector's callback ends: inside of it the interrupt would be lost again
 
 

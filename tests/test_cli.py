@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym import cli
+from jaxgym import cli, interrupts
 from jaxgym.errors import OptionError
 from jaxgym.human import keys
 
@@ -161,7 +161,7 @@ def test_a_person_who_stops_a_command_gets_no_traceback(monkeypatch: pytest.Monk
     monkeypatch.setattr(cli, "run", interrupted)
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
-    assert exit_info.value.code == cli.INTERRUPTED
+    assert exit_info.value.code == interrupts.CODE
 
 
 def test_a_reader_who_leaves_ends_a_command_without_a_word(

@@ -5,7 +5,6 @@ A warm start on random replies teaches the form of a reply, and GRPO the rest. E
 """
 
 import dataclasses
-import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from baselines.config import from_name
+from baselines.config import from_name, value_of
 from baselines.errors import ConfigError, RunError
 from baselines.grpo.folder import GrpoFolder
 from baselines.grpo.learner import (
@@ -111,15 +110,10 @@ def parse(arguments: list[str]) -> Arguments:
         path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
         place, defaults = dataclasses.replace(place, name=path.name), read_settings(path)
     else:
-        words = [*arguments, ""]
-        named = [after for word, after in itertools.pairwise(words) if word == "--scale"]
-        named += [word.partition("=")[2] for word in words if word.startswith("--scale=")]
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
-        defaults = from_name("scale", named[0] if named else suited, SCALES)
-        games = [after for word, after in itertools.pairwise(words) if word == "--env"]
-        games += [word.partition("=")[2] for word in words if word.startswith("--env=")]
-        if games and games[0] != defaults.env:  # whose options and replies are of no other game
-            defaults = dataclasses.replace(defaults, options=(), replies=())
+        defaults = from_name("scale", value_of("--scale", arguments) or suited, SCALES)
+        if value_of("--env", arguments) not in (None, defaults.env):  # whose options are of no other game
+            defaults = dataclasses.replace(defaults, options=())
     return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
 
 

@@ -272,3 +272,10 @@ def test_a_form_that_the_game_refuses_is_refused(chain: Chain) -> None:
 def test_a_reply_longer_than_the_model_may_write_is_refused(tokeniser: Tokeniser) -> None:
     with pytest.raises(ConfigError, match="--reply-tokens 8"):
         command.sizes_of(dataclasses.replace(TINY, reply_tokens=4, replies=(REPLY,)), tokeniser, [LAKE])
+
+
+def test_another_game_starts_without_the_options_of_the_lake() -> None:
+    words = ["--scale", "cpu", "--env", "TextCraft-v0", "--replies", "Action: inventory"]
+    assert command.parse(words).settings.options == ()
+    assert command.parse(words).settings.replies == ("Action: inventory",)
+    assert command.parse(["--scale", "cpu"]).settings.options == ("dialect=ragen",)
