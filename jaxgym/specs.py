@@ -1,6 +1,7 @@
 """The one table of environment ids: how each environment is made, and how its original makes levels."""
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,9 +112,18 @@ def add(env_id: str, spec: Spec) -> None:
     _specs[env_id] = spec
 
 
+def _table() -> dict[str, Spec]:
+    """Returns the table with the rows of the package, however the process began.
+
+    The rows need the environments, which need this module: it can't import them before somebody reads.
+    """
+    importlib.import_module("jaxgym.registration")
+    return _specs
+
+
 def registered_envs() -> tuple[str, ...]:
     """Returns the ids that `jaxgym.make` takes."""
-    return tuple(_specs)
+    return tuple(_table())
 
 
 def spec_of(env_id: str) -> Spec:
@@ -122,10 +132,11 @@ def spec_of(env_id: str) -> Spec:
     Raises:
         UnknownIdError: If the id is not registered.
     """
-    if not isinstance(env_id, str) or env_id not in _specs:
-        known = ", ".join(_specs)
-        raise UnknownIdError(f"{shown(env_id)} is no environment id{nearest(env_id, _specs)}; the ids are {known}.")
-    return _specs[env_id]
+    table = _table()
+    if not isinstance(env_id, str) or env_id not in table:
+        known = ", ".join(table)
+        raise UnknownIdError(f"{shown(env_id)} is no environment id{nearest(env_id, table)}; the ids are {known}.")
+    return table[env_id]
 
 
 def presets(env_id: str) -> dict[str, Preset]:
@@ -146,7 +157,7 @@ def original_of(env_id: str) -> Original:
     """
     original = spec_of(env_id).original
     if original is None:
-        known: Sequence[str] = [name for name, spec in _specs.items() if spec.original is not None]
+        known: Sequence[str] = [name for name, spec in _table().items() if spec.original is not None]
         raise LevelError(
             f"{env_id} was asked for original levels and has none; ids with original levels are {', '.join(known)}: "
             "for this one, make a bank with jaxgym.levels.make_bank."

@@ -2,6 +2,8 @@
 
 import dataclasses
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +24,22 @@ MORTAR_MAYHEM = (FREE, GRID, "MortarMayhemB-v0", "MortarMayhemB-Grid-v0")
 
 
 # Ids.
+
+
+def printed(program: str) -> str:
+    """What a program prints in a process of its own."""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return finished.stdout
+
+
+def test_a_process_that_imports_the_table_alone_reads_its_rows() -> None:
+    program = "from jaxgym import specs; print(specs.spec_of('FrozenLake-v0').max_steps, *specs.registered_envs())"
+    assert printed(program).split() == ["100", *jaxgym.registered_envs()]
+
+
+def test_a_process_that_imports_a_reader_of_the_table_alone_reads_its_rows() -> None:
+    program = "from jaxgym.originals import course; print(course.of('MysteryPath-Grid-v0').start(0).path.shape)"
+    assert printed(program) == "(2,)\n"
 
 
 def test_the_four_ids_of_mortar_mayhem_are_registered_once() -> None:

@@ -1,6 +1,8 @@
 """The agents that come with the package load in one line and do what their results say."""
 
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,3 +63,12 @@ def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_agent_scores_on_held_out_levels_what_its_run_did(env_id: str) -> None:
     scores = score_run(Arguments(Path(f"zoo:{env_id}")))
     assert scores["held_out"]["score"] >= zoo.results(env_id)["held_out"]["score"] - 0.05
+
+
+@pytest.mark.slow
+def test_the_command_scores_an_agent_on_the_levels_of_the_papers() -> None:
+    words = ["zoo:MysteryPath-Grid-v0", "--levels", "paper", "--repeats", "1", "--max-steps", "2"]
+    command = [sys.executable, "-m", "baselines.evaluate", *words]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout.startswith("paper levels (50): score 0.000")
