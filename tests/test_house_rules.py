@@ -62,7 +62,7 @@ DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
 BRIDGES = {
     f"jaxgym.serve.{name}"
-    for name in ("openenv_client", "openenv_server", "rollout", "swift", "swift_sudoku", "textarena", "trl")
+    for name in ("openenv.client", "openenv.server", "rollout", "swift", "swift_sudoku", "textarena", "trl")
 }
 
 # What can't be imported without a package that is no dependency.
@@ -73,7 +73,7 @@ FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/"
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
 # The protocols have names of their own.
-WIRES = ("jaxgym/serve/agentgym_", "jaxgym/serve/openenv_", "jaxgym/serve/textarena")
+WIRES = ("jaxgym/serve/agentgym_", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}
 HOST_MODULES = {"io", "logging", "os", "pathlib", "random", "sys", "time"}
 

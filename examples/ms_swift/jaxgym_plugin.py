@@ -6,8 +6,9 @@
 --multi_turn_scheduler jaxgym_openenv_scheduler             # ours, for all games on a server of OpenEnv
 """
 
-from jaxgym.serve import openenv_client, swift, swift_sudoku
+from jaxgym.serve import swift, swift_sudoku
+from jaxgym.serve.openenv import client
 
 swift.register()
 swift_sudoku.register()
-openenv_client.register()
+client.register()

@@ -8,8 +8,8 @@ import tyro
 from jaxgym.serve.serving import PROTOCOLS, be_a_server, exiting, listen
 
 _ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
-_FRONTS = {"openenv": "jaxgym.serve.openenv_front", "agentgym": "jaxgym.serve.agentgym_front"}
-_MODULES = {"openenv": "jaxgym.serve.openenv_server", "agentgym": "jaxgym.serve.agentgym_server"}
+_FRONTS = {"openenv": "jaxgym.serve.openenv.front", "agentgym": "jaxgym.serve.agentgym_front"}
+_SERVERS = {"openenv": "jaxgym.serve.openenv.server", "agentgym": "jaxgym.serve.agentgym_server"}
 
 
 def run(words: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ def run(words: Sequence[str]) -> None:
         if serving.workers > 1:
             importlib.import_module("jaxgym.serve.workers").serve(serving, _FRONTS[protocol], listener)
         else:
-            importlib.import_module(_MODULES[protocol]).serve(serving, listener)
+            importlib.import_module(_SERVERS[protocol]).serve(serving, listener)
 
 
 def main(words: Sequence[str]) -> None:

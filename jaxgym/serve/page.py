@@ -25,7 +25,7 @@ from starlette.routing import Route
 from jaxgym.serve.boards import Board, Served
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import App, Message, Receive, Send
-from jaxgym.serve.openenv_frames import random_seed
+from jaxgym.serve.openenv.frames import random_seed
 from jaxgym.serve.page_document import SAFE
 from jaxgym.serve.serving import Serving
 

@@ -4,12 +4,14 @@ It answers in the forms of a protocol, without a game: each answer says which wo
 """
 
 import dataclasses
+import importlib
 import json
 import os
 import sys
 import threading
 from typing import Any
 
+from jaxgym.serve import command
 from jaxgym.serve.http import Loading, Parts
 from jaxgym.serve.serving import PROTOCOLS, Serving, listen
 from jaxgym.serve.worker import Place
@@ -22,8 +24,7 @@ WORKERS = "tests.serve.several"
 def front(serving: Serving, workers: Any) -> Any:
     """The front of the protocol that the environment names."""
     protocol = os.environ["SEVERAL"]
-    module = __import__(f"jaxgym.serve.{protocol}_front", fromlist=["front"])
-    return module.front(serving, workers)
+    return importlib.import_module(command._FRONTS[protocol]).front(serving, workers)
 
 
 class App:

@@ -7,8 +7,8 @@ import time
 from websockets.sync.client import connect
 
 from jaxgym.serve import http
-from jaxgym.serve.openenv_plays import SPARE
-from jaxgym.serve.openenv_server import OpenEnvApp
+from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.serving import OpenEnv, listen
 from tests.serve import corridor
 

@@ -24,11 +24,12 @@ from websockets.sync.client import ClientConnection, connect
 
 from jaxgym import text
 from jaxgym.errors import OptionError
-from jaxgym.serve import command, http, openenv_server
-from jaxgym.serve.openenv_client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
-from jaxgym.serve.openenv_plays import SPARE, Play, Plays
-from jaxgym.serve.openenv_server import OpenEnvApp
-from jaxgym.serve.openenv_tools import misfit, tools_of
+from jaxgym.serve import command, http
+from jaxgym.serve.openenv import server as openenv_server
+from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
+from jaxgym.serve.openenv.plays import SPARE, Play, Plays
+from jaxgym.serve.openenv.server import OpenEnvApp
+from jaxgym.serve.openenv.tools import misfit, tools_of
 from jaxgym.serve.serving import OpenEnv, listen
 from tests.serve import corridor
 
@@ -434,7 +435,7 @@ def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_command_listens_before_jax_is_imported() -> None:
-    program = "import sys, jaxgym.serve.openenv_server, jaxgym.serve.command; print('jax' in sys.modules)"
+    program = "import sys, jaxgym.serve.openenv.server, jaxgym.serve.command; print('jax' in sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout == "False\n"
 

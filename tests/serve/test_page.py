@@ -23,8 +23,8 @@ from jaxgym.serve import SessionPool, http, page
 from jaxgym.serve.agentgym_server import App, Routes
 from jaxgym.serve.agentgym_wrappers import wrap
 from jaxgym.serve.history import LONGEST, TURNS
-from jaxgym.serve.openenv_plays import SPARE
-from jaxgym.serve.openenv_server import OpenEnvApp
+from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.page_games import looks_of
 from jaxgym.serve.serving import AgentGym, OpenEnv
 from tests.serve import corridor

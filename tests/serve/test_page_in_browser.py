@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from jaxgym.serve import http
-from jaxgym.serve.openenv_plays import SPARE
-from jaxgym.serve.openenv_server import OpenEnvApp
+from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.serving import OpenEnv, listen
 from tests.serve import chromium
 

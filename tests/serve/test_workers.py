@@ -20,8 +20,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from jaxgym.serve.agentgym_client import EnvClient, ServerError
-from jaxgym.serve.openenv_client import OpenEnvWrapper
-from jaxgym.serve.openenv_front import is_own
+from jaxgym.serve.openenv.client import OpenEnvWrapper
+from jaxgym.serve.openenv.front import is_own
 from jaxgym.serve.serving import OpenEnv
 
 ROOT = Path(__file__).parents[2]

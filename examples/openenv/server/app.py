@@ -2,15 +2,15 @@
 
 import os
 
-from jaxgym.serve import openenv_server
+from jaxgym.serve.openenv.server import listen_and_serve, make_app, settings
 
-SERVING = openenv_server.settings(os.environ.get("JAXGYM_ENV", "sudoku"), os.environ.get("JAXGYM_OPTIONS", "").split())
-app = openenv_server.make_app(SERVING)
+SERVING = settings(os.environ.get("JAXGYM_ENV", "sudoku"), os.environ.get("JAXGYM_OPTIONS", "").split())
+app = make_app(SERVING)
 
 
 def main() -> None:
     """Serves until the process is asked to end."""
-    openenv_server.listen_and_serve(SERVING)
+    listen_and_serve(SERVING)
 
 
 if __name__ == "__main__":

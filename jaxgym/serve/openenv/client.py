@@ -13,7 +13,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxgym.serve.openenv_remote import LostError, OpenEnvError, OpenEnvWrapper, Step
+from jaxgym.serve.openenv.remote import LostError, OpenEnvError, OpenEnvWrapper, Step
 
 __all__ = ["LostError", "OpenEnvError", "OpenEnvScheduler", "OpenEnvWrapper", "register"]
 

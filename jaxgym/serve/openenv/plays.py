@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import Hosted
-from jaxgym.serve.openenv_frames import FrameError, RpcError, Shown
+from jaxgym.serve.openenv import frames
+from jaxgym.serve.openenv.frames import FrameError, RpcError, Shown
 
 SPARE = 32
 """Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""
@@ -68,7 +68,7 @@ class Plays:
         self._pool = hosted.pool
         self._plays: dict[str, Play] = {}
         # It imports JAX, which a server does not wait for before it listens.
-        self._tools = importlib.import_module("jaxgym.serve.openenv_tools")
+        self._tools = importlib.import_module("jaxgym.serve.openenv.tools")
         self._moves = self._tools.tools_of(hosted.env_id, hosted.options)
 
     def __len__(self) -> int:

@@ -10,12 +10,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve import openenv_frames as frames
-from jaxgym.serve import openenv_mcp
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import answer
-from jaxgym.serve.openenv_frames import FrameError
-from jaxgym.serve.openenv_plays import Play, Plays
+from jaxgym.serve.openenv import frames, mcp
+from jaxgym.serve.openenv.frames import FrameError
+from jaxgym.serve.openenv.plays import Play, Plays
 from jaxgym.serve.serving import Serving
 
 _UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
@@ -111,7 +110,7 @@ class _Routes:
         return Response(await plays.once(lambda play: plays.step(play, reply)), media_type="application/json")
 
     async def mcp(self, request: Request) -> Response:
-        return await openenv_mcp.respond(request, self._plays)
+        return await mcp.respond(request, self._plays)
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)

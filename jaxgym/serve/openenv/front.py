@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from jaxgym.serve.serving import Serving
 from jaxgym.serve.workers import Front, Worker, Workers
 
-WORKERS = "jaxgym.serve.openenv_server"
+WORKERS = "jaxgym.serve.openenv.server"
 KEEPS_CONNECTIONS = False
 OWN, HOME = b"s", b"h"
 """Kinds of connections: a WebSocket that is a session of its own, and all others, which one worker answers."""

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 
-from jaxgym.serve import openenv_frames as frames
 from jaxgym.serve.boards import Board, Served
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import App, Hosted, Loading, Message, Parts, Receive, Send, behind_guard, hosting, run, token_of
-from jaxgym.serve.openenv_frames import FrameError
-from jaxgym.serve.openenv_plays import SPARE, Play, Plays, sweep
-from jaxgym.serve.openenv_routes import routes
+from jaxgym.serve.openenv import frames
+from jaxgym.serve.openenv.frames import FrameError
+from jaxgym.serve.openenv.plays import SPARE, Play, Plays, sweep
+from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.page import with_page
 from jaxgym.serve.serving import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.worker import Place

@@ -1,0 +1,1 @@
+"""OpenEnv: a server of one game, and clients of such servers, ours and others."""
