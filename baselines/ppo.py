@@ -14,6 +14,7 @@ do the work of all by vmap, with the same result up to rounding.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -39,6 +40,7 @@ from baselines.losses import (
 )
 from baselines.memories.cell import State
 from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
+from baselines.prepared import prepare
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
@@ -259,7 +261,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
     def step(state: TrainState, _: None) -> tuple[TrainState, tuple[Rollout, Metrics]]:
         key, key_action, key_step = jax.random.split(state.key, 3)
         keys_step = jax.random.split(key_step, config.num_lanes)
-        memory, output = act(setup, state.params, state.memory, state.observation, state.start)
+        memory, output = policy(state.memory, state.observation, state.start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
         observation, env_state, reward, terminated, truncated, info = jax.vmap(setup.env.step, (0, 0, 0, None))(
@@ -272,7 +274,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             again = jax.vmap(setup.env.step, (0, 0, 0, None))
             return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
 
-        final_value = _value_where(setup, state.params, memory, final_observation, cut)
+        final_value = _value_where(setup, policy, memory, final_observation, cut)
         taken = Rollout(
             observation=state.observation,
             start=state.start,
@@ -292,6 +294,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
 
     memory: Any = setup.network.apply(state.params, state.memory, method="refresh")
     state = state._replace(memory=memory)
+    policy = prepare(partial(act, setup), state.params, state.memory, state.observation, state.start)
     if config.sequence_steps == config.num_steps:
         state, (rollout, sums) = lax.scan(step, state, length=config.num_steps)
     else:
@@ -323,7 +326,7 @@ def _one_step(observation: Observation, start: jax.Array) -> tuple[Observation, 
 
 
 def _value_where(
-    setup: Setup, params: Any, memory: State, observe: Callable[[], Observation], cut: jax.Array
+    setup: Setup, policy: Callable[..., Any], memory: State, observe: Callable[[], Observation], cut: jax.Array
 ) -> jax.Array:
     """Value of what `observe` returns in the lanes where `cut` holds, else 0; costs nothing when it holds nowhere."""
     if not setup.config.bootstrap_time_limits:
@@ -334,7 +337,7 @@ def _value_where(
         is_any = lax.psum(is_any.astype(jnp.int32), setup.vmap_axis) > 0
 
     def value() -> jax.Array:
-        _, output = act(setup, params, memory, observe(), jnp.zeros_like(cut))
+        _, output = policy(memory, observe(), jnp.zeros_like(cut))
         return jnp.where(cut, output.value, 0.0)
 
     return lax.cond(is_any, value, lambda: jnp.zeros(cut.shape, jnp.float32))

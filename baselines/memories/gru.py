@@ -62,11 +62,12 @@ def _gru_forward(
     unroll: int,
 ) -> jax.Array:
     """States h_t = (1 - z) n + z h of every step, (T, B, H), from input projections (T, B, 3H)."""
+    operand = kernel.astype(dtype)  # within the loop, it would be cast at every step
 
     def step(hidden: jax.Array, at_step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         projection, start = at_step
         hidden = jnp.where(start[:, None], 0.0, hidden)
-        _, update, candidate, _ = _gates(projection, matmul(hidden, kernel, dtype), bias)
+        _, update, candidate, _ = _gates(projection, matmul(hidden, operand, dtype), bias)
         hidden = candidate + update * (hidden - candidate)
         return hidden, hidden
 
@@ -96,11 +97,13 @@ def _gru_backward(dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_s
     by_reset = by_candidate * state_candidate * reset * (1 - reset)
     by_recurrent = jnp.concatenate([by_reset, by_update, by_candidate * reset], axis=-1)
 
+    operand = kernel.T.astype(dtype)
+
     def step(d_hidden: jax.Array, at_step: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         d_output, slopes, keep, start = at_step
         d_hidden = d_hidden + d_output
         d_recurrent = jnp.tile(d_hidden, (1, 3)) * slopes
-        d_before = d_hidden * keep + matmul(d_recurrent, kernel.T, dtype)
+        d_before = d_hidden * keep + matmul(d_recurrent, operand, dtype)
         return jnp.where(start[:, None], 0.0, d_before), d_hidden
 
     at_steps = (d_states, by_recurrent, update, starts)

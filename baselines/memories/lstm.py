@@ -64,13 +64,14 @@ def _lstm_forward(
     unroll: int,
 ) -> tuple[jax.Array, jax.Array]:
     """Outputs and cells of every step, (T, B, H) each, from input projections (T, B, 4H)."""
+    operand = kernel.astype(dtype)  # within the loop, it would be cast at every step
 
     def step(
         state: tuple[jax.Array, jax.Array], at_step: tuple[jax.Array, jax.Array]
     ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
         projection, start = at_step
         output, cell = (jnp.where(start[:, None], 0.0, part) for part in state)
-        input_gate, forget, candidate, output_gate = _gates(projection + matmul(output, kernel, dtype))
+        input_gate, forget, candidate, output_gate = _gates(projection + matmul(output, operand, dtype))
         cell = forget * cell + input_gate * candidate
         output = output_gate * jnp.tanh(cell)
         return (output, cell), (output, cell)
@@ -102,6 +103,7 @@ def _lstm_backward(
     slopes = jnp.concatenate([by_input, by_forget, by_candidate], axis=-1)
     by_output = squashed * output_gate * (1 - output_gate)
     by_cell = output_gate * (1 - squashed**2)
+    operand = kernel.T.astype(dtype)
 
     def step(
         d_state: tuple[jax.Array, jax.Array], at_step: tuple[jax.Array, ...]
@@ -110,7 +112,7 @@ def _lstm_backward(
         d_output = d_state[0] + d_output
         d_cell = d_state[1] + d_cell + d_output * by_cell
         d_pre = jnp.concatenate([jnp.tile(d_cell, (1, 3)) * slopes, d_output * by_output], axis=-1)
-        d_before = matmul(d_pre, kernel.T, dtype), d_cell * keep
+        d_before = matmul(d_pre, operand, dtype), d_cell * keep
         d_output, d_cell = (jnp.where(start[:, None], 0.0, part) for part in d_before)
         return (d_output, d_cell), d_pre
 

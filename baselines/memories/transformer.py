@@ -5,8 +5,12 @@ inputs as memory, absolute positions, one linear layer after attention; and the 
 (arXiv 1910.06764). Against the published code: a step also attends to itself, its query knows its position, and
 scores are scaled by the width of a head.
 
-An entry depends on its own step alone, so that it is projected to a key and a value once, not once for each step that
-attends to it. While acting, keys and values wait in a ring buffer; `refresh` makes them anew when parameters changed.
+What a step leaves to later ones, its entry, depends on that step alone, so that it is projected to a key and a value
+once, not once for each step that attends to it. While acting, keys and values wait in a ring buffer; `refresh` makes
+them anew when parameters changed.
+
+Inside, lanes come before time: a lane's steps, and the window before them, lie side by side for the products of
+attention.
 """
 
 from collections.abc import Callable
@@ -19,12 +23,13 @@ from flax import linen as nn
 from jax import lax
 
 _LONGEST_WAVE = 10_000.0  # steps
+_EPSILON = 1e-6  # added to variances
 
 
 class Window(NamedTuple):
     """The last L steps of each lane as ring buffers, and where they stand."""
 
-    entries: tuple[jax.Array, ...]  # each block's inputs, (B, L, D)
+    entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardised, (B, L, D)
     keys: tuple[jax.Array, ...]  # (B, L, D)
     values: tuple[jax.Array, ...]  # (B, L, D)
     position: jax.Array  # step of the episode that each slot holds, -1 for none, int32 (B, L)
@@ -63,6 +68,37 @@ class Gate(nn.Module):
         return stream + share * (candidate - stream)
 
 
+class Linear(nn.Module):
+    """Linear layers side by side, after a layer norm whose gain and offset are taken into them.
+
+    Rows then need standardising only, which is the same for every norm of these rows, and no gradient is summed over
+    all rows for the norm alone.
+
+    Attributes:
+        names: of the layers, each of which has as many outputs as inputs.
+        dtype: type of the operands and of the result; parameters are float32.
+        use_bias: whether the layers have a bias of their own.
+    """
+
+    names: tuple[str, ...]
+    dtype: Any
+    use_bias: bool = False
+
+    @nn.compact
+    def __call__(self, rows: jax.Array) -> jax.Array:
+        """Standardised rows (..., D) to (..., n D) for n layers."""
+        size = rows.shape[-1]
+        scale = self.param("scale", nn.initializers.ones, (size,))
+        offset = self.param("offset", nn.initializers.zeros, (size,))
+        xavier = nn.initializers.xavier_uniform()
+        kernel = jnp.concatenate([self.param(name, xavier, (size, size)) for name in self.names], axis=1)
+        bias = (offset[:, None] * kernel).sum(axis=0)
+        if self.use_bias:
+            bias = bias + self.param("bias", nn.initializers.zeros, (kernel.shape[1],))
+        rows = jnp.matmul(rows.astype(self.dtype), (scale[:, None] * kernel).astype(self.dtype))
+        return rows + jnp.expand_dims(bias.astype(self.dtype), range(rows.ndim - 1))
+
+
 class Block(nn.Module):
     """Attention and a linear layer, each normed before and added to the stream or gated into it.
 
@@ -71,7 +107,6 @@ class Block(nn.Module):
         heads: attention heads, a divisor of D.
         gated: whether the stream goes through gates.
         gate_bias: how far towards the identity the gates start.
-        positions: whether entries and queries know their step of the episode.
         dtype: type of the matrix products' operands; the stream is float32.
     """
 
@@ -79,40 +114,32 @@ class Block(nn.Module):
     heads: int
     gated: bool
     gate_bias: float = 2.0
-    positions: bool = True
     dtype: Any = jnp.float32
 
     def setup(self) -> None:
         """Layers by name."""
-
-        def linear(size: int, *, use_bias: bool = False) -> nn.Dense:
-            xavier = nn.initializers.xavier_uniform()
-            return nn.Dense(size, use_bias=use_bias, dtype=self.dtype, kernel_init=xavier)
-
-        self.norm_query, self.norm_entry, self.norm_linear = nn.LayerNorm(), nn.LayerNorm(), nn.LayerNorm()
-        self.query, self.key, self.value, self.leave = (linear(self.size) for _ in range(4))
-        self.linear = linear(self.size, use_bias=True)
+        self.query = Linear(("query",), self.dtype)
+        self.entry = Linear(("key", "value"), self.dtype)
+        self.leave = nn.Dense(self.size, use_bias=False, dtype=self.dtype, kernel_init=nn.initializers.xavier_uniform())
+        self.linear = Linear(("linear",), self.dtype, use_bias=True)
         if self.gated:
             self.gates = Gate(self.gate_bias), Gate(self.gate_bias)
 
-    def project(self, entry: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values of entries, (..., D) each, from entries (..., D) at steps (...) of their episode."""
-        entry = self.norm_entry(self._placed(entry.astype(jnp.float32), position))
-        return self.key(entry), self.value(entry)
+    def project(self, entry: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Keys and values of entries, (..., D) each, from standardised entries (..., D)."""
+        keys, values = jnp.split(self.entry(entry), 2, axis=-1)
+        return keys, values
 
-    def __call__(self, stream: jax.Array, position: jax.Array, parts: list[_Part]) -> jax.Array:
-        """The stream (T, B, D) after this block, whose steps are at `position`, int32 (T, B), of their episodes."""
-        query = self.query(self.norm_query(self._placed(stream, position)))
-        update = self.leave(self._attend(query, parts)).astype(jnp.float32)
+    def __call__(self, stream: jax.Array, rows: jax.Array, parts: list[_Part]) -> jax.Array:
+        """The stream (B, T, D) after this block; `rows` is the stream with positions, standardised."""
+        attend = self._attend_once if stream.shape[1] == 1 else self._attend
+        update = self.leave(attend(self.query(rows), parts)).astype(jnp.float32)
         stream = self.gates[0](stream, update) if self.gated else stream + update
-        update = nn.relu(self.linear(self.norm_linear(stream))).astype(jnp.float32)
+        update = nn.relu(self.linear(standardise(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
 
-    def _placed(self, rows: jax.Array, position: jax.Array) -> jax.Array:
-        return rows + sinusoid(position, self.size) if self.positions else rows
-
     def _attend(self, query: jax.Array, parts: list[_Part]) -> jax.Array:
-        """What queries (T, B, D) read from all parts together, (T, B, D)."""
+        """What queries (B, T, D) read from all parts together, (B, T, D)."""
 
         def split(rows: jax.Array) -> jax.Array:
             return rows.reshape(*rows.shape[:-1], self.heads, -1)
@@ -120,15 +147,32 @@ class Block(nn.Module):
         def product(formula: str, left: jax.Array, right: jax.Array) -> jax.Array:
             return jnp.einsum(formula, left, split(right), preferred_element_type=jnp.float32)
 
-        query = split(query)
         # Scores are joined, not keys: joining those would copy the window.
-        scores = jnp.concatenate([product("tbhd,bnhd->bhtn", query, part.keys) for part in parts], axis=-1)
-        allowed = jnp.concatenate([part.allowed for part in parts], axis=-1)[:, None]
-        weights = nn.softmax(jnp.where(allowed, scores * query.shape[-1] ** -0.5, -jnp.inf)).astype(self.dtype)
+        scores = [product("bthd,bnhd->bhtn", split(query), part.keys) for part in parts]
+        weights = self._weights(jnp.concatenate(scores, axis=-1), parts)
         borders = np.cumsum([part.keys.shape[1] for part in parts])[:-1].tolist()
         shares = jnp.split(weights, borders, axis=-1)
-        reads = [product("bhtn,bnhd->tbhd", share, part.values) for share, part in zip(shares, parts, strict=True)]
-        return sum(reads[1:], start=reads[0]).reshape(*query.shape[:2], self.size)
+        reads = [product("bhtn,bnhd->bthd", share, part.values) for share, part in zip(shares, parts, strict=True)]
+        return sum(reads[1:], start=reads[0]).reshape(query.shape)
+
+    def _attend_once(self, query: jax.Array, parts: list[_Part]) -> jax.Array:
+        """What one query of each lane, (B, 1, D), reads from a single part, (B, 1, D).
+
+        Each head's query is set to zero outside of its own columns, so that a product with whole keys does for all
+        heads. Splitting keys into heads would copy the window at every step.
+        """
+        (part,) = parts
+        own = jnp.repeat(jnp.eye(self.heads, dtype=self.dtype), self.size // self.heads, axis=1)[None]  # (1, H, D)
+        scores = jnp.einsum("bhd,bnd->bhn", query * own, part.keys, preferred_element_type=jnp.float32)
+        weights = self._weights(scores[:, :, None], parts)[:, :, 0]
+        reads = jnp.einsum("bhn,bnd->bhd", weights, part.values, preferred_element_type=jnp.float32)
+        return (reads.astype(self.dtype) * own).sum(axis=1, keepdims=True)
+
+    def _weights(self, scores: jax.Array, parts: list[_Part]) -> jax.Array:
+        """Shares of what is read, (B, H, T, N), from products of queries and keys."""
+        allowed = jnp.concatenate([part.allowed for part in parts], axis=-1)[:, None]
+        scores = scores * (self.size // self.heads) ** -0.5
+        return nn.softmax(jnp.where(allowed, scores, -jnp.inf)).astype(self.dtype)
 
 
 class TransformerXL(nn.Module):
@@ -160,7 +204,7 @@ class TransformerXL(nn.Module):
     def setup(self) -> None:
         """Layers by name."""
         self.enter = nn.Dense(self.size, dtype=self.dtype, kernel_init=nn.initializers.orthogonal(2**0.5))
-        shape = (self.size, self.heads, self.gated, self.gate_bias, self.positions, self.dtype)
+        shape = (self.size, self.heads, self.gated, self.gate_bias, self.dtype)
         self.blocks = [Block(*shape) for _ in range(self.layers)]
         self.norm = nn.LayerNorm()
 
@@ -175,7 +219,7 @@ class TransformerXL(nn.Module):
 
     def refresh(self, state: Window) -> Window:
         """The state with keys and values that fit the parameters."""
-        pairs = [block.project(entry, state.position) for block, entry in zip(self.blocks, state.entries, strict=True)]
+        pairs = [block.project(entry) for block, entry in zip(self.blocks, state.entries, strict=True)]
         keys, values = zip(*pairs, strict=True)
         return state._replace(keys=keys, values=values)
 
@@ -188,14 +232,17 @@ class TransformerXL(nn.Module):
         is_single = starts.shape[0] == 1
         if not is_single:
             state = self.refresh(state)
-        stream = (inputs if inputs.shape[-1] == self.size else self.enter(inputs)).astype(jnp.float32)
+        stream = inputs if inputs.shape[-1] == self.size else self.enter(inputs)
+        stream = stream.swapaxes(0, 1).astype(jnp.float32)
         latest, position = positions_of(state.time, starts)
         write = _writer(state, starts.shape[0])
-        held = write(jnp.where(latest[-1, :, None] < 0, state.position, -1), _kept_positions(latest, position))
+        held = write(jnp.where(latest[-1, :, None] < 0, state.position, -1), _kept_positions(latest, position).T)
+        place = sinusoid(position.T, self.size) if self.positions else 0.0
         entries, keys, values = [], [], []
         for layer, block in enumerate(self.blocks):
-            entry = stream if self.gradient else lax.stop_gradient(stream)
-            new_keys, new_values = block.project(entry, position)
+            rows = standardise(stream + place)
+            entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
+            new_keys, new_values = block.project(entry)
             entries.append(write(state.entries[layer], entry))
             keys.append(write(state.keys[layer], new_keys))
             values.append(write(state.values[layer], new_values))
@@ -206,12 +253,18 @@ class TransformerXL(nn.Module):
                 seen, seen_steps = _sight(state, latest, position)
                 parts = [
                     _Part(state.keys[layer], state.values[layer], seen),
-                    _Part(new_keys.swapaxes(0, 1), new_values.swapaxes(0, 1), seen_steps),
+                    _Part(new_keys, new_values, seen_steps),
                 ]
-            stream = block(stream, position, parts)
+            stream = block(stream, rows, parts)
         slot = (state.slot + starts.shape[0]) % self.length
         after = Window(tuple(entries), tuple(keys), tuple(values), held, slot, position[-1] + 1)
-        return after, self.norm(stream)
+        return after, self.norm(stream.swapaxes(0, 1))
+
+
+def standardise(rows: jax.Array) -> jax.Array:
+    """Rows (..., D) less their mean, over their standard deviation; float32."""
+    rows = rows - rows.mean(axis=-1, keepdims=True)
+    return rows * lax.rsqrt((rows**2).mean(axis=-1, keepdims=True) + _EPSILON)
 
 
 def sinusoid(position: jax.Array, size: int) -> jax.Array:
@@ -251,14 +304,13 @@ def _kept_positions(latest: jax.Array, position: jax.Array) -> jax.Array:
 
 
 def _writer(state: Window, count: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """A function that writes rows of `count` steps, (T, B, ...), into a ring buffer (B, L, ...)."""
+    """A function that writes rows of `count` steps, (B, T, ...), into a ring buffer (B, L, ...)."""
     length = state.position.shape[1]
     first = max(0, count - length)  # older steps would be overwritten at once
     slots = (state.slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % length
     lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
 
     def write(buffer: jax.Array, rows: jax.Array) -> jax.Array:
-        rows = rows[first:].swapaxes(0, 1).astype(buffer.dtype)
-        return buffer.at[lanes, slots].set(rows, unique_indices=True)
+        return buffer.at[lanes, slots].set(rows[:, first:].astype(buffer.dtype), unique_indices=True)
 
     return write

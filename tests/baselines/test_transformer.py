@@ -75,26 +75,31 @@ def test_a_refresh_makes_the_window_fit_other_parameters(variables: Any) -> None
 
 
 def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
-    _, outputs = APPLY(variables, CELL.initial_state(LANES), draw(0), STARTS)
-    weights = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), variables["params"])
+    # Gains and offsets start at ones and zeros, where a wrong one would not show.
+    moved = jax.tree.map(lambda leaf: leaf + 0.1 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), variables)
+    _, outputs = APPLY(moved, CELL.initial_state(LANES), draw(0), STARTS)
+    weights = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), moved["params"])
     block = weights["blocks_0"]
 
-    def norm(rows: np.ndarray, layer: dict[str, np.ndarray]) -> np.ndarray:
+    def norm(rows: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
         centred = rows - rows.mean(axis=-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6) * layer["scale"] + layer["bias"]
+        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6) * scale + bias
+
+    def normed(rows: np.ndarray, layer: str) -> np.ndarray:
+        return norm(rows, block[layer]["scale"], block[layer]["offset"])
 
     inputs, here = np.asarray(draw(0), np.float64)[3:6, 1], 5  # lane 1 at step 5 sees steps 3 to 5
     waves = np.asarray(sinusoid(jnp.arange(3, 6), SIZE), np.float64)
-    entries = norm(inputs + waves, block["norm_entry"])
-    query = norm(inputs[-1] + waves[-1], block["norm_query"]) @ block["query"]["kernel"]
-    keys, values = entries @ block["key"]["kernel"], entries @ block["value"]["kernel"]
+    entries = normed(inputs + waves, "entry")
+    query = normed(inputs[-1] + waves[-1], "query") @ block["query"]["query"]
+    keys, values = entries @ block["entry"]["key"], entries @ block["entry"]["value"]
     read = []
     for head in np.split(np.arange(SIZE), 2):
         score = np.exp(keys[:, head] @ query[head] / np.sqrt(SIZE / 2))
         read.append(score / score.sum() @ values[:, head])
     stream = inputs[-1] + np.concatenate(read) @ block["leave"]["kernel"]
-    hidden = norm(stream, block["norm_linear"]) @ block["linear"]["kernel"] + block["linear"]["bias"]
-    expected = norm(stream + np.maximum(hidden, 0), weights["norm"])
+    hidden = normed(stream, "linear") @ block["linear"]["linear"] + block["linear"]["bias"]
+    expected = norm(stream + np.maximum(hidden, 0), **weights["norm"])
     np.testing.assert_allclose(outputs[here, 1], expected, rtol=1e-3, atol=1e-4)
 
 
