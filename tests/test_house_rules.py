@@ -73,7 +73,7 @@ FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/"
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
 # The protocols have names of their own.
-WIRES = ("jaxgym/serve/agentgym_", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
+WIRES = ("jaxgym/serve/agentgym/", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}
 HOST_MODULES = {"io", "logging", "os", "pathlib", "random", "sys", "time"}
 

@@ -1,4 +1,4 @@
-"""The command `jaxgym serve`: one module for each protocol, which is imported when the socket listens already."""
+"""The command `jaxgym serve`: one folder for each protocol, which is imported when the socket listens already."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,8 +8,6 @@ import tyro
 from jaxgym.serve.serving import PROTOCOLS, be_a_server, exiting, listen
 
 _ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
-_FRONTS = {"openenv": "jaxgym.serve.openenv.front", "agentgym": "jaxgym.serve.agentgym_front"}
-_SERVERS = {"openenv": "jaxgym.serve.openenv.server", "agentgym": "jaxgym.serve.agentgym_server"}
 
 
 def run(words: Sequence[str]) -> None:
@@ -28,13 +26,13 @@ def run(words: Sequence[str]) -> None:
         args=words,
         description=_ABOUT,
     )
-    protocol = next(name for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
+    folder = next(f"jaxgym.serve.{name}" for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
     with listen(serving) as listener:
         be_a_server()
         if serving.workers > 1:
-            importlib.import_module("jaxgym.serve.workers").serve(serving, _FRONTS[protocol], listener)
+            importlib.import_module("jaxgym.serve.workers").serve(serving, f"{folder}.front", listener)
         else:
-            importlib.import_module(_SERVERS[protocol]).serve(serving, listener)
+            importlib.import_module(f"{folder}.server").serve(serving, listener)
 
 
 def main(words: Sequence[str]) -> None:

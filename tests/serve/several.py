@@ -11,7 +11,6 @@ import sys
 import threading
 from typing import Any
 
-from jaxgym.serve import command
 from jaxgym.serve.http import Loading, Parts
 from jaxgym.serve.serving import PROTOCOLS, Serving, listen
 from jaxgym.serve.worker import Place
@@ -24,7 +23,7 @@ WORKERS = "tests.serve.several"
 def front(serving: Serving, workers: Any) -> Any:
     """The front of the protocol that the environment names."""
     protocol = os.environ["SEVERAL"]
-    return importlib.import_module(command._FRONTS[protocol]).front(serving, workers)
+    return importlib.import_module(f"jaxgym.serve.{protocol}.front").front(serving, workers)
 
 
 class App:

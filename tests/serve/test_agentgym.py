@@ -29,8 +29,9 @@ from hypothesis import strategies as st
 from jaxgym import specs
 from jaxgym.envs.text_world.textcraft_world import world
 from jaxgym.errors import OptionError
-from jaxgym.serve import SessionPool, agentgym_wrappers
-from jaxgym.serve.agentgym_client import (
+from jaxgym.serve import SessionPool
+from jaxgym.serve.agentgym import wrappers
+from jaxgym.serve.agentgym.client import (
     ActionFormat,
     ActionWithThought,
     Adapter,
@@ -45,7 +46,7 @@ from jaxgym.serve.agentgym_client import (
     TextCraftEnvClient,
     TextCraftTask,
 )
-from jaxgym.serve.agentgym_server import App, Routes, loads
+from jaxgym.serve.agentgym.server import App, Routes, loads
 from jaxgym.serve.http import Guard, Loading, Parts, run
 from jaxgym.serve.serving import AgentGym, listen
 from jaxgym.text import catalogue
@@ -292,7 +293,7 @@ def test_an_environment_is_served_once() -> None:
 
 def test_the_tasks_of_textcraft_are_those_of_the_depths_that_are_allowed() -> None:
     whole = world()
-    tasks = agentgym_wrappers.textcraft_tasks("textcraft", {"depth": [5, 2], "max_turns": 3})
+    tasks = wrappers.textcraft_tasks("textcraft", {"depth": [5, 2], "max_turns": 3})
     depths = whole.depths[np.asarray(tasks.goal)]
     assert sorted(set(depths.tolist())) == [2, 5]
     assert np.all(np.diff(depths) >= 0)
@@ -310,7 +311,7 @@ def pool() -> SessionPool:
 
 @pytest.fixture(scope="module")
 def routes(pool: SessionPool) -> Routes:
-    return Routes(pool, {"": agentgym_wrappers.wrap("corridor", pool)})
+    return Routes(pool, {"": wrappers.wrap("corridor", pool)})
 
 
 @pytest.fixture(scope="module")
@@ -653,7 +654,7 @@ def test_an_agent_that_works_on_tokens_gets_ids_and_masks(textcraft: str) -> Non
 def test_the_server_on_the_page_has_under_sixty_lines_and_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specs, "_specs", dict(specs._specs))
     monkeypatch.setattr(catalogue, "_specs", dict(catalogue._specs))
-    monkeypatch.setattr(agentgym_wrappers, "_wrappers", dict(agentgym_wrappers._wrappers))
+    monkeypatch.setattr(wrappers, "_wrappers", dict(wrappers._wrappers))
     monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
     monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
     monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.envs.registration.registry))

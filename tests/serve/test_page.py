@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 
 from jaxgym import text
 from jaxgym.serve import SessionPool, http, page
-from jaxgym.serve.agentgym_server import App, Routes
-from jaxgym.serve.agentgym_wrappers import wrap
+from jaxgym.serve.agentgym.server import App, Routes
+from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.history import LONGEST, TURNS
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp

@@ -19,7 +19,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from jaxgym.serve.agentgym_client import EnvClient, ServerError
+from jaxgym.serve.agentgym.client import EnvClient, ServerError
 from jaxgym.serve.openenv.client import OpenEnvWrapper
 from jaxgym.serve.openenv.front import is_own
 from jaxgym.serve.serving import OpenEnv

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jaxgym import levels, text
-from jaxgym.serve.agentgym_bodies import Field, Route, integer, integers, optional, texts, words
+from jaxgym.serve.agentgym.bodies import Field, Route, integer, integers, optional, texts, words
 from jaxgym.serve.boards import Board
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.pictures import png

@@ -1,6 +1,6 @@
 """AgentGym's client and tasks, for our server and for those of the platform that answer alike.
 
-    from jaxgym.serve.agentgym_client import EnvClient, Task
+    from jaxgym.serve.agentgym.client import EnvClient, Task
     client = EnvClient("http://localhost:36001", data_len=200)
     client.reset(3)
     print(client.observe())
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from jaxgym.serve.agentgym_chats import (
+from jaxgym.serve.agentgym.chats import (
     Agent,
     APIExperienceOutput,
     EvaluationOutput,
@@ -29,7 +29,7 @@ from jaxgym.serve.agentgym_chats import (
     StepOutput,
     Tokens,
 )
-from jaxgym.serve.agentgym_formats import (
+from jaxgym.serve.agentgym.formats import (
     TEXTCRAFT_FUNCTIONS,
     ActionFormat,
     ActionWithThought,

@@ -10,8 +10,8 @@ import numpy as np
 from jaxgym import levels, text
 from jaxgym.envs.text_world.textcraft import level_of_task
 from jaxgym.envs.text_world.textcraft_world import world
-from jaxgym.serve.agentgym_bodies import Field, Route, optional, words
-from jaxgym.serve.agentgym_wrapper import ID, Wrapper
+from jaxgym.serve.agentgym.bodies import Field, Route, optional, words
+from jaxgym.serve.agentgym.wrapper import ID, Wrapper
 from jaxgym.serve.errors import SessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import SESSION_OPTIONS

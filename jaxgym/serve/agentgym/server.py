@@ -3,7 +3,7 @@
     POST /create {}                                   ─>  {"id": 0, "observation": "Crafting commands: ...", ...}
     POST /step   {"id": 0, "action": "get 1 flax"}    ─>  {"observation": "Got 1 flax", "reward": 0.0, "done": false}
 
-What a call does stands in `jaxgym.serve.agentgym_wrapper`; here is what HTTP adds. A call that is malformed is answered
+What a call does stands in `jaxgym.serve.agentgym.wrapper`; here is what HTTP adds. A call that is malformed is answered
 with status 422, and one that is well formed and refused with status 200 and `{"error": ...}`, as AgentGym's clients
 expect; a server that is full, with 503.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from jaxgym.serve.agentgym_bodies import BodyError, Route, read_body, read_query
+from jaxgym.serve.agentgym.bodies import BodyError, Route, read_body, read_query
 from jaxgym.serve.boards import Served
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import Loading, Message, Parts, Receive, Send, run
@@ -26,7 +26,7 @@ from jaxgym.serve.serving import AgentGym
 from jaxgym.serve.worker import Place
 
 if TYPE_CHECKING:
-    from jaxgym.serve.agentgym_wrapper import Wrapper
+    from jaxgym.serve.agentgym.wrapper import Wrapper
     from jaxgym.serve.pool import SessionPool
 
 _OK, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 404, 405, 422, 503
@@ -166,8 +166,8 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
         from jaxgym import text
         from jaxgym.errors import OptionError
         from jaxgym.options import parse_options
-        from jaxgym.serve.agentgym_wrapper import Wrapper
-        from jaxgym.serve.agentgym_wrappers import wrap
+        from jaxgym.serve.agentgym.wrapper import Wrapper
+        from jaxgym.serve.agentgym.wrappers import wrap
         from jaxgym.serve.pool import SessionPool
 
         pool = SessionPool(serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page)

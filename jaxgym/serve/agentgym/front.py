@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
-from jaxgym.serve.agentgym_bodies import integer
-from jaxgym.serve.agentgym_calls import Caller, Request, body_of, respond
+from jaxgym.serve.agentgym.bodies import integer
+from jaxgym.serve.agentgym.calls import Caller, Request, body_of, respond
 from jaxgym.serve.http import DRAIN_SECONDS, KEEP_ALIVE_SECONDS, KILOBYTE
 from jaxgym.serve.serving import Serving
 from jaxgym.serve.workers import Front, Worker, Workers
 
-WORKERS = "jaxgym.serve.agentgym_server"
+WORKERS = "jaxgym.serve.agentgym.server"
 KEEPS_CONNECTIONS = True
 
 Tell = Callable[[bytes], None]

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from jaxgym.serve.agentgym_formats import APIConversationMessage, ConversationMessage, ConversationStart
+from jaxgym.serve.agentgym.formats import APIConversationMessage, ConversationMessage, ConversationStart
 
 _MAX_LENGTH = 4096
 
