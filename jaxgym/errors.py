@@ -18,7 +18,7 @@ class OptionError(ValueError):
 
 
 class ActionError(ValueError):
-    """An action of a shape or dtype that the environment does not take."""
+    """An action of a shape or dtype, or for Gymnasium of a value, that the environment does not take."""
 
 
 class LevelError(ValueError):

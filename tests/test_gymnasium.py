@@ -1,6 +1,7 @@
 """Environments under Gymnasium: its contract, many lanes in one program, and the stand-in for memory-gym."""
 
 import functools
+import re
 import subprocess
 import sys
 import warnings
@@ -113,6 +114,35 @@ def test_an_action_that_is_no_number_of_int32_is_refused(action: Any) -> None:
         env.unwrapped.step(action)
 
 
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "action", "said"),
+    [
+        ("FrozenLake-v0", {}, 4, "4; give an integer from 0 to 3"),
+        ("FrozenLake-v0", {}, np.int64(-1), "-1; give an integer from 0 to 3"),
+        ("MortarMayhem-v0", {}, [0, 3], "3 at index [1]; give an integer from 0 to 2"),
+        ("MortarMayhem-v0", {"flat_actions": True}, 9, "9; give an integer from 0 to 8"),
+        ("Sudoku-v0", {}, np.asarray([-1, 9, 0]), "-1 at index [0]; give an integer from 0 to 8"),
+        (SHORT, {"memory_gym_layout": True}, 4, "4; give an integer from 0 to 3"),
+    ],
+)
+def test_an_action_outside_of_its_space_is_refused(env_id: str, kwargs: dict[str, Any], action: Any, said: str) -> None:
+    env = make(env_id, **kwargs)
+    env.reset(seed=0)
+    with pytest.raises(ActionError, match=rf"^{re.escape(f'{env_id} was given the action {said}.')}$"):
+        env.step(action)
+
+
+def test_an_action_of_a_lane_outside_of_its_space_is_refused_and_no_lane_steps() -> None:
+    envs = lanes()
+    before, _ = envs.reset(seed=3)
+    with pytest.raises(
+        ActionError, match=rf"^{SHORT} was given the action 7 at index \[1\]; give an integer from 0 to 3"
+    ):
+        envs.step(np.asarray([0, 7, -1]))
+    assert is_equal(envs.step(np.zeros(LANES, int))[4]["length"], np.ones(LANES, int))
+    assert is_equal(envs.reset(seed=3)[0], before)
+
+
 def test_options_hold_until_others_are_given() -> None:
     env = make(max_steps=5)
     limits = []
@@ -180,6 +210,25 @@ def test_actions_for_more_or_fewer_lanes_are_refused(actions: Any) -> None:
 def test_lanes_are_one_or_more() -> None:
     with pytest.raises(OptionError, match="num_envs=0; give an integer from 1 up"):
         gymnasium.make_vec(f"jaxgym/{SHORT}", num_envs=0)
+
+
+@pytest.mark.parametrize("seed", [-1, "abc", 1.5, True, [1]])
+def test_a_seed_that_is_no_integer_from_0_up_is_refused(seed: Any) -> None:
+    with pytest.raises(LevelError, match=rf"^{SHORT} was given seed=.*; give an integer from 0 up, or None to go on"):
+        make().reset(seed=seed)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, True])
+def test_a_seed_of_memory_gym_that_is_no_integer_of_32_bits_is_refused(seed: Any) -> None:
+    with pytest.raises(LevelError, match=rf"^{SHORT} was given seed={seed}; give an integer from 0 to 4294967295, or "):
+        make(memory_gym_layout=True).reset(seed=seed)
+
+
+def test_a_seed_may_be_larger_than_32_bits_and_a_number_of_numpy() -> None:
+    env = make()
+    large, small, again = (env.reset(seed=seed)[0] for seed in (2**40, 0, np.int64(2**40)))
+    assert is_equal(large, again)
+    assert not is_equal(large, small)
 
 
 def test_a_stream_of_episodes_follows_from_its_seed() -> None:

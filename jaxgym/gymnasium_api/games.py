@@ -11,7 +11,8 @@ import numpy as np
 
 from jaxgym import registration
 from jaxgym.environment import Environment, EnvParams
-from jaxgym.errors import OptionError
+from jaxgym.errors import ActionError, LevelError, OptionError, shown
+from jaxgym.options import is_integer, plain
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 _UNHIDDEN = "debug_rgb_array"
@@ -156,14 +157,45 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(np.array, jax.device_get(tree))
 
 
-def integers(env: AnyEnvironment, action: Any) -> np.ndarray:
-    """Returns an action, or a batch, as int32; numbers that are no integers stay, for the environment to refuse.
+def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]) -> np.ndarray:
+    """Returns an action of a space, which may be that of all lanes, as int32.
+
+    What has another shape, or holds numbers that are no integers, is returned for the environment to refuse.
 
     Raises:
-        ActionError: If it holds what is no number, or an integer beyond int32.
+        ActionError: If it holds what is no number, an integer beyond int32, or one that the space does not have.
     """
     given = np.asarray(env.action_array(action))
-    return given.astype(np.int32) if np.issubdtype(given.dtype, np.integer) else given
+    if not np.issubdtype(given.dtype, np.integer):
+        return given
+    counts = np.asarray(space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else getattr(space, "n", None))
+    if given.shape == counts.shape:
+        is_outside = (given < 0) | (given >= counts)
+        if is_outside.any():
+            index = np.argwhere(is_outside)[0].tolist()
+            where = f" at index {index}" if index else ""
+            raise ActionError(
+                f"{env.env_id} was given the action {given[tuple(index)]}{where}; "
+                f"give an integer from 0 to {counts[tuple(index)] - 1}."
+            )
+    return given.astype(np.int32)
+
+
+def checked_seed(env_id: str, seed: Any, most: int | None = None) -> int | None:
+    """Returns the seed of a reset as Python's; None for None, which goes on with what was seeded before.
+
+    Raises:
+        LevelError: If it is no integer, below 0, or above `most`.
+    """
+    if seed is None:
+        return None
+    seed = plain(seed)
+    if not is_integer(seed) or seed < 0 or (most is not None and seed > most):
+        allowed = "from 0 up" if most is None else f"from 0 to {most}"
+        raise LevelError(
+            f"{env_id} was given seed={shown(seed)}; give an integer {allowed}, or None to go on with its episodes."
+        )
+    return seed
 
 
 def word_of(seed: int | None) -> np.uint32:

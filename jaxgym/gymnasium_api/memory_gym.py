@@ -15,10 +15,12 @@ import numpy as np
 from jaxgym import registration
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
+from jaxgym.levels import SPLIT_SIZE
 from jaxgym.options import with_preset
 from jaxgym.originals import course
 
 _NO_LIMIT = -1
+_LAST_SEED = 2 * SPLIT_SIZE - 1
 
 
 class MemoryGymEnv(gymnasium.Env[Any, Any]):
@@ -86,8 +88,9 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             OptionError: If an option does not exist, does not take the given value, or changes a space.
-            LevelError: If the seed is out of range, or memory-gym fails to make a level too.
+            LevelError: If the seed is no integer of that range, or memory-gym fails to make a level too.
         """
+        seed = games.checked_seed(self._env_id, seed, most=_LAST_SEED)
         super().reset(seed=seed)
         played, chosen = self._course, {**self._options, **games.checked_options(self._env_id, options)}
         if games.comparable(chosen) != self._chosen:
@@ -102,10 +105,11 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             ResetNeeded: If there was no reset before.
-            ActionError: If the action has another shape than those of the space, or is no integer.
+            ActionError: If the action is none of the space.
         """
         state = games.started(self._env_id, self._state)
-        made = games.step(self.game.env, state, games.integers(self.game.env, action), self.game.params)
+        given = games.checked_action(self.game.env, action, self.action_space)
+        made = games.step(self.game.env, state, given, self.game.params)
         self._state = self._course.follow(made[1])
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         ended = bool(terminated | truncated)

@@ -49,7 +49,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """Starts an episode.
 
         Args:
-            seed: Starts a stream of episodes; None goes on with it.
+            seed: Starts a stream of episodes, any integer from 0 up; None goes on with it.
             options: Options of the game to play under until others are given, on top of those of `make`; those
                 alone for an empty dict. They may not change a space.
 
@@ -58,7 +58,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             OptionError: If an option does not exist, does not take the given value, or changes a space.
+            LevelError: If the seed is no integer from 0 up.
         """
+        seed = games.checked_seed(self._env_id, seed)
         super().reset(seed=seed)
         if options is not None:
             self._choose({**self._options, **games.checked_options(self._env_id, options)})
@@ -79,10 +81,11 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             ResetNeeded: If there was no reset before.
-            ActionError: If the action has another shape than those of the space, or is no integer.
+            ActionError: If the action is none of the space.
         """
         state = games.started(self._env_id, self._state)
-        made = games.step(self.game.env, state, games.integers(self.game.env, action), self.game.params)
+        given = games.checked_action(self.game.env, action, self.action_space)
+        made = games.step(self.game.env, state, given, self.game.params)
         self._state = made[1]
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         return (

@@ -114,11 +114,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
 
         Raises:
             ResetNeeded: If there was no reset before.
-            ActionError: If the actions have another shape than those of the space, or are no integers.
+            ActionError: If the actions are none of the space.
         """
         env, params = self.game.env, self.game.params
         before = games.started(self._env_id, self._states)
-        given = games.integers(env, actions)
+        given = games.checked_action(env, actions, self.action_space)
         if given.shape[:1] != (self.num_envs,):
             raise ActionError(
                 f"{self._env_id} was given actions of shape {given.shape} for {self.num_envs} lanes; give one for "
