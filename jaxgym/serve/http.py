@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jaxgym.serve.joined import JoinedProtocol, JoinedSockets
-from jaxgym.serve.page_document import Document
+from jaxgym.serve.page.document import Document
 from jaxgym.serve.serving import Serving
 
 if TYPE_CHECKING:

@@ -19,13 +19,15 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jaxgym import text
-from jaxgym.serve import SessionPool, http, page
+from jaxgym.serve import SessionPool, http
 from jaxgym.serve.agentgym.server import App, Routes
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.history import LONGEST, TURNS
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp
-from jaxgym.serve.page_games import looks_of
+from jaxgym.serve.page import routes
+from jaxgym.serve.page.boards import Served
+from jaxgym.serve.page.looks import looks_of
 from jaxgym.serve.serving import AgentGym, OpenEnv
 from tests.serve import corridor
 
@@ -54,10 +56,10 @@ def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     tells_apart = serving.token_file is not None
     loading = http.Loading(lambda: Routes(hosted.pool, {"": wrap(hosted.env_id, hosted.pool, hosted.options)}))
 
-    async def served() -> page.Served:
+    async def served() -> Served:
         return (await loading.get()).served(tells_apart)
 
-    app = http.behind_guard(page.with_page(App(loading, tells_apart), serving, served), serving, loading)
+    app = http.behind_guard(routes.with_page(App(loading, tells_apart), serving, served), serving, loading)
     with TestClient(app, base_url="http://127.0.0.1:8000") as client:
         yield client
 
@@ -259,12 +261,12 @@ def test_a_person_plays_an_episode_and_the_next_one(hosted: http.Hosted, client:
 def test_people_have_room_for_a_few_and_leave_it_when_they_are_gone(
     hosted: http.Hosted, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = [post(client, "play", game="corridor")["key"] for _ in range(page.MOST_PLAYED)]
+    keys = [post(client, "play", game="corridor")["key"] for _ in range(routes.MOST_PLAYED)]
     full = client.post("/page/play", json={"game": "corridor"})
-    assert (full.status_code, len(set(keys))) == (503, page.MOST_PLAYED)
+    assert (full.status_code, len(set(keys))) == (503, routes.MOST_PLAYED)
     created(client)
     time.sleep(0.01)
-    monkeypatch.setattr(page, "PLAY_SECONDS", 0.005)
+    monkeypatch.setattr(routes, "PLAY_SECONDS", 0.005)
     assert [entry["by"] for entry in get(client, "sessions")["sessions"]] == ["client"]
     assert len(hosted.pool) == 1
     hosted.pool.close(list(hosted.pool._sessions))
@@ -340,4 +342,4 @@ def test_of_several_tokens_each_shows_its_own_sessions_only(hosted: http.Hosted,
 
 
 def test_the_page_is_a_file_of_the_package() -> None:
-    assert resources.files("jaxgym.serve").joinpath("page.html").is_file()
+    assert resources.files("jaxgym.serve.page").joinpath("page.html").is_file()

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from jaxgym.serve.agentgym.bodies import BodyError, Route, read_body, read_query
-from jaxgym.serve.boards import Served
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import Loading, Message, Parts, Receive, Send, run
-from jaxgym.serve.page import with_page
+from jaxgym.serve.page.boards import Served
+from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.serving import AgentGym
 from jaxgym.serve.worker import Place
 

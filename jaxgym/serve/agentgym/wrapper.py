@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from jaxgym import levels, text
 from jaxgym.serve.agentgym.bodies import Field, Route, integer, integers, optional, texts, words
-from jaxgym.serve.boards import Board
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.page.boards import Board
 from jaxgym.serve.pictures import png
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Outcome

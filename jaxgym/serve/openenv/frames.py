@@ -5,7 +5,6 @@ Nothing here knows a socket or a session; nothing is kept.
 
 import json
 import math
-import secrets
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -142,11 +141,6 @@ def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
     if type(index) is not int or not 0 <= index < SPLIT_SIZE:
         raise FrameError([_fault("int_type", (*place, "index"), f"Input should be from 0 below {SPLIT_SIZE}", index)])
     return SPLITS[split] + index
-
-
-def random_seed() -> int:
-    """Returns the seed of a random training level."""
-    return secrets.randbelow(SPLIT_SIZE)
 
 
 def new_id() -> str:

@@ -127,8 +127,7 @@ class Plays:
             FrameError: If the arguments are not what they should be.
         """
         seed, episode_id = frames.start_of(given)
-        # Without a seed it is a random one: the pool would start the same level again.
-        opening = await self._pool.areset(play.id, frames.random_seed() if seed is None else seed)
+        opening = await self._pool.areset(play.id, seed)
         return play.shown.opened(opening, episode_id or frames.new_id())
 
     async def step(self, play: Play, reply: str) -> str:

@@ -12,14 +12,14 @@ from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 
-from jaxgym.serve.boards import Board, Served
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import App, Hosted, Loading, Message, Parts, Receive, Send, behind_guard, hosting, run, token_of
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv.routes import routes
-from jaxgym.serve.page import with_page
+from jaxgym.serve.page.boards import Board, Served
+from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.serving import OpenEnv, Serving, be_a_server, listen
 from jaxgym.serve.worker import Place
 

@@ -29,7 +29,7 @@ class Document:
         Args:
             needs_token: Whether the page has to ask for a token before it calls.
         """
-        page = resources.files("jaxgym.serve").joinpath("page.html").read_text("utf-8")
+        page = resources.files("jaxgym.serve.page").joinpath("page.html").read_text("utf-8")
         page = page.replace('data-token="no"', 'data-token="yes"') if needs_token else page
         self._response = Response(page, media_type="text/html", headers={**SAFE, **_policy(page)})
 

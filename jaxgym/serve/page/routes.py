@@ -22,15 +22,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve.boards import Board, Served
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.http import App, Message, Receive, Send
-from jaxgym.serve.openenv.frames import random_seed
-from jaxgym.serve.page_document import SAFE
+from jaxgym.serve.page.boards import Board, Served
+from jaxgym.serve.page.document import SAFE
 from jaxgym.serve.serving import Serving
 
 if TYPE_CHECKING:
-    from jaxgym.serve.page_games import Looks
+    from jaxgym.serve.page.looks import Looks
     from jaxgym.serve.pool import SessionPool
     from jaxgym.serve.sessions import Session
 
@@ -180,8 +179,7 @@ class _Page:
 
     async def reset(self, request: Request) -> Response:
         served, given, play = await self._play(request)
-        # Without a seed it is a random one: the pool would start the same level again.
-        await served.pool.areset(play.id, random_seed() if (seed := _seed(given)) is None else seed)
+        await served.pool.areset(play.id, _seed(given))
         return self._told_of_play(served, given["key"], 0, 0)
 
     async def close(self, request: Request) -> Response:
@@ -256,7 +254,7 @@ class _Page:
     def _looks_of(self, board: Board) -> "asyncio.Future[Looks]":
         def make() -> "Looks":
             # It imports JAX, which a server does not wait for before it listens.
-            return importlib.import_module("jaxgym.serve.page_games").looks_of(board.name, board.options)
+            return importlib.import_module("jaxgym.serve.page.looks").looks_of(board.name, board.options)
 
         if board.nick not in self._looks:
             self._looks[board.nick] = asyncio.ensure_future(asyncio.to_thread(make))

@@ -1,0 +1,1 @@
+"""The page at `/` of a server: sessions to watch, and one to play."""
