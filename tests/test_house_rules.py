@@ -55,14 +55,14 @@ ARROWS = {
     "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
 }
-UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli")  # the re-exports and the command line may import every room
-WITH_EXTRAS = ("jaxgym.cli", "jaxgym.human", "jaxgym.serve")
+UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli", "jaxgym.commands")  # re-exports and command line: every room
+WITH_EXTRAS = ("jaxgym.cli", "jaxgym.commands", "jaxgym.human", "jaxgym.serve")
 DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
 BRIDGES = {
     f"jaxgym.serve.{name}"
-    for name in ("openenv.client", "openenv.server", "rollout", "swift", "swift_sudoku", "textarena", "trl")
+    for name in ("openenv.client", "openenv.server", "rollout", "swift", "swift.sudoku", "textarena", "trl")
 }
 
 # What can't be imported without a package that is no dependency.

@@ -6,9 +6,10 @@
 --multi_turn_scheduler jaxgym_openenv_scheduler             # ours, for all games on a server of OpenEnv
 """
 
-from jaxgym.serve import swift, swift_sudoku
+from jaxgym.serve import swift
 from jaxgym.serve.openenv import client
+from jaxgym.serve.swift import sudoku
 
 swift.register()
-swift_sudoku.register()
+sudoku.register()
 client.register()

@@ -15,7 +15,8 @@ import pytest
 
 from jaxgym import text
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.serve import SESSION_OPTIONS, SessionPool, episodes, swift, swift_sudoku
+from jaxgym.serve import SESSION_OPTIONS, SessionPool, episodes, swift
+from jaxgym.serve.swift import sudoku
 from tests.serve import corridor
 
 PLUGIN = Path(__file__).parents[2] / "examples/ms_swift/jaxgym_plugin.py"
@@ -242,7 +243,7 @@ def board_text(*empty: tuple[int, int]) -> str:
     board = BOARD.copy()
     for cell in empty:
         board[cell] = 0
-    return swift_sudoku.words.board_texts(board[None])[0]
+    return sudoku.words.board_texts(board[None])[0]
 
 
 class Server:
@@ -263,7 +264,7 @@ class Server:
 
 
 def trajectory(server: Server, *replies: str) -> tuple[list[Any], list[Any]]:
-    scheduler: Any = type("Made", (swift_sudoku.SudokuHooks, Base), {})()
+    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
     scheduler._create_env = lambda _: server
     request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": {"seed": 0, "bonus": None}})
     asyncio.run(scheduler.on_trajectory_start([request]))
@@ -313,7 +314,7 @@ def test_refused_and_repeated_moves_cost_and_no_move_ends_the_game() -> None:
 
 
 def test_a_trajectory_that_is_unknown_has_a_total_reward() -> None:
-    scheduler: Any = type("Made", (swift_sudoku.SudokuHooks, Base), {})()
+    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
     ended = asyncio.run(scheduler.on_turn_end(types.SimpleNamespace(uuid="other"), None, 1))
     assert ended == {"done": True, "rollout_infos": {"total_reward": 0.0, "step_rewards": [], "gym_done": True}}
     assert scheduler.max_concurrent_envs >= 1
@@ -321,6 +322,6 @@ def test_a_trajectory_that_is_unknown_has_a_total_reward() -> None:
 
 
 def test_rows_with_an_address_are_played_on_a_server() -> None:
-    scheduler: Any = type("Made", (swift_sudoku.SudokuHooks, Base), {})()
+    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
     assert scheduler._create_env({"base_url": "http://host"}) == "wrapper of http://host"
-    assert isinstance(scheduler._create_env({"seed": 3}), swift_sudoku.LocalSudoku)
+    assert isinstance(scheduler._create_env({"seed": 3}), sudoku.LocalSudoku)
