@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym import cli, interrupts
+from jaxgym import cli, commands, interrupts
 from jaxgym.errors import OptionError
 from jaxgym.human import keys
+from jaxgym.options import parse_options
 
 ENV = "MortarMayhemB-Grid-v0"
 OPTIONS = ("command_count=[1]", "explosion_delay=[3]")
@@ -47,7 +48,7 @@ def test_list_names_the_short_name_of_a_game_in_words_and_the_options_of_its_wor
 
 def test_the_values_of_options_are_json_or_words() -> None:
     words = ["command_count=[3,4]", "observation=symbolic", "show_goal=True", "max_coins=null", "agent_speed=2.5"]
-    assert cli.parse_options(words) == {
+    assert parse_options(words) == {
         "command_count": [3, 4],
         "observation": "symbolic",
         "show_goal": True,
@@ -74,7 +75,7 @@ def test_a_game_may_be_called_by_its_short_name(tmp_path: Path, monkeypatch: pyt
     def told(name: str, *_: object, **__: object) -> None:
         raise OptionError(name)
 
-    monkeypatch.setattr(cli, "Stage", told)
+    monkeypatch.setattr(commands, "Stage", told)
     flags = {"show": ["--out", f"{tmp_path}/x.png"], "play": []}
     flags["record"] = ["--policy", "noop", "--out", f"{tmp_path}/x.gif"]
     for command, words in flags.items():
@@ -84,7 +85,7 @@ def test_a_game_may_be_called_by_its_short_name(tmp_path: Path, monkeypatch: pyt
 
 def test_an_option_that_is_given_twice_is_refused() -> None:
     with pytest.raises(OptionError, match=r"^'preset' is given twice: keep one of its values\.$"):
-        cli.parse_options(["preset=jmlr2025", "preset=iclr2023"])
+        parse_options(["preset=jmlr2025", "preset=iclr2023"])
 
 
 def test_show_writes_a_picture_with_and_without_what_is_hidden(tmp_path: Path) -> None:
@@ -201,6 +202,17 @@ def test_without_its_libraries_the_command_line_says_so() -> None:
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert finished.returncode == 1
     assert finished.stderr == "jaxgym: the command line needs tyro: pip install 'jaxgym[cli]'.\n"
+
+
+@pytest.mark.parametrize(("words", "code"), [(["record", "--help"], 0), (["rollout", "--nonsense", "3"], 2)])
+def test_help_and_wrong_flags_are_answered_before_jax_is_imported(words: list[str], code: int) -> None:
+    program = (
+        "import atexit, sys; atexit.register(lambda: print('jax' in sys.modules)); "
+        f"sys.argv = {['jaxgym', *words]}; from jaxgym.__main__ import main; main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert finished.returncode == code
+    assert finished.stdout.splitlines()[-1] == "False"
 
 
 def test_keys_make_the_actions_of_the_original() -> None:

@@ -1,0 +1,230 @@
+"""What the commands of `jaxgym` do; `jaxgym.cli` reads their flags before any of this is imported."""
+
+import dataclasses
+import io
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgym import levels, registration, text
+from jaxgym.cli import FailureError, InWords, List, Play, Record, Rollout, Show
+from jaxgym.errors import OptionError
+from jaxgym.human import files, keys
+from jaxgym.human.stage import POLICIES, Stage, enlarged
+from jaxgym.human.talk import Talk
+from jaxgym.human.window import WindowError, play
+from jaxgym.options import Option, parse_options
+
+_MOST_NAMES = 5
+_ZOO = "zoo"
+
+
+def run(arguments: Any) -> str:
+    """Runs a command; returns what it prints.
+
+    Args:
+        arguments: Those of a command, such as `jaxgym.cli.Show`.
+    """
+    if not isinstance(arguments, Rollout) and arguments.env_id is not None:
+        env_id = text.text_envs().get(arguments.env_id, arguments.env_id)
+        arguments = dataclasses.replace(arguments, env_id=env_id)
+    runners: dict[type, Callable[[Any], str]] = {List: list_games, Show: show, Record: record, Play: play_game}
+    runners |= {InWords: talk, Rollout: rollout}
+    return runners[type(arguments)](arguments)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns lines with columns of equal width."""
+    cells = [list(header), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines) + "\n"
+
+
+def list_games(arguments: List) -> str:
+    """Returns what `jaxgym list` prints."""
+    if arguments.env_id is None:
+        specs = {env_id: registration.spec_of(env_id) for env_id in registration.registered_envs()}
+        rows = [
+            (env_id, str(spec.max_steps or "none"), str(len(spec.all_options)), _shortened(list(spec.presets)))
+            for env_id, spec in specs.items()
+        ]
+        listed = table(("id", "max_steps", "options", "presets"), rows)
+        return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
+    env_id = arguments.env_id
+    spec = registration.spec_of(env_id)
+    tables = [_options_table("option", spec.all_options)]
+    if spec.presets:
+        presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
+        tables.append(table(("preset", "options", "meaning"), presets))
+    if env_id in text.text_envs().values():
+        words = text.text_spec_of(env_id)[1]
+        tables.append(f"In words (talk, rollout, serve) its short name is {words.nick}.\n")
+        if words.options:
+            tables.append(_options_table("option of the words", words.options))
+    return "\n".join(tables)
+
+
+def _options_table(title: str, options: Mapping[str, Option]) -> str:
+    return table(
+        (title, "default", "values", "meaning"),
+        [
+            (name, repr(option.default), option.allowed.partition(", such as")[0], option.help)
+            for name, option in options.items()
+        ],
+    )
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _as_words(options: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}".replace(" ", "") for name, value in options.items()) or "the defaults"
+
+
+def show(arguments: Show) -> str:
+    """Writes a picture; returns what is printed."""
+    _writable(arguments.out, files.PICTURES)
+    stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
+    files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
+    return f"{arguments.out}\n"
+
+
+def _writable(path: Path, suffixes: Sequence[str]) -> None:
+    """Refuses a file that cannot be written before anything is played."""
+    files.check_suffix(path, suffixes)
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"lies in {path.parent}, which is no folder"
+        raise OptionError(f"--out was given {path}, which {what}; give the name of a file in a folder that there is.")
+
+
+def record(arguments: Record) -> str:
+    """Writes a video; returns what is printed."""
+    _writable(arguments.out, files.VIDEOS)
+    registration.spec_of(arguments.env_id)
+    seed = _checked(arguments.seed)
+    if arguments.steps < 1 or arguments.fps < 1:
+        raise OptionError(f"--steps {arguments.steps} and --fps {arguments.fps} were given; give numbers from 1 up.")
+    is_zoo = arguments.policy.partition(":")[0] == _ZOO
+    if is_zoo or (arguments.policy not in POLICIES and Path(arguments.policy).is_dir()):
+        pictures = _pictures_of_agent(arguments, is_zoo)
+    else:
+        stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
+        moments = stage.play(stage.policy_of(arguments.policy), seed, arguments.steps)
+        pictures = [moment.picture for moment in moments]
+    try:
+        files.write_video(arguments.out, pictures, arguments.fps)
+    except ImportError as error:
+        raise FailureError("an MP4 needs imageio-ffmpeg: pip install 'jaxgym[cli]', or give NAME.gif.") from error
+    return f"{arguments.out}: {len(pictures)} frames\n"
+
+
+def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
+    """Returns the pictures of a trained agent's episode."""
+    if arguments.options or arguments.ground_truth:
+        raise OptionError("an agent plays the game that it was trained on: leave out options and --ground-truth.")
+    try:
+        from baselines import evaluate, game, ppo, runs, zoo
+        from baselines.errors import ConfigError, RunError
+    except ModuleNotFoundError as error:
+        raise FailureError(f"an agent needs {error.name}: pip install 'jaxgym[baselines]'.") from error
+    path = Path(arguments.policy)
+    named = arguments.policy.partition(":")[2] or arguments.env_id
+    try:
+        kept = zoo.load(named) if is_zoo else None
+        config = kept.config if kept else runs.read_config(path)
+        if config.env != arguments.env_id:
+            raise OptionError(f"{path} is an agent of {config.env}, not of {arguments.env_id}: name that id.")
+        # One level is played, so that no bank of them has to be made.
+        config = dataclasses.replace(config, train_levels=0, held_out_levels=1)
+        made = kept.game if kept else game.make_game(config)
+        env, params = registration.make(config.env, **{**config.env_options, "levels": "fresh"})
+        made = made._replace(held_out_levels=levels.make_bank(env, params, [arguments.seed]))
+        setup = kept.setup if kept else ppo.make_setup(config, made)
+        if kept:
+            agent = kept.params
+        else:
+            template = jax.eval_shape(ppo.make_init(setup), evaluate.seeds_of(setup), made.params)
+            with runs.RunFolder(path, config) as folder:
+                agent = folder.restore(template).params
+        frames = evaluate.record_video(setup, made, agent, seed=arguments.seed, max_steps=arguments.steps)
+    except (ConfigError, RunError) as error:
+        raise OptionError(str(error)) from error
+    return [enlarged(frame) for frame in frames]
+
+
+def play_game(arguments: Play) -> str:
+    """Opens a window; returns what is printed at the end."""
+    human = registration.spec_of(arguments.env_id).human
+    if human is None or human.controls == "words":
+        raise OptionError(f"{arguments.env_id} has no keys: play another game.")
+    stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
+    sys.stdout.write(f"{keys.HELP[human.controls]}; page up and page down change the level\n")
+    try:
+        info = play(stage, human, _checked(arguments.seed))
+    except WindowError as error:
+        raise FailureError(str(error)) from error
+    if info is None:
+        return ""
+    return "".join(f"{name}: {np.asarray(value).tolist()}\n" for name, value in info.items())
+
+
+def talk(arguments: InWords) -> str:
+    """Plays in words on the process's input and output, to the end of the episode or of the input."""
+    game = Talk(arguments.env_id, _options_of_level(arguments.options))
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # A reply is any bytes.
+    prompt = "> " if sys.stdin.isatty() else ""
+    game.play(_checked(arguments.seed), sys.stdin, sys.stdout, prompt=prompt)
+    return ""
+
+
+def rollout(arguments: Rollout) -> str:
+    """Plays episodes; returns the table of what came of them."""
+    from jaxgym.serve import rollout as rollouts
+    from jaxgym.serve.rollout import command
+
+    terms = rollouts.Terms(
+        max_turns=arguments.max_turns,
+        concurrency=arguments.concurrency,
+        turn_seconds=arguments.turn_seconds,
+        retries=arguments.retries,
+    )
+    blend = rollouts.Blend(arguments.reward_funcs, arguments.reward_weights)
+    player = command.Player(
+        arguments.model, arguments.hf, arguments.model_name, arguments.temperature, arguments.max_tokens
+    )
+    seed, names = _checked(arguments.seed), [word for word in arguments.env if "=" not in word]
+    options = parse_options([word for word in arguments.env if "=" in word])
+    rows = command.rows_for(names, arguments.episodes, seed, options, arguments.rows)
+    try:
+        records = command.play(rows, player, terms, blend, arguments.out, seed)
+    except ImportError as error:
+        raise FailureError(str(error)) from error
+    cells, errors = command.report(records)
+    told = table(command.HEADER, cells) + errors
+    if all(record["error"] is not None for record in records):
+        sys.stdout.write(told)
+        raise FailureError("no episode was played to its end: the errors are told above.")
+    return told
+
+
+def _checked(seed: int) -> int:
+    if not 0 <= seed < 1 << 32:
+        raise OptionError(f"--seed {seed} was given; give an integer from 0 to {(1 << 32) - 1}.")
+    return seed
+
+
+def _options_of_level(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options that words give to a game on the level of a seed."""
+    options = parse_options(words)
+    if "levels" in options:
+        raise OptionError("--seed names the level that is played, and levels= would be ignored: leave it out.")
+    return options
