@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.options import Integer, Option, Real, Word, resolve
-from jaxgym.serve.history import History
-from jaxgym.text import Ledger
 
 SESSION_OPTIONS: Mapping[str, Option] = {
     "max_turns": Integer(0, "turns after which an episode is truncated, refused replies included; 0 means no limit", 0),
@@ -118,41 +116,6 @@ class Standing(NamedTuple):
     total_reward: float
     terminated: bool
     truncated: bool
-
-
-class Session:
-    """The host's part of a session; its state is a row of its game's table.
-
-    Attributes:
-        game: The `jaxgym.serve.games.Game` that it plays.
-        slot: Its row.
-        seed: The level seed.
-        text: The last text; None before it has started.
-        number: Turns so far in this episode.
-        total_reward: Sum of the rewards of this episode.
-        ledger: What scores this episode; None where the environment's reward is all.
-        last: The outcome that ended the episode, or None.
-        used: When it was last asked for something, in seconds of the pool's clock.
-        history: Its last turns, where the pool remembers them.
-    """
-
-    __slots__ = ("game", "history", "last", "ledger", "number", "seed", "slot", "text", "total_reward", "used")
-
-    def __init__(self, game: Any, slot: int, seed: int, used: float):
-        self.game, self.slot, self.seed, self.used = game, slot, seed, used
-        self.text: str | None = None
-        self.number = 0
-        self.total_reward = 0.0
-        self.ledger: Ledger | None = None
-        self.last: Outcome | None = None
-        self.history: History | None = None
-
-    def standing(self) -> Standing:
-        """Returns how it stands."""
-        flags = (False, False) if self.last is None else (self.last.terminated, self.last.truncated)
-        return Standing(
-            self.game.env_id, self.seed, self.text is not None, self.text or "", self.number, self.total_reward, *flags
-        )
 
 
 def repeated(last: Outcome) -> Outcome:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.serve.programs import Logic
+from jaxgym.serve.pool.programs import Logic
 
 
 @pytest.mark.parametrize("env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0"])

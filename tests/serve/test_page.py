@@ -22,12 +22,12 @@ from jaxgym import text
 from jaxgym.serve import SessionPool, http
 from jaxgym.serve.agentgym.server import App, Routes
 from jaxgym.serve.agentgym.wrappers import wrap
-from jaxgym.serve.history import LONGEST, TURNS
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.page import routes
 from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.looks import looks_of
+from jaxgym.serve.pool.history import LONGEST, TURNS
 from jaxgym.serve.serving import AgentGym, OpenEnv
 from tests.serve import corridor
 

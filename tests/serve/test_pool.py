@@ -461,7 +461,7 @@ def test_a_full_pool_refuses_sessions_and_opens_none(pool: SessionPool) -> None:
 
 def test_idle_sessions_make_room(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr("jaxgym.serve.pool.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("jaxgym.serve.pool.pool.time.monotonic", lambda: clock[0])
     monkeypatch.setattr(pool, "idle_seconds", 60.0)
     idle, busy = pool.open_many("corridor", [1, 2], start=False)
     clock[0] = 150.0

@@ -31,7 +31,7 @@ from jaxgym.serve.serving import Serving
 if TYPE_CHECKING:
     from jaxgym.serve.page.looks import Looks
     from jaxgym.serve.pool import SessionPool
-    from jaxgym.serve.sessions import Session
+    from jaxgym.serve.pool.games import Session
 
 PREFIX = "/page/"
 MOST_PLAYED = 8

@@ -12,7 +12,7 @@ import numpy as np
 from jaxgym import registration, text
 from jaxgym.errors import OptionError
 from jaxgym.options import plain
-from jaxgym.serve.programs import Logic
+from jaxgym.serve.pool.programs import Logic
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, Request
 from jaxgym.serve.sessions import SESSION_OPTIONS
 

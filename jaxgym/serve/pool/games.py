@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.serve.history import remember
-from jaxgym.serve.programs import Programs, Seen
-from jaxgym.serve.sessions import Outcome, Session, Terms, repeated
+from jaxgym.serve.pool.history import History, remember
+from jaxgym.serve.pool.programs import Programs, Seen
+from jaxgym.serve.sessions import Outcome, Standing, Terms, repeated
 from jaxgym.text import Ledger, Move, Refusal, Turns, Words
 
 _WARM_UP = 64 + 8
@@ -18,6 +18,41 @@ _SHORT = 256
 _MOST_SHORT = 4096
 
 _new_outcome = partial(tuple.__new__, Outcome)
+
+
+class Session:
+    """The host's part of a session; its state is a row of its game's table.
+
+    Attributes:
+        game: What it plays.
+        slot: Its row.
+        seed: The level seed.
+        text: The last text; None before it has started.
+        number: Turns so far in this episode.
+        total_reward: Sum of the rewards of this episode.
+        ledger: What scores this episode; None where the environment's reward is all.
+        last: The outcome that ended the episode, or None.
+        used: When it was last asked for something, in seconds of the pool's clock.
+        history: Its last turns, where the pool remembers them.
+    """
+
+    __slots__ = ("game", "history", "last", "ledger", "number", "seed", "slot", "text", "total_reward", "used")
+
+    def __init__(self, game: "Game", slot: int, seed: int, used: float):
+        self.game, self.slot, self.seed, self.used = game, slot, seed, used
+        self.text: str | None = None
+        self.number = 0
+        self.total_reward = 0.0
+        self.ledger: Ledger | None = None
+        self.last: Outcome | None = None
+        self.history: History | None = None
+
+    def standing(self) -> Standing:
+        """Returns how it stands."""
+        flags = (False, False) if self.last is None else (self.last.terminated, self.last.truncated)
+        return Standing(
+            self.game.env_id, self.seed, self.text is not None, self.text or "", self.number, self.total_reward, *flags
+        )
 
 
 class Game:

@@ -10,13 +10,13 @@ import jax
 import numpy as np
 
 from jaxgym.options import is_integer
-from jaxgym.serve.calls import Call, Calls
-from jaxgym.serve.checks import check_no_string, check_reply, checked_id, checked_seed, is_time
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
-from jaxgym.serve.games import Game
-from jaxgym.serve.history import History
-from jaxgym.serve.library import Games
-from jaxgym.serve.sessions import Opening, Outcome, Session, Standing
+from jaxgym.serve.pool.calls import Call, Calls
+from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed, is_time
+from jaxgym.serve.pool.games import Game, Session
+from jaxgym.serve.pool.history import History
+from jaxgym.serve.pool.library import Games
+from jaxgym.serve.sessions import Opening, Outcome, Standing
 
 _REMEMBERED = 4  # closed sessions whose end can be told, per session of the capacity
 
@@ -375,5 +375,5 @@ def _by_game(sessions: Sequence[Session]) -> dict[Game, list[int]]:
 
 
 def _opening(session_id: str, session: Session) -> Opening:
-    game: Game = session.game
+    game = session.game
     return Opening(session_id, game.env_id, session.seed, game.instructions, session.text or "")

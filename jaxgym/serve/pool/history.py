@@ -2,10 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from jaxgym.serve.sessions import Outcome
+from jaxgym.serve.sessions import Outcome
 
 TURNS = 32
 """Turns that are remembered of an episode."""
@@ -59,7 +58,7 @@ class History:
         return [Remembered(*turn) for turn in self.turns if turn[0] > first]
 
 
-def remember(histories: "Iterable[History | None]", replies: Iterable[str], outcomes: "Iterable[Outcome]") -> None:
+def remember(histories: Iterable[History | None], replies: Iterable[str], outcomes: Iterable[Outcome]) -> None:
     """Takes note of a turn in each of some sessions; it is on the way of every step."""
     for history, reply, outcome in zip(histories, replies, outcomes, strict=True):
         if history is not None:

@@ -11,8 +11,8 @@ import numpy as np
 from jaxgym import registration, text
 from jaxgym.errors import OptionError, nearest
 from jaxgym.options import plain
-from jaxgym.serve.games import Game
-from jaxgym.serve.programs import Logic, Programs
+from jaxgym.serve.pool.games import Game
+from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, Terms
 
 _MOST_IDLE = 64
