@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import tyro
 
-from jaxgym.serve.serving import PROTOCOLS, be_a_server, exiting, listen
+from jaxgym.serve.web.serving import PROTOCOLS, be_a_server, exiting, listen
 
 _ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 
@@ -30,7 +30,7 @@ def run(words: Sequence[str]) -> None:
     with listen(serving) as listener:
         be_a_server()
         if serving.workers > 1:
-            importlib.import_module("jaxgym.serve.workers").serve(serving, f"{folder}.front", listener)
+            importlib.import_module("jaxgym.serve.web.workers").serve(serving, f"{folder}.front", listener)
         else:
             importlib.import_module(f"{folder}.server").serve(serving, listener)
 

@@ -11,10 +11,10 @@ import sys
 import threading
 from typing import Any
 
-from jaxgym.serve.http import Loading, Parts
-from jaxgym.serve.serving import PROTOCOLS, Serving, listen
-from jaxgym.serve.worker import Place
-from jaxgym.serve.workers import serve
+from jaxgym.serve.web.http import Loading, Parts
+from jaxgym.serve.web.serving import PROTOCOLS, Serving, listen
+from jaxgym.serve.web.worker import Place
+from jaxgym.serve.web.workers import serve
 
 KEEPS_CONNECTIONS = False
 WORKERS = "tests.serve.several"

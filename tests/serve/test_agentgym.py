@@ -47,8 +47,8 @@ from jaxgym.serve.agentgym.client import (
     TextCraftTask,
 )
 from jaxgym.serve.agentgym.server import App, Routes, loads
-from jaxgym.serve.http import Guard, Loading, Parts, run
-from jaxgym.serve.serving import AgentGym, listen
+from jaxgym.serve.web.http import Guard, Loading, Parts, run
+from jaxgym.serve.web.serving import AgentGym, listen
 from jaxgym.text import catalogue
 from tests.serve import corridor
 

@@ -20,8 +20,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from jaxgym.errors import OptionError
-from jaxgym.serve import http, joined
-from jaxgym.serve.serving import PROTOCOLS, OpenEnv, listen
+from jaxgym.serve.web import http, joined
+from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, listen
 
 SECONDS = 30
 LARGE = 1 << 24
@@ -217,8 +217,8 @@ def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
 def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() -> None:
     program = """if True:
         import time
-        from jaxgym.serve import http
-        from jaxgym.serve.serving import OpenEnv, PROTOCOLS, listen
+        from jaxgym.serve.web import http
+        from jaxgym.serve.web.serving import OpenEnv, PROTOCOLS, listen
         serving = OpenEnv(env="nothing", port=0, page=False)
         with listen(serving) as listener:
             http.run(http.Parts(lambda *_: None, http.Loading(lambda: time.sleep(60))), serving, listener)

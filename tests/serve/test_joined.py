@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from jaxgym.serve.joined import JoinedWrites
+from jaxgym.serve.web.joined import JoinedWrites
 
 
 class Wire:

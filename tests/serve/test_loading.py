@@ -6,10 +6,10 @@ import time
 
 from websockets.sync.client import connect
 
-from jaxgym.serve import http
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp
-from jaxgym.serve.serving import OpenEnv, listen
+from jaxgym.serve.web import http
+from jaxgym.serve.web.serving import OpenEnv, listen
 from tests.serve import corridor
 
 

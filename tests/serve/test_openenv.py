@@ -24,13 +24,14 @@ from websockets.sync.client import ClientConnection, connect
 
 from jaxgym import text
 from jaxgym.errors import OptionError
-from jaxgym.serve import command, http
+from jaxgym.serve import command
 from jaxgym.serve.openenv import server as openenv_server
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv.plays import SPARE, Play, Plays
 from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.openenv.tools import misfit, tools_of
-from jaxgym.serve.serving import OpenEnv, listen
+from jaxgym.serve.web import http
+from jaxgym.serve.web.serving import OpenEnv, listen
 from tests.serve import corridor
 
 ROOT = Path(__file__).parents[2]

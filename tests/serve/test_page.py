@@ -19,7 +19,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jaxgym import text
-from jaxgym.serve import SessionPool, http
+from jaxgym.serve import SessionPool
 from jaxgym.serve.agentgym.server import App, Routes
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.openenv.plays import SPARE
@@ -28,7 +28,8 @@ from jaxgym.serve.page import routes
 from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.looks import looks_of
 from jaxgym.serve.pool.history import LONGEST, TURNS
-from jaxgym.serve.serving import AgentGym, OpenEnv
+from jaxgym.serve.web import http
+from jaxgym.serve.web.serving import AgentGym, OpenEnv
 from tests.serve import corridor
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

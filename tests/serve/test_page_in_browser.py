@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from jaxgym.serve import http
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp
-from jaxgym.serve.serving import OpenEnv, listen
+from jaxgym.serve.web import http
+from jaxgym.serve.web.serving import OpenEnv, listen
 from tests.serve import chromium
 
 pytestmark = [

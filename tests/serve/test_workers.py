@@ -22,7 +22,7 @@ from websockets.sync.client import connect
 from jaxgym.serve.agentgym.client import EnvClient, ServerError
 from jaxgym.serve.openenv.client import OpenEnvWrapper
 from jaxgym.serve.openenv.front import is_own
-from jaxgym.serve.serving import OpenEnv
+from jaxgym.serve.web.serving import OpenEnv
 
 ROOT = Path(__file__).parents[2]
 GONE = "was lost with the worker that had it"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import httptools
 
-from jaxgym.serve.joined import DISCARD_SECONDS, LONGEST_HEAD, MOST_DISCARDED
+from jaxgym.serve.web.joined import DISCARD_SECONDS, LONGEST_HEAD, MOST_DISCARDED
 
 _PASSED_ON = (b"authorization", b"origin", b"host", b"accept", b"content-type")
 _MOST_WAITING = 16
@@ -96,7 +96,7 @@ class Caller(asyncio.Protocol):
         self._waiting = deque[Request]()
         self.is_busy = self._is_ending = self._is_paused = self._is_held = self._is_refused = False
         self._url, self._headers, self._body = b"", list[bytes](), bytearray()
-        self._head: int | None = None  # as in `jaxgym.serve.joined.JoinedProtocol`
+        self._head: int | None = None  # as in `jaxgym.serve.web.joined.JoinedProtocol`
         self._expects, self._discarded = False, 0
 
     def connection_made(self, transport: Any) -> None:

@@ -19,9 +19,9 @@ from urllib.parse import parse_qsl
 
 from jaxgym.serve.agentgym.bodies import integer
 from jaxgym.serve.agentgym.calls import Caller, Request, body_of, respond
-from jaxgym.serve.http import DRAIN_SECONDS, KEEP_ALIVE_SECONDS, KILOBYTE
-from jaxgym.serve.serving import Serving
-from jaxgym.serve.workers import Front, Worker, Workers
+from jaxgym.serve.web.http import DRAIN_SECONDS, KEEP_ALIVE_SECONDS, KILOBYTE
+from jaxgym.serve.web.serving import Serving
+from jaxgym.serve.web.workers import Front, Worker, Workers
 
 WORKERS = "jaxgym.serve.agentgym.server"
 KEEPS_CONNECTIONS = True

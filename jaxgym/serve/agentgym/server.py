@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 
 from jaxgym.serve.agentgym.bodies import BodyError, Route, read_body, read_query
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import Loading, Message, Parts, Receive, Send, run
 from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.routes import with_page
-from jaxgym.serve.serving import AgentGym
-from jaxgym.serve.worker import Place
+from jaxgym.serve.web.http import Loading, Message, Parts, Receive, Send, run
+from jaxgym.serve.web.serving import AgentGym
+from jaxgym.serve.web.worker import Place
 
 if TYPE_CHECKING:
     from jaxgym.serve.agentgym.wrapper import Wrapper
@@ -190,7 +190,7 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
 
 
 def serve(serving: AgentGym, listener: socket.socket) -> None:
-    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
+    """Answers on a socket until the process is asked to end; see `jaxgym.serve.web.http.run`."""
     run(parts(serving, Place()), serving, listener)
 
 

@@ -10,8 +10,8 @@ import socket
 import time
 from urllib.parse import parse_qs
 
-from jaxgym.serve.serving import Serving
-from jaxgym.serve.workers import Front, Worker, Workers
+from jaxgym.serve.web.serving import Serving
+from jaxgym.serve.web.workers import Front, Worker, Workers
 
 WORKERS = "jaxgym.serve.openenv.server"
 KEEPS_CONNECTIONS = False

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jaxgym.serve.errors import CapacityError
-from jaxgym.serve.http import answer
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import RpcError
 from jaxgym.serve.openenv.plays import BEGIN, Play, Plays
+from jaxgym.serve.web.http import answer
 
 SESSION = "mcp-session-id"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")

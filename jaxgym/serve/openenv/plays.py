@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import Hosted
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError, RpcError, Shown
+from jaxgym.serve.web.http import Hosted
 
 SPARE = 32
 """Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""

@@ -11,11 +11,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import answer
 from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.plays import Play, Plays
-from jaxgym.serve.serving import Serving
+from jaxgym.serve.web.http import answer
+from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
 _MOST_TASKS = 10_000

@@ -13,15 +13,27 @@ from urllib.parse import parse_qs
 from starlette.exceptions import HTTPException
 
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import App, Hosted, Loading, Message, Parts, Receive, Send, behind_guard, hosting, run, token_of
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.routes import with_page
-from jaxgym.serve.serving import OpenEnv, Serving, be_a_server, listen
-from jaxgym.serve.worker import Place
+from jaxgym.serve.web.http import (
+    App,
+    Hosted,
+    Loading,
+    Message,
+    Parts,
+    Receive,
+    Send,
+    behind_guard,
+    hosting,
+    run,
+    token_of,
+)
+from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, listen
+from jaxgym.serve.web.worker import Place
 
 _log = logging.getLogger(__name__)
 
@@ -303,7 +315,7 @@ def parts(serving: Serving, place: Place) -> Parts:
 
 
 def serve(serving: Serving, listener: socket.socket) -> None:
-    """Answers on a socket until the process is asked to end; see `jaxgym.serve.http.run`."""
+    """Answers on a socket until the process is asked to end; see `jaxgym.serve.web.http.run`."""
     run(parts(serving, Place()), serving, listener)
 
 
@@ -337,7 +349,7 @@ def make_app(serving: Serving) -> App:
 
 
 def listen_and_serve(serving: Serving) -> None:
-    """Serves until the process is asked to end; see `jaxgym.serve.serving.listen` and `serve`."""
+    """Serves until the process is asked to end; see `jaxgym.serve.web.serving.listen` and `serve`."""
     with listen(serving) as listener:
         be_a_server()
         serve(serving, listener)

@@ -23,10 +23,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.http import App, Message, Receive, Send
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.document import SAFE
-from jaxgym.serve.serving import Serving
+from jaxgym.serve.web.http import App, Message, Receive, Send
+from jaxgym.serve.web.serving import Serving
 
 if TYPE_CHECKING:
     from jaxgym.serve.page.looks import Looks

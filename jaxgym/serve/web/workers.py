@@ -16,8 +16,8 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from jaxgym.serve.serving import Serving
-from jaxgym.serve.worker import READY, Place, work
+from jaxgym.serve.web.serving import Serving
+from jaxgym.serve.web.worker import READY, Place, work
 
 END_SECONDS = 25
 """How long a worker may take to end before it is killed: twice what answers and sockets have, and a little."""
@@ -212,7 +212,7 @@ def serve(serving: Serving, module: str, listener: socket.socket) -> None:
     """
     if not hasattr(socket, "send_fds"):
         raise OSError("this system can't hand connections over; serve with one worker.")
-    from jaxgym.serve.http import announce, token_of
+    from jaxgym.serve.web.http import announce, token_of
 
     token_of(serving)
     announce(serving, listener)

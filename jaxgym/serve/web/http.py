@@ -1,6 +1,6 @@
 """What the servers have in common: a socket that is open at once, and what is loaded behind it.
 
-Clients are let in by `jaxgym.serve.serving.listen`; `Loading` makes what they wait for, such as `hosting`: JAX, the
+Clients are let in by `jaxgym.serve.web.serving.listen`; `Loading` makes what they wait for, such as `hosting`: JAX, the
 game and its programs; `run` has an app answer until the process is asked to end.
 """
 
@@ -24,9 +24,9 @@ import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jaxgym.serve.joined import JoinedProtocol, JoinedSockets
 from jaxgym.serve.page.document import Document
-from jaxgym.serve.serving import Serving
+from jaxgym.serve.web.joined import JoinedProtocol, JoinedSockets
+from jaxgym.serve.web.serving import Serving
 
 if TYPE_CHECKING:
     from jaxgym.serve.pool import SessionPool

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxgym.serve.serving import Serving
+    from jaxgym.serve.web.serving import Serving
 
 READY = b"r"
 """What a worker says when its game is loaded."""
@@ -52,7 +52,7 @@ def work(serving: "Serving", module: str, place: Place, control: socket.socket, 
     # What a terminal sends to all of its processes is for the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
-    from jaxgym.serve.serving import be_a_server, exiting
+    from jaxgym.serve.web.serving import be_a_server, exiting
 
     def answer() -> None:
         be_a_server()
@@ -62,8 +62,8 @@ def work(serving: "Serving", module: str, place: Place, control: socket.socket, 
 
 
 def _answer(serving: "Serving", protocol: Any, place: Place, control: socket.socket, keeps_connections: bool) -> None:
-    from jaxgym.serve.http import make_server
-    from jaxgym.serve.serving import FAILED
+    from jaxgym.serve.web.http import make_server
+    from jaxgym.serve.web.serving import FAILED
 
     parts = protocol.parts(serving, place)
     server = make_server(parts, serving)
