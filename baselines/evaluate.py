@@ -268,7 +268,7 @@ def describe(scores: dict[str, Any]) -> str:
 def main() -> None:
     """Command line."""
     try:
-        tqdm.write(describe(score_run(tyro.cli(Arguments))))
+        tqdm.write(describe(score_run(tyro.cli(Arguments, prog="python -m baselines.evaluate"))))
     except (ConfigError, RunError) as error:
         sys.exit(f"error: {error}")
 

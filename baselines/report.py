@@ -317,7 +317,7 @@ def report(arguments: Arguments) -> Path:
 def main() -> None:
     """Command line."""
     try:
-        tqdm.write(f"{report(tyro.cli(Arguments))}")
+        tqdm.write(str(report(tyro.cli(Arguments, prog="python -m baselines.report"))))
     except (ConfigError, RunError) as error:
         sys.exit(f"error: {error}")
 

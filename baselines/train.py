@@ -28,6 +28,7 @@ from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
 from jaxgym import interrupts
 
+_PROG = "python -m baselines.train"
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
 _SUMS = ("return", "length", "success", "score")  # over episodes; the log has their means
 
@@ -69,7 +70,7 @@ def parse(arguments: list[str]) -> Arguments:
         ConfigError: when a setting cannot be used.
         RunError: when there is no run to resume.
     """
-    place = tyro.cli(Place, args=arguments, return_unknown_args=True, add_help=False)[0]
+    place = tyro.cli(Place, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.deterministic:
         # Read once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
@@ -81,7 +82,7 @@ def parse(arguments: list[str]) -> Arguments:
         defaults = read_config(path)
     else:
         defaults = defaults_of(arguments)
-    return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
+    return tyro.cli(Arguments, prog=_PROG, args=arguments, default=Arguments(defaults, place))
 
 
 def defaults_of(arguments: list[str]) -> Config:

@@ -115,7 +115,7 @@ def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
 def main() -> None:
     """Command line."""
     try:
-        here, there = transfer(tyro.cli(Arguments))
+        here, there = transfer(tyro.cli(Arguments, prog="python -m baselines.transfer"))
     except (ConfigError, RunError) as error:
         sys.exit(f"error: {error}")
     equal = sum(one == other for one, other in zip(here, there, strict=True))

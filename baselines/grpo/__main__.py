@@ -1,5 +1,5 @@
 """The command `python -m baselines.grpo`."""
 
-from baselines.grpo.train import main
+from baselines.grpo.command import main
 
 main()

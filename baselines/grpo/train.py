@@ -1,4 +1,4 @@
-"""Train a language model from nothing on an environment in words: `python -m baselines.grpo --env FrozenLake-v0`.
+"""Train a language model from nothing on an environment in words.
 
 A warm start on random replies teaches the form of a reply, and GRPO the rest. Everything is written to runs/NAME;
 `--resume` goes on from the newest checkpoint.
@@ -8,16 +8,14 @@ import dataclasses
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jax
 import numpy as np
-import tyro
 from tqdm import tqdm
 
-from baselines.config import from_name, value_of
 from baselines.errors import ConfigError, RunError
+from baselines.grpo.command import Place
 from baselines.grpo.folder import GrpoFolder
 from baselines.grpo.learner import (
     Batch,
@@ -31,35 +29,13 @@ from baselines.grpo.learner import (
 )
 from baselines.grpo.model import Sizes
 from baselines.grpo.play import Chain, Episodes, ModelWriter, RandomWriter, Tokens, prompts_of
-from baselines.grpo.settings import SCALES, Settings, read_settings
+from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import END, PAD, Tokeniser
-from baselines.runs import Row, newest_run
-from jaxgym import interrupts
-from jaxgym.errors import OptionError, UnknownIdError
+from baselines.runs import Row
 
 _TRANSCRIPTS = 3
 # Purposes of keys and of NumPy's generators, beside the seed of the run.
 _START, _WARM, _ROLLOUT, _SCORE, _ORDER = range(5)
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where a run is kept and how it starts."""
-
-    name: str = ""
-    """Name of the run's folder; by default made of environment and time."""
-    runs_dir: Path = Path("runs")
-    """Folder of all runs."""
-    resume: bool = False
-    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Arguments:
-    """Train a small language model by GRPO; the scale sets the defaults, any other flag overrides them."""
-
-    settings: Annotated[Settings, tyro.conf.arg(name="")]
-    place: Annotated[Place, tyro.conf.arg(name="")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,25 +72,6 @@ class Work:
 
 def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), purpose), number)
-
-
-def parse(arguments: list[str]) -> Arguments:
-    """Settings from words of a command line; a resumed run brings its own as defaults.
-
-    Raises:
-        ConfigError: when a setting cannot be used.
-        RunError: when there is no run to resume.
-    """
-    place = tyro.cli(Place, args=arguments, return_unknown_args=True, add_help=False)[0]
-    if place.resume:
-        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
-        place, defaults = dataclasses.replace(place, name=path.name), read_settings(path)
-    else:
-        suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
-        defaults = from_name("scale", value_of("--scale", arguments) or suited, SCALES)
-        if value_of("--env", arguments) not in (None, defaults.env):  # whose options are of no other game
-            defaults = dataclasses.replace(defaults, options=())
-    return tyro.cli(Arguments, args=arguments, default=Arguments(defaults, place))
 
 
 def train(settings: Settings, place: Place) -> str:
@@ -373,15 +330,3 @@ def learn(
     return state, {
         name: float(np.mean([step[name] for step in gathered])) for name in (gathered[0] if gathered else ())
     }
-
-
-def main() -> None:
-    """Command line."""
-    interrupts.keep()
-    try:
-        arguments = parse(sys.argv[1:])
-        tqdm.write(train(arguments.settings, arguments.place))
-    except KeyboardInterrupt:
-        sys.exit("interrupted: add --resume to go on from the newest checkpoint")
-    except (ConfigError, OptionError, RunError, UnknownIdError) as error:
-        sys.exit(f"error: {error}")

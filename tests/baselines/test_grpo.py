@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baselines.errors import ConfigError, RunError
-from baselines.grpo import train as command
+from baselines.grpo import command, train
 from baselines.grpo.learner import Batch, group_advantages, improve, initial_state, policy_loss, text_advantages
 from baselines.grpo.model import Sizes, init, log_probabilities, sample
 from baselines.grpo.play import Chain, discounted, prompts_of
@@ -160,8 +160,8 @@ def chain() -> Chain:
 @pytest.fixture(scope="module")
 def sizes(chain: Chain) -> Sizes:
     """The sizes of the runs below, so that the step is compiled once."""
-    start = command.episodes_of_start(chain, chain.levels()[0])
-    return command.sizes_of(TINY, Tokeniser.of([*start.contexts, *TINY.replies]), start.contexts)
+    start = train.episodes_of_start(chain, chain.levels()[0])
+    return train.sizes_of(TINY, Tokeniser.of([*start.contexts, *TINY.replies]), start.contexts)
 
 
 def test_a_step_makes_good_replies_likelier(sizes: Sizes) -> None:
@@ -188,7 +188,7 @@ def run(chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     def go(name: str, *, resume: bool = False, **changed: object) -> Path:
         settings = dataclasses.replace(TINY, **changed)
         monkeypatch.setattr(Chain, "of", lambda settings: dataclasses.replace(chain, settings=settings))
-        line = command.train(settings, command.Place(name, tmp_path, resume))
+        line = train.train(settings, command.Place(name, tmp_path, resume))
         assert line.startswith("held-out success ")
         assert line.endswith(f"-> {tmp_path / name}")
         return tmp_path / name
@@ -271,7 +271,7 @@ def test_a_form_that_the_game_refuses_is_refused(chain: Chain) -> None:
 
 def test_a_reply_longer_than_the_model_may_write_is_refused(tokeniser: Tokeniser) -> None:
     with pytest.raises(ConfigError, match="--reply-tokens 8"):
-        command.sizes_of(dataclasses.replace(TINY, reply_tokens=4, replies=(REPLY,)), tokeniser, [LAKE])
+        train.sizes_of(dataclasses.replace(TINY, reply_tokens=4, replies=(REPLY,)), tokeniser, [LAKE])
 
 
 def test_another_game_starts_without_the_options_of_the_lake() -> None:
