@@ -37,6 +37,7 @@ def test_a_process_that_imports_the_table_alone_reads_its_rows() -> None:
     assert printed(program).split() == ["100", *jaxgym.registered_envs()]
 
 
+@pytest.mark.slow
 def test_a_process_that_imports_a_reader_of_the_table_alone_reads_its_rows() -> None:
     program = "from jaxgym.originals import course; print(course.of('MysteryPath-Grid-v0').start(0).path.shape)"
     assert printed(program) == "(2,)\n"

@@ -298,6 +298,21 @@ def test_a_wrong_flag_is_explained(words: list[str], message: str) -> None:
         train.parse(words)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["train", "grpo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluate", "report", "transfer"))],
+)
+def test_an_unknown_flag_is_told_with_a_command_that_helps_and_before_environments_are_imported(name: str) -> None:
+    program = (
+        "import atexit, runpy, sys; atexit.register(lambda: print('gymnax' in sys.modules)); "
+        f"sys.argv = ['x', '--nonsense', '3']; runpy.run_module('baselines.{name}', run_name='__main__')"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert finished.returncode == 2
+    assert f"run python -m baselines.{name} --help " in finished.stderr
+    assert finished.stdout == "False\n"
+
+
 def test_a_memory_that_does_not_fit_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="memory 'stack4' stacks frames"):
         train.train(dataclasses.replace(CONFIG, memory="stack4"), train.Place("unfit", tmp_path))
