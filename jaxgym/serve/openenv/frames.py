@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jaxgym.serve.sessions import Opening, Outcome
 
-VERSION = "1.0.0"
 LONGEST_ID = 255
 HIGHEST_SEED = 2**32 - 1
 SPLITS = {"train": 0, "test": 2**31}
@@ -289,26 +288,6 @@ STATE = {
 }
 
 SCHEMAS = {"action": ACTION, "observation": OBSERVATION, "reset_observation": OBSERVATION, "state": STATE}
-
-PATHS = {
-    "/health": ("get", "Whether the server is there"),
-    "/metadata": ("get", "What is played"),
-    "/schema": ("get", "Schemas of action, observation and state"),
-    "/state": ("get", "State of an episode that has not started"),
-    "/reset": ("post", "The first observation of an episode that is given up at once"),
-    "/step": ("post", "A step in an episode that is given up at once"),
-    "/mcp": ("post", "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"),
-    "/list_environments": ("get", "Names of what is played"),
-}
-
-
-def openapi(name: str) -> dict[str, Any]:
-    """Returns the description of the routes."""
-    paths = {
-        path: {method: {"summary": summary, "responses": {"200": {"description": "As it should be."}}}}
-        for path, (method, summary) in PATHS.items()
-    }
-    return {"openapi": "3.1.0", "info": {"title": f"{name} over OpenEnv", "version": VERSION}, "paths": paths}
 
 
 # JSON-RPC.

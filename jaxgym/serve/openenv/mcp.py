@@ -17,7 +17,7 @@ from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import RpcError
 from jaxgym.serve.openenv.plays import BEGIN, Play, Plays
-from jaxgym.serve.web.http import answer
+from jaxgym.serve.web.answers import answer
 
 SESSION = "mcp-session-id"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,16 +10,41 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.plays import Play, Plays
-from jaxgym.serve.web.http import answer
+from jaxgym.serve.web.answers import answer, refusals
 from jaxgym.serve.web.serving import Serving
 
-_UNREADABLE, _BUSY, _MISSING, _BAD = 422, 503, 501, 400
+_UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
+_VERSION = "1.0.0"
 _ALLOWED = f"give one from 0 to {frames.SPLIT_SIZE - 1}"
+
+
+class _Path(NamedTuple):
+    """A path: its methods, what answers it, and what is told of the first of them, if anything."""
+
+    path: str
+    methods: str
+    call: str
+    about: str = ""
+
+
+_RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
+_PATHS = (
+    _Path("/health", "GET", "health", "Whether the server is there"),
+    _Path("/metadata", "GET", "metadata", "What is played"),
+    _Path("/schema", "GET", "schema", "Schemas of action, observation and state"),
+    _Path("/state", "GET", "state", "State of an episode that has not started"),
+    _Path("/reset", "POST", "reset", "The first observation of an episode that is given up at once"),
+    _Path("/step", "POST", "step", "A step in an episode that is given up at once"),
+    _Path("/mcp", "POST DELETE", "mcp", _RPC),
+    _Path("/list_environments", "GET", "environments", "Names of what is played"),
+    _Path("/openapi.json", "GET", "openapi"),
+    _Path("/{name}/splits", "GET", "splits"),
+    *(_Path(f"/{{name}}/{path}", "POST", "tasks") for path in ("tasks", "num_tasks", "task", "task_range")),
+)
 
 
 def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette:
@@ -30,32 +55,22 @@ def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette
         plays: Returns the sessions as soon as there may be some.
     """
     own = _Routes(serving, plays)
-    several = [Route(f"/{{name}}/{path}", own.tasks, methods=["POST"]) for path in _TASKS]
     return Starlette(
-        routes=[
-            Route("/health", own.health),
-            Route("/metadata", own.metadata),
-            Route("/schema", own.schema),
-            Route("/state", own.state),
-            Route("/reset", own.reset, methods=["POST"]),
-            Route("/step", own.step, methods=["POST"]),
-            Route("/mcp", own.mcp, methods=["POST", "DELETE"]),
-            Route("/openapi.json", own.openapi),
-            Route("/list_environments", own.environments),
-            Route("/{name}/splits", own.splits),
-            *several,
-        ],
-        exception_handlers={
-            HTTPException: _detail,
-            FrameError: _fault,
-            CapacityError: _full,
-            SessionError: _refused,
-            ClientDisconnect: _gone,
-        },
+        routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
+        exception_handlers={**refusals("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
 
 
-_TASKS = ("tasks", "num_tasks", "task", "task_range")
+def _openapi(name: str) -> dict[str, Any]:
+    """Returns the description of the routes."""
+    paths = {
+        path: {
+            methods.split()[0].lower(): {"summary": about, "responses": {"200": {"description": "As it should be."}}}
+        }
+        for path, methods, _, about in _PATHS
+        if about
+    }
+    return {"openapi": "3.1.0", "info": {"title": f"{name} over OpenEnv", "version": _VERSION}, "paths": paths}
 
 
 class _Routes:
@@ -71,7 +86,7 @@ class _Routes:
         return answer(frames.SCHEMAS)
 
     async def openapi(self, _: Request) -> Response:
-        return answer(frames.openapi(self._serving.env))
+        return answer(_openapi(self._serving.env))
 
     async def metadata(self, _: Request) -> Response:
         hosted = (await self._plays()).hosted
@@ -158,22 +173,9 @@ async def _body(request: Request) -> Any:
         raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error
 
 
-async def _detail(_: Request, error: Exception) -> Response:
-    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, str(error))
-    return answer({"detail": detail}, status)
-
-
 async def _fault(_: Request, error: Exception) -> Response:
     return answer({"detail": error.errors if isinstance(error, FrameError) else str(error)}, _UNREADABLE)
 
 
-async def _full(_: Request, error: Exception) -> Response:
-    return answer({"detail": str(error)}, _BUSY)
-
-
 async def _gone(*_: Any) -> Response:
     return answer({"detail": "nobody is there to read this."}, _BAD)
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    return answer({"detail": str(error)}, _UNREADABLE)

@@ -22,9 +22,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.document import SAFE
+from jaxgym.serve.web.answers import answer, refusals
 from jaxgym.serve.web.http import App, Message, Receive, Send
 from jaxgym.serve.web.serving import Serving
 
@@ -89,7 +90,7 @@ def _routes(page: "_Page") -> Starlette:
             Route("/page/reset", page.reset, methods=["POST"]),
             Route("/page/close", page.close, methods=["POST"]),
         ],
-        exception_handlers={HTTPException: _told, CapacityError: _full, SessionError: _refused},
+        exception_handlers=refusals("error", SAFE),
     )
 
 
@@ -331,17 +332,4 @@ def _is_address(host: str) -> bool:
 
 
 def _answer(content: Any, status: int = 200) -> Response:
-    return Response(json.dumps(content), status, media_type="application/json", headers=SAFE)
-
-
-async def _told(_: Request, error: Exception) -> Response:
-    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, str(error))
-    return _answer({"error": detail}, status)
-
-
-async def _full(_: Request, error: Exception) -> Response:
-    return _answer({"error": str(error)}, 503)
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    return _answer({"error": str(error)}, 422)
+    return answer(content, status, SAFE)

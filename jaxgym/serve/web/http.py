@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import gc
 import hmac
-import json
 import os
 import socket
 import stat
@@ -22,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import uvicorn
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from jaxgym.serve.page.document import Document
+from jaxgym.serve.web.answers import answer
 from jaxgym.serve.web.joined import JoinedProtocol, JoinedSockets
 from jaxgym.serve.web.serving import Serving
 
@@ -232,11 +231,6 @@ async def _refuse(status: int, reason: str, scope: MutableMapping[str, Any], rec
     if scope["type"] == "websocket":
         await receive()
     await response(scope, receive, send)  # before a socket is accepted it is one of HTTP
-
-
-def answer(content: Any, status: int = 200) -> Response:
-    """Returns a response that holds JSON."""
-    return Response(json.dumps(content), status, media_type="application/json")
 
 
 def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
