@@ -54,26 +54,26 @@ PLAYS = {
 
 def games_table() -> str:
     """The Markdown table of the games that have words."""
-    lines = ["| id | nick | options of the words |", "| --- | --- | --- |"]
-    for nick, env_id in text.text_envs().items():
-        options = text.text_spec_of(nick)[1].options
+    lines = ["| id | short name | options of the words |", "| --- | --- | --- |"]
+    for short_name, env_id in text.text_envs().items():
+        options = text.text_spec_of(short_name)[1].options
         listed = "; ".join(f"`{name}={option.default!r}`: {option.help}" for name, option in options.items())
-        lines.append(f"| `{env_id}` | `{nick}` | {listed} |")
+        lines.append(f"| `{env_id}` | `{short_name}` | {listed} |")
     return "\n".join(lines) + "\n"
 
 
-def transcript(nick: str) -> str:
+def transcript(short_name: str) -> str:
     """The Markdown of what is said in a game."""
-    play = PLAYS[nick]
+    play = PLAYS[short_name]
     said = io.StringIO()
-    Talk(nick, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
+    Talk(short_name, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
     # Each prompt is where a reply stands.
     first, *rest = said.getvalue().split("\0")
     out = [first]
     for reply, answer in zip(play.replies, rest, strict=False):
         out.append("".join(f"> {line}\n" for line in reply.splitlines()) + "\n" + answer)
     options = [f"{name}={value}".replace(", ", ",") for name, value in play.options.items()]
-    command = shlex.join(["jaxgym", "talk", nick, *options, "--seed", str(play.seed)])
+    command = shlex.join(["jaxgym", "talk", short_name, *options, "--seed", str(play.seed)])
     return f"`{command}`\n\n```text\n{''.join(out).rstrip()}\n```\n"
 
 

@@ -16,7 +16,7 @@ from jaxgym import levels, text
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "words", nargs="+", help="games by nick or id, and options NAME=VALUE of all of them, values in JSON"
+        "words", nargs="+", help="games by short name or id, and options NAME=VALUE of all of them, values in JSON"
     )
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--held-out", action="store_true", help="levels that training never sees")

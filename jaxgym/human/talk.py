@@ -37,7 +37,7 @@ class Talk:
         """Makes the environment and its words.
 
         Args:
-            name: An id that has words, or its nick.
+            name: An id that has words, or its short name.
             options: Those of `jaxgym.text.make`.
 
         Raises:

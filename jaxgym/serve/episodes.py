@@ -67,7 +67,7 @@ class Episode:
         """Makes an episode that is yet to start.
 
         Args:
-            name: An id that has words, or its nick.
+            name: An id that has words, or its short name.
             seed: The level seed, None for a random one of training.
             options: Options of the environment, of its words, and of sessions. Levels are those of their seeds
                 (`levels="fresh"`) unless said otherwise.

@@ -75,7 +75,7 @@ class TextArenaEnv(_Env):
         """Makes the game, and compiles its programs where this process has not done so.
 
         Args:
-            game: An id that has words, or its nick.
+            game: An id that has words, or its short name.
             error_allowance: Replies in a row that may be no move; the next one loses.
             **options: Options of the environment, of its words, and of sessions. The reward is the environment's unless
                 `scoring="parts"`; replies that are no move count if `on_parse_failure` is `"refuse"`, the default.

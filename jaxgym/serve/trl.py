@@ -182,7 +182,7 @@ _OWN: dict[str, type[_TextEnv]] = {
 
 
 def env_class(name: str) -> type[_TextEnv]:
-    """Returns the class of a game, by its id or its nick.
+    """Returns the class of a game, by its id or its short name.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -204,7 +204,7 @@ def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[...,
     """Returns the tools of a game by name, as functions that return the reply which their arguments stand for.
 
     Args:
-        name: An id that has words, or its nick.
+        name: An id that has words, or its short name.
         options: What the game is played with.
 
     Raises:

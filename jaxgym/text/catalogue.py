@@ -17,11 +17,11 @@ class TextSpec:
     Attributes:
         build: Takes the environment and a value for each option; returns its words.
         options: What can be chosen about the words, by name; no name is one of the environment's options.
-        nick: The name under which frameworks of language models know it, such as `"frozen_lake"`.
+        short_name: The name under which frameworks of language models know it, such as `"frozen_lake"`.
     """
 
     build: Callable[[Any, Mapping[str, Any]], Words[Any]]
-    nick: str
+    short_name: str
     options: Mapping[str, Option] = dataclasses.field(default_factory=dict[str, Option])
 
 
@@ -33,23 +33,24 @@ def register(env_id: str, spec: TextSpec) -> None:
 
     Raises:
         UnknownIdError: If the environment is not registered.
-        ValueError: If it has words already, the nick is taken, or an option has the name of one of the environment's.
+        ValueError: If it has words already, the short name is taken, or an option has the name of one of the
+            environment's.
     """
     taken = registration.spec_of(env_id).all_options.keys() & spec.options.keys()
-    if env_id in _specs or spec.nick in {other.nick for other in _specs.values()}:
-        raise ValueError(f"{env_id!r} or the nick {spec.nick!r} already has words; choose another.")
+    if env_id in _specs or spec.short_name in {other.short_name for other in _specs.values()}:
+        raise ValueError(f"{env_id!r} or the short name {spec.short_name!r} already has words; choose another.")
     if taken:
         raise ValueError(f"{env_id} has options {', '.join(sorted(taken))} itself; name those of its words otherwise.")
     _specs[env_id] = spec
 
 
 def text_envs() -> dict[str, str]:
-    """Returns the ids that have words, by nick."""
-    return {spec.nick: env_id for env_id, spec in _specs.items()}
+    """Returns the ids that have words, by short name."""
+    return {spec.short_name: env_id for env_id, spec in _specs.items()}
 
 
 def text_spec_of(name: str) -> tuple[str, TextSpec]:
-    """Returns the id and the words of an environment, by its id or its nick.
+    """Returns the id and the words of an environment, by its id or its short name.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -58,8 +59,8 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
     if not isinstance(env_id, str) or env_id not in _specs:
         known = [*_specs, *text_envs()]
         raise UnknownIdError(
-            f"{shown(name)} is no environment with words{nearest(name, known)}; the ids are {', '.join(_specs)}, "
-            f"or in short {', '.join(text_envs())}."
+            f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(text_envs())}, "
+            "or its id."
         )
     return env_id, _specs[env_id]
 
@@ -68,7 +69,7 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
     """Makes an environment that is played in words.
 
     Args:
-        name: An id of `jaxgym.make` that has words, or its nick.
+        name: An id of `jaxgym.make` that has words, or its short name.
         **options: Options of the environment and of its words, `preset`, `levels` and `max_steps` included.
 
     Returns:

@@ -163,4 +163,4 @@ def register() -> None:
     }
     flags = {"shouts": Flag(False, "in capitals", static=True), "diary": Flag(False, "pays news", static=True)}
     jaxgym.register("Corridor-v0", jaxgym.Spec(build=_build, options=options))
-    text.register("Corridor-v0", text.TextSpec(build=_words, nick="corridor", options=flags))
+    text.register("Corridor-v0", text.TextSpec(build=_words, short_name="corridor", options=flags))

@@ -128,6 +128,19 @@ def test_a_seed_gives_the_same_episode_and_none_another_each_time(address: str) 
         assert reset(one, split="test", index=1)["observation"]["info"]["seed"] == 2**31 + 1
 
 
+def test_a_seed_beside_a_split_is_one_of_it(address: str) -> None:
+    with joined(address) as client:
+        for given in ({"split": "test", "index": 1}, {"split": "test"}, {"split": "test", "index": None}):
+            assert reset(client, seed=2**31 + 1, **given)["observation"]["info"]["seed"] == 2**31 + 1
+        for seed, given in ((3, {"split": "test"}), (2**31, {"split": "train"}), (3, {"split": "train", "index": 4})):
+            told = ask(client, {"type": "reset", "data": {"seed": seed, **given}})["data"]
+            assert told["code"] == "VALIDATION_ERROR"
+            assert "beside this split and index" in told["message"]
+            assert httpx.post(f"http://{address}/reset", json={"seed": seed, **given}).status_code == 422
+        assert ask(client, {"type": "reset", "data": {"seed": "3", "split": "train"}})["data"]["code"] == told["code"]
+        assert ask(client, {"type": "state"})["data"]["seed"] == 2**31 + 1
+
+
 def test_a_step_before_the_reset_starts_an_episode(address: str) -> None:
     with joined(address) as client:
         assert ask(client, {"type": "state"})["data"]["episode_id"] is None
@@ -433,6 +446,10 @@ def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch)
         OpenEnv(env="corridor")
     with pytest.raises(OptionError, match="--max-sessions 0"):
         OpenEnv(env="corridor", port=1, max_sessions=0)
+    most = OpenEnv(env="corridor", port=1, max_sessions=10**6)
+    assert most.max_sessions + SPARE <= MOST_SESSIONS
+    with pytest.raises(OptionError, match="--max-sessions 1000001 was given; give a number up to 1000000"):
+        dataclasses.replace(most, max_sessions=10**6 + 1)
 
 
 def test_the_command_listens_before_jax_is_imported() -> None:

@@ -20,6 +20,7 @@ import pytest
 from jaxgym import levels, serve, text
 from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.serve import SessionPool
+from jaxgym.serve.pool.pool import MOST_SESSIONS
 from tests.serve import corridor
 
 ROOT = Path(__file__).parents[2]
@@ -504,9 +505,9 @@ def test_a_fallback_that_the_words_lack_is_refused(pool: SessionPool, monkeypatc
         pool.open("corridor", 3, {"on_parse_failure": "fallback", "max_turns": 7})
 
 
-@pytest.mark.parametrize("capacity", [0, 1.5, True])
-def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
-    with pytest.raises(serve.RequestError, match="give an integer from 1 up"):
+@pytest.mark.parametrize("capacity", [0, 1.5, True, MOST_SESSIONS + 1, 10**12])
+def test_a_capacity_that_is_none_or_more_than_a_machine_holds_is_refused(capacity: Any) -> None:
+    with pytest.raises(serve.RequestError, match=f"give an integer from 1 to {MOST_SESSIONS}"):
         SessionPool(capacity=capacity)
 
 

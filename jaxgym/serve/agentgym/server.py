@@ -173,7 +173,7 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
         pool = SessionPool(serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page)
         wrappers = dict[str, Wrapper]()
         for env, options in serving.games():
-            prefix = f"/{text.text_spec_of(env)[1].nick}"
+            prefix = f"/{text.text_spec_of(env)[1].short_name}"
             if prefix in wrappers:
                 raise OptionError(
                     f"{env} was given twice; a server has one of each, so serve the other at another port."

@@ -84,7 +84,7 @@ class Wrapper:
         """Makes a wrapper without environments.
 
         Args:
-            name: An id that has words, or its nick.
+            name: An id that has words, or its short name.
             pool: Where the sessions are.
             options: Options of the environment, of its words, and of sessions.
 
@@ -113,7 +113,7 @@ class Wrapper:
     def board(self) -> Board:
         """What the page shows of it."""
         env_id, spec = text.text_spec_of(self.name)
-        return Board(self.name, env_id, spec.nick, self._options, self.instructions)
+        return Board(self.name, env_id, spec.short_name, self._options, self.instructions)
 
     def sessions(self, owner: str | None) -> list[str]:
         """Returns the sessions of the caller's environments, by their ids in the pool."""

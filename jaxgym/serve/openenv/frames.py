@@ -107,16 +107,23 @@ def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None,
     """Returns seed and id of an episode that is to start; whatever else stands beside them is not read.
 
     Args:
-        given: An object with `seed`, or `split` and `index`, and `episode_id`, all optional.
+        given: An object with `seed`, `split` and `index`, and `episode_id`, all optional. A seed stands beside a split
+            and an index only if it is theirs, as in a task; one of another split is likely to be meant as an index.
         place: Where it stands in what came in.
 
     Raises:
         FrameError: If one of these is not what it should be.
     """
     given = object_of(given, place)
-    seed, episode_id, errors = given.get("seed"), given.get("episode_id"), Errors()
-    if seed is None and given.get("split") is not None:
-        seed = seed_of(given["split"], given.get("index"), place)
+    seed, split, index, episode_id = (given.get(name) for name in ("seed", "split", "index", "episode_id"))
+    errors = Errors()
+    if split is not None:
+        first = seed_of(split, 0 if index is None and seed is not None else index, place)
+        end = first + (SPLIT_SIZE if index is None else 1)
+        seed = first if seed is None else seed
+        if type(seed) is int and not first <= seed < end:
+            text = f"Input should be from {first} below {end} beside this split and index: give a seed, or these"
+            errors.append(_fault("value_error", (*place, "seed"), text, seed))
     if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
         errors.append(
             _fault("int_type", (*place, "seed"), f"Input should be an integer from 0 to {HIGHEST_SEED}", seed)

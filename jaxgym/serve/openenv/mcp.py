@@ -79,7 +79,7 @@ def _welcome(given: dict[str, Any], plays: Plays) -> Response:
     result = {
         "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
         "capabilities": {"tools": {"listChanged": False}},
-        "serverInfo": {"name": f"jaxgym {hosted.nick}", "version": metadata.version("jaxgym")},
+        "serverInfo": {"name": f"jaxgym {hosted.short_name}", "version": metadata.version("jaxgym")},
         "instructions": f"{hosted.instructions}\n\nThe tool {BEGIN} starts an episode; the others make its moves.",
     }
     response = answer(frames.rpc_result(call_id, result))

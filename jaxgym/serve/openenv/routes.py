@@ -92,7 +92,7 @@ class _Routes:
         hosted = (await self._plays()).hosted
         return answer(
             {
-                "name": hosted.nick,
+                "name": hosted.short_name,
                 "description": f"{hosted.env_id} of jaxgym, in words.",
                 "readme_content": hosted.instructions,
                 "version": metadata.version("jaxgym"),
@@ -102,7 +102,7 @@ class _Routes:
         )
 
     async def environments(self, _: Request) -> Response:
-        return answer([(await self._plays()).hosted.nick])
+        return answer([(await self._plays()).hosted.short_name])
 
     async def state(self, _: Request) -> Response:
         plays = await self._plays()
@@ -152,8 +152,8 @@ class _Routes:
 
     async def _check_name(self, request: Request) -> None:
         name, hosted = request.path_params["name"], (await self._plays()).hosted
-        if name.lower() not in (hosted.nick.lower(), hosted.env_id.lower()):
-            raise HTTPException(404, f"unknown environment {name!r}; this server has {hosted.nick!r}")
+        if name.lower() not in (hosted.short_name.lower(), hosted.env_id.lower()):
+            raise HTTPException(404, f"unknown environment {name!r}; this server has {hosted.short_name!r}")
 
 
 def _task(split: str, index: Any) -> dict[str, Any]:

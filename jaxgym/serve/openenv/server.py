@@ -94,7 +94,7 @@ class OpenEnvApp:
         """Returns what the page shows; where there are several tokens, nobody watches what others play."""
         plays = await self._plays()
         hosted = plays.hosted
-        board = Board(hosted.env_id, hosted.env_id, hosted.nick, hosted.options, hosted.instructions)
+        board = Board(hosted.env_id, hosted.env_id, hosted.short_name, hosted.options, hosted.instructions)
         return Served(hosted.pool, [board], lambda _: [] if self._is_of_many else plays.ids())
 
     # Sockets.

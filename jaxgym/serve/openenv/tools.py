@@ -36,7 +36,7 @@ def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, T
     """Returns the tools of a game by name.
 
     Args:
-        name: An id that has words, or its nick.
+        name: An id that has words, or its short name.
         options: What the game is played with.
 
     Raises:

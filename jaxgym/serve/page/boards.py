@@ -13,14 +13,14 @@ class Board(NamedTuple):
     Attributes:
         name: How the pool knows it.
         env_id: The environment.
-        nick: Its short name.
+        short_name: Its short name.
         options: What its sessions are played with.
         instructions: The rules and the form of a reply.
     """
 
     name: str
     env_id: str
-    nick: str
+    short_name: str
     options: Mapping[str, Any]
     instructions: str
 

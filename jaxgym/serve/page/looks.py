@@ -64,7 +64,7 @@ def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
     """Returns how a game looks; frames are drawn whatever its observations are.
 
     Args:
-        name: An id that has words, or its nick.
+        name: An id that has words, or its short name.
         options: What its sessions are played with.
 
     Raises:

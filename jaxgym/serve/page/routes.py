@@ -124,7 +124,7 @@ class _Page:
             looks = await self._looks_of(board)
             moves = [{"label": move.label, "place": move.place, "reply": move.reply} for move in looks.moves]
             told.append(
-                {"game": board.nick, "instructions": board.instructions, "moves": moves, "example": looks.example}
+                {"game": board.short_name, "instructions": board.instructions, "moves": moves, "example": looks.example}
             )
         return _answer({"games": told})
 
@@ -159,9 +159,10 @@ class _Page:
 
     async def play(self, request: Request) -> Response:
         served, given, owner = await self._served(), await _body(request), _owner(request)
-        board = next((board for board in served.boards if board.nick == given.get("game")), None)
+        board = next((board for board in served.boards if board.short_name == given.get("game")), None)
         if board is None:
-            raise HTTPException(404, f"no such game is served; give one of {', '.join(b.nick for b in served.boards)}.")
+            known = ", ".join(board.short_name for board in served.boards)
+            raise HTTPException(404, f"no such game is served; give one of {known}.")
         self._close_idle(served.pool)
         if len(self._plays) >= MOST_PLAYED:
             raise CapacityError(f"people play {MOST_PLAYED} sessions already; leave one, or wait for one.")
@@ -238,7 +239,13 @@ class _Page:
         if last is not None:
             state = "solved" if last.is_solved else "over" if last.terminated else "cut off"
         by = "person" if any(play.id == name for play in self._plays.values()) else "client"
-        told = {"watch": watch, "count": count, "game": _board_of(served, session).nick, "by": by, "seed": session.seed}
+        told = {
+            "watch": watch,
+            "count": count,
+            "game": _board_of(served, session).short_name,
+            "by": by,
+            "seed": session.seed,
+        }
         return {**told, "number": session.number, "total_reward": session.total_reward, "state": state}
 
     def _view(self, served: Served, name: str, session: "Session", episode: int, number: int) -> dict[str, Any]:
@@ -257,9 +264,9 @@ class _Page:
             # It imports JAX, which a server does not wait for before it listens.
             return importlib.import_module("jaxgym.serve.page.looks").looks_of(board.name, board.options)
 
-        if board.nick not in self._looks:
-            self._looks[board.nick] = asyncio.ensure_future(asyncio.to_thread(make))
-        return self._looks[board.nick]
+        if board.short_name not in self._looks:
+            self._looks[board.short_name] = asyncio.ensure_future(asyncio.to_thread(make))
+        return self._looks[board.short_name]
 
     async def _drawn(self, served: Served, name: str, session: "Session") -> bytes | None:
         episode = 0 if session.history is None else session.history.episode

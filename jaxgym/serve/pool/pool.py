@@ -18,6 +18,9 @@ from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.sessions import Opening, Outcome, Standing
 
+MOST_SESSIONS = 2**20
+"""The largest capacity: each game has a row of some hundred bytes for each session, whether it is open or not."""
+
 _REMEMBERED = 4  # closed sessions whose end can be told, per session of the capacity
 
 Options = Mapping[str, Any]
@@ -47,17 +50,18 @@ class SessionPool:
         """Makes an empty pool.
 
         Args:
-            capacity: The most sessions at a time, over all games.
+            capacity: The most sessions at a time, over all games: 1 to `MOST_SESSIONS`. Each game that is played sets
+                room for all of them aside.
             idle_seconds: Sessions that were not asked for anything for so long are closed when room or time is
                 needed: by `open`, `open_many` and `close_idle`. Never if None.
             device: The JAX device of the states; JAX's default if None.
             keeps_history: Whether sessions remember their last turns, for those who watch.
 
         Raises:
-            RequestError: If the capacity is no integer from 1 up, or the idle time no number above 0.
+            RequestError: If the capacity is no integer from 1 to `MOST_SESSIONS`, or the idle time no number above 0.
         """
-        if not is_integer(capacity) or capacity < 1:
-            raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 up.")
+        if not is_integer(capacity) or not 1 <= capacity <= MOST_SESSIONS:
+            raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 to {MOST_SESSIONS}.")
         if idle_seconds is not None and not is_time(idle_seconds):
             raise RequestError(
                 f"a pool was given idle_seconds={idle_seconds!r}; give a number above 0, or None to close none."
@@ -82,7 +86,7 @@ class SessionPool:
         """Makes a game and compiles its programs, so that opening its sessions takes no time.
 
         Args:
-            name: An id that has words, or its nick.
+            name: An id that has words, or its short name.
             options: Options of the environment, of its words, and of sessions (`SESSION_OPTIONS`).
 
         Returns:
@@ -109,7 +113,7 @@ class SessionPool:
         """Opens one session for each seed.
 
         Args:
-            name: An id that has words, or its nick.
+            name: An id that has words, or its short name.
             seeds: Level seeds (see `jaxgym.levels`): 0 to 2^31 - 1 are training levels, from there to 2^32 - 1 held
                 out. With a bank of n levels, seed s starts level s mod n. None stands for a random training seed.
             options: See `prepare`.

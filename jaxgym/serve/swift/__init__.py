@@ -1,7 +1,7 @@
 """Environments of ms-swift: every game in words as a class for its `gym_scheduler`.
 
     from jaxgym.serve import swift
-    swift.register()                      # all games, by nick and by id, in ms-swift's table
+    swift.register()                      # all games, by short name and by id, in ms-swift's table
     swift.FrozenLakeEnv({"seed": 3})      # the class of one game
 
 The classes are subclasses of ms-swift's `Env` where it can be imported, and behave alike where it can't. An
@@ -145,7 +145,7 @@ def class_name(env_id: str) -> str:
 
 
 def env_class(name: str) -> type[TextEnv]:
-    """Returns the class of a game, by its id or its nick.
+    """Returns the class of a game, by its id or its short name.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -166,13 +166,13 @@ def _env_class(env_id: str) -> type[TextEnv]:
 
 
 def register() -> list[str]:
-    """Puts the classes of all games into ms-swift's table of environments, by nick and by id; returns these names.
+    """Puts the classes of all games into ms-swift's table of environments, by short name and id; returns these names.
 
     Raises:
         ImportError: If ms-swift can't be imported.
     """
     table: dict[str, type] = importlib.import_module("swift.rollout.gym_env").envs
-    classes = {name: env_class(env_id) for nick, env_id in text.text_envs().items() for name in (nick, env_id)}
+    classes = {name: env_class(name) for pair in text.text_envs().items() for name in pair}
     table.update(classes)
     return list(classes)
 

@@ -195,7 +195,8 @@ class SudokuHooks(_Base):
         row = (getattr(request, "data_dict", None) or {}).get("env_config") or {}
         entries = {**self.env_config_defaults, **{name: value for name, value in row.items() if value is not None}}
         if "seed" in entries and entries.get("base_url"):
-            entries["reset_kwargs"] = {"seed": entries["seed"], **entries.get("reset_kwargs", {})}
+            given = entries.get("reset_kwargs", {})
+            entries["reset_kwargs"] = given if "split" in given else {"seed": entries["seed"], **given}
         env = self._create_env(entries)
         observation, _ = await asyncio.to_thread(env.reset)
         referee = Referee(observed_text(observation))

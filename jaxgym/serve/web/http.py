@@ -120,14 +120,14 @@ class Hosted:
     Attributes:
         pool: Where its sessions live.
         env_id: Its id.
-        nick: Its short name.
+        short_name: Its short name.
         options: Options of its sessions, as they were given.
         instructions: The rules and the form of a reply.
     """
 
     pool: "SessionPool"
     env_id: str
-    nick: str
+    short_name: str
     options: Mapping[str, Any]
     instructions: str
 
@@ -156,7 +156,7 @@ def hosting(
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()
         gc.freeze()
-        return Hosted(pool, env_id, spec.nick, options, instructions)
+        return Hosted(pool, env_id, spec.short_name, options, instructions)
 
     return make
 

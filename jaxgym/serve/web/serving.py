@@ -19,6 +19,7 @@ MISUSED, FAILED = 2, 1
 """Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
 
 _HIGHEST_PORT = 65535
+_MOST_SESSIONS = 10**6  # a pool holds these, and those that calls over HTTP play in
 _BACKLOG = 2048
 
 
@@ -69,6 +70,8 @@ class Serving:
                 raise OptionError(f"{flag} {getattr(self, name)} was given; give a number from {low} up.")
         if self.port > _HIGHEST_PORT:
             raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
+        if self.max_sessions > _MOST_SESSIONS:
+            raise OptionError(f"--max-sessions {self.max_sessions} was given; give a number up to {_MOST_SESSIONS}.")
         if self.workers > self.max_sessions:
             raise OptionError(
                 f"{self.workers} workers were asked for with {self.max_sessions} sessions; give each one at least."
