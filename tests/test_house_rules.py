@@ -23,8 +23,8 @@ import pytest
 import baselines
 import jaxgym
 from baselines import config, evaluate, train
+from baselines.grpo import command as grpo
 from baselines.grpo import settings as grpo_settings
-from baselines.grpo import train as grpo
 from docs.options_table import REGION, options_table
 
 ROOT = Path(__file__).parents[1]
