@@ -5,6 +5,7 @@ client --websockets, httpx, our wrapper--> uvicorn in a thread --> the pool; the
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import runpy
 import socket
@@ -30,6 +31,7 @@ from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvSchedule
 from jaxgym.serve.openenv.plays import SPARE, Play, Plays
 from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.openenv.tools import misfit, tools_of
+from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, listen
 from tests.serve import corridor

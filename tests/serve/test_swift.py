@@ -325,3 +325,17 @@ def test_rows_with_an_address_are_played_on_a_server() -> None:
     scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
     assert scheduler._create_env({"base_url": "http://host"}) == "wrapper of http://host"
     assert isinstance(scheduler._create_env({"seed": 3}), sudoku.LocalSudoku)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [({}, {"seed": 3}), ({"seed": 4}, {"seed": 4}), ({"split": "test", "index": 0}, {"split": "test", "index": 0})],
+)
+def test_what_a_row_resets_with_goes_before_its_seed(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    asked: list[Any] = []
+    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
+    scheduler._create_env = lambda entries: asked.append(entries["reset_kwargs"]) or Server(board_text((0, 0)))
+    row = {"base_url": "http://host", "seed": 3, "reset_kwargs": given}
+    request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": row})
+    asyncio.run(scheduler.on_trajectory_start([request]))
+    assert asked == [sent]
