@@ -309,12 +309,16 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
 
 
 def value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """What a flag is given, before there are defaults to parse the command line with; None if it is not there."""
-    for word, following in itertools.pairwise([*arguments, ""]):
+    """What a flag is given, before there are defaults to parse the command line with; None if it is given nothing.
+
+    As for the parser, which complains of a flag without a value, the last of several counts.
+    """
+    given = None
+    for word, following in itertools.pairwise([*arguments, "--"]):
         name, equals, value = word.partition("=")
         if name == flag:
-            return value if equals else following
-    return None
+            given = value if equals else None if following.startswith("--") else following
+    return given
 
 
 def differences(config: Config, other: Config) -> list[str]:

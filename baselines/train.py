@@ -88,12 +88,13 @@ def parse(arguments: list[str]) -> Arguments:
 def defaults_of(arguments: list[str]) -> Config:
     """Settings of the preset or the scale on the command line, else of the scale that suits the device."""
     scale, preset = value_of("--scale", arguments), value_of("--preset", arguments)
-    if preset is None:
+    if not preset:
         scale = scale or ("cpu" if jax.default_backend() == "cpu" else "throughput")
         return from_name("scale", scale, SCALES)
     if preset not in PRESETS:
-        near = difflib.get_close_matches(preset, PRESETS, n=1, cutoff=0.0)
-        raise ConfigError(f"preset {preset!r} is unknown; did you mean {near[0]!r}? --list shows all of them")
+        near = difflib.get_close_matches(preset, PRESETS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ":"
+        raise ConfigError(f"preset {preset!r} is unknown{hint} --list shows all of them")
     if scale is not None:
         raise ConfigError(f"--preset {preset} and --scale {scale} both set the defaults: leave one of them out")
     return PRESETS[preset]

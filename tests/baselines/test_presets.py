@@ -39,12 +39,27 @@ def test_mystery_path_on_a_grid_has_the_smaller_transformer_and_more_entropy() -
     ("words", "message"),
     [
         (["--preset", "jmlr/mm-trxl-rek"], r"preset 'jmlr/mm-trxl-rek' is unknown; did you mean 'jmlr/mm-trxl-rec'\?"),
+        (["--preset", "xyz"], r"^preset 'xyz' is unknown: --list shows all of them$"),
         (["--preset=fast/mm-gru", "--scale", "cpu"], "--preset fast/mm-gru and --scale cpu both set the defaults"),
     ],
 )
 def test_a_preset_that_cannot_be_taken_is_explained(words: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         train.parse(words)
+
+
+def test_of_a_flag_that_is_given_twice_the_last_counts_for_the_defaults_too() -> None:
+    assert train.parse(["--preset", "jmlr/mm-gru", "--preset", "fast/mmg-gru"]).config == PRESETS["fast/mmg-gru"]
+    assert train.parse(["--scale", "paper", "--scale=cpu"]).config == SCALES["cpu"]
+
+
+@pytest.mark.parametrize("words", [["--preset"], ["--preset", "--seed", "3"], ["--scale", "--preset"]])
+def test_a_preset_or_scale_without_a_name_is_a_missing_value(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        train.parse(words)
+    assert f"Missing value for argument '{words[0]}'" in capsys.readouterr().err
 
 
 def test_every_preset_names_a_game_that_exists() -> None:
