@@ -179,7 +179,8 @@ class Config:
                 f"{self.num_sequences} {sequences}{where} do not divide into {self.minibatches} minibatches: "
                 f"choose num_envs as a multiple of minibatches{times}"
             )
-        parse_options(self.options)
+        if "levels" in parse_options(self.options):
+            raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
 
     @property
     def batch_steps(self) -> int:

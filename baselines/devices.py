@@ -30,6 +30,9 @@ def start(coordinator: str, num_processes: int, process_id: int) -> None:
     """
     if not 0 <= process_id < num_processes:
         raise ConfigError(f"process_id is {process_id}, but has to be from 0 to {num_processes - 1}")
+    host, _, port = coordinator.rpartition(":")
+    if not (host and port.isdecimal()):
+        raise ConfigError(f"coordinator is {coordinator!r}, but has to be HOST:PORT of the first process")
     try:
         jax.distributed.initialize(coordinator, num_processes, process_id, shutdown_timeout_seconds=_LEADER_ALONE_S)
     except (RuntimeError, ValueError) as error:

@@ -27,6 +27,7 @@ from baselines.zoo import load
 
 _ZOO = "zoo:"
 _SEED_END = 2**32
+_STEPS_END = 2**31
 SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
 
@@ -224,14 +225,17 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
 
     Raises:
         RunError: when the folder holds no run, or no such checkpoint.
-        ConfigError: when a number of levels, repeats or steps is below 1, or the seed does not fit 32 bits.
+        ConfigError: when a number of levels, repeats or steps is below 1, the seed does not fit 32 bits, or a
+            checkpoint is asked for of an agent of the zoo.
     """
-    if arguments.max_steps < 1:
-        raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be at least 1")
+    if not 1 <= arguments.max_steps < _STEPS_END:
+        raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {_STEPS_END - 1}")
     if not 0 <= arguments.seed < _SEED_END:
         raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {_SEED_END - 1}")
     is_paper = arguments.levels == "paper"
     zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
+    if zoo_id is not None and arguments.checkpoint is not None:
+        raise ConfigError(f"{arguments.run} has no checkpoints: leave --checkpoint out, or name the folder of a run")
     agent = None if zoo_id is None else load(zoo_id)
     config = read_config(arguments.run) if agent is None else agent.config
     changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}

@@ -162,7 +162,9 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
         RunError: when no folder holds a run, or one cannot be read.
     """
     groups: dict[Config, list[Run]] = {}
-    for folder in sorted(folder for folder in folders if (folder / "config.json").exists()):
+    # By its place, since globs overlap, and a run that counted twice would make intervals narrow.
+    places = {folder.resolve(): folder for folder in folders if (folder / "config.json").exists()}
+    for folder in sorted(places.values()):
         if _is_of_grpo(folder):
             continue
         config = read_config(folder)
@@ -298,7 +300,10 @@ def report(arguments: Arguments) -> Path:
 
     Raises:
         RunError: when there is no run, or nothing can be written.
+        ConfigError: when the seed is negative.
     """
+    if arguments.seed < 0:
+        raise ConfigError(f"--seed is {arguments.seed}, but must not be negative")
     groups = read_groups(arguments.folders)
     text = ["# Runs", "", " ".join((__doc__ or "").split("\n\n")[1].split()), "", table(groups, arguments.seed)]
     try:

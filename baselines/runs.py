@@ -103,10 +103,13 @@ def _path_name(path: tuple[Any, ...]) -> str:
 
 
 class RunFolder:
-    """Files of one run under `path`."""
+    """Files of one run under `path`.
 
-    def __init__(self, path: Path, config: Config) -> None:
-        """Use `create`, `reopen` or `read_config`."""
+    Made by itself it reads checkpoints, also while the run goes on; `create` and `reopen` make one that writes them.
+    """
+
+    def __init__(self, path: Path, config: Config, *, writes: bool = False) -> None:
+        """Opens the checkpoints of a run; `writes` also clears away what a kill left half-written."""
         import orbax.checkpoint as ocp  # seconds to import, and not needed to read a config
 
         self.path = path
@@ -114,7 +117,7 @@ class RunFolder:
         options = ocp.CheckpointManagerOptions(
             max_to_keep=config.keep_checkpoints or None,
             enable_async_checkpointing=False,  # an error belongs to the update that caused it
-            cleanup_tmp_directories=True,
+            cleanup_tmp_directories=writes,
             create=False,
             multiprocessing_options=self._alone(),
         )
@@ -151,7 +154,7 @@ class RunFolder:
         with _writing(path):
             path.mkdir(parents=True, exist_ok=True)
             _replace(path / "config.json", json.dumps(to_json(config), indent=2) + "\n")
-        return cls(path, config)
+        return cls(path, config, writes=True)
 
     @classmethod
     def reopen(cls, path: Path, config: Config) -> "RunFolder":
@@ -175,7 +178,7 @@ class RunFolder:
         with _writing(path):
             for part in path.glob("*.tmp"):  # of a file whose writing was cut off
                 part.unlink()
-        return cls(path, config)
+        return cls(path, config, writes=True)
 
     @property
     def last_update(self) -> int | None:
@@ -209,10 +212,10 @@ class RunFolder:
         """
         steps = sorted(self._manager.all_steps())
         update = self.last_update if update is None else update
+        if not steps:
+            raise RunError(f"{self.path} has no checkpoint yet: go on with --resume, and wait for the first one")
         if update not in steps:
-            raise RunError(
-                f"{self.path} has no checkpoint {'' if update is None else update}; it has {steps or 'none'}"
-            )
+            raise RunError(f"{self.path} has no checkpoint {update}; it has {steps}")
         try:
             packed = self._manager.restore(update, args=self._ocp.args.StandardRestore())
         except (OSError, ValueError, KeyError) as error:

@@ -54,6 +54,10 @@ class Place:
     process_id: int = 0
     """Which of them this is, from 0; the first one has the run's folder."""
 
+    def __post_init__(self) -> None:
+        if not self.coordinator and (self.num_processes, self.process_id) != (1, 0):
+            raise ConfigError("num_processes and process_id are of processes that train together: add --coordinator")
+
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:

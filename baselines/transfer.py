@@ -24,6 +24,7 @@ from baselines.zoo import Agent, load, read
 
 _ZOO = "zoo:"
 _MAX_STEPS = 2048
+_SEED_END = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +90,12 @@ def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
 
     Raises:
         RunError: when the package is not installed, or there is no such run.
-        ConfigError: when there is no such agent, or it sees no frames.
+        ConfigError: when there is no such agent, it sees no frames, or a number is out of range.
     """
+    if not 1 <= arguments.episodes <= len(PAPER_SEEDS):
+        raise ConfigError(f"--episodes is {arguments.episodes}, but has to be from 1 to {len(PAPER_SEEDS)}")
+    if not 0 <= arguments.seed < _SEED_END:
+        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {_SEED_END - 1}")
     os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
     try:
         import gymnasium

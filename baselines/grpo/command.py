@@ -14,7 +14,7 @@ from baselines.errors import ConfigError, RunError
 from baselines.grpo.settings import SCALES, Settings, read_settings
 from baselines.runs import newest_run
 from jaxgym import interrupts
-from jaxgym.errors import OptionError, UnknownIdError
+from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 _PROG = "python -m baselines.grpo"
 
@@ -68,5 +68,5 @@ def main() -> None:
         tqdm.write(train(arguments.settings, arguments.place))
     except KeyboardInterrupt:
         sys.exit("interrupted: add --resume to go on from the newest checkpoint")
-    except (ConfigError, OptionError, RunError, UnknownIdError) as error:
+    except (ConfigError, LevelError, OptionError, RunError, UnknownIdError) as error:
         sys.exit(f"error: {error}")

@@ -15,9 +15,10 @@ _VOCABULARY = "vocabulary.json"
 class GrpoFolder(RunFolder):
     """Files of one run under `path`."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, settings: Settings, *, writes: bool = False) -> None:
         """Use `begin` or `go_on`."""
-        super().__init__(path, cast(Any, settings))  # both kinds of settings say how many checkpoints to keep
+        # Both kinds of settings say how many checkpoints to keep.
+        super().__init__(path, cast(Any, settings), writes=writes)
 
     @classmethod
     def begin(cls, path: Path, settings: Settings) -> Self:
@@ -41,7 +42,7 @@ class GrpoFolder(RunFolder):
                 f"{path} was started with other settings ({', '.join(changed)}): "
                 "resume with the same ones, or choose another --name"
             )
-        return cls(path, settings)
+        return cls(path, settings, writes=True)
 
     def tokeniser(self) -> Tokeniser:
         """The tokeniser of the run.

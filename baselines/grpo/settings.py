@@ -111,9 +111,12 @@ class Settings:
             raise ConfigError(f"width {self.width} does not divide into {self.heads} heads: choose a multiple")
         if not self.replies:
             raise ConfigError("replies is empty: give some in the form that the instructions ask for")
+        if self.seed >= _SEED_END:
+            raise ConfigError(f"seed is {self.seed}, but has to be from 0 to {_SEED_END - 1}")
         if self.gamma > 1:
             raise ConfigError(f"gamma is {self.gamma}, but has to be from 0 to 1")
-        parse_options(self.options)
+        if "levels" in parse_options(self.options):
+            raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
 
     @property
     def sessions(self) -> int:
@@ -122,10 +125,11 @@ class Settings:
 
     @property
     def session_options(self) -> dict[str, Any]:
-        """Options of sessions, of the environment's included."""
-        return {"max_turns": self.max_turns, **parse_options(self.options)}
+        """Options of sessions, of the environment's included; a bank would give held-out seeds training levels."""
+        return {"max_turns": self.max_turns, "levels": "fresh", **parse_options(self.options)}
 
 
+_SEED_END = 2**32
 _LEAST = {
     **dict.fromkeys(("warm_updates", "minutes", "gamma", "clip_low", "clip_high", "kl"), 0),
     **dict.fromkeys(("learning_rate", "max_grad_norm", "seed", "keep_checkpoints", "new_openings"), 0),

@@ -238,6 +238,8 @@ def test_a_refused_reply_is_counted_and_takes_a_turn(chain: Chain) -> None:
         ({"group_size": 1}, "group_size is 1"),
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"replies": ()}, "replies is empty"),
+        ({"seed": 2**32}, "seed is 4294967296, but has to be from 0 to 4294967295"),
+        ({"options": ("levels=3",)}, "option 'levels' is what train_levels and held_out_levels say: leave it out"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(changed: dict[str, object], message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from baselines import report
 from baselines.config import SCALES, Config, to_json
-from baselines.errors import RunError
+from baselines.errors import ConfigError, RunError
 from baselines.presets import PRESETS, TASKS
 from baselines.statistics import estimate, iqm, resampled
 
@@ -121,6 +121,17 @@ def test_a_curve_is_the_mean_over_episodes_and_bridges_gaps() -> None:
         {"steps": 25, "episodes": 2, "score": 0.25},
     ]
     np.testing.assert_allclose(report.binned(rows, "score", np.asarray([0, 10, 20, 30])), [0.75, 0.5, 0.25])
+
+
+def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
+    (group,) = report.read_groups([tmp_path / "run", tmp_path / "run" / ".." / "run", tmp_path / "run"])
+    assert len(group.runs) == 1
+
+
+def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--seed is -1, but must not be negative$"):
+        report.report(report.Arguments((tmp_path,), tmp_path / "out", seed=-1))
 
 
 def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:

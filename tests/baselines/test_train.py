@@ -5,6 +5,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,7 +127,7 @@ def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
         make_paper_game(dataclasses.replace(CONFIG, env="Nothing-v0"))
 
 
-@pytest.mark.parametrize("change", [{"max_steps": 0}, {"seed": -1}, {"seed": 2**32}])
+@pytest.mark.parametrize("change", [{"max_steps": 0}, {"max_steps": 2**31}, {"seed": -1}, {"seed": 2**32}])
 def test_scoring_without_steps_or_with_a_seed_out_of_range_is_refused(whole: Path, change: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"^--(max-steps|seed) is "):
         evaluate.score_run(evaluate.Arguments(whole, **change))
@@ -283,6 +284,7 @@ def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
     [
         (["--scale", "papre"], "scale 'papre' is unknown, allowed are cpu, paper, throughput; did you mean 'paper'?"),
         (["--options", "3"], "option '3' is not of the form NAME=VALUE"),
+        (["--options", "levels=3"], "^option 'levels' is what train_levels and held_out_levels say: leave it out$"),
         (["--minibatches", "5"], "64 environments do not divide into 5 minibatches"),
         (["--bptt", "48"], "rollouts of 64 steps do not divide into sequences of 48: choose num_steps as a multiple"),
         (["--bptt", "32", "--minibatches", "5"], "128 sequences of steps do not divide into 5 minibatches"),
@@ -311,6 +313,42 @@ def test_an_unknown_flag_is_told_with_a_command_that_helps_and_before_environmen
     assert finished.returncode == 2
     assert f"run python -m baselines.{name} --help " in finished.stderr
     assert finished.stdout == "False\n"
+
+
+@pytest.mark.parametrize("words", [["--num-processes", "2"], ["--process-id", "1"]])
+def test_processes_that_do_not_know_where_to_meet_are_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        train.parse(words)
+    assert "add --coordinator" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["nohost", ":80", "host:", "host:port"])
+def test_a_coordinator_is_a_host_and_a_port(given: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^coordinator is '{given}', but has to be HOST:PORT of the first process$"):
+        train.parse(["--coordinator", given])
+
+
+def test_who_reads_a_run_leaves_alone_what_is_being_written(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "read"
+    shutil.copytree(whole, path)
+    part = path / "checkpoints" / "16.orbax-checkpoint-tmp"
+    part.mkdir()
+    assert last_state(path)
+    assert part.exists()
+    with RunFolder.reopen(path, CONFIG) as folder:
+        folder.save({"weight": jax.numpy.ones(1)}, 16)  # by then it is cleared away
+        assert not part.exists()
+
+
+def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "young"
+    shutil.copytree(whole, path, ignore=shutil.ignore_patterns("checkpoints"))
+    with pytest.raises(
+        RunError, match=r"young has no checkpoint yet: go on with --resume, and wait for the first one$"
+    ):
+        evaluate.score_run(evaluate.Arguments(path))
 
 
 def test_a_memory_that_does_not_fit_leaves_no_folder(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import jaxgym  # noqa: F401 — registers the environments with Gymnasium
 from baselines import transfer
+from baselines.errors import ConfigError
 from baselines.zoo import load
 
 
@@ -17,6 +18,13 @@ def test_without_memory_gym_the_command_says_how_to_get_it(monkeypatch: pytest.M
     monkeypatch.setattr(sys, "argv", ["transfer", "zoo:MysteryPath-Grid-v0"])
     with pytest.raises(SystemExit, match=r"memory_gym is not installed in .*: run make parity"):
         transfer.main()
+
+
+@pytest.mark.parametrize("change", [{"episodes": 0}, {"episodes": 51}, {"seed": -1}, {"seed": 2**32}])
+def test_numbers_out_of_range_are_refused(change: dict[str, int]) -> None:
+    (name,) = change
+    with pytest.raises(ConfigError, match=rf"^--{name} is {change[name]}, but has to be from"):
+        transfer.transfer(transfer.Arguments("zoo:MysteryPath-Grid-v0", **change))
 
 
 @pytest.mark.slow

@@ -24,6 +24,11 @@ def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
         baselines.load("MysteryPath-v9")
 
 
+def test_an_agent_has_no_checkpoints_to_choose_from() -> None:
+    with pytest.raises(ConfigError, match=r"^zoo:MysteryPath-Grid-v0 has no checkpoints: leave --checkpoint out"):
+        score_run(Arguments(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
+
+
 def test_all_agents_together_stay_under_32_megabytes() -> None:
     assert sum(path.stat().st_size for path in zoo.FOLDER.rglob("*.npz")) < 32e6
 
