@@ -1,5 +1,6 @@
 """Writing pictures and videos."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +41,9 @@ def write_video(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
     if path.suffix == ".gif":
         iio.imwrite(path, np.stack(pictures), duration=_SECOND_MS / fps, loop=0)
         return
-    with imageio.get_writer(path, format="FFMPEG", fps=fps) as writer:
-        for picture in pictures:
-            writer.append_data(picture)  # pyright: ignore[reportAttributeAccessIssue] — writers have it.
+    with warnings.catch_warnings():
+        # JAX warns of a fork, which becomes ffmpeg at once and takes up no lock.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        with imageio.get_writer(path, format="FFMPEG", fps=fps) as writer:
+            for picture in pictures:
+                writer.append_data(picture)  # pyright: ignore[reportAttributeAccessIssue] — writers have it.

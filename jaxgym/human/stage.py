@@ -77,8 +77,10 @@ class Stage:
         moment = self.start(seed)
         yield moment
         choose = jax.jit(policy)
-        for key in jax.random.split(jax.random.key(seed), max_steps):
-            moment = self.step(moment, choose(key, moment.state, self.params))
+        key = jax.random.key(seed)
+        for number in range(max_steps):
+            key_action = jax.random.fold_in(key, number)
+            moment = self.step(moment, choose(key_action, moment.state, self.params))
             yield moment
             if moment.has_ended:
                 return
