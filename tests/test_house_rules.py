@@ -53,6 +53,13 @@ ARROWS = {
     "jaxgym.text": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
+    "jaxgym.serve.sessions": {"jaxgym.options"},
+    "jaxgym.serve.pool": CORE
+    | {"jaxgym.registration", "jaxgym.serve.errors", "jaxgym.serve.sessions", "jaxgym.text", "jaxgym.threefry"},
+    "jaxgym.serve.web": CORE
+    | {"jaxgym.serve.errors", "jaxgym.serve.page.document", "jaxgym.serve.pool", "jaxgym.text"},
+    "jaxgym.serve.page": CORE
+    | {"jaxgym.serve.errors", "jaxgym.serve.pictures", "jaxgym.serve.sessions", "jaxgym.serve.web", "jaxgym.text"},
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
 }
 UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli", "jaxgym.commands")  # re-exports and command line: every room
@@ -284,6 +291,8 @@ PLANTED = (
     (follows_the_arrows, "jaxgym/envs/toy_text/planted.py", "from jaxgym.envs.memory import arena"),
     (follows_the_arrows, "jaxgym/environment.py", "def f():\n    import baselines.train"),
     (follows_the_arrows, "jaxgym/levels.py", "from . import errors"),
+    (follows_the_arrows, "jaxgym/serve/pool/planted.py", "from jaxgym.serve import episodes"),
+    (follows_the_arrows, "jaxgym/serve/page/planted.py", "from jaxgym.serve.openenv import frames"),
     (follows_the_arrows, "jaxgym/planted.py", ""),
     (imports_no_extra, "jaxgym/wrappers/planted.py", "import optax"),
     (uses_public_names, "baselines/planted.py", "from jaxgym.envs.memory import arena"),

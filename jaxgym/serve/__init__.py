@@ -1,6 +1,14 @@
 """Sessions of games in words, for whoever speaks another protocol.
 
-What stands here is imported when it is first asked for, so that a server can listen before JAX is there.
+    pool       sessions of games, stepped together; what one is asked and answers stands in `sessions` and `errors`
+    episodes   episodes on pools of this process, for those who play in it: `swift`, `trl`, `textarena`
+    rollout    whole chats of a policy, kept on disk: `jaxgym rollout`
+    web        what every server consists of; `command` is `jaxgym serve`
+    page       what a browser gets at `/`
+    openenv    a server of one game, and clients of all servers of OpenEnv
+    agentgym   a server of several games, and the client side of AgentGym
+
+What is named below is imported when it is first asked for, so that a server can listen before JAX is there.
 """
 
 import importlib
