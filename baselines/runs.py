@@ -325,6 +325,16 @@ def read_config(path: Path) -> Config:
         raise RunError(f"{path / 'config.json'} cannot be used: {error}") from error
 
 
+def check_name(name: str) -> None:
+    """Refuses what names no folder of its own in the folder of all runs; an empty name stands for one that is made.
+
+    Raises:
+        ConfigError: when it does.
+    """
+    if name and (name == ".." or Path(name).name != name):
+        raise ConfigError(f"name is {name!r}, but has to be that of one folder: --runs-dir says in which it lies")
+
+
 def newest_run(runs: Path) -> Path:
     """The run that was started last.
 

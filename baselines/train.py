@@ -25,7 +25,7 @@ from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
-from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
+from baselines.runs import Row, RunFolder, check_name, newest_run, on_host, read_config
 from jaxgym import interrupts
 
 _PROG = "python -m baselines.train"
@@ -55,6 +55,7 @@ class Place:
     """Which of them this is, from 0; the first one has the run's folder."""
 
     def __post_init__(self) -> None:
+        check_name(self.name)
         if not self.coordinator and (self.num_processes, self.process_id) != (1, 0):
             raise ConfigError("num_processes and process_id are of processes that train together: add --coordinator")
 
@@ -121,7 +122,8 @@ def train(config: Config, place: Place) -> str:
     begin = time.monotonic()
     path = place.runs_dir / (place.name or _default_name(config))
     game = make_game(config)
-    setup = make_setup(config, game)  # refuses what does not fit before there is a folder
+    setup = make_setup(config, game)
+    jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # refuses what does not fit before there is a folder
     mesh = devices.make_mesh(config)
     if jax.process_index() > 0:
         with devices.Follower(path, config) as folder:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from baselines.config import from_name, value_of
 from baselines.errors import ConfigError, RunError
 from baselines.grpo.settings import SCALES, Settings, read_settings
-from baselines.runs import newest_run
+from baselines.runs import check_name, newest_run
 from jaxgym import interrupts
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
@@ -29,6 +29,9 @@ class Place:
     """Folder of all runs."""
     resume: bool = False
     """Go on from the newest checkpoint of the run NAME, or of the newest run."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
 
 @dataclasses.dataclass(frozen=True)

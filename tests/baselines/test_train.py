@@ -21,6 +21,7 @@ from baselines import evaluate, train
 from baselines.config import SCALES, Config, parse_options
 from baselines.errors import ConfigError, RunError
 from baselines.game import Game, make_paper_game
+from baselines.grpo import command as grpo
 from baselines.runs import RunFolder, pack_state, read_config, read_rows, unpack_state
 from jaxgym import levels
 
@@ -351,10 +352,25 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
         evaluate.score_run(evaluate.Arguments(path))
 
 
-def test_a_memory_that_does_not_fit_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="memory 'stack4' stacks frames"):
-        train.train(dataclasses.replace(CONFIG, memory="stack4"), train.Place("unfit", tmp_path))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"memory": "stack4"}, "memory 'stack4' stacks frames"),
+        ({"memory": "trxl", "memory_heads": 3}, "memory 'trxl' of size 8 does not divide"),
+        ({"reconstruction": 0.1}, "reconstruction needs frames"),
+    ],
+)
+def test_a_network_that_does_not_fit_leaves_no_folder(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        train.train(dataclasses.replace(CONFIG, **changes), train.Place("unfit", tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "a/"])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
+    for place in (train.Place, grpo.Place):
+        with pytest.raises(ConfigError, match=rf"^name is '{name}', but has to be that of one folder: --runs-dir says"):
+            place(name)
 
 
 FLOATS = [field.name for field in dataclasses.fields(Config) if isinstance(field.default, float)]
