@@ -76,7 +76,7 @@ class Config:
     """Units of the embedding, of the body and of the layer before each head."""
     dtype: Dtype = "bfloat16"
     """Type of activations; parameters, memory states, log-probabilities and losses stay in float32."""
-    unroll: int = 1
+    unroll: int = 4
     """Steps of the recurrence that one loop iteration holds: more compile time, less overhead."""
 
     num_envs: int = 1024
@@ -376,6 +376,7 @@ SCALES: dict[str, Config] = {
         memory_size=128,
         hidden_size=128,
         dtype="float32",
+        unroll=1,
         num_envs=64,
         minibatches=8,
         total_steps=2_500_000,

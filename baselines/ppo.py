@@ -14,7 +14,6 @@ do the work of all by vmap, with the same result up to rounding.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -294,7 +293,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
 
     memory: Any = setup.network.apply(state.params, state.memory, method="refresh")
     state = state._replace(memory=memory)
-    policy = prepare(partial(act, setup), state.params, state.memory, state.observation, state.start)
+    policy = prepare(lambda *parts: act(setup, *parts), state.params, state.memory, state.observation, state.start)
     if config.sequence_steps == config.num_steps:
         state, (rollout, sums) = lax.scan(step, state, length=config.num_steps)
     else:

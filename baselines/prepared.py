@@ -38,8 +38,8 @@ def prepare(function: Callable[..., Any], fixed: Any, *others: Any) -> Callable[
     made = {variable for equation in plan for variable in equation.outvars}.union(jaxpr.constvars, taken)
     read = _variables(variable for equation in plan for variable in equation.invars) + _variables(jaxpr.outvars)
     kept = [variable for variable in dict.fromkeys(read) if variable not in made]
-    before = jaxpr_as_fun(ClosedJaxpr(jaxpr.replace(invars=given, outvars=kept, eqns=early), closed.consts))
-    after = jaxpr_as_fun(ClosedJaxpr(jaxpr.replace(invars=[*kept, *taken], eqns=plan), closed.consts))
+    before = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr.replace(invars=given, outvars=kept, eqns=early), closed.consts))
+    after = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr.replace(invars=[*kept, *taken], eqns=plan), closed.consts))
     prepared = before(*leaves)
 
     def rest(*others: Any) -> Any:

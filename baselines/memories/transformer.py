@@ -24,25 +24,18 @@ from jax import lax
 
 _LONGEST_WAVE = 10_000.0  # steps
 _EPSILON = 1e-6  # added to variances
+_ALIGNMENT = 8  # slots, and thereby rows of what is multiplied, come in multiples that matrix units are fast at
 
 
 class Window(NamedTuple):
-    """The last L steps of each lane as ring buffers, and where they stand."""
+    """The last steps of each lane as ring buffers of S slots, at least as many as a step can attend to."""
 
-    entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardised, (B, L, D)
-    keys: tuple[jax.Array, ...]  # (B, L, D)
-    values: tuple[jax.Array, ...]  # (B, L, D)
-    position: jax.Array  # step of the episode that each slot holds, -1 for none, int32 (B, L)
+    entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardised, (B, S, D)
+    keys: tuple[jax.Array, ...]  # (B, S, D)
+    values: tuple[jax.Array, ...]  # (B, S, D)
+    position: jax.Array  # step of the episode that each slot holds, -1 for none, int32 (B, S)
     slot: jax.Array  # the next to be written, int32 (B,)
     time: jax.Array  # step of the episode that comes next, int32 (B,)
-
-
-class _Part(NamedTuple):
-    """Some of what steps may attend to."""
-
-    keys: jax.Array  # (B, N, D)
-    values: jax.Array  # (B, N, D)
-    allowed: jax.Array  # which of them each step may see, bool (B, T, N)
 
 
 class Gate(nn.Module):
@@ -130,49 +123,48 @@ class Block(nn.Module):
         keys, values = jnp.split(self.entry(entry), 2, axis=-1)
         return keys, values
 
-    def __call__(self, stream: jax.Array, rows: jax.Array, parts: list[_Part]) -> jax.Array:
-        """The stream (B, T, D) after this block; `rows` is the stream with positions, standardised."""
+    def __call__(
+        self, stream: jax.Array, rows: jax.Array, keys: jax.Array, values: jax.Array, allowed: jax.Array
+    ) -> jax.Array:
+        """The stream (B, T, D) after this block.
+
+        Args:
+            stream: before it, float32 (B, T, D).
+            rows: the stream with positions, standardised, (B, T, D).
+            keys: of N entries of each lane, (B, N, D).
+            values: of these entries, (B, N, D).
+            allowed: which entries each step attends to, bool (B, T, N).
+        """
         attend = self._attend_once if stream.shape[1] == 1 else self._attend
-        update = self.leave(attend(self.query(rows), parts)).astype(jnp.float32)
+        update = self.leave(attend(self.query(rows), keys, values, allowed)).astype(jnp.float32)
         stream = self.gates[0](stream, update) if self.gated else stream + update
         update = nn.relu(self.linear(standardise(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
 
-    def _attend(self, query: jax.Array, parts: list[_Part]) -> jax.Array:
-        """What queries (B, T, D) read from all parts together, (B, T, D)."""
+    def _attend(self, query: jax.Array, keys: jax.Array, values: jax.Array, allowed: jax.Array) -> jax.Array:
+        """What queries (B, T, D) read, (B, T, D)."""
+        queries, keys, values = (rows.reshape(*rows.shape[:-1], self.heads, -1) for rows in (query, keys, values))
+        scores = jnp.einsum("bthd,bnhd->bhtn", queries, keys, preferred_element_type=jnp.float32)
+        shares = self._shares(scores, allowed)
+        reads = jnp.einsum("bhtn,bnhd->bthd", shares, values, preferred_element_type=jnp.float32)
+        return reads.reshape(query.shape)
 
-        def split(rows: jax.Array) -> jax.Array:
-            return rows.reshape(*rows.shape[:-1], self.heads, -1)
-
-        def product(formula: str, left: jax.Array, right: jax.Array) -> jax.Array:
-            return jnp.einsum(formula, left, split(right), preferred_element_type=jnp.float32)
-
-        # Scores are joined, not keys: joining those would copy the window.
-        scores = [product("bthd,bnhd->bhtn", split(query), part.keys) for part in parts]
-        weights = self._weights(jnp.concatenate(scores, axis=-1), parts)
-        borders = np.cumsum([part.keys.shape[1] for part in parts])[:-1].tolist()
-        shares = jnp.split(weights, borders, axis=-1)
-        reads = [product("bhtn,bnhd->bthd", share, part.values) for share, part in zip(shares, parts, strict=True)]
-        return sum(reads[1:], start=reads[0]).reshape(query.shape)
-
-    def _attend_once(self, query: jax.Array, parts: list[_Part]) -> jax.Array:
-        """What one query of each lane, (B, 1, D), reads from a single part, (B, 1, D).
+    def _attend_once(self, query: jax.Array, keys: jax.Array, values: jax.Array, allowed: jax.Array) -> jax.Array:
+        """What one query of each lane, (B, 1, D), reads, (B, 1, D).
 
         Each head's query is set to zero outside of its own columns, so that a product with whole keys does for all
         heads. Splitting keys into heads would copy the window at every step.
         """
-        (part,) = parts
         own = jnp.repeat(jnp.eye(self.heads, dtype=self.dtype), self.size // self.heads, axis=1)[None]  # (1, H, D)
-        scores = jnp.einsum("bhd,bnd->bhn", query * own, part.keys, preferred_element_type=jnp.float32)
-        weights = self._weights(scores[:, :, None], parts)[:, :, 0]
-        reads = jnp.einsum("bhn,bnd->bhd", weights, part.values, preferred_element_type=jnp.float32)
+        scores = jnp.einsum("bhd,bnd->bhn", query * own, keys, preferred_element_type=jnp.float32)
+        shares = self._shares(scores[:, :, None], allowed)[:, :, 0]
+        reads = jnp.einsum("bhn,bnd->bhd", shares, values, preferred_element_type=jnp.float32)
         return (reads.astype(self.dtype) * own).sum(axis=1, keepdims=True)
 
-    def _weights(self, scores: jax.Array, parts: list[_Part]) -> jax.Array:
+    def _shares(self, scores: jax.Array, allowed: jax.Array) -> jax.Array:
         """Shares of what is read, (B, H, T, N), from products of queries and keys."""
-        allowed = jnp.concatenate([part.allowed for part in parts], axis=-1)[:, None]
         scores = scores * (self.size // self.heads) ** -0.5
-        return nn.softmax(jnp.where(allowed, scores, -jnp.inf)).astype(self.dtype)
+        return nn.softmax(jnp.where(allowed[:, None], scores, -jnp.inf)).astype(self.dtype)
 
 
 class TransformerXL(nn.Module):
@@ -210,12 +202,13 @@ class TransformerXL(nn.Module):
 
     def initial_state(self, batch: int) -> Window:
         """Nothing in the window."""
+        slots = -(-self.length // _ALIGNMENT) * _ALIGNMENT
 
         def empty() -> tuple[jax.Array, ...]:
-            return tuple(jnp.zeros((batch, self.length, self.size), self.dtype) for _ in range(self.layers))
+            return tuple(jnp.zeros((batch, slots, self.size), self.dtype) for _ in range(self.layers))
 
         zero = jnp.zeros(batch, jnp.int32)
-        return Window(empty(), empty(), empty(), jnp.full((batch, self.length), -1, jnp.int32), zero, zero)
+        return Window(empty(), empty(), empty(), jnp.full((batch, slots), -1, jnp.int32), zero, zero)
 
     def refresh(self, state: Window) -> Window:
         """The state with keys and values that fit the parameters."""
@@ -229,35 +222,34 @@ class TransformerXL(nn.Module):
         A single step takes keys and values from the state, which have to fit the parameters; several steps are for
         learning, and make them from the entries.
         """
-        is_single = starts.shape[0] == 1
-        if not is_single:
-            state = self.refresh(state)
+        is_single, slots = starts.shape[0] == 1, state.position.shape[1]
         stream = inputs if inputs.shape[-1] == self.size else self.enter(inputs)
         stream = stream.swapaxes(0, 1).astype(jnp.float32)
-        latest, position = positions_of(state.time, starts)
+        latest, position = (steps.T for steps in positions_of(state.time, starts))
         write = _writer(state, starts.shape[0])
-        held = write(jnp.where(latest[-1, :, None] < 0, state.position, -1), _kept_positions(latest, position).T)
-        place = sinusoid(position.T, self.size) if self.positions else 0.0
+        held = write(jnp.where(latest[:, -1:] < 0, state.position, -1), _kept_positions(latest, position))
+        if is_single:
+            allowed = ((held >= 0) & (position - held < self.length))[:, None]
+        else:
+            allowed = _sight(state, latest, position, self.length)
+        place = sinusoid(position, self.size) if self.positions else 0.0
         entries, keys, values = [], [], []
         for layer, block in enumerate(self.blocks):
             rows = standardise(stream + place)
             entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
-            new_keys, new_values = block.project(entry)
             entries.append(write(state.entries[layer], entry))
-            keys.append(write(state.keys[layer], new_keys))
-            values.append(write(state.values[layer], new_values))
             if is_single:
                 # Read what was just written: of a buffer that is read first, a loop of steps would make copies.
-                parts = [_Part(keys[layer], values[layer], (held >= 0)[:, None])]
+                before = state.keys[layer], state.values[layer]
+                kept = seen = [write(*pair) for pair in zip(before, block.project(entry), strict=True)]
             else:
-                seen, seen_steps = _sight(state, latest, position)
-                parts = [
-                    _Part(state.keys[layer], state.values[layer], seen),
-                    _Part(new_keys, new_values, seen_steps),
-                ]
-            stream = block(stream, rows, parts)
-        slot = (state.slot + starts.shape[0]) % self.length
-        after = Window(tuple(entries), tuple(keys), tuple(values), held, slot, position[-1] + 1)
+                seen = block.project(jnp.concatenate([state.entries[layer], entry], axis=1))
+                kept = [write(rows[:, :slots], rows[:, slots:]) for rows in seen]
+            keys.append(kept[0])
+            values.append(kept[1])
+            stream = block(stream, rows, *seen, allowed)
+        slot = (state.slot + starts.shape[0]) % slots
+        after = Window(tuple(entries), tuple(keys), tuple(values), held, slot, position[:, -1] + 1)
         return after, self.norm(stream.swapaxes(0, 1))
 
 
@@ -286,28 +278,28 @@ def positions_of(time: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Arr
     return latest, jnp.where(latest < 0, time[None] + step, step - latest)
 
 
-def _sight(state: Window, latest: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Which slots of the window, (B, T, L), and which of the steps, (B, T, T), each step may see."""
-    length = state.position.shape[1]
-    latest, position = latest.T[..., None], position.T[..., None]
+def _sight(state: Window, latest: jax.Array, position: jax.Array, length: int) -> jax.Array:
+    """Which slots of the window, and then which of the steps themselves, each step may see, bool (B, T, slots + T)."""
+    latest, position = latest[..., None], position[..., None]
     step = jnp.arange(latest.shape[1], dtype=jnp.int32)
     age = step[:, None] - step[None, :]
     held = state.position[:, None]
     window = (held >= 0) & (latest < 0) & (position - held < length)
-    return window, ((age >= 0) & (age < length))[None] & (latest <= step[None, None])
+    steps = ((age >= 0) & (age < length))[None] & (latest <= step[None, None])
+    return jnp.concatenate([window, steps], axis=-1)
 
 
 def _kept_positions(latest: jax.Array, position: jax.Array) -> jax.Array:
-    """Positions (T, B), and -1 for steps of episodes that have ended since."""
-    step = jnp.arange(position.shape[0], dtype=jnp.int32)[:, None]
-    return jnp.where(step >= latest[-1][None], position, -1)
+    """Positions (B, T), and -1 for steps of episodes that have ended since."""
+    step = jnp.arange(position.shape[1], dtype=jnp.int32)[None]
+    return jnp.where(step >= latest[:, -1:], position, -1)
 
 
 def _writer(state: Window, count: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """A function that writes rows of `count` steps, (B, T, ...), into a ring buffer (B, L, ...)."""
-    length = state.position.shape[1]
-    first = max(0, count - length)  # older steps would be overwritten at once
-    slots = (state.slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % length
+    """A function that writes rows of `count` steps, (B, T, ...), into a ring buffer (B, S, ...)."""
+    size = state.position.shape[1]
+    first = max(0, count - size)  # older steps would be overwritten at once
+    slots = (state.slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % size
     lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
 
     def write(buffer: jax.Array, rows: jax.Array) -> jax.Array:
