@@ -5,7 +5,6 @@ each lane counts: counting until a number of episodes is reached would favour sh
 """
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,8 @@ import tyro
 from jax import lax
 from tqdm import tqdm
 
-from baselines.errors import ConfigError, RunError
+from baselines import exits
+from baselines.errors import ConfigError
 from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
@@ -271,10 +271,8 @@ def describe(scores: dict[str, Any]) -> str:
 
 def main() -> None:
     """Command line."""
-    try:
+    with exits.told():
         tqdm.write(describe(score_run(tyro.cli(Arguments, prog="python -m baselines.evaluate"))))
-    except (ConfigError, RunError) as error:
-        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

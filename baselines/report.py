@@ -7,7 +7,6 @@ where game and agent are those of the paper.
 
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
+from baselines import exits
 from baselines.config import Config
 from baselines.errors import ConfigError, RunError
 from baselines.presets import AGENTS, TASKS
@@ -168,7 +168,9 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
         if _is_of_grpo(folder):
             continue
         config = read_config(folder)
-        alike = dataclasses.replace(config, seed=0, num_seeds=1, preset="", eval_repeats=1, keep_checkpoints=1)
+        alike = dataclasses.replace(
+            config, seed=0, num_seeds=1, preset="", eval_repeats=1, checkpoint_updates=1, keep_checkpoints=1, unroll=1
+        )
         groups.setdefault(alike, []).extend(_read_runs(folder, config))
     if not groups:
         raise RunError(
@@ -321,10 +323,8 @@ def report(arguments: Arguments) -> Path:
 
 def main() -> None:
     """Command line."""
-    try:
+    with exits.told():
         tqdm.write(str(report(tyro.cli(Arguments, prog="python -m baselines.report"))))
-    except (ConfigError, RunError) as error:
-        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tyro
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from baselines import devices
+from baselines import devices, exits
 from baselines.config import SCALES, Config, from_name, value_of
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import describe, evaluate, record_video
@@ -26,7 +26,6 @@ from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunFolder, check_name, newest_run, on_host, read_config
-from jaxgym import interrupts
 
 _PROG = "python -m baselines.train"
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
@@ -258,17 +257,12 @@ def _postfix(rows: list[Row]) -> dict[str, str]:
 
 def main() -> None:
     """Command line."""
-    interrupts.keep()
-    try:
+    with exits.told(exits.RESUME):
         arguments = parse(sys.argv[1:])
         if arguments.place.list:
             tqdm.write(listed())
             return
         tqdm.write(train(arguments.config, arguments.place))
-    except KeyboardInterrupt:
-        sys.exit("interrupted: add --resume to go on from the newest checkpoint")
-    except (ConfigError, RunError) as error:
-        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
+from baselines import exits
 from baselines.errors import ConfigError, RunError
 from baselines.game import PAPER_SEEDS
 from baselines.zoo import Agent, load, read
@@ -119,16 +120,14 @@ def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
 
 def main() -> None:
     """Command line."""
-    try:
+    with exits.told():
         here, there = transfer(tyro.cli(Arguments, prog="python -m baselines.transfer"))
-    except (ConfigError, RunError) as error:
-        sys.exit(f"error: {error}")
-    equal = sum(one == other for one, other in zip(here, there, strict=True))
-    tqdm.write(f"{equal} of {len(here)} episodes are equal step by step in actions, rewards and success")
-    returns = [_mean(sum(one.rewards) for one in side) for side in (here, there)]
-    successes = [_mean(one.success for one in side) for side in (here, there)]
-    tqdm.write(f"mean returns: here {returns[0]:.3f} there {returns[1]:.3f}; success:")
-    tqdm.write(f"here {successes[0]:.3f} there {successes[1]:.3f}")
+        equal = sum(one == other for one, other in zip(here, there, strict=True))
+        tqdm.write(f"{equal} of {len(here)} episodes are equal step by step in actions, rewards and success")
+        returns = [_mean(sum(one.rewards) for one in side) for side in (here, there)]
+        successes = [_mean(one.success for one in side) for side in (here, there)]
+        tqdm.write(f"mean returns: here {returns[0]:.3f} there {returns[1]:.3f}; success:")
+        tqdm.write(f"here {successes[0]:.3f} there {successes[1]:.3f}")
 
 
 def _mean(values: Any) -> float:

@@ -9,12 +9,10 @@ import jax
 import tyro
 from tqdm import tqdm
 
+from baselines import exits
 from baselines.config import from_name, value_of
-from baselines.errors import ConfigError, RunError
 from baselines.grpo.settings import SCALES, Settings, read_settings
 from baselines.runs import check_name, newest_run
-from jaxgym import interrupts
-from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 _PROG = "python -m baselines.grpo"
 
@@ -63,13 +61,8 @@ def parse(arguments: list[str]) -> Arguments:
 
 def main() -> None:
     """Command line."""
-    interrupts.keep()
-    try:
+    with exits.told(exits.RESUME):
         arguments = parse(sys.argv[1:])
         from baselines.grpo.train import train  # takes seconds; nobody waits for them who mistypes a flag
 
         tqdm.write(train(arguments.settings, arguments.place))
-    except KeyboardInterrupt:
-        sys.exit("interrupted: add --resume to go on from the newest checkpoint")
-    except (ConfigError, LevelError, OptionError, RunError, UnknownIdError) as error:
-        sys.exit(f"error: {error}")
