@@ -72,6 +72,11 @@ class Group:
         return [run.scores[split][name] for run in self.runs if name in run.scores.get(split, {})]
 
     @property
+    def logged(self) -> list[Run]:
+        """The runs whose log was kept."""
+        return [run for run in self.runs if any(row["episodes"] for row in run.rows)]
+
+    @property
     def minutes(self) -> float | None:
         """Mean duration of training; None without logs."""
         ends = [run.rows[-1]["seconds"] for run in self.runs if run.rows]
@@ -91,7 +96,8 @@ class Group:
     @property
     def metric_name(self) -> str:
         """What the game itself counts; empty where the runs were not scored with it."""
-        return " ".join({run.scores.get("held_out", {}).get("metric_name", "") for run in self.runs if run.scores})
+        names = dict.fromkeys(run.scores.get("held_out", {}).get("metric_name", "") for run in self.runs)
+        return " ".join(name for name in names if name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,7 +259,7 @@ def _cell(values: list[float], seed: int) -> str:
 
 def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Estimate]] | None:
     """Steps, minutes, and the training score of the runs with logs; None without any."""
-    logged = [run for run in group.runs if any(row["episodes"] for row in run.rows)]
+    logged = group.logged
     if not logged:
         return None
     last = min(run.rows[-1]["steps"] for run in logged)
@@ -275,7 +281,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     axes = figure.subplots(1, 1 + has_times, sharey=True, squeeze=False)[0]
     colors = {group.agent: f"C{number % 10}" for number, group in reversed(list(enumerate(groups)))}
     for number, (group, curve) in enumerate(zip(groups, ours, strict=True)):
-        color, count = f"C{number % 10}", len(group.runs)
+        color, count = f"C{number % 10}", len(group.logged or group.runs)
         label = f"{group.agent}, {group.shape}, {count} {'run' if count == 1 else 'runs'}"
         ends = group.results("held_out", "score")
         if curve is not None:

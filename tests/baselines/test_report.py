@@ -166,3 +166,21 @@ def test_runs_of_grpo_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "grpo").mkdir()
     (tmp_path / "grpo" / "config.json").write_text('{"env": "FrozenLake-v0", "group_size": 16}')
     assert len(report.read_groups(sorted(tmp_path.iterdir()))) == 1
+
+
+def test_how_often_a_run_was_saved_and_how_its_loop_was_unrolled_make_no_line_of_its_own(tmp_path: Path) -> None:
+    config = SCALES["cpu"]
+    write_run(tmp_path / "run0", config, 0.5, [])
+    write_run(tmp_path / "run1", dataclasses.replace(config, seed=1, unroll=8, checkpoint_updates=7), 0.5, [])
+    write_run(tmp_path / "other", dataclasses.replace(config, seed=2, num_steps=32), 0.5, [])
+    assert sorted(len(group.runs) for group in report.read_groups(list(tmp_path.iterdir()))) == [1, 2]
+
+
+def test_a_curve_is_of_the_runs_whose_log_was_kept(tmp_path: Path) -> None:
+    row = {"seed": 1, "steps": 10, "seconds": 1.0, "episodes": 1, "score": 0.5}
+    write_run(tmp_path / "without", SCALES["cpu"], 0.5, [])
+    write_run(tmp_path / "with", dataclasses.replace(SCALES["cpu"], seed=1), 0.5, [row])
+    (group,) = report.read_groups(list(tmp_path.iterdir()))
+    assert [run.rows for run in group.logged] == [[row]]
+    without_name = report.Run([], {"held_out": {"score": 0.5}}, 1)
+    assert dataclasses.replace(group, runs=[without_name, *group.runs]).metric_name == "tiles_visited"
