@@ -29,10 +29,10 @@ _CURVE_RESAMPLES = 2_000
 _MILLION, _MINUTE_S = 1e6, 60.0
 _HEADER = (
     *("task", "agent", "lanes × steps", "runs", "trained", "minutes"),
-    *("score, held out", "score, training", "success", "metric", "cut"),
+    *("score, held out", "score, training", "score, papers' levels", "success", "metric", "cut"),
     *("published, same steps", "published, end"),
 )
-_SPLITS = ("held_out", "training")
+_SPLITS = ("held_out", "training", "paper")
 _GRPO_SETTING = "group_size"  # that no other run has
 
 
@@ -197,10 +197,11 @@ def _is_of_grpo(folder: Path) -> bool:
 
 def _read_runs(folder: Path, config: Config) -> list[Run]:
     rows = read_rows(folder / "metrics.jsonl")
-    path = folder / "evaluation.json"
     runs: list[Run] = []
     try:
-        evaluation = dict(json.loads(path.read_text())) if path.exists() else {}
+        evaluation: dict[str, Any] = {}
+        for path in (folder / "evaluation-paper.json", folder / "evaluation.json"):
+            evaluation |= json.loads(path.read_text()) if path.exists() else {}
         scored = evaluation["update"] * config.batch_steps if "update" in evaluation else None
         for index in range(config.num_seeds):
             own = [row for row in rows if row["seed"] == config.seed + index]
@@ -208,8 +209,8 @@ def _read_runs(folder: Path, config: Config) -> list[Run]:
             runs.append(Run(own, scores, own[-1]["steps"] if own else scored))
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise RunError(
-            f"{path} or metrics.jsonl beside it cannot be read: score the run again by baselines.evaluate, "
-            "or leave the folder out"
+            f"{folder / 'evaluation.json'} or metrics.jsonl beside it cannot be read: score the run again by "
+            "baselines.evaluate, or leave the folder out"
         ) from error
     return runs
 
@@ -238,7 +239,7 @@ def table(groups: Sequence[Group], seed: int) -> str:
         cells = [group.task, group.agent, group.shape, str(len(group.runs))]
         cells.append(_NONE if steps_m is None else f"{steps_m:.1f} M")
         cells.append(_NONE if minutes is None else f"{minutes:.1f}")
-        for split, name in (("held_out", "score"), ("training", "score"), ("held_out", "success")):
+        for split, name in (("held_out", "score"), ("training", "score"), ("paper", "score"), ("held_out", "success")):
             cells.append(_cell(group.results(split, name), seed))
         cells.append(f"{_cell(group.results('held_out', 'metric'), seed)} {group.metric_name}".strip())
         cut = group.results("held_out", "share_cut")

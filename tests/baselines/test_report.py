@@ -103,9 +103,9 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
     assert cells[:2] + cells[3:6] == ["MPGrid off", "GRU", "3", "100.0 M", "5.0"]
     assert cells[2] == "512 × 128"
     assert cells[6] == "0.400 [0.200, 0.600]"
-    assert cells[7:9] == ["1.000 [1.000, 1.000]", "0.200 [0.100, 0.300]"]
-    assert cells[9] == "0.800 [0.400, 1.200] tiles_visited"
-    assert cells[10:] == ["10%", "0.42", "0.69"]
+    assert cells[7:10] == ["1.000 [1.000, 1.000]", "–", "0.200 [0.100, 0.300]"]
+    assert cells[10] == "0.800 [0.400, 1.200] tiles_visited"
+    assert cells[11:] == ["10%", "0.42", "0.69"]
     assert lines[1].startswith(
         "| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 64 × 64 | 1 | 0.0 M | – | 0.900 |"
     )
@@ -184,3 +184,13 @@ def test_a_curve_is_of_the_runs_whose_log_was_kept(tmp_path: Path) -> None:
     assert [run.rows for run in group.logged] == [[row]]
     without_name = report.Run([], {"held_out": {"score": 0.5}}, 1)
     assert dataclasses.replace(group, runs=[without_name, *group.runs]).metric_name == "tiles_visited"
+
+
+def test_scores_on_the_levels_of_the_papers_have_a_column(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
+    (tmp_path / "run" / "evaluation-paper.json").write_text(json.dumps({"update": 10, "paper": {"score": 0.25}}))
+    (group,) = report.read_groups([tmp_path / "run"])
+    assert group.results("paper", "score") == [0.25]
+    header, _, line = report.table([group], seed=0).splitlines()
+    cells = dict(zip(header.split(" | "), line.split(" | "), strict=True))
+    assert (cells["score, papers' levels"], cells["score, held out"]) == ("0.250", "0.500")
