@@ -19,7 +19,7 @@ from baselines import exits
 from baselines.config import Config
 from baselines.errors import ConfigError, RunError
 from baselines.presets import AGENTS, TASKS
-from baselines.runs import Row, read_config, read_rows
+from baselines.runs import Row, is_of_grpo, read_config, read_rows
 from baselines.statistics import Estimate, estimate
 
 _PUBLISHED = Path(__file__).parent / "published.json"
@@ -33,7 +33,6 @@ _HEADER = (
     *("published, same steps", "published, end"),
 )
 _SPLITS = ("held_out", "training", "paper")
-_GRPO_SETTING = "group_size"  # that no other run has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +170,7 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     # By its place, since globs overlap, and a run that counted twice would make intervals narrow.
     places = {folder.resolve(): folder for folder in folders if (folder / "config.json").exists()}
     for folder in sorted(places.values()):
-        if _is_of_grpo(folder):
+        if is_of_grpo(folder):  # which has tables of its own
             continue
         config = read_config(folder)
         alike = dataclasses.replace(
@@ -185,14 +184,6 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     made = [Group(config, task_of(config), agent_of(config), runs) for config, runs in groups.items()]
     order = [task.title for task in TASKS.values()]
     return sorted(made, key=lambda group: (order.index(group.task) if group.task in order else len(order), group.task))
-
-
-def _is_of_grpo(folder: Path) -> bool:
-    """Whether it is a run of `baselines.grpo`, which has tables of its own."""
-    try:
-        return _GRPO_SETTING in json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError, TypeError):
-        return False
 
 
 def _read_runs(folder: Path, config: Config) -> list[Run]:

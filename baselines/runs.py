@@ -317,6 +317,8 @@ def read_config(path: Path) -> Config:
     Raises:
         RunError: when the folder holds no readable run.
     """
+    if is_of_grpo(path):
+        raise RunError(f"{path} holds a run of baselines.grpo, which resumes and scores it: name another folder")
     try:
         return from_json(json.loads((path / "config.json").read_text()))
     except OSError as error:
@@ -335,16 +337,25 @@ def check_name(name: str) -> None:
         raise ConfigError(f"name is {name!r}, but has to be that of one folder: --runs-dir says in which it lies")
 
 
-def newest_run(runs: Path) -> Path:
-    """The run that was started last.
+def newest_run(runs: Path, *, of_grpo: bool = False) -> Path:
+    """The run that was started last, of `baselines.train` or of `baselines.grpo`.
 
     Raises:
         RunError: when there is none.
     """
     configs = sorted(runs.glob("*/config.json"), key=os.path.getmtime)
-    if not configs:
+    found = [config.parent for config in configs if is_of_grpo(config.parent) == of_grpo]
+    if not found:
         raise RunError(f"{runs} holds no run to resume: start one without --resume")
-    return configs[-1].parent
+    return found[-1]
+
+
+def is_of_grpo(path: Path) -> bool:
+    """Whether a folder holds a run of `baselines.grpo`."""
+    try:
+        return "group_size" in json.loads((path / "config.json").read_text())  # that no other run has
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _replace(path: Path, text: str) -> None:

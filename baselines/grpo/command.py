@@ -49,7 +49,7 @@ def parse(arguments: list[str]) -> Arguments:
     """
     place = tyro.cli(Place, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.resume:
-        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
+        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir, of_grpo=True)
         place, defaults = dataclasses.replace(place, name=path.name), read_settings(path)
     else:
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 from baselines import evaluate, train
-from baselines.config import SCALES, Config, parse_options
+from baselines.config import SCALES, Config, parse_options, to_json
 from baselines.errors import ConfigError, RunError
 from baselines.game import Game, make_paper_game
 from baselines.grpo import command as grpo
+from baselines.grpo.settings import Settings
 from baselines.runs import RunFolder, pack_state, read_config, read_rows, unpack_state
 from jaxgym import levels
 
@@ -278,6 +279,18 @@ def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
     arguments = train.parse(["--resume", "--runs-dir", str(whole.parent)])
     assert arguments.place.name == "whole"
     assert arguments.config == CONFIG
+
+
+def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> None:
+    settings = {"train": to_json(CONFIG), "grpo": dataclasses.asdict(Settings())}
+    for name, kept in settings.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(kept))
+    words = ["--resume", "--runs-dir", str(tmp_path)]
+    assert train.parse(words).place.name == "train"
+    assert grpo.parse(words).place.name == "grpo"
+    with pytest.raises(RunError, match=r"grpo holds a run of baselines\.grpo, which resumes and scores it"):
+        evaluate.score_run(evaluate.Arguments(tmp_path / "grpo"))
 
 
 @pytest.mark.parametrize(
