@@ -322,6 +322,17 @@ def value_of(flag: str, arguments: Sequence[str]) -> str | None:
     return given
 
 
+def check_lists(flags: Iterable[str], arguments: Sequence[str]) -> None:
+    """Refuses flags of several values that are given twice, of which the parser would drop the first values.
+
+    Raises:
+        ConfigError: when one is.
+    """
+    for flag in flags:
+        if sum(word.partition("=")[0] == flag for word in arguments) > 1:
+            raise ConfigError(f"{flag} is given twice: give all its values behind one")
+
+
 def differences(config: Config, other: Config) -> list[str]:
     """Names of the settings in which two configs would learn something else."""
     names = [field.name for field in dataclasses.fields(Config) if field.name not in FREE_ON_RESUME]

@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from baselines import devices, exits
-from baselines.config import SCALES, Config, from_name, value_of
+from baselines.config import SCALES, Config, check_lists, from_name, value_of
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
@@ -74,6 +74,7 @@ def parse(arguments: list[str]) -> Arguments:
         ConfigError: when a setting cannot be used.
         RunError: when there is no run to resume.
     """
+    check_lists(["--options"], arguments)
     place = tyro.cli(Place, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.deterministic:
         # Read once, when the backend starts.

@@ -10,7 +10,7 @@ import tyro
 from tqdm import tqdm
 
 from baselines import exits
-from baselines.config import from_name, value_of
+from baselines.config import check_lists, from_name, value_of
 from baselines.grpo.settings import SCALES, Settings, read_settings
 from baselines.runs import check_name, newest_run
 
@@ -47,6 +47,7 @@ def parse(arguments: list[str]) -> Arguments:
         ConfigError: when a setting cannot be used.
         RunError: when there is no run to resume.
     """
+    check_lists(["--options", "--replies"], arguments)
     place = tyro.cli(Place, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.resume:
         path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir, of_grpo=True)

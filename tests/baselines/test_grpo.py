@@ -231,6 +231,11 @@ def test_a_refused_reply_is_counted_and_takes_a_turn(chain: Chain) -> None:
     assert not episodes.is_solved.any()
 
 
+def test_replies_that_are_given_twice_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^--replies is given twice: give all its values behind one$"):
+        command.parse(["--replies", "a", "b", "--replies", "c"])
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -298,6 +298,7 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
     [
         (["--scale", "papre"], "scale 'papre' is unknown, allowed are cpu, paper, throughput; did you mean 'paper'?"),
         (["--options", "3"], "option '3' is not of the form NAME=VALUE"),
+        (["--options", "size=8", "--options=p=0.9"], "^--options is given twice: give all its values behind one$"),
         (["--options", "levels=3"], "^option 'levels' is what train_levels and held_out_levels say: leave it out$"),
         (["--minibatches", "5"], "64 environments do not divide into 5 minibatches"),
         (["--bptt", "48"], "rollouts of 64 steps do not divide into sequences of 48: choose num_steps as a multiple"),
