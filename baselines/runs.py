@@ -5,6 +5,7 @@ appear under their name when complete, and the one file that grows, the metrics 
 """
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -327,14 +328,26 @@ def read_config(path: Path) -> Config:
         raise RunError(f"{path / 'config.json'} cannot be used: {error}") from error
 
 
-def check_name(name: str) -> None:
-    """Refuses what names no folder of its own in the folder of all runs; an empty name stands for one that is made.
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a run is kept and how it starts.
 
     Raises:
-        ConfigError: when it does.
+        ConfigError: when the name is that of no folder among those of all runs.
     """
-    if name and (name == ".." or Path(name).name != name):
-        raise ConfigError(f"name is {name!r}, but has to be that of one folder: --runs-dir says in which it lies")
+
+    name: str = ""
+    """Name of the run's folder; by default made of what it trains and the time."""
+    runs_dir: Path = Path("runs")
+    """Folder of all runs."""
+    resume: bool = False
+    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
+
+    def __post_init__(self) -> None:
+        if self.name and (self.name == ".." or Path(self.name).name != self.name):
+            raise ConfigError(
+                f"name is {self.name!r}, but has to be that of one folder: --runs-dir says in which it lies"
+            )
 
 
 def newest_run(runs: Path, *, of_grpo: bool = False) -> Path:

@@ -9,7 +9,6 @@ import gc
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import jax
@@ -18,14 +17,14 @@ import tyro
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from baselines import devices, exits
+from baselines import devices, exits, runs
 from baselines.config import SCALES, Config, check_lists, from_name, value_of
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import describe, evaluate, record_video
 from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
-from baselines.runs import Row, RunFolder, check_name, newest_run, on_host, read_config
+from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
 
 _PROG = "python -m baselines.train"
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
@@ -33,15 +32,9 @@ _SUMS = ("return", "length", "success", "score")  # over episodes; the log has t
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """Where a run is kept and how it starts."""
+class Place(runs.Place):
+    """Where a run is kept, how it starts, and among which processes."""
 
-    name: str = ""
-    """Name of the run's folder; by default made of environment, memory and time."""
-    runs_dir: Path = Path("runs")
-    """Folder of all runs."""
-    resume: bool = False
-    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
     list: bool = False
     """Show all presets, and train nothing."""
     deterministic: bool = False
@@ -54,7 +47,7 @@ class Place:
     """Which of them this is, from 0; the first one has the run's folder."""
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        super().__post_init__()
         if not self.coordinator and (self.num_processes, self.process_id) != (1, 0):
             raise ConfigError("num_processes and process_id are of processes that train together: add --coordinator")
 

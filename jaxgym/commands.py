@@ -1,4 +1,4 @@
-"""What the commands of `jaxgym` do; `jaxgym.cli` reads their flags before any of this is imported."""
+"""What the commands of `jaxgym` do; `jaxgym.cli` reads their flags (`jaxgym.flags`) before any of this is imported."""
 
 import dataclasses
 import io
@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from jaxgym import levels, registration, text
-from jaxgym.cli import FailureError, InWords, List, Play, Record, Rollout, Show
 from jaxgym.errors import OptionError
+from jaxgym.flags import FailureError, InWords, List, Play, Record, Rollout, Show
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import Talk
@@ -27,7 +27,7 @@ def run(arguments: Any) -> str:
     """Runs a command; returns what it prints.
 
     Args:
-        arguments: Those of a command, such as `jaxgym.cli.Show`.
+        arguments: Those of a command, such as `jaxgym.flags.Show`.
     """
     if not isinstance(arguments, Rollout) and arguments.env_id is not None:
         env_id = text.text_envs().get(arguments.env_id, arguments.env_id)

@@ -22,8 +22,7 @@ import pytest
 
 import baselines
 import jaxgym
-from baselines import config, evaluate, train
-from baselines.grpo import command as grpo
+from baselines import config, evaluate, runs, train
 from baselines.grpo import settings as grpo_settings
 from docs.options_table import REGION, options_table
 
@@ -35,6 +34,7 @@ CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.levels", "jaxgym.options"
 ARROWS = {
     "jaxgym.errors": set[str](),
     "jaxgym.ids": set[str](),
+    "jaxgym.flags": set[str](),
     "jaxgym.interrupts": set[str](),
     "jaxgym.rendering": set[str](),
     "jaxgym.spaces": {"jaxgym.errors"},
@@ -63,7 +63,7 @@ ARROWS = {
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
 }
 UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli", "jaxgym.commands")  # re-exports and command line: every room
-WITH_EXTRAS = ("jaxgym.cli", "jaxgym.commands", "jaxgym.human", "jaxgym.serve")
+WITH_EXTRAS = ("jaxgym.cli", "jaxgym.commands", "jaxgym.flags", "jaxgym.human", "jaxgym.serve")
 DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
@@ -91,7 +91,7 @@ SETTINGS = {
     config.Config: {"config", "shown"},
     train.Place: {"place"},
     grpo_settings.Settings: {"settings", "config"},  # the folder of every run calls them config
-    grpo.Place: {"place"},
+    runs.Place: {"place"},
     train.Arguments: {"arguments"},
     evaluate.Arguments: {"arguments"},
 }

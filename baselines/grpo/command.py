@@ -2,7 +2,6 @@
 
 import dataclasses
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import jax
@@ -12,24 +11,9 @@ from tqdm import tqdm
 from baselines import exits
 from baselines.config import check_lists, from_name, value_of
 from baselines.grpo.settings import SCALES, Settings, read_settings
-from baselines.runs import check_name, newest_run
+from baselines.runs import Place, newest_run
 
 _PROG = "python -m baselines.grpo"
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where a run is kept and how it starts."""
-
-    name: str = ""
-    """Name of the run's folder; by default made of environment and time."""
-    runs_dir: Path = Path("runs")
-    """Folder of all runs."""
-    resume: bool = False
-    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
-
-    def __post_init__(self) -> None:
-        check_name(self.name)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,6 @@ import numpy as np
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
-from baselines.grpo.command import Place
 from baselines.grpo.folder import GrpoFolder
 from baselines.grpo.learner import (
     Batch,
@@ -31,7 +30,7 @@ from baselines.grpo.model import Sizes
 from baselines.grpo.play import Chain, Episodes, ModelWriter, RandomWriter, Tokens, prompts_of
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import END, PAD, Tokeniser
-from baselines.runs import Row
+from baselines.runs import Place, Row
 
 _TRANSCRIPTS = 3
 # Purposes of keys and of NumPy's generators, beside the seed of the run.

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baselines import runs
 from baselines.errors import ConfigError, RunError
 from baselines.grpo import command, train
 from baselines.grpo.learner import Batch, group_advantages, improve, initial_state, policy_loss, text_advantages
@@ -188,7 +189,7 @@ def run(chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     def go(name: str, *, resume: bool = False, **changed: object) -> Path:
         settings = dataclasses.replace(TINY, **changed)
         monkeypatch.setattr(Chain, "of", lambda settings: dataclasses.replace(chain, settings=settings))
-        line = train.train(settings, command.Place(name, tmp_path, resume))
+        line = train.train(settings, runs.Place(name, tmp_path, resume))
         assert line.startswith("held-out success ")
         assert line.endswith(f"-> {tmp_path / name}")
         return tmp_path / name
