@@ -19,6 +19,9 @@ Dtype = Literal["float32", "bfloat16"]
 EncoderName = Literal["nature", "impala"]
 Entry = TypeVar("Entry")
 
+SEED_END = 2**32
+"""Seeds of levels and of sampled actions are below it."""
+
 # They change how long a run lasts or how it is reported, never what it has learned by a given update.
 FREE_ON_RESUME = frozenset({"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats"})
 
@@ -179,8 +182,7 @@ class Config:
                 f"{self.num_sequences} {sequences}{where} do not divide into {self.minibatches} minibatches: "
                 f"choose num_envs as a multiple of minibatches{times}"
             )
-        if "levels" in parse_options(self.options):
-            raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
+        parse_options(self.options)
 
     @property
     def batch_steps(self) -> int:
@@ -280,7 +282,8 @@ def parse_options(options: Iterable[str]) -> dict[str, Any]:
     """Keyword arguments from NAME=VALUE words; a value that is not JSON is taken as a string.
 
     Raises:
-        ConfigError: when a word has no name or no equals sign, or a name comes twice.
+        ConfigError: when a word has no name or no equals sign, a name comes twice, or is that of levels, which have
+            settings of their own.
     """
     parsed: dict[str, Any] = {}
     for option in options:
@@ -293,6 +296,8 @@ def parse_options(options: Iterable[str]) -> dict[str, Any]:
             parsed[name] = json.loads(value)
         except json.JSONDecodeError:
             parsed[name] = value
+    if "levels" in parsed:
+        raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
     return parsed
 
 

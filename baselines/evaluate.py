@@ -18,6 +18,7 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines import exits
+from baselines.config import SEED_END
 from baselines.errors import ConfigError
 from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
 from baselines.losses import sample_action
@@ -26,7 +27,6 @@ from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
 
 _ZOO = "zoo:"
-_SEED_END = 2**32
 _STEPS_END = 2**31
 SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
@@ -230,8 +230,8 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
     """
     if not 1 <= arguments.max_steps < _STEPS_END:
         raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {_STEPS_END - 1}")
-    if not 0 <= arguments.seed < _SEED_END:
-        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {_SEED_END - 1}")
+    if not 0 <= arguments.seed < SEED_END:
+        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {SEED_END - 1}")
     is_paper = arguments.levels == "paper"
     zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
     if zoo_id is not None and arguments.checkpoint is not None:

@@ -19,13 +19,13 @@ import tyro
 from tqdm import tqdm
 
 from baselines import exits
+from baselines.config import SEED_END
 from baselines.errors import ConfigError, RunError
 from baselines.game import PAPER_SEEDS
 from baselines.zoo import Agent, load, read
 
 _ZOO = "zoo:"
 _MAX_STEPS = 2048
-_SEED_END = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,8 +95,8 @@ def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
     """
     if not 1 <= arguments.episodes <= len(PAPER_SEEDS):
         raise ConfigError(f"--episodes is {arguments.episodes}, but has to be from 1 to {len(PAPER_SEEDS)}")
-    if not 0 <= arguments.seed < _SEED_END:
-        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {_SEED_END - 1}")
+    if not 0 <= arguments.seed < SEED_END:
+        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {SEED_END - 1}")
     os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
     try:
         import gymnasium

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from baselines.config import parse_options
+from baselines.config import SEED_END, parse_options
 from baselines.errors import ConfigError, RunError
 
 Scale = Literal["cpu", "gpu"]
@@ -111,12 +111,11 @@ class Settings:
             raise ConfigError(f"width {self.width} does not divide into {self.heads} heads: choose a multiple")
         if not self.replies:
             raise ConfigError("replies is empty: give some in the form that the instructions ask for")
-        if self.seed >= _SEED_END:
-            raise ConfigError(f"seed is {self.seed}, but has to be from 0 to {_SEED_END - 1}")
+        if self.seed >= SEED_END:
+            raise ConfigError(f"seed is {self.seed}, but has to be from 0 to {SEED_END - 1}")
         if self.gamma > 1:
             raise ConfigError(f"gamma is {self.gamma}, but has to be from 0 to 1")
-        if "levels" in parse_options(self.options):
-            raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
+        parse_options(self.options)
 
     @property
     def sessions(self) -> int:
@@ -129,7 +128,6 @@ class Settings:
         return {"max_turns": self.max_turns, "levels": "fresh", **parse_options(self.options)}
 
 
-_SEED_END = 2**32
 _LEAST = {
     **dict.fromkeys(("warm_updates", "minutes", "gamma", "clip_low", "clip_high", "kl"), 0),
     **dict.fromkeys(("learning_rate", "max_grad_norm", "seed", "keep_checkpoints", "new_openings"), 0),

@@ -153,7 +153,7 @@ class Block(nn.Module):
         """What one query of each lane, (B, 1, D), reads, (B, 1, D).
 
         Each head's query is set to zero outside of its own columns, so that a product with whole keys does for all
-        heads: for matrix units, four rows are better than four products of one row each.
+        heads: matrix units are faster at the rows of all heads together than at a product of one row for each.
         """
         own = jnp.repeat(jnp.eye(self.heads, dtype=self.dtype), self.size // self.heads, axis=1)[None]  # (1, H, D)
         scores = jnp.einsum("bhd,bnd->bhn", query * own, keys, preferred_element_type=jnp.float32)
