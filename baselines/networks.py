@@ -19,7 +19,6 @@ from baselines.memories import make_memory
 from baselines.memories.cell import MemoryCell, State
 from baselines.memories.clock import Clock
 from baselines.memories.stack import FrameStack
-from baselines.memories.transformer import TransformerXL
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 
@@ -299,10 +298,6 @@ class ActorCritic(nn.Module):
             remembered[:, :reconstruct].reshape(-1, remembered.shape[-1])
         )
         return state, Output(logits, value[..., 0], truth, decoded)
-
-    def refresh(self, state: State) -> State:
-        """The memory state with whatever it holds that depends on parameters made anew."""
-        return self.memory.refresh(state) if isinstance(self.memory, TransformerXL) else state
 
 
 def frame_of(observation: Observation) -> jax.Array:

@@ -291,8 +291,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
         return state, (taken, sums)
 
-    memory: Any = setup.network.apply(state.params, state.memory, method="refresh")
-    state = state._replace(memory=memory)
+    memory = state.memory
     policy = prepare(lambda *parts: act(setup, *parts), state.params, state.memory, state.observation, state.start)
     if config.sequence_steps == config.num_steps:
         state, (rollout, sums) = lax.scan(step, state, length=config.num_steps)

@@ -10,12 +10,14 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
+_MANY_TIMES = 8  # as large: a bias repeated for each lane is, a product of two kernels is not
+
 
 def prepare(function: Callable[..., Any], fixed: Any, *others: Any) -> Callable[..., Any]:
     """The function of `others` that `function(fixed, *others)` is, after what follows from `fixed` alone was computed.
 
-    Results are the same. What is larger than what it is made of, such as a bias repeated for each lane, is left to the
-    function: reading it would take longer than making it.
+    Results are the same. What is many times larger than what it is made of, such as a bias repeated for each lane, is
+    left to the function: reading it would take longer than making it.
 
     Args:
         function: of arrays in any containers; without side effects.
@@ -53,7 +55,7 @@ def _with_larger(later: Iterable[Any], makers: dict[Any, Any]) -> list[Any]:
     plan, planned = [], set()
 
     def is_larger(maker: Any) -> bool:
-        return _bytes(maker.outvars) > _bytes(_variables(maker.invars))
+        return _bytes(maker.outvars) > _MANY_TIMES * _bytes(_variables(maker.invars))
 
     def add(equation: Any) -> None:
         for variable in _variables(equation.invars):

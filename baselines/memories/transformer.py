@@ -5,9 +5,10 @@ inputs as memory, absolute positions, one linear layer after attention; and the 
 (arXiv 1910.06764). Against the published code: a step also attends to itself, its query knows its position, and
 scores are scaled by the width of a head.
 
-What a step leaves to later ones, its entry, depends on that step alone, so that it is projected to a key and a value
-once, not once for each step that attends to it. While acting, keys and values wait in a ring buffer; `refresh` makes
-them anew when parameters changed.
+What a step leaves to later ones, its entry, depends on that step alone, so that learning projects it to a key and a
+value once, not once for each step that attends to it. While acting, entries wait in a ring buffer and are never
+projected: with one query for each lane, the projection to keys is applied to the query instead, and that to values to
+what was read (`Block.read_once`). So the buffer fits whatever the parameters are.
 
 Inside, lanes come before time: a lane's steps, and the window before them, lie side by side for the products of
 attention.
@@ -31,8 +32,6 @@ class Window(NamedTuple):
     """The last steps of each lane as ring buffers of S slots, at least as many as a step can attend to."""
 
     entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardised, (B, S, D)
-    keys: tuple[jax.Array, ...]  # (B, S, D)
-    values: tuple[jax.Array, ...]  # (B, S, D)
     position: jax.Array  # step of the episode that each slot holds, -1 for none, int32 (B, S)
     slot: jax.Array  # the next to be written, int32 (B,)
     time: jax.Array  # step of the episode that comes next, int32 (B,)
@@ -78,9 +77,8 @@ class Linear(nn.Module):
     use_bias: bool = False
 
     @nn.compact
-    def __call__(self, rows: jax.Array) -> jax.Array:
-        """Standardised rows (..., D) to (..., n D) for n layers."""
-        size = rows.shape[-1]
+    def folded(self, size: int) -> tuple[jax.Array, jax.Array]:
+        """Kernel (D, n D) and bias (n D,) of n layers for standardised rows of D = `size`, float32."""
         scale = self.param("scale", nn.initializers.ones, (size,))
         offset = self.param("offset", nn.initializers.zeros, (size,))
         xavier = nn.initializers.xavier_uniform()
@@ -88,8 +86,11 @@ class Linear(nn.Module):
         bias = (offset[:, None] * kernel).sum(axis=0)
         if self.use_bias:
             bias = bias + self.param("bias", nn.initializers.zeros, (kernel.shape[1],))
-        rows = jnp.matmul(rows.astype(self.dtype), (scale[:, None] * kernel).astype(self.dtype))
-        return rows + jnp.expand_dims(bias.astype(self.dtype), range(rows.ndim - 1))
+        return scale[:, None] * kernel, bias
+
+    def __call__(self, rows: jax.Array) -> jax.Array:
+        """Standardised rows (..., D) to (..., n D) for n layers."""
+        return _affine(rows, *self.folded(rows.shape[-1]), self.dtype)
 
 
 class Block(nn.Module):
@@ -113,58 +114,56 @@ class Block(nn.Module):
         """Layers by name."""
         self.query = Linear(("query",), self.dtype)
         self.entry = Linear(("key", "value"), self.dtype)
-        self.leave = nn.Dense(self.size, use_bias=False, dtype=self.dtype, kernel_init=nn.initializers.xavier_uniform())
+        self.leave = self.param("leave", nn.initializers.xavier_uniform(), (self.size, self.size))
         self.linear = Linear(("linear",), self.dtype, use_bias=True)
         if self.gated:
             self.gates = Gate(self.gate_bias), Gate(self.gate_bias)
 
-    def project(self, entry: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values of entries, (..., D) each, from standardised entries (..., D)."""
-        keys, values = jnp.split(self.entry(entry), 2, axis=-1)
-        return keys, values
-
-    def __call__(
-        self, stream: jax.Array, rows: jax.Array, keys: jax.Array, values: jax.Array, allowed: jax.Array
-    ) -> jax.Array:
-        """The stream (B, T, D) after this block.
-
-        Args:
-            stream: before it, float32 (B, T, D).
-            rows: the stream with positions, standardised, (B, T, D).
-            keys: of N entries of each lane, (B, N, D).
-            values: of these entries, (B, N, D).
-            allowed: which entries each step attends to, bool (B, T, N).
-        """
-        attend = self._attend_once if stream.shape[1] == 1 else self._attend
-        update = self.leave(attend(self.query(rows), keys, values, allowed)).astype(jnp.float32)
-        stream = self.gates[0](stream, update) if self.gated else stream + update
+    def __call__(self, stream: jax.Array, read: jax.Array) -> jax.Array:
+        """The stream (B, T, D), float32, after this block, from the stream before it and what attention read."""
+        read = read.astype(jnp.float32)
+        stream = self.gates[0](stream, read) if self.gated else stream + read
         update = nn.relu(self.linear(standardise(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
 
-    def _attend(self, query: jax.Array, keys: jax.Array, values: jax.Array, allowed: jax.Array) -> jax.Array:
-        """What queries (B, T, D) read, (B, T, D)."""
-        queries, keys, values = (rows.reshape(*rows.shape[:-1], self.heads, -1) for rows in (query, keys, values))
-        scores = jnp.einsum("bthd,bnhd->bhtn", queries, keys, preferred_element_type=jnp.float32)
-        shares = self._shares(scores, allowed)
-        reads = jnp.einsum("bhtn,bnhd->bthd", shares, values, preferred_element_type=jnp.float32)
-        return reads.reshape(query.shape)
+    def read(self, rows: jax.Array, entries: jax.Array, allowed: jax.Array) -> jax.Array:
+        """What each step reads from N entries of its lane, (B, T, D).
 
-    def _attend_once(self, query: jax.Array, keys: jax.Array, values: jax.Array, allowed: jax.Array) -> jax.Array:
-        """What one query of each lane, (B, 1, D), reads, (B, 1, D).
-
-        Each head's query is set to zero outside of its own columns, so that a product with whole keys does for all
-        heads: matrix units are faster at the rows of all heads together than at a product of one row for each.
+        Args:
+            rows: of the steps, the stream with positions, standardised, (B, T, D).
+            entries: (B, N, D).
+            allowed: which entries each step attends to, bool (B, T, N).
         """
-        own = jnp.repeat(jnp.eye(self.heads, dtype=self.dtype), self.size // self.heads, axis=1)[None]  # (1, H, D)
-        scores = jnp.einsum("bhd,bnd->bhn", query * own, keys, preferred_element_type=jnp.float32)
-        shares = self._shares(scores[:, :, None], allowed)[:, :, 0]
-        reads = jnp.einsum("bhn,bnd->bhd", shares, values, preferred_element_type=jnp.float32)
-        return (reads.astype(self.dtype) * own).sum(axis=1, keepdims=True)
+        projected = (self.query(rows), *jnp.split(self.entry(entries), 2, axis=-1))
+        queries, keys, values = (part.reshape(*part.shape[:-1], self.heads, -1) for part in projected)
+        scores = jnp.einsum("bthd,bnhd->bhtn", queries, keys, preferred_element_type=jnp.float32)
+        shares = self._shares(scores, allowed[:, None])
+        reads = jnp.einsum("bhtn,bnhd->bthd", shares, values, preferred_element_type=jnp.float32)
+        return jnp.matmul(reads.reshape(rows.shape).astype(self.dtype), self.leave.astype(self.dtype))
+
+    def read_once(self, rows: jax.Array, entries: jax.Array, allowed: jax.Array) -> jax.Array:
+        """What `read` gives for one step of each lane, with entries multiplied as they are.
+
+        A score is (query Q + q)ᵀ (entry K + k) and a read the share of (entry V + v) L: Q Kᵀ and V L are computed
+        beforehand, k adds the same to all scores of a step, and shares sum to one.
+        """
+        heads = self.heads, self.size // self.heads
+        query, query_bias = self.query.folded(self.size)
+        (key, value), (_, value_bias) = (jnp.split(part, 2, axis=-1) for part in self.entry.folded(self.size))
+        keys, values = (part.reshape(self.size, *heads) for part in (key, value))
+        ask = jnp.einsum("ihd,jhd->ihj", query.reshape(self.size, *heads), keys).reshape(self.size, -1)
+        ask_bias = jnp.einsum("hd,jhd->hj", query_bias.reshape(heads), keys).reshape(-1)
+        answer = jnp.einsum("jhd,hdi->hji", values, self.leave.reshape(*heads, self.size)).reshape(-1, self.size)
+        asked = _affine(rows[:, 0], ask, ask_bias, self.dtype).reshape(-1, self.heads, self.size)
+        scores = jnp.einsum("bhd,bnd->bhn", asked, entries, preferred_element_type=jnp.float32)
+        shares = self._shares(scores, allowed)
+        reads = jnp.einsum("bhn,bnd->bhd", shares, entries, preferred_element_type=jnp.float32)
+        return _affine(reads.reshape(-1, answer.shape[0]), answer, value_bias @ self.leave, self.dtype)[:, None]
 
     def _shares(self, scores: jax.Array, allowed: jax.Array) -> jax.Array:
-        """Shares of what is read, (B, H, T, N), from products of queries and keys."""
+        """Shares of what is read, (..., N), from products of queries and keys."""
         scores = scores * (self.size // self.heads) ** -0.5
-        return nn.softmax(jnp.where(allowed[:, None], scores, -jnp.inf)).astype(self.dtype)
+        return nn.softmax(jnp.where(allowed, scores, -jnp.inf)).astype(self.dtype)
 
 
 class TransformerXL(nn.Module):
@@ -204,24 +203,12 @@ class TransformerXL(nn.Module):
         """Nothing in the window."""
         slots = -(-self.length // _ALIGNMENT) * _ALIGNMENT
 
-        def empty() -> tuple[jax.Array, ...]:
-            return tuple(jnp.zeros((batch, slots, self.size), self.dtype) for _ in range(self.layers))
-
+        entries = tuple(jnp.zeros((batch, slots, self.size), self.dtype) for _ in range(self.layers))
         zero = jnp.zeros(batch, jnp.int32)
-        return Window(empty(), empty(), empty(), jnp.full((batch, slots), -1, jnp.int32), zero, zero)
-
-    def refresh(self, state: Window) -> Window:
-        """The state with keys and values that fit the parameters."""
-        pairs = [block.project(entry) for block, entry in zip(self.blocks, state.entries, strict=True)]
-        keys, values = zip(*pairs, strict=True)
-        return state._replace(keys=keys, values=values)
+        return Window(entries, jnp.full((batch, slots), -1, jnp.int32), zero, zero)
 
     def __call__(self, state: Window, inputs: jax.Array, starts: jax.Array) -> tuple[Window, jax.Array]:
-        """Window after the last step, and the normed stream (T, B, D), float32.
-
-        A single step takes keys and values from the state, which have to fit the parameters; several steps are for
-        learning, and make them from the entries.
-        """
+        """Window after the last step, and the normed stream (T, B, D), float32."""
         is_single, slots = starts.shape[0] == 1, state.position.shape[1]
         stream = inputs if inputs.shape[-1] == self.size else self.enter(inputs)
         stream = stream.swapaxes(0, 1).astype(jnp.float32)
@@ -233,24 +220,26 @@ class TransformerXL(nn.Module):
         else:
             allowed = _sight(state, latest, position, self.length)
         place = sinusoid(position, self.size) if self.positions else 0.0
-        entries, keys, values = [], [], []
-        for layer, block in enumerate(self.blocks):
+        entries = []
+        for before, block in zip(state.entries, self.blocks, strict=True):
             rows = standardise(stream + place)
             entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
-            entries.append(write(state.entries[layer], entry))
+            entries.append(write(before, entry))
             if is_single:
                 # Read what was just written: of a buffer that is read first, a loop of steps would make copies.
-                before = state.keys[layer], state.values[layer]
-                kept = seen = [write(*pair) for pair in zip(before, block.project(entry), strict=True)]
+                read = block.read_once(rows, entries[-1], allowed)
             else:
-                seen = block.project(jnp.concatenate([state.entries[layer], entry], axis=1))
-                kept = [write(rows[:, :slots], rows[:, slots:]) for rows in seen]
-            keys.append(kept[0])
-            values.append(kept[1])
-            stream = block(stream, rows, *seen, allowed)
+                read = block.read(rows, jnp.concatenate([before, entry], axis=1), allowed)
+            stream = block(stream, read)
         slot = (state.slot + starts.shape[0]) % slots
-        after = Window(tuple(entries), tuple(keys), tuple(values), held, slot, position[:, -1] + 1)
+        after = Window(tuple(entries), held, slot, position[:, -1] + 1)
         return after, self.norm(stream.swapaxes(0, 1))
+
+
+def _affine(rows: jax.Array, kernel: jax.Array, bias: jax.Array, dtype: Any) -> jax.Array:
+    """Rows (..., D) times kernel plus bias, all in `dtype`."""
+    rows = jnp.matmul(rows.astype(dtype), kernel.astype(dtype))
+    return rows + jnp.expand_dims(bias.astype(dtype), range(rows.ndim - 1))
 
 
 def standardise(rows: jax.Array) -> jax.Array:

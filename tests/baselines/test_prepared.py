@@ -33,14 +33,25 @@ def test_what_follows_from_the_fixed_argument_alone_is_not_computed_again() -> N
     assert not {"convert_element_type", "transpose"} & set(names_of(prepare(dense, KERNEL, ROWS), ROWS))
 
 
-def test_what_is_larger_than_what_it_is_made_of_is_made_where_it_is_used() -> None:
+def test_what_is_many_times_larger_than_what_it_is_made_of_is_made_where_it_is_used() -> None:
     def add(bias: jax.Array, rows: jax.Array) -> jax.Array:
         return rows + jnp.broadcast_to(2 * bias, rows.shape)
 
-    bias, rows = jnp.ones(5), jnp.ones((2, 5))
+    bias, rows = jnp.ones(5), jnp.ones((9, 5))
     assert "mul" not in names_of(prepare(add, bias, rows), rows)
     assert "broadcast_in_dim" in names_of(prepare(add, bias, rows), rows)
     np.testing.assert_array_equal(prepare(add, bias, rows)(7 * rows), add(bias, 7 * rows))
+
+
+def test_a_product_of_kernels_is_not_made_again_though_it_is_larger_than_they_are() -> None:
+    def low_rank(kernel: jax.Array, rows: jax.Array) -> jax.Array:
+        return rows @ jnp.einsum("ij,kj->ik", kernel, kernel)
+
+    kernel, rows = jnp.ones((6, 2)), jnp.ones((4, 6))
+    assert len(names_of(partial(low_rank, kernel), rows)) == 2
+    prepared = prepare(low_rank, kernel, rows)
+    assert names_of(prepared, rows) == ["dot_general"]
+    np.testing.assert_array_equal(prepared(rows), low_rank(kernel, rows))
 
 
 def test_results_that_follow_from_the_fixed_argument_and_those_that_pass_through_are_returned() -> None:
