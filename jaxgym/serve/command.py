@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import tyro
 
-from jaxgym.serve.web.serving import PROTOCOLS, be_a_server, exiting, listen
+from jaxgym.serve.web.serving import PROTOCOLS, exiting, listening
 
 _ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 
@@ -27,8 +27,7 @@ def run(words: Sequence[str]) -> None:
         description=_ABOUT,
     )
     folder = next(f"jaxgym.serve.{name}" for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
-    with listen(serving) as listener:
-        be_a_server()
+    with listening(serving) as listener:
         if serving.workers > 1:
             importlib.import_module("jaxgym.serve.web.workers").serve(serving, f"{folder}.front", listener)
         else:

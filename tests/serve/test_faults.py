@@ -4,6 +4,7 @@ client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 """
 
 import contextlib
+import signal
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from websockets.sync.client import connect
 
 from jaxgym.errors import OptionError
 from jaxgym.serve.web import http, joined
-from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, listen
+from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, listen, listening
 
 SECONDS = 30
 LARGE = 1 << 24
@@ -230,3 +231,27 @@ def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() ->
     process.terminate()
     assert process.communicate(timeout=SECONDS) == (None, "")
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("asked", ["SIGTERM", "SIGINT"])
+def test_a_server_that_is_asked_to_end_as_soon_as_it_listens_ends_with_exit_code_0(asked: str) -> None:
+    program = f"""
+import signal
+from jaxgym.serve import command
+from jaxgym.serve.web import serving
+
+serving.be_a_server = lambda: signal.raise_signal(signal.{asked})
+command.main(["openenv", "--env", "nothing", "--port", "0"])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_server_that_has_ended_leaves_the_signals_of_its_process_as_they_were() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with listening(OpenEnv(env="nothing", port=0)):
+        during = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    assert not set(during) & set(before)

@@ -32,7 +32,7 @@ from jaxgym.serve.web.http import (
     run,
     token_of,
 )
-from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, listen
+from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, listening
 from jaxgym.serve.web.worker import Place
 
 _log = logging.getLogger(__name__)
@@ -349,7 +349,6 @@ def make_app(serving: Serving) -> App:
 
 
 def listen_and_serve(serving: Serving) -> None:
-    """Serves until the process is asked to end; see `jaxgym.serve.web.serving.listen` and `serve`."""
-    with listen(serving) as listener:
-        be_a_server()
+    """Serves until the process is asked to end; see `jaxgym.serve.web.serving.listening` and `serve`."""
+    with listening(serving) as listener:
         serve(serving, listener)

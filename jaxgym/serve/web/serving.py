@@ -3,12 +3,15 @@
 Nothing that this module imports takes time: clients are let in at once and wait for what is loaded behind the socket.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import tyro
@@ -118,6 +121,31 @@ def listen(serving: Serving) -> socket.socket:
         where = f"{serving.host} port {serving.port}"
         reason = error.strerror if error.errno is None or error.errno < 0 else os.strerror(error.errno)
         raise OSError(f"can't listen at {where}: {reason}; give another --host or --port.") from error
+
+
+@contextlib.contextmanager
+def listening(serving: Serving) -> Iterator[socket.socket]:
+    """Makes a server of the process, with a socket that listens; `listen` and `be_a_server` say how.
+
+    SIGTERM and SIGINT end it with exit code 0 from here on: at once until what serves takes them.
+    """
+    with _ending_when_asked(), listen(serving) as listener:
+        be_a_server()
+        yield listener
+
+
+@contextlib.contextmanager
+def _ending_when_asked() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # signals are not for others
+        yield
+        return
+    # What is being imported could keep an exception to itself.
+    kept = {number: signal.signal(number, lambda *_: os._exit(0)) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def be_a_server() -> None:
