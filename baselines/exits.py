@@ -1,7 +1,6 @@
 """How commands end: with a sentence, not with a traceback, where a person can put things right."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 
@@ -29,7 +28,6 @@ def told(resume: str = "") -> Iterator[None]:
         sys.stderr.write(f"interrupted{': ' if resume else ''}{resume}\n")
         sys.exit(interrupts.CODE)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still in the buffer goes nowhere
-        sys.exit(1)
+        interrupts.end_unread()
     except (ConfigError, RunError, LevelError, OptionError, UnknownIdError) as error:
         sys.exit(f"error: {error}")

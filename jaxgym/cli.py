@@ -1,7 +1,6 @@
 """The command `jaxgym`: list games, look at them, record them, play them with keys or in words."""
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 
@@ -46,9 +45,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(interrupts.CODE)
     except BrokenPipeError:
-        # Whoever read the output has left; what is still in the buffer goes nowhere, without a word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
+        interrupts.end_unread()
     except (UnknownIdError, OptionError, LevelError, ActionError) as error:
         sys.stderr.write(f"jaxgym: {error}\n")
         sys.exit(MISUSED)

@@ -1,12 +1,17 @@
-"""An interrupt from the keyboard is never lost."""
+"""What ends a command from outside: an interrupt from the keyboard is never lost, a reader who leaves is no error."""
 
+import os
 import signal
 import sys
 import threading
 import time
+from typing import NoReturn
 
 CODE = 130
 """How a process ends that a person has stopped: as shells have it, 128 and the number of the signal."""
+
+UNREAD = 1
+"""How a process ends whose output nobody reads any more."""
 
 _SOON = 0.05  # seconds, in which the collector's callback ends: inside of it the interrupt would be lost again
 
@@ -29,6 +34,12 @@ def keep() -> None:
             is_told.set()
 
     sys.unraisablehook = hook
+
+
+def end_unread() -> NoReturn:
+    """Ends the process without a word after a `BrokenPipeError`: what is still in the buffer of stdout goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(UNREAD)
 
 
 def _interrupt_after(is_told: threading.Event) -> None:

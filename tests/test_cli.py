@@ -175,7 +175,7 @@ def test_a_reader_who_leaves_ends_a_command_without_a_word(
         with pytest.raises(SystemExit) as exit_info:
             cli.main()
         monkeypatch.undo()
-    assert exit_info.value.code == cli.FAILED
+    assert exit_info.value.code == interrupts.UNREAD
     assert capsys.readouterr().err == ""
 
 

@@ -1,5 +1,6 @@
 """Interrupts from the keyboard."""
 
+import os
 import subprocess
 import sys
 
@@ -33,3 +34,10 @@ def test_an_interrupt_that_meets_the_garbage_collector_still_interrupts() -> Non
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout == "interrupted\n"
     assert ended.stderr == ""
+
+
+def test_what_nobody_reads_any_more_goes_nowhere_and_ends_with_exit_code_1() -> None:
+    program = "print('table'); from jaxgym import interrupts; interrupts.end_unread()"
+    command, buffered = [sys.executable, "-c", program], os.environ | {"PYTHONUNBUFFERED": ""}
+    ended = subprocess.run(command, capture_output=True, text=True, env=buffered, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")

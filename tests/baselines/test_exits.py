@@ -45,7 +45,7 @@ def test_a_reader_who_leaves_ends_a_command_without_a_word(
         with pytest.raises(SystemExit) as exit_info, exits.told():
             output.write("table")
         monkeypatch.undo()
-    assert exit_info.value.code == 1
+    assert exit_info.value.code == interrupts.UNREAD
     assert capsys.readouterr().err == ""
 
 
