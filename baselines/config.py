@@ -19,8 +19,8 @@ Dtype = Literal["float32", "bfloat16"]
 EncoderName = Literal["nature", "impala"]
 Entry = TypeVar("Entry")
 
-SEED_END = 2**32
-"""Seeds of levels and of sampled actions are below it."""
+SEED_END = 2**31
+"""Seeds are below it: a training makes its keys from int32."""
 
 # They change how long a run lasts or how it is reported, never what it has learned by a given update.
 FREE_ON_RESUME = frozenset({"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats"})
@@ -162,8 +162,7 @@ class Config:
         for name in _SHARES:
             if getattr(self, name) > 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but has to be from 0 to 1")
-        if not -_SEED_BOUND <= self.seed <= _SEED_BOUND - self.num_seeds:
-            raise ConfigError(f"seed is {self.seed}, but it and the seeds after it have to fit 32 bits with a sign")
+        check_seed(self.seed, self.num_seeds)
         shared = "num_envs" if self.num_seeds == 1 else "num_seeds"
         if getattr(self, shared) % self.devices:
             raise ConfigError(
@@ -275,7 +274,21 @@ _NOT_NEGATIVE = (
     "memory_gate_bias",
 )
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
-_SEED_BOUND = 2**31
+
+
+def check_seed(seed: int, count: int = 1) -> None:
+    """Refuses what is no random seed.
+
+    Args:
+        seed: the first one.
+        count: how many consecutive seeds there are.
+
+    Raises:
+        ConfigError: when one of them is negative or not below `SEED_END`.
+    """
+    if not 0 <= seed <= SEED_END - count:
+        several = f" with {count} seeds" if count > 1 else ""
+        raise ConfigError(f"seed is {seed}, but has to be from 0 to {SEED_END - count}{several}")
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:

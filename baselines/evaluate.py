@@ -18,7 +18,7 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines import exits
-from baselines.config import SEED_END
+from baselines.config import check_seed
 from baselines.errors import ConfigError
 from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
 from baselines.losses import sample_action
@@ -225,13 +225,12 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
 
     Raises:
         RunError: when the folder holds no run, or no such checkpoint.
-        ConfigError: when a number of levels, repeats or steps is below 1, the seed does not fit 32 bits, or a
+        ConfigError: when a number of levels, repeats or steps is below 1, the seed is out of range, or a
             checkpoint is asked for of an agent of the zoo.
     """
     if not 1 <= arguments.max_steps < _STEPS_END:
         raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {_STEPS_END - 1}")
-    if not 0 <= arguments.seed < SEED_END:
-        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {SEED_END - 1}")
+    check_seed(arguments.seed)
     is_paper = arguments.levels == "paper"
     zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
     if zoo_id is not None and arguments.checkpoint is not None:

@@ -16,8 +16,8 @@ import tyro
 from tqdm import tqdm
 
 from baselines import exits
-from baselines.config import Config
-from baselines.errors import ConfigError, RunError
+from baselines.config import Config, check_seed
+from baselines.errors import RunError
 from baselines.presets import AGENTS, TASKS
 from baselines.runs import Row, is_of_grpo, read_config, read_rows
 from baselines.statistics import Estimate, estimate
@@ -300,10 +300,9 @@ def report(arguments: Arguments) -> Path:
 
     Raises:
         RunError: when there is no run, or nothing can be written.
-        ConfigError: when the seed is negative.
+        ConfigError: when the seed is out of range.
     """
-    if arguments.seed < 0:
-        raise ConfigError(f"--seed is {arguments.seed}, but must not be negative")
+    check_seed(arguments.seed)
     groups = read_groups(arguments.folders)
     text = ["# Runs", "", " ".join((__doc__ or "").split("\n\n")[1].split()), "", table(groups, arguments.seed)]
     try:

@@ -19,7 +19,7 @@ import tyro
 from tqdm import tqdm
 
 from baselines import exits
-from baselines.config import SEED_END
+from baselines.config import check_seed
 from baselines.errors import ConfigError, RunError
 from baselines.game import PAPER_SEEDS
 from baselines.zoo import Agent, load, read
@@ -95,8 +95,7 @@ def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
     """
     if not 1 <= arguments.episodes <= len(PAPER_SEEDS):
         raise ConfigError(f"--episodes is {arguments.episodes}, but has to be from 1 to {len(PAPER_SEEDS)}")
-    if not 0 <= arguments.seed < SEED_END:
-        raise ConfigError(f"--seed is {arguments.seed}, but has to be from 0 to {SEED_END - 1}")
+    check_seed(arguments.seed)
     os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
     try:
         import gymnasium

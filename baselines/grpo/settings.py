@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from baselines.config import SEED_END, parse_options
+from baselines.config import check_seed, parse_options
 from baselines.errors import ConfigError, RunError
 
 Scale = Literal["cpu", "gpu"]
@@ -111,8 +111,7 @@ class Settings:
             raise ConfigError(f"width {self.width} does not divide into {self.heads} heads: choose a multiple")
         if not self.replies:
             raise ConfigError("replies is empty: give some in the form that the instructions ask for")
-        if self.seed >= SEED_END:
-            raise ConfigError(f"seed is {self.seed}, but has to be from 0 to {SEED_END - 1}")
+        check_seed(self.seed)
         if self.gamma > 1:
             raise ConfigError(f"gamma is {self.gamma}, but has to be from 0 to 1")
         parse_options(self.options)

@@ -244,7 +244,7 @@ def test_replies_that_are_given_twice_are_refused() -> None:
         ({"group_size": 1}, "group_size is 1"),
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"replies": ()}, "replies is empty"),
-        ({"seed": 2**32}, "seed is 4294967296, but has to be from 0 to 4294967295"),
+        ({"seed": 2**31}, "seed is 2147483648, but has to be from 0 to 2147483647"),
         ({"options": ("levels=3",)}, "option 'levels' is what train_levels and held_out_levels say: leave it out"),
     ],
 )

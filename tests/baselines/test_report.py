@@ -130,7 +130,7 @@ def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
 
 
 def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^--seed is -1, but must not be negative$"):
+    with pytest.raises(ConfigError, match=r"^seed is -1, but has to be from 0 to 2147483647$"):
         report.report(report.Arguments((tmp_path,), tmp_path / "out", seed=-1))
 
 

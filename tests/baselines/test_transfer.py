@@ -20,10 +20,10 @@ def test_without_memory_gym_the_command_says_how_to_get_it(monkeypatch: pytest.M
         transfer.main()
 
 
-@pytest.mark.parametrize("change", [{"episodes": 0}, {"episodes": 51}, {"seed": -1}, {"seed": 2**32}])
+@pytest.mark.parametrize("change", [{"episodes": 0}, {"episodes": 51}, {"seed": -1}, {"seed": 2**31}])
 def test_numbers_out_of_range_are_refused(change: dict[str, int]) -> None:
     (name,) = change
-    with pytest.raises(ConfigError, match=rf"^--{name} is {change[name]}, but has to be from"):
+    with pytest.raises(ConfigError, match=rf"^(--)?{name} is {change[name]}, but has to be from"):
         transfer.transfer(transfer.Arguments("zoo:MysteryPath-Grid-v0", **change))
 
 
