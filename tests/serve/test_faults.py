@@ -4,6 +4,7 @@ client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 """
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -255,3 +256,24 @@ def test_a_server_that_has_ended_leaves_the_signals_of_its_process_as_they_were(
         during = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     assert not set(during) & set(before)
+
+
+def test_servers_leave_accelerators_alone_and_make_small_steps_at_once_whoever_imported_jax_first() -> None:
+    program = """if True:
+        import jax
+        from jaxgym.serve.agentgym.server import loads
+        from jaxgym.serve.web.http import hosting
+        from jaxgym.serve.web.serving import AgentGym, OpenEnv, be_a_server
+        be_a_server()
+        for load in (hosting(OpenEnv(env="nothing")), loads(AgentGym(env="nothing"))):
+            jax.config.update("jax_platforms", None)
+            jax.config.update("jax_cpu_enable_async_dispatch", True)
+            try:
+                load()
+            except ValueError:
+                print(jax.config.jax_platforms, jax.config.read("jax_cpu_enable_async_dispatch"))
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=SECONDS, check=True)
+    assert ended.stdout == "cpu False\n" * 2

@@ -412,7 +412,6 @@ def test_the_command_says_why_it_can_not_serve(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.setenv("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = {str(taken.getsockname()[1]): (1, "can't listen"), "0": (2, "'no_such_game' is no environment")}
         for port, (code, told) in ports.items():
@@ -424,7 +423,7 @@ def test_the_command_says_why_it_can_not_serve(
 
 def test_the_package_serves_the_game_that_its_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"JAXGYM_ENV": "corridor", "JAXGYM_OPTIONS": "length=5 bonus=2", "MAX_CONCURRENT_ENVS": "7"}
-    for name, value in {**settings, "JAX_PLATFORMS": "cpu", "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0"}.items():
+    for name, value in {**settings, "JAX_PLATFORMS": "cpu"}.items():
         monkeypatch.setenv(name, value)
     package = runpy.run_path(str(ROOT / "examples/openenv/server/app.py"))
     serving = package["SERVING"]

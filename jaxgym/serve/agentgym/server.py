@@ -22,7 +22,7 @@ from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.web.http import Loading, Message, Parts, Receive, Send, run
-from jaxgym.serve.web.serving import AgentGym
+from jaxgym.serve.web.serving import AgentGym, settle_jax
 from jaxgym.serve.web.worker import Place
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
     """
 
     def make() -> Routes:
+        settle_jax()
         from jaxgym import text
         from jaxgym.errors import OptionError
         from jaxgym.options import parse_options

@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from jaxgym.serve.page.document import Document
 from jaxgym.serve.web.answers import answer
 from jaxgym.serve.web.joined import JoinedProtocol, JoinedSockets
-from jaxgym.serve.web.serving import Serving
+from jaxgym.serve.web.serving import Serving, settle_jax
 
 if TYPE_CHECKING:
     from jaxgym.serve.pool import SessionPool
@@ -145,6 +145,7 @@ def hosting(
     """
 
     def make() -> Hosted:
+        settle_jax()
         from jaxgym import text
         from jaxgym.options import parse_options
         from jaxgym.serve.pool import SessionPool

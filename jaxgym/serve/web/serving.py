@@ -149,11 +149,22 @@ def _ending_when_asked() -> Iterator[None]:
 
 
 def be_a_server() -> None:
-    """Settles how this process uses JAX, unless its environment says otherwise; JAX is yet to be imported."""
-    # A language model's accelerator is left alone, and small steps are done before a thread could take them over.
+    """Keeps JAX off a language model's accelerator, unless the environment of the process says otherwise.
+
+    It takes no time; `settle_jax` follows where JAX is imported.
+    """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
     _let_many_in()
+
+
+def settle_jax() -> None:
+    """Settles how a server uses JAX, which takes seconds where it is yet to be imported, and has computed nothing."""
+    import jax
+
+    if jax.config.jax_platforms is None:  # of a program that imported it first, as one with a game of its own does
+        jax.config.update("jax_platforms", os.environ.get("JAX_PLATFORMS"))
+    # Small steps are done before a thread could take them over; JAX reads this from no environment.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def _let_many_in() -> None:
