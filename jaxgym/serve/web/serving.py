@@ -161,7 +161,7 @@ def settle_jax() -> None:
     """Settles how a server uses JAX, which takes seconds where it is yet to be imported, and has computed nothing."""
     import jax
 
-    if jax.config.jax_platforms is None:  # of a program that imported it first, as one with a game of its own does
+    if jax.config.values["jax_platforms"] is None:  # of a program that imported it first, such as a game of its own
         jax.config.update("jax_platforms", os.environ.get("JAX_PLATFORMS"))
     # Small steps are done before a thread could take them over; JAX reads this from no environment.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
