@@ -99,8 +99,8 @@ class Rollout:
     """Who plays: the folder of a model of Hugging Face's format."""
     model_name: str | None = None
     """The model's name at the endpoint; the first that it lists, if not given."""
-    episodes: int = 128
-    """Episodes to play."""
+    episodes: int | None = None
+    """Episodes to play; 128, or as many as there are rows, if not given."""
     seed: int = 0
     """Seed of the first level: training levels below 2^31, held-out ones from there on."""
     out: Path | None = None

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from jaxgym import cli
 from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.serve import SessionPool, episodes
 from jaxgym.serve import rollout as rollouts
-from jaxgym.serve.rollout import local_model, runs
+from jaxgym.serve.rollout import command, local_model, runs
 from tests.serve import chat_server, corridor
 
 QUICK = rollouts.Terms(retries=2, backoff_seconds=0.0, turn_seconds=5.0)
@@ -417,10 +418,14 @@ def test_rows_are_read_from_a_file(tmp_path: Path) -> None:
     assert runs.read_rows(file) == [row(), {**row(), "tag": 1}]
     file.write_text(json.dumps({**row(), "tag": "a\u2028b"}, ensure_ascii=False), encoding="utf-8")
     assert runs.read_rows(file) == [{**row(), "tag": "a\u2028b"}]
-    for line, says in (("\n{", "line 2 of .* is no JSON"), ("{}", "names no game"), ("[]", "names no game")):
+    nameless = ("{}", "[]", '{"env_config": "name"}')
+    for line, says in (("\n{", "line 2 of .* is no JSON"), *((line, "names no game") for line in nameless)):
         file.write_text(line)
         with pytest.raises(OptionError, match=says):
             runs.read_rows(file)
+    file.write_bytes(b"\xff")
+    with pytest.raises(OptionError, match="is no text in UTF-8"):
+        runs.read_rows(file)
 
 
 # Endpoints.
@@ -512,6 +517,15 @@ def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.Cap
         cli.run(words)
 
 
+def test_the_first_rows_of_a_file_are_played_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    rows = [{"env_config": {"name": "corridor", "seed": seed}} for seed in (5, 6, 7)]
+    dataset = tmp_path / "rows.jsonl"
+    dataset.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert command.rows_for([], None, 0, {}, dataset) == rows
+    assert command.rows_for([], 2, 0, {}, dataset) == rows[:2]
+    assert len(command.rows_for(["corridor"], None, 0, {}, None)) == command.EPISODES == 128
+
+
 def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: pytest.CaptureFixture[str]) -> None:
     with (
         chat_server.serving(lambda _: 404) as url,
@@ -537,6 +551,12 @@ def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: 
         (
             ["--env", "frozen_lake", "--model", "expert", "--seed", str(2**32 - 2), "--episodes", "3"],
             "3 episodes from --seed 4294967294 reach level 4294967296, and the last is 4294967295; give a lower seed",
+        ),
+        (["--rows", os.devnull, "--model", "expert"], f"{os.devnull} has 0 rows; give a file with some."),
+        (["--rows", os.devnull, "--model", "expert", "--episodes", "2"], "has 0 rows; give a file with 2."),
+        (
+            ["--rows", os.devnull, "--model", "expert", "--env", "size=8"],
+            "size was given beside --rows; give options in",
         ),
     ],
 )

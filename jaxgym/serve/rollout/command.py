@@ -18,6 +18,8 @@ from jaxgym.serve.rollout.runs import Row, Summary, arollout, check, read_rows, 
 from jaxgym.serve.rollout.scheduler import Scheduler, Terms
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
+EPISODES = 128
+"""How many episodes are played of games, where no number is given."""
 HEADER = ("game", "episodes", "errors", "success", "return", "reward", "turns", "refusals")
 _MOST_REASONS = 3
 
@@ -63,25 +65,38 @@ class Player:
 
 
 def rows_for(
-    names: Sequence[str], episodes: int, seed: int, options: Mapping[str, Any], dataset: Path | None
+    names: Sequence[str], episodes: int | None, seed: int, options: Mapping[str, Any], dataset: Path | None
 ) -> list[Row]:
-    """Returns the rows of a dataset, or of a number of episodes of some games.
+    """Returns the first rows of a dataset, or those of a number of episodes of some games.
 
     Raises:
         UnknownIdError: If a game does not exist, or has no words.
-        OptionError: If both or none were given, there are no such levels, or the dataset has a line that is no row.
+        OptionError: If both or none were given, there are no such levels, or the dataset has a line that is no row, or
+            too few lines.
     """
     if bool(names) == (dataset is not None):
         raise OptionError("give games with --env, or the rows of a file with --rows.")
-    if episodes < 1:
+    if episodes is not None and episodes < 1:
         raise OptionError(f"--episodes {episodes} was given; give a number from 1 up.")
-    last = seed + (episodes - 1) // max(len(names), 1)
-    if dataset is None and last >= 2 * SPLIT_SIZE:
+    if dataset is not None:
+        return _first_rows(dataset, episodes, options)
+    episodes = EPISODES if episodes is None else episodes
+    last = seed + (episodes - 1) // len(names)
+    if last >= 2 * SPLIT_SIZE:
         raise OptionError(
             f"{episodes} episodes from --seed {seed} reach level {last}, and the last is {2 * SPLIT_SIZE - 1}; "
             "give a lower seed or fewer episodes."
         )
-    return rows_of(names, episodes, seed, options) if dataset is None else read_rows(dataset)
+    return rows_of(names, episodes, seed, options)
+
+
+def _first_rows(dataset: Path, episodes: int | None, options: Mapping[str, Any]) -> list[Row]:
+    if options:
+        raise OptionError(f"{', '.join(options)} was given beside --rows; give options in the env_config of the rows.")
+    rows = read_rows(dataset)
+    if not rows or len(rows) < (episodes or 0):
+        raise OptionError(f"{dataset} has {len(rows)} rows; give a file with {episodes or 'some'}.")
+    return rows[:episodes]
 
 
 def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: Path | None, seed: int) -> list[Record]:

@@ -46,17 +46,22 @@ def read_rows(path: Path) -> list[Row]:
     """Returns the rows of a file with one JSON object a line.
 
     Raises:
-        OptionError: If a line is none, or names no game.
+        OptionError: If it holds no text, or a line is none, or names no game.
     """
+    try:
+        text_of_rows = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path} is no text in UTF-8; give a file with one JSON object a line.") from error
     rows: list[Row] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(text_of_rows.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise OptionError(f"line {number} of {path} is no JSON: {error.msg}.") from error
-        if not isinstance(row, dict) or "name" not in (row.get("env_config") or {}):
+        played = row.get("env_config") if isinstance(row, dict) else None
+        if not isinstance(played, dict) or "name" not in played:
             raise OptionError(f'line {number} of {path} names no game; give {{"env_config": {{"name": ...}}}}.')
         rows.append(row)
     return rows
