@@ -134,10 +134,14 @@ def test_a_seed_beside_a_split_is_one_of_it(address: str) -> None:
     with joined(address) as client:
         for given in ({"split": "test", "index": 1}, {"split": "test"}, {"split": "test", "index": None}):
             assert reset(client, seed=2**31 + 1, **given)["observation"]["info"]["seed"] == 2**31 + 1
-        for seed, given in ((3, {"split": "test"}), (2**31, {"split": "train"}), (3, {"split": "train", "index": 4})):
+        for seed, given, wanted in (
+            (3, {"split": "test"}, "from 2147483648 to 4294967295"),
+            (2**31, {"split": "train"}, "from 0 to 2147483647"),
+            (3, {"split": "train", "index": 4}, "4"),
+        ):
             told = ask(client, {"type": "reset", "data": {"seed": seed, **given}})["data"]
             assert told["code"] == "VALIDATION_ERROR"
-            assert "beside this split" in told["message"]
+            assert f"seed: Input should be {wanted} beside this split" in told["message"]
             assert httpx.post(f"http://{address}/reset", json={"seed": seed, **given}).status_code == 422
         assert ask(client, {"type": "reset", "data": {"seed": "3", "split": "train"}})["data"]["code"] == told["code"]
         assert ask(client, {"type": "state"})["data"]["seed"] == 2**31 + 1

@@ -123,7 +123,8 @@ def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None,
         seed = first if seed is None else seed
         if type(seed) is int and not first <= seed < end:
             these = "this split" if index is None else "this split and index"
-            text = f"Input should be from {first} below {end} beside {these}: give the seed alone, or {these}"
+            wanted = first if index is not None else f"from {first} to {end - 1}"
+            text = f"Input should be {wanted} beside {these}: give the seed alone, or {these}"
             errors.append(_fault("value_error", (*place, "seed"), text, seed))
     if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
         errors.append(
