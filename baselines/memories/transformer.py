@@ -29,10 +29,12 @@ _ALIGNMENT = 8  # slots, and thereby rows of what is multiplied, come in multipl
 
 
 class Window(NamedTuple):
-    """The last steps of each lane as ring buffers of S slots, at least as many as a step can attend to."""
+    """The last steps of each lane as ring buffers of S slots, at least as many as a step can attend to.
+
+    Of these, the `time` that were written last are of the episode.
+    """
 
     entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardised, (B, S, D)
-    position: jax.Array  # step of the episode that each slot holds, -1 for none, int32 (B, S)
     slot: jax.Array  # the next to be written, int32 (B,)
     time: jax.Array  # step of the episode that comes next, int32 (B,)
 
@@ -202,21 +204,19 @@ class TransformerXL(nn.Module):
     def initial_state(self, batch: int) -> Window:
         """Nothing in the window."""
         slots = -(-self.length // _ALIGNMENT) * _ALIGNMENT
-
         entries = tuple(jnp.zeros((batch, slots, self.size), self.dtype) for _ in range(self.layers))
         zero = jnp.zeros(batch, jnp.int32)
-        return Window(entries, jnp.full((batch, slots), -1, jnp.int32), zero, zero)
+        return Window(entries, zero, zero)
 
     def __call__(self, state: Window, inputs: jax.Array, starts: jax.Array) -> tuple[Window, jax.Array]:
         """Window after the last step, and the normed stream (T, B, D), float32."""
-        is_single, slots = starts.shape[0] == 1, state.position.shape[1]
+        count, slots = starts.shape[0], state.entries[0].shape[1]
         stream = inputs if inputs.shape[-1] == self.size else self.enter(inputs)
         stream = stream.swapaxes(0, 1).astype(jnp.float32)
         latest, position = (steps.T for steps in positions_of(state.time, starts))
-        write = _writer(state, starts.shape[0])
-        held = write(jnp.where(latest[:, -1:] < 0, state.position, -1), _kept_positions(latest, position))
-        if is_single:
-            allowed = ((held >= 0) & (position - held < self.length))[:, None]
+        write = _writer(state.slot, count, slots)
+        if count == 1:
+            allowed = (_ages(state.slot, slots) <= jnp.minimum(position, self.length - 1))[:, None]
         else:
             allowed = _sight(state, latest, position, self.length)
         place = sinusoid(position, self.size) if self.positions else 0.0
@@ -225,14 +225,13 @@ class TransformerXL(nn.Module):
             rows = standardise(stream + place)
             entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
             entries.append(write(before, entry))
-            if is_single:
+            if count == 1:
                 # Read what was just written: of a buffer that is read first, a loop of steps would make copies.
                 read = block.read_once(rows, entries[-1], allowed)
             else:
                 read = block.read(rows, jnp.concatenate([before, entry], axis=1), allowed)
             stream = block(stream, read)
-        slot = (state.slot + starts.shape[0]) % slots
-        after = Window(tuple(entries), held, slot, position[:, -1] + 1)
+        after = Window(tuple(entries), (state.slot + count) % slots, position[:, -1] + 1)
         return after, self.norm(stream.swapaxes(0, 1))
 
 
@@ -267,28 +266,26 @@ def positions_of(time: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Arr
     return latest, jnp.where(latest < 0, time[None] + step, step - latest)
 
 
+def _ages(newest: jax.Array, slots: int) -> jax.Array:
+    """How many steps before the newest slot, int32 (B,), each of the ring's slots was written, int32 (B, S)."""
+    return (newest[:, None] - jnp.arange(slots, dtype=jnp.int32)[None]) % slots
+
+
 def _sight(state: Window, latest: jax.Array, position: jax.Array, length: int) -> jax.Array:
     """Which slots of the window, and then which of the steps themselves, each step may see, bool (B, T, slots + T)."""
     latest, position = latest[..., None], position[..., None]
     step = jnp.arange(latest.shape[1], dtype=jnp.int32)
     age = step[:, None] - step[None, :]
-    held = state.position[:, None]
-    window = (held >= 0) & (latest < 0) & (position - held < length)
+    held = state.time[:, None] - 1 - _ages(state.slot - 1, state.entries[0].shape[1])  # step of the episode, if any
+    window = (held >= 0)[:, None] & (latest < 0) & (position - held[:, None] < length)
     steps = ((age >= 0) & (age < length))[None] & (latest <= step[None, None])
     return jnp.concatenate([window, steps], axis=-1)
 
 
-def _kept_positions(latest: jax.Array, position: jax.Array) -> jax.Array:
-    """Positions (B, T), and -1 for steps of episodes that have ended since."""
-    step = jnp.arange(position.shape[1], dtype=jnp.int32)[None]
-    return jnp.where(step >= latest[:, -1:], position, -1)
-
-
-def _writer(state: Window, count: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """A function that writes rows of `count` steps, (B, T, ...), into a ring buffer (B, S, ...)."""
-    size = state.position.shape[1]
+def _writer(slot: jax.Array, count: int, size: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """A function that writes rows of `count` steps, (B, T, D), into a ring buffer (B, S, D) from a slot, (B,), on."""
     first = max(0, count - size)  # older steps would be overwritten at once
-    slots = (state.slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % size
+    slots = (slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % size
     lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
 
     def write(buffer: jax.Array, rows: jax.Array) -> jax.Array:
