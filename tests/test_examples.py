@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import nbclient
@@ -34,6 +35,23 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     notebook = nbformat.read(ROOT / "examples/quickstart.ipynb", as_version=4)
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+
+
+def test_the_datasets_of_ms_swift_are_what_their_commands_write(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = ROOT / "examples/ms_swift/make_dataset.py"
+    commands = dict(re.findall(r"make_dataset\.py (.*) >(.*\.jsonl)", script.read_text()))
+    written = {}
+    for words, name in commands.items():
+        monkeypatch.setattr("sys.argv", [str(script), *shlex.split(words)])
+        runpy.run_path(str(script), run_name="__main__")
+        written[name] = capsys.readouterr().out
+    kept = sorted(script.parent.glob("*.jsonl"))
+    assert kept
+    assert [(path.name, path.read_text() == written[path.name]) for path in kept] == [
+        (path.name, True) for path in kept
+    ]
 
 
 def test_the_mortar_mayhem_player_completes_every_command(

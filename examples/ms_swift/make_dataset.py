@@ -1,29 +1,42 @@
 """Writes a dataset for ms-swift: a row for each game and level.
 
-    python make_dataset.py frozen_lake size=4 --rows 64 >frozen_lake.jsonl
-    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=48 --rows 64 >memory.jsonl
-    python make_dataset.py sudoku --rows 64 --held-out >sudoku_test.jsonl
+    python make_dataset.py frozen_lake size=4 max_turns=16 >frozen_lake.jsonl
+    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=48 >memory.jsonl
+    python make_dataset.py sudoku 'clues=[60]' >sudoku.jsonl
+    python make_dataset.py frozen_lake sudoku --rows 100 --held-out >test.jsonl
 
 The message is a placeholder, which the environment replaces. Rollouts of a group share a row, and so a level.
 """
 
 import argparse
 import json
+from typing import Any
 
 from jaxgym import levels, text
+
+
+def value_of(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except json.JSONDecodeError:
+        return word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "words", nargs="+", help="games by short name or id, and options NAME=VALUE of all of them, values in JSON"
+        "words",
+        nargs="+",
+        help="games by short name or id, and options NAME=VALUE of all of them, values in JSON or bare words",
     )
-    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--rows", type=int, default=64, help="how many there are in all, 64 if not given")
     parser.add_argument("--held-out", action="store_true", help="levels that training never sees")
     arguments = parser.parse_args()
     games = [word for word in arguments.words if "=" not in word]
     pairs = [word.partition("=") for word in arguments.words if "=" in word]
-    options = {name: json.loads(value) for name, _, value in pairs}
+    options = {name: value_of(value) for name, _, value in pairs}
+    if not games or arguments.rows < 1:
+        parser.error("give a game, and --rows from 1 up")
     for game in games:
         text.text_spec_of(game)
     seeds = levels.held_out_seeds if arguments.held_out else levels.train_seeds
