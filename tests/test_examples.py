@@ -48,10 +48,8 @@ def test_the_datasets_of_ms_swift_are_what_their_commands_write(
         runpy.run_path(str(script), run_name="__main__")
         written[name] = capsys.readouterr().out
     kept = sorted(script.parent.glob("*.jsonl"))
-    assert kept
-    assert [(path.name, path.read_text() == written[path.name]) for path in kept] == [
-        (path.name, True) for path in kept
-    ]
+    assert len(kept) == 3
+    assert [path.name for path in kept if path.read_text() != written.get(path.name)] == []
 
 
 def test_the_mortar_mayhem_player_completes_every_command(

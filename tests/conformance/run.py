@@ -178,11 +178,11 @@ def rows_of(report: str) -> list[dict[str, str]]:
     return rows
 
 
-def run(line: Line, harness: Path) -> bool:
-    """Runs a line, writes its row and what went wrong; returns whether all is well."""
+def run(line: Line, harness: Path) -> bool | None:
+    """Runs a line, writes its row and what went wrong; returns whether all is well, or None where it is skipped."""
     if line.source and not Path(os.environ.get(line.source) or "nowhere").exists():
         sys.stdout.write(f"{line.name:32} skipped: {line.source} names nothing that exists.\n")
-        return True
+        return None
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         report = Path(folder) / "report.json"
         words = [sys.executable, harness / line.script, *line.words, "--path", ROOT, "--strict", "--json", report]
@@ -222,8 +222,10 @@ def main(arguments: Arguments) -> int:
         sys.stdout.write(MISSING.format(arguments.harness))
         return 0
     lines = [line for line in LINES if arguments.only.lower() in line.name.lower()]
-    passed = [run(line, arguments.harness.resolve()) for line in lines]
-    sys.stdout.write(f"{sum(passed)} of {len(lines)} lines pass.\n")
+    done = [run(line, arguments.harness.resolve()) for line in lines]
+    passed = [is_well for is_well in done if is_well is not None]
+    skipped = f", {len(done) - len(passed)} skipped" if len(passed) < len(done) else ""
+    sys.stdout.write(f"{sum(passed)} of {len(passed)} lines pass{skipped}.\n")
     return 0 if all(passed) else 1
 
 
