@@ -1,7 +1,8 @@
 """A run's folder: settings, metrics log, learning curve, video, checkpoints.
 
 Nothing here can be half-written in a way that a later start trips over: files are replaced in one step, checkpoints
-appear under their name when complete, and the one file that grows, the metrics log, is cut back to the checkpoint.
+appear under their name when complete, and the one file that grows, the metrics log, is cut back to the checkpoint. One
+process at a time writes.
 """
 
 import contextlib
@@ -20,9 +21,11 @@ import numpy as np
 
 from baselines.config import Config, differences, from_json, to_json
 from baselines.errors import ConfigError, RunError
+from baselines.locks import hold
 
 Row = dict[str, Any]
 
+_CHECKPOINTS = "checkpoints"
 _FRAME_SCALE = 4  # video pixels per frame pixel
 _FRAME_MS = 100
 
@@ -33,7 +36,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"cannot write {path} ({reason}): make room or choose another folder with --runs-dir") from error
+        raise RunError(f"cannot write {path} ({reason}): make room or choose another folder") from error
 
 
 @contextlib.contextmanager
@@ -110,10 +113,17 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, config: Config, *, writes: bool = False) -> None:
-        """Opens the checkpoints of a run; `writes` also clears away what a kill left half-written."""
+        """Opens the checkpoints of a run; `writes` also clears away what a kill left half-written.
+
+        Raises:
+            RunError: when there are none to read, or the folder cannot be written or is written already.
+        """
         import orbax.checkpoint as ocp  # seconds to import, and not needed to read a config
 
+        if not (writes or (path / _CHECKPOINTS).is_dir()):
+            raise _no_checkpoint(path)
         self.path = path
+        self._held: int | None = None
         self._ocp = ocp
         options = ocp.CheckpointManagerOptions(
             max_to_keep=config.keep_checkpoints or None,
@@ -122,9 +132,11 @@ class RunFolder:
             create=False,
             multiprocessing_options=self._alone(),
         )
-        with _writing(path / "checkpoints"):
-            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-            self._manager = ocp.CheckpointManager((path / "checkpoints").absolute(), options=options)
+        with _writing(path / _CHECKPOINTS), _quiet("absl"):  # what cannot be read is told when it is
+            if writes:
+                self._held = hold(path)
+                (path / _CHECKPOINTS).mkdir(exist_ok=True)
+            self._manager = ocp.CheckpointManager((path / _CHECKPOINTS).absolute(), options=options)
 
     def _alone(self) -> Any:
         """Of several hosts one writes, and does not wait for the others."""
@@ -140,8 +152,10 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the checkpoints."""
+        """Release the checkpoints, and the folder to others who write."""
         self._manager.close()
+        if self._held is not None:
+            os.close(self._held)
 
     @classmethod
     def create(cls, path: Path, config: Config) -> "RunFolder":
@@ -150,19 +164,28 @@ class RunFolder:
         Raises:
             RunError: when it holds a run already or cannot be written.
         """
-        if (path / "config.json").exists():
-            raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --name")
+
+        def refuse_second() -> None:
+            if (path / "config.json").exists():
+                raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --name")
+
         with _writing(path):
+            refuse_second()
             path.mkdir(parents=True, exist_ok=True)
-            _replace(path / "config.json", json.dumps(to_json(config), indent=2) + "\n")
-        return cls(path, config, writes=True)
+        with contextlib.ExitStack() as closing:
+            folder = closing.enter_context(cls(path, config, writes=True))
+            refuse_second()  # which another process may have begun since
+            folder.write_json("config.json", to_json(config))
+            closing.pop_all()
+        return folder
 
     @classmethod
     def reopen(cls, path: Path, config: Config) -> "RunFolder":
         """The folder of a run that goes on under its own config.
 
         Raises:
-            RunError: when there is no run, or it was started with settings that learn something else.
+            RunError: when there is no run, it was started with settings that learn something else, its checkpoints are
+                gone, or another process writes it.
         """
         kept = read_config(path)
         changed = differences(config, kept)
@@ -176,10 +199,28 @@ class RunFolder:
                 f"{path} was started with other settings ({', '.join(changed)}): "
                 "resume with the same ones, or choose another --name"
             )
-        with _writing(path):
-            for part in path.glob("*.tmp"):  # of a file whose writing was cut off
-                part.unlink()
-        return cls(path, config, writes=True)
+        with contextlib.ExitStack() as closing:
+            folder = closing.enter_context(cls(path, config, writes=True))
+            folder._refuse_loss(kept)
+            with _writing(path):
+                for part in path.glob("*.tmp"):  # of a file whose writing was cut off
+                    part.unlink()
+            if config != kept:
+                folder.write_json("config.json", to_json(config))
+            closing.pop_all()
+        return folder
+
+    def _refuse_loss(self, kept: Config) -> None:
+        """Keeps a run whose checkpoints are gone from being begun anew in place of what is left of it."""
+        if self.last_update is not None:
+            return
+        blocks_to_save = -(-kept.checkpoint_updates // kept.block_updates)
+        logged = max([0, *(row["update"] for row in self.rows())])
+        if logged > blocks_to_save * kept.block_updates or (self.path / "evaluation.json").exists():
+            raise RunError(
+                f"{self.path} was trained for {logged} updates, but none of its checkpoints is left: "
+                "put them back, or start anew with another --name"
+            )
 
     @property
     def last_update(self) -> int | None:
@@ -214,16 +255,17 @@ class RunFolder:
         steps = sorted(self._manager.all_steps())
         update = self.last_update if update is None else update
         if not steps:
-            raise RunError(f"{self.path} has no checkpoint yet: go on with --resume, and wait for the first one")
+            raise _no_checkpoint(self.path)
         if update not in steps:
             raise RunError(f"{self.path} has no checkpoint {update}; it has {steps}")
         try:
-            packed = self._manager.restore(update, args=self._ocp.args.StandardRestore())
+            with _quiet("absl"):
+                packed = self._manager.restore(update, args=self._ocp.args.StandardRestore())
         except (OSError, ValueError, KeyError) as error:
-            raise RunError(
-                f"cannot read checkpoint {update} of {self.path}: "
-                f"remove {self.path / 'checkpoints' / str(update)} and resume from an older one"
-            ) from error
+            older = [step for step in steps if step < update]
+            place = self.path / _CHECKPOINTS / str(update)
+            do = f"remove {place} and resume from update {older[-1]}" if older else "start anew with another --name"
+            raise RunError(f"cannot read checkpoint {update} of {self.path}: {do}") from error
         return unpack_state(template, {name: np.asarray(leaf) for name, leaf in packed.items()})
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -236,14 +278,18 @@ class RunFolder:
             log.writelines(json.dumps(row) + "\n" for row in rows)
 
     def rows(self) -> list[Row]:
-        """The metrics log; a last line that was cut off by a kill is left out."""
+        """The metrics log; a last line that was cut off by a kill is left out.
+
+        Raises:
+            RunError: when it cannot be read.
+        """
         return read_rows(self._log)
 
     def cut_log(self, update: int) -> list[Row]:
         """Drop the rows after an update, and return the rest.
 
         Raises:
-            RunError: when the log cannot be written.
+            RunError: when the log cannot be read or written.
         """
         rows = [row for row in self.rows() if row["update"] <= update]
         with _writing(self._log):
@@ -301,15 +347,37 @@ class RunFolder:
 
 
 def read_rows(log: Path) -> list[Row]:
-    """Rows of a metrics log up to the first line that is incomplete."""
+    """Rows of a metrics log; a last line that was cut off by a kill is left out.
+
+    Raises:
+        RunError: when the log cannot be read, or another line of it is no row.
+    """
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
+    except OSError as error:
+        raise RunError(f"{log} cannot be read ({error.strerror}): put it right or take it away") from error
     rows: list[Row] = []
-    if log.exists():
-        for line in log.read_text().splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            if number == len(lines):
                 break
+            row = None
+        if not _is_row(row):
+            raise RunError(f"line {number} of {log} is no row of a log: mend it or take it out")
+        rows.append(row)
     return rows
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, dict) or not {"update", "seconds"} <= {name for name in row if row[name] is not None}:
+        return False
+    return all(value is None or isinstance(value, int | float) for value in row.values())
+
+
+def _no_checkpoint(path: Path) -> RunError:
+    return RunError(f"{path} has no checkpoint yet: go on with --resume, and wait for the first one")
 
 
 def read_config(path: Path) -> Config:

@@ -446,10 +446,62 @@ def test_an_option_is_given_once() -> None:
         parse_options(["a=1", "a=2"])
 
 
-def test_settings_of_a_longer_run_may_change(whole: Path) -> None:
+def test_settings_of_a_longer_run_may_change_and_are_kept_for_the_next_resume(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
     longer = dataclasses.replace(CONFIG, total_steps=1024, decay_steps=CONFIG.total_steps)
-    with RunFolder.reopen(whole, longer) as folder:
+    with RunFolder.reopen(tmp_path / "run", longer) as folder:
         assert folder.last_update == 12
+    assert read_config(tmp_path / "run") == longer
+
+
+def test_a_run_has_one_process_that_writes_it_at_a_time(whole: Path, tmp_path: Path) -> None:
+    said = r"is being written by another process: wait for its end, or choose another --name$"
+    with RunFolder.create(tmp_path / "run", CONFIG) as folder:
+        with pytest.raises(RunError, match=said):
+            RunFolder.reopen(folder.path, CONFIG)
+        (folder.path / "config.json").unlink()
+        with pytest.raises(RunError, match=said):
+            RunFolder.create(folder.path, CONFIG)
+    with RunFolder.create(tmp_path / "run", CONFIG), RunFolder.reopen(whole, CONFIG):
+        assert last_state(whole)  # while it goes on
+    with RunFolder.reopen(whole, CONFIG):
+        pass
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_its_place(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(whole, path, ignore=shutil.ignore_patterns("checkpoints", "evaluation*.json"))
+    said = r"run was trained for 12 updates, but none of its checkpoints is left: put them back, or start anew with"
+    with pytest.raises(RunError, match=said):
+        RunFolder.reopen(path, CONFIG)
+    lines = (path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (path / "metrics.jsonl").write_text("".join(lines[:4]))  # killed before it had saved for the first time
+    with RunFolder.reopen(path, CONFIG) as folder:
+        assert folder.last_update is None
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b'{"seconds": 1.0}', b'{"update": 2, "seconds": "1"}', b"\xff", b""], ids=str
+)
+def test_a_line_of_the_log_that_is_no_row_is_told_by_its_number_and_loses_no_other(tmp_path: Path, line: bytes) -> None:
+    log = tmp_path / "metrics.jsonl"
+    row = b'{"update": 1, "seconds": 1.0}\n'
+    log.write_bytes(row + line + b"\n" + row)
+    with pytest.raises(RunError, match=r"^line 2 of .*metrics\.jsonl is no row of a log: mend it or take it out$"):
+        read_rows(log)
+
+
+def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"cannot be read \(Is a directory\): put it right or take it away$"):
+        read_rows(tmp_path)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_with_the_one_before(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    for update, do in ((12, r"remove .*12 and resume from update 8$"), (4, r"start anew with another --name$")):
+        shutil.rmtree(tmp_path / "run" / "checkpoints" / str(update) / "default")
+        with RunFolder(tmp_path / "run", CONFIG) as folder, pytest.raises(RunError, match=do):
+            folder.restore(None, update)
 
 
 def test_a_config_of_another_version_is_refused(tmp_path: Path) -> None:
