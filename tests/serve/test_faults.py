@@ -4,6 +4,7 @@ client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 """
 
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -156,6 +157,16 @@ def test_pages_of_other_sites_may_not_ask(port: int) -> None:
         with pytest.raises(InvalidStatus, match="403"), connect(f"ws://127.0.0.1:{port}/ws", origin=origin, proxy=None):  # type: ignore[arg-type]
             raise AssertionError("it was let in")
     assert httpx.get(f"{base}/", headers={"Origin": base}).status_code == 200
+
+
+def test_a_socket_that_is_refused_is_nothing_to_log(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(caplog.handler)
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"ws://127.0.0.1:{port}/ws", origin="http://else.where", proxy=None)  # type: ignore[arg-type]
+    assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
+    log.removeHandler(caplog.handler)
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(

@@ -370,12 +370,20 @@ def test_a_token_and_the_sizes_of_requests_are_asked_for(hosted: http.Hosted, tm
         assert httpx.post(f"http://{where}/reset", headers=headers, content=long).status_code == 413
         pieces = iter([long.encode()])  # without a length
         assert httpx.post(f"http://{where}/reset", headers=headers, content=pieces).status_code == 413
-        wrapper = OpenEnvWrapper({"base_url": f"http://{where}", "tries": 1})
-        with pytest.raises(ConnectionError, match="401"):
-            wrapper.reset()
         wrapper = OpenEnvWrapper({"base_url": f"http://{where}", "token": "secret"})
         assert wrapper.reset()[0]["prompt"]
         wrapper.close()
+
+
+def test_a_server_that_refuses_a_socket_is_not_asked_again(
+    hosted: http.Hosted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    with served(hosted, token_file=tmp_path / "token") as where:
+        wrapper = OpenEnvWrapper({"base_url": f"http://{where}"})
+        with pytest.raises(OpenEnvError, match=r"bring the token of this server.* \(code: HTTP_401\)"):
+            wrapper.reset()
+    assert "more tries" not in caplog.text
 
 
 def test_what_was_asked_for_is_answered_before_the_server_ends(

@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HIGHEST_SEED = 2**31
 _FULL = "CAPACITY_REACHED"
+_REFUSED, _FAILED = 400, 500
+_LATER = (408, 429)  # the statuses between these two that ask for another try
 
 _DEFAULTS: Mapping[str, Any] = {
     "base_url": "http://localhost:8000",
@@ -46,7 +48,7 @@ class OpenEnvError(RuntimeError):
     """What a server answers instead of an observation.
 
     Attributes:
-        code: Its code, such as `"VALIDATION_ERROR"`.
+        code: Its code, such as `"VALIDATION_ERROR"`, or `"HTTP_401"` where it opens no socket.
     """
 
     def __init__(self, message: str, code: str):
@@ -143,7 +145,7 @@ class _Remote:
         raise LostError(f"{self.url}: no try was allowed; give tries from 1 up.")
 
     async def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        from websockets.exceptions import ConnectionClosed, InvalidHandshake
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
         try:
             if self._socket is None:
@@ -151,6 +153,12 @@ class _Remote:
             await self._socket.send(json.dumps({"type": kind, "data": dict(data)}))
             # After a timeout the answer may still come: a socket that was not read to the end is not used again.
             answer = json.loads(await asyncio.wait_for(self._socket.recv(), self.timeout))
+        except InvalidStatus as error:
+            response = error.response
+            if _REFUSED <= response.status_code < _FAILED and response.status_code not in _LATER:
+                told = bytes(response.body or b"").decode(errors="replace").strip()
+                raise OpenEnvError(told or "no socket is opened here", f"HTTP_{response.status_code}") from error
+            raise ConnectionError(str(error)) from error
         except (ConnectionClosed, InvalidHandshake) as error:
             raise ConnectionError(str(error)) from error
         if answer.get("type") == "error":

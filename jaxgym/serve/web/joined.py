@@ -175,6 +175,12 @@ class JoinedSockets(WebSocketsSansIOProtocol):
         joined: Any = self.transport
         joined.lose()
 
+    async def send(self, message: Any) -> None:
+        """Sends what an app says; a request that was answered with a refusal is over, and nothing to log."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
     def handle_ping(self) -> None:
         """Answers a ping; not to a client that does not read, for which answers would pile up."""
         if self.writable.is_set():
