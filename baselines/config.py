@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from baselines.errors import ConfigError
 
@@ -322,7 +322,9 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
     """
     if name in table:
         return table[name]
-    near = difflib.get_close_matches(name, table, n=1)
+    near = [allowed for allowed in table if allowed.lower() == name.lower()] or difflib.get_close_matches(
+        name, table, n=1
+    )
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{kind} {name!r} is unknown, allowed are {', '.join(sorted(table))}{hint}")
 
@@ -380,8 +382,16 @@ def from_json(settings: Any) -> Config:
         given = type(value).__name__
         if given != wanted and (given, wanted) != ("int", "float"):
             raise ConfigError(f"{name} is {value!r} in the config, but has to be of type {wanted}")
+        if value not in _CHOICES.get(name, (value,)):
+            raise ConfigError(f"{name} is {value!r} in the config, but has to be one of {', '.join(_CHOICES[name])}")
     return Config(**{**settings, "options": tuple(map(str, settings.get("options", ())))})
 
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "scale": get_args(Scale),
+    "encoder": get_args(EncoderName),
+    "dtype": get_args(Dtype),
+}
 
 SCALES: dict[str, Config] = {
     "paper": Config(

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from baselines import exits
 from baselines.config import check_seed
-from baselines.errors import ConfigError
+from baselines.errors import ConfigError, RunError
 from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
@@ -224,12 +224,15 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
     Those on the levels of the papers are under "paper", and are written to evaluation-paper.json.
 
     Raises:
-        RunError: when the folder holds no run, or no such checkpoint.
+        RunError: when the folder holds no run, or no such checkpoint, or cannot be written, after the scores were told.
         ConfigError: when a number of levels, repeats or steps is below 1, the seed is out of range, or a
             checkpoint is asked for of an agent of the zoo.
     """
     if not 1 <= arguments.max_steps < _STEPS_END:
         raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {_STEPS_END - 1}")
+    for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
+        if isinstance(number, int) and number < 1:
+            raise ConfigError(f"{flag} is {number}, but has to be at least 1")
     check_seed(arguments.seed)
     is_paper = arguments.levels == "paper"
     zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
@@ -254,7 +257,11 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
     with RunFolder(arguments.run, config) as folder:
         update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
         scores = {"update": update, **named(score(folder.restore(template, update).params))}
-        folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", scores)
+        try:
+            folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", scores)
+        except RunError:
+            tqdm.write(describe(scores))  # a folder that others may only read is no reason to lose them
+            raise
     return scores
 
 

@@ -42,12 +42,17 @@ class Run:
     Attributes:
         rows: its lines of the metrics log; empty where none was kept.
         scores: for "held_out" and "training", each result by name; empty where the run was not scored.
-        steps: environment steps that it made; None where neither a log nor a score says it.
+        steps: environment steps after which it was scored, else all that it made; None where nothing says it.
     """
 
     rows: list[Row]
     scores: dict[str, dict[str, Any]]
     steps: int | None
+
+    @property
+    def until_scored(self) -> list[Row]:
+        """The log up to the steps after which it was scored."""
+        return [row for row in self.rows if self.steps is None or row["steps"] <= self.steps]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Group:
     @property
     def minutes(self) -> float | None:
         """Mean duration of training; None without logs."""
-        ends = [run.rows[-1]["seconds"] for run in self.runs if run.rows]
+        ends = [rows[-1]["seconds"] for rows in (run.until_scored for run in self.runs) if rows]
         return float(np.mean(ends)) / _MINUTE_S if ends else None
 
     @property
@@ -190,15 +195,14 @@ def _read_runs(folder: Path, config: Config) -> list[Run]:
     rows = read_rows(folder / "metrics.jsonl")
     runs: list[Run] = []
     try:
-        evaluation: dict[str, Any] = {}
-        for path in (folder / "evaluation-paper.json", folder / "evaluation.json"):
-            evaluation |= json.loads(path.read_text()) if path.exists() else {}
+        evaluation = _read_evaluation(folder)
         scored = evaluation["update"] * config.batch_steps if "update" in evaluation else None
         for index in range(config.num_seeds):
             own = [row for row in rows if row["seed"] == config.seed + index]
             scores = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
-            runs.append(Run(own, scores, own[-1]["steps"] if own else scored))
-    except (ValueError, TypeError, AttributeError, LookupError) as error:
+            made = own[-1]["steps"] if own else None
+            runs.append(Run(own, scores, made if scored is None else scored))
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise RunError(
             f"{folder / 'evaluation.json'} or metrics.jsonl beside it cannot be read: score the run again by "
             "baselines.evaluate, or leave the folder out"
@@ -206,9 +210,28 @@ def _read_runs(folder: Path, config: Config) -> list[Run]:
     return runs
 
 
+def _read_evaluation(folder: Path) -> dict[str, Any]:
+    """What a run was scored on all kinds of levels, at one update."""
+    ours, papers = (
+        json.loads(path.read_text()) if path.exists() else {}
+        for path in (folder / "evaluation.json", folder / "evaluation-paper.json")
+    )
+    if ours and papers and papers.get("update") != ours.get("update"):
+        tqdm.write(
+            f"{folder} was scored on the papers' levels at update {papers.get('update')}, on others at "
+            f"{ours.get('update')}, so that the first are left out: score it again with --levels paper"
+        )
+        return ours
+    return papers | ours
+
+
 def _of_seed(result: dict[str, Any], index: int) -> dict[str, Any]:
     """Results of one seed; where they were not kept by seed, the mean of all stands for each."""
-    return {name: result[f"{name}_by_seed"][index] if f"{name}_by_seed" in result else result[name] for name in result}
+    names = [name for name in result if not name.endswith("_by_seed")]
+    found = {name: result[f"{name}_by_seed"][index] if f"{name}_by_seed" in result else result[name] for name in names}
+    if not all(np.isfinite(value) for name, value in found.items() if name != "metric_name"):
+        raise ValueError("a result is no number")
+    return found
 
 
 def binned(rows: list[Row], name: str, borders: np.ndarray) -> np.ndarray:
@@ -312,7 +335,7 @@ def report(arguments: Arguments) -> Path:
             path = arguments.out / f"curve-{slug}.png"
             draw(path, task, [group for group in groups if group.task == task], arguments.seed)
             text.append(f"![{task}]({path.name})\n")
-        (arguments.out / "report.md").write_text("\n".join(text))
+        (arguments.out / "report.md").write_text("\n".join(text), encoding="utf-8")
     except OSError as error:
         raise RunError(f"cannot write {arguments.out} ({error.strerror}): choose another --out") from error
     return arguments.out / "report.md"

@@ -359,7 +359,7 @@ def read_rows(log: Path) -> list[Row]:
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row: Any = json.loads(line)
         except json.JSONDecodeError:
             if number == len(lines):
                 break

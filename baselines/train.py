@@ -48,6 +48,8 @@ class Place(runs.Place):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.num_processes < 1:
+            raise ConfigError(f"num_processes is {self.num_processes}, but has to be at least 1")
         if not self.coordinator and (self.num_processes, self.process_id) != (1, 0):
             raise ConfigError("num_processes and process_id are of processes that train together: add --coordinator")
 
@@ -73,6 +75,8 @@ def parse(arguments: list[str]) -> Arguments:
         # Read once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
     if place.coordinator:
+        if place.num_processes > 1:
+            tqdm.write(f"waiting for {place.num_processes} processes at {place.coordinator}", file=sys.stderr)
         devices.start(place.coordinator, place.num_processes, place.process_id)
     if place.resume:
         path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
@@ -131,9 +135,9 @@ def train(config: Config, place: Place) -> str:
             )
         state = run_blocks(config, game, folder, mesh)
         scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
-        tqdm.write(describe(scores))
         folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})
         folder.draw_curve()
+        tqdm.write(describe(scores))  # when all is kept, since the reader of a pipe may have left
         frames = record_video(setup, game, state.params, seed=config.seed)
         if frames:
             folder.write_video(frames)

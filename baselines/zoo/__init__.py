@@ -113,6 +113,9 @@ def keep(agent: Agent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
 
     Returns:
         The folder.
+
+    Raises:
+        OSError: when it cannot be written; an agent that was there stays whole.
     """
     folder = root / agent.config.env
     folder.mkdir(exist_ok=True)
@@ -121,9 +124,13 @@ def keep(agent: Agent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
         for name, leaf in pack_state(agent.params).items()
         if not name.startswith(_DECODER)
     }
-    np.savez_compressed(folder / _PARAMS, **halved)
+    parts = {name: folder / f"{name}.tmp" for name in (_PARAMS, "config.json", "evaluation.json")}
+    with parts[_PARAMS].open("wb") as packed:
+        np.savez_compressed(packed, **halved)
     for name, content in (("config.json", to_json(agent.config)), ("evaluation.json", evaluation)):
-        (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+        parts[name].write_text(json.dumps(content, indent=2) + "\n")
+    for name, part in parts.items():
+        part.replace(folder / name)
     return folder
 
 

@@ -1,9 +1,12 @@
 """How commands end."""
 
+import errno
 import os
 import sys
+from pathlib import Path
 
 import pytest
+from jax.errors import JaxRuntimeError
 
 from baselines import exits
 from baselines.errors import ConfigError, RunError
@@ -49,6 +52,41 @@ def test_a_reader_who_leaves_ends_a_command_without_a_word(
     assert capsys.readouterr().err == ""
 
 
-def test_an_error_of_the_program_keeps_its_traceback() -> None:
-    with pytest.raises(ZeroDivisionError), exits.told():
-        raise ZeroDivisionError
+@pytest.mark.parametrize(
+    "error",
+    [ZeroDivisionError(), JaxRuntimeError("INTERNAL: a bug"), ModuleNotFoundError("a bug", name="baselines.nothing")],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_the_program_keeps_its_traceback(error: Exception) -> None:
+    with pytest.raises(type(error)), exits.told():
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENAMETOOLONG, "File name too long", "a/b"), r"^error: a/b: File name too long$"),
+        (OSError(errno.ENOSPC, "No space left on device"), r"^error: No space left on device$"),
+        (
+            JaxRuntimeError("RESOURCE_EXHAUSTED: of 9 bytes\nat"),
+            r"^error: out of memory \(.*9 bytes\): take less at once",
+        ),
+        (MemoryError("Unable to allocate 9 bytes"), r"^error: out of memory \(.*9 bytes\): take less at once"),
+        (
+            ModuleNotFoundError("no", name="imageio"),
+            r"^error: imageio is not installed: pip install 'jaxgym\[baselines",
+        ),
+    ],
+    ids=["file", "output", "device", "host", "package"],
+)
+def test_what_a_machine_lacks_is_told_in_a_sentence(error: Exception, said: str) -> None:
+    with pytest.raises(SystemExit, match=said), exits.told():
+        raise error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+def test_an_output_that_is_full_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(SystemExit, match=r"^error: No space left on device$"), exits.told():
+            output.write("table")

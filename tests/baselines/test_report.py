@@ -82,7 +82,8 @@ def write_run(folder: Path, config: Config, score: float, rows: list[dict[str, A
         "metric_name": "tiles_visited",
         "share_cut": 0.1,
     }
-    scores = {"update": 10, "held_out": result, "training": {**result, "score": 1.0}}
+    update = rows[-1]["steps"] // config.batch_steps if rows else 10
+    scores = {"update": update, "held_out": result, "training": {**result, "score": 1.0}}
     (folder / "evaluation.json").write_text(json.dumps(scores))
 
 
@@ -90,7 +91,7 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
     config = PRESETS["fast/mpg-off-gru"]
     for seed, score in enumerate((0.2, 0.4, 0.6)):
         rows = [
-            {"update": step, "seed": seed, "steps": step * 10_000_000, "seconds": 30.0 * step}
+            {"update": 150 * step, "seed": seed, "steps": step * 150 * 65_536, "seconds": 30.0 * step}
             | {"episodes": step % 3, "score": score}
             for step in range(1, 11)
         ]
@@ -101,12 +102,12 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
     lines = [line for line in path.read_text().splitlines() if line.startswith("| M")]
     assert len(lines) == 2
     cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    assert cells[:2] + cells[3:6] == ["MPGrid off", "GRU", "3", "100.0 M", "5.0"]
+    assert cells[:2] + cells[3:6] == ["MPGrid off", "GRU", "3", "98.3 M", "5.0"]
     assert cells[2] == "512 × 128"
     assert cells[6] == "0.400 [0.200, 0.600]"
     assert cells[7:10] == ["1.000 [1.000, 1.000]", "–", "0.200 [0.100, 0.300]"]
     assert cells[10] == "0.800 [0.400, 1.200] tiles_visited"
-    assert cells[11:] == ["10%", "0.42", "0.69"]
+    assert cells[11:] == ["10%", "0.41", "0.69"]
     assert lines[1].startswith(
         "| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 64 × 64 | 1 | 0.0 M | – | 0.900 |"
     )
@@ -146,6 +147,8 @@ def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
         ("evaluation.json", "[3]"),
         ("evaluation.json", '{"held_out": 3}'),
         ("evaluation.json", "{"),
+        ("evaluation.json", '{"held_out": {"score": NaN}}'),
+        ("evaluation.json", '{"held_out": {"score": 0.5, "score_by_seed": ["much"]}}'),
     ],
 )
 def test_a_run_with_a_damaged_file_is_refused_with_its_name(tmp_path: Path, name: str, text: str) -> None:
@@ -159,6 +162,39 @@ def test_a_run_that_was_scored_on_training_levels_alone_has_a_line(tmp_path: Pat
     write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
     (tmp_path / "run" / "evaluation.json").write_text('{"training": {"score": 0.25}}')
     assert "| 0.250 |" in report.table(report.read_groups([tmp_path / "run"]), 0)
+
+
+def test_scores_stand_beside_the_steps_after_which_they_were_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = SCALES["cpu"]
+    rows = [
+        {
+            "update": step,
+            "seed": 0,
+            "steps": step * config.batch_steps,
+            "seconds": 60.0 * step,
+            "episodes": 1,
+            "score": 0.5,
+        }
+        for step in range(1, 6)
+    ]
+    write_run(tmp_path / "run", config, 0.5, rows)
+    for name, scores in (("", {"update": 3, "held_out": {"score": 0.25}}), ("-paper", {"update": 5, "paper": {}})):
+        (tmp_path / "run" / f"evaluation{name}.json").write_text(json.dumps(scores))
+    (group,) = report.read_groups([tmp_path / "run"])
+    assert (group.runs[0].steps, group.minutes) == (3 * config.batch_steps, 3.0)
+    assert "paper" not in group.runs[0].scores
+    assert (
+        "on the papers' levels at update 5, on others at 3, so that the first are left out" in capsys.readouterr().out
+    )
+
+
+def test_a_report_is_written_in_utf_8_whatever_the_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
+    write = Path.write_text
+    monkeypatch.setattr(Path, "write_text", lambda path, text, encoding="ascii": write(path, text, encoding=encoding))
+    assert "64 × 64" in report.report(report.Arguments((tmp_path / "run",), tmp_path / "out")).read_bytes().decode()
 
 
 def test_runs_of_grpo_are_passed_over(tmp_path: Path) -> None:

@@ -135,6 +135,23 @@ def test_scoring_without_steps_or_with_a_seed_out_of_range_is_refused(whole: Pat
         evaluate.score_run(evaluate.Arguments(whole, **change))
 
 
+@pytest.mark.parametrize("change", [{"levels": 0}, {"repeats": -1}], ids=str)
+def test_scoring_on_nothing_is_refused_by_the_name_of_the_flag(whole: Path, change: dict[str, int]) -> None:
+    ((name, number),) = change.items()
+    with pytest.raises(ConfigError, match=rf"^--{name} is {number}, but has to be at least 1$"):
+        evaluate.score_run(evaluate.Arguments(whole, **change))
+
+
+def test_scores_that_cannot_be_kept_are_shown_all_the_same(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation*.json"))
+    (tmp_path / "run" / "evaluation.json").mkdir()
+    with pytest.raises(RunError, match=r"^cannot write .*evaluation\.json \(Is a directory\): make room"):
+        evaluate.score_run(evaluate.Arguments(tmp_path / "run"))
+    assert "held-out levels (" in capsys.readouterr().out
+
+
 def test_a_run_is_not_overwritten(whole: Path) -> None:
     with pytest.raises(RunError, match="already holds a run: add --resume"):
         train.train(CONFIG, train.Place("whole", whole.parent))
@@ -417,6 +434,7 @@ def test_a_setting_that_is_not_finite_or_negative_is_refused(name: str, value: s
         '{"env": "Some-v0", "options": "command_count=[3]"}',
         '{"env": "Some-v0", "options": [3]}',
         '{"env": "Some-v0", "embed": null}',
+        '{"env": "Some-v0", "dtype": "float16"}',
         '{"env": "So',
         "\x00",
         "",

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +15,10 @@ import pytest
 import baselines
 from baselines import ppo, zoo
 from baselines.config import SCALES
-from baselines.errors import ConfigError
+from baselines.errors import ConfigError, RunError
 from baselines.evaluate import Arguments, score_run
 from baselines.game import make_game
+from baselines.zoo import __main__ as command
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
@@ -56,11 +58,33 @@ def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.Monk
     setup = ppo.make_setup(config, game)
     state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
     zoo.keep(zoo.Agent(game, setup, state.params), {"held_out": {"score": 0.5}}, tmp_path)
+    assert not list(tmp_path.rglob("*.tmp"))
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     assert zoo.agents() == ("MortarMayhem-Grid-v0",)
     assert zoo.results("MortarMayhem-Grid-v0") == {"held_out": {"score": 0.5}}
     loaded = zoo.load("MortarMayhem-Grid-v0").params
     jax.tree.map(lambda old, new: np.testing.assert_array_equal(old.astype(jnp.bfloat16), new), state.params, loaded)
+
+
+def test_an_agent_is_replaced_on_demand_and_by_a_scored_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = []
+    monkeypatch.setattr(command, "read", lambda _: SimpleNamespace(config=SCALES["cpu"]))
+    monkeypatch.setattr(command, "keep", lambda _, evaluation: kept.append(evaluation) or tmp_path)
+    for text in (None, "{", "[]", '{"paper": {"score": 0.5}}'):
+        if text is not None:
+            (tmp_path / "evaluation.json").write_text(text)
+        with pytest.raises(RunError, match=r"evaluation\.json has no held-out score: finish the run, or score it by"):
+            command.put(command.Arguments(tmp_path))
+    (tmp_path / "evaluation.json").write_text('{"held_out": {"score": 0.25}}')
+    said = (
+        r"^MortarMayhem-Grid-v0 has an agent with a held-out score of 1\.00, and this one has 0\.25: add --replace to"
+    )
+    with pytest.raises(RunError, match=said):
+        command.put(command.Arguments(tmp_path))
+    command.put(command.Arguments(tmp_path, replace=True))
+    assert kept == [{"held_out": {"score": 0.25}}]
 
 
 @pytest.mark.slow
