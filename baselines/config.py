@@ -159,6 +159,10 @@ class Config:
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
+        for name in (*_POSITIVE, *_NOT_NEGATIVE):
+            value = getattr(self, name)
+            if isinstance(value, int) and value >= _INT32_END and name not in _STEPS_IN_ALL:
+                raise ConfigError(f"{name} is {value}, but has to be below {_INT32_END}: programs count in int32")
         for name in _SHARES:
             if getattr(self, name) > 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but has to be from 0 to 1")
@@ -273,6 +277,8 @@ _NOT_NEGATIVE = (
     "ground_truth_head",
     "memory_gate_bias",
 )
+_STEPS_IN_ALL = {"total_steps", "decay_steps"}  # counted by the host
+_INT32_END = 2**31
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
 
 

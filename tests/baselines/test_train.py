@@ -459,6 +459,15 @@ def test_what_a_kill_left_half_written_goes_when_the_run_goes_on(whole: Path) ->
         assert not list(whole.glob("*.tmp"))
 
 
+@pytest.mark.parametrize("name", ["num_envs", "num_steps", "memory_size", "memory_window", "memory_layers"])
+def test_a_size_that_no_program_can_count_is_refused(name: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^{name} is {2**40}, but has to be below 2147483648: programs count in int32$"
+    ):
+        dataclasses.replace(CONFIG, **{name: 2**40})
+    assert dataclasses.replace(CONFIG, total_steps=2**40).total_steps == 2**40
+
+
 def test_an_option_is_given_once() -> None:
     with pytest.raises(ConfigError, match="option 'a' is given twice"):
         parse_options(["a=1", "a=2"])
