@@ -48,7 +48,10 @@ def make_mesh(config: Config) -> Mesh | None:
     """
     found = len(jax.devices())
     if config.devices > found:
-        raise ConfigError(f"devices is {config.devices}, but JAX sees {found}: choose --devices {found} or less")
+        raise ConfigError(
+            f"devices is {config.devices}, but JAX sees {found}: choose --devices {found} or less; "
+            "a run that began with more goes on where there are as many"
+        )
     if jax.process_count() > 1 and config.devices < found:
         raise ConfigError(f"devices is {config.devices}, but the processes have {found}: choose --devices {found}")
     if config.devices == 1:
