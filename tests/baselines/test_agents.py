@@ -94,9 +94,9 @@ def test_without_positions_the_transformer_does_not_know_the_step(get_key: Calla
     for positions in (False, True):
         config = dataclasses.replace(small, memory_positions=positions, dtype="float32")
         network = make_network(config, spaces.Discrete(4))
-        early = network.memory.initial_state(3)
-        variables = variables or jax.jit(network.init)(jax.random.key(0), early, observation, starts)
-        late, apply = early._replace(time=early.time + 7), jax.jit(network.apply)
+        empty, apply = network.memory.initial_state(3), jax.jit(network.apply)
+        variables = variables or jax.jit(network.init)(jax.random.key(0), empty, observation, starts)
+        early, late = (empty._replace(time=empty.time + step) for step in (8, 15))  # the window is full at both
         values = [apply(variables, state, observation, starts)[1].value for state in (early, late)]
         assert np.allclose(*values, atol=1e-6) is not positions
 
