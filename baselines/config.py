@@ -19,8 +19,8 @@ Dtype = Literal["float32", "bfloat16"]
 EncoderName = Literal["nature", "impala"]
 Entry = TypeVar("Entry")
 
-SEED_END = 2**31
-"""Seeds are below it: a training makes its keys from int32."""
+INT32_END = 2**31
+"""Numbers are below it, and so are seeds: programs count, and make keys, in int32."""
 
 # They change how long a run lasts or how it is reported, never what it has learned by a given update.
 FREE_ON_RESUME = frozenset({"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats"})
@@ -161,8 +161,8 @@ class Config:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
         for name in (*_POSITIVE, *_NOT_NEGATIVE):
             value = getattr(self, name)
-            if isinstance(value, int) and value >= _INT32_END and name not in _STEPS_IN_ALL:
-                raise ConfigError(f"{name} is {value}, but has to be below {_INT32_END}: programs count in int32")
+            if isinstance(value, int) and value >= INT32_END and name not in _STEPS_IN_ALL:
+                raise ConfigError(f"{name} is {value}, but has to be below {INT32_END}: programs count in int32")
         for name in _SHARES:
             if getattr(self, name) > 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but has to be from 0 to 1")
@@ -278,7 +278,6 @@ _NOT_NEGATIVE = (
     "memory_gate_bias",
 )
 _STEPS_IN_ALL = {"total_steps", "decay_steps"}  # counted by the host
-_INT32_END = 2**31
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
 
 
@@ -290,11 +289,11 @@ def check_seed(seed: int, count: int = 1) -> None:
         count: how many consecutive seeds there are.
 
     Raises:
-        ConfigError: when one of them is negative or not below `SEED_END`.
+        ConfigError: when one of them is negative or not below `INT32_END`.
     """
-    if not 0 <= seed <= SEED_END - count:
+    if not 0 <= seed <= INT32_END - count:
         several = f" with {count} seeds" if count > 1 else ""
-        raise ConfigError(f"seed is {seed}, but has to be from 0 to {SEED_END - count}{several}")
+        raise ConfigError(f"seed is {seed}, but has to be from 0 to {INT32_END - count}{several}")
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from jax import lax
 from tqdm import tqdm
 
 from baselines import exits
-from baselines.config import check_seed
+from baselines.config import INT32_END, check_seed
 from baselines.errors import ConfigError, RunError
 from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
 from baselines.losses import sample_action
@@ -27,7 +27,6 @@ from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
 
 _ZOO = "zoo:"
-_STEPS_END = 2**31
 SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
 
@@ -228,8 +227,8 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
         ConfigError: when a number of levels, repeats or steps is below 1, the seed is out of range, or a
             checkpoint is asked for of an agent of the zoo.
     """
-    if not 1 <= arguments.max_steps < _STEPS_END:
-        raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {_STEPS_END - 1}")
+    if not 1 <= arguments.max_steps < INT32_END:
+        raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {INT32_END - 1}")
     for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
         if isinstance(number, int) and number < 1:
             raise ConfigError(f"{flag} is {number}, but has to be at least 1")
