@@ -23,6 +23,7 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.game import Game, frame_shape, ground_truth_of, score_of, success_of
@@ -225,7 +226,7 @@ def make_train_block(setup: Setup, mesh: Mesh | None = None) -> Callable[[TrainS
         out_specs = (specs, P() if is_split else P(DEVICE_AXIS))
         # Gradients are averaged by hand, which the check of replication would do once more.
         function = jax.shard_map(function, mesh=mesh, in_specs=(specs, P()), out_specs=out_specs, check_vma=False)
-    return jax.jit(function, donate_argnums=0)
+    return jax.jit(function, donate_argnums=0, compiler_options=compiler_options())
 
 
 def _map_split(function: Callable[[jax.Array], jax.Array], state: TrainState) -> TrainState:

@@ -23,6 +23,8 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
+from baselines.memories.one_query import ages, read_newest
+
 _LONGEST_WAVE = 10_000.0  # steps
 _EPSILON = 1e-6  # added to variances
 _ALIGNMENT = 8  # slots, and thereby rows of what is multiplied, come in multiples that matrix units are fast at
@@ -139,33 +141,33 @@ class Block(nn.Module):
         projected = (self.query(rows), *jnp.split(self.entry(entries), 2, axis=-1))
         queries, keys, values = (part.reshape(*part.shape[:-1], self.heads, -1) for part in projected)
         scores = jnp.einsum("bthd,bnhd->bhtn", queries, keys, preferred_element_type=jnp.float32)
-        shares = self._shares(scores, allowed[:, None])
+        scores = jnp.where(allowed[:, None], scores * (self.size // self.heads) ** -0.5, -jnp.inf)
+        shares = nn.softmax(scores).astype(self.dtype)
         reads = jnp.einsum("bhtn,bnhd->bthd", shares, values, preferred_element_type=jnp.float32)
         return jnp.matmul(reads.reshape(rows.shape).astype(self.dtype), self.leave.astype(self.dtype))
 
-    def read_once(self, rows: jax.Array, entries: jax.Array, allowed: jax.Array) -> jax.Array:
-        """What `read` gives for one step of each lane, with entries multiplied as they are.
+    def read_once(self, rows: jax.Array, entries: jax.Array, newest: jax.Array, count: jax.Array) -> jax.Array:
+        """What `read` gives for one step of each lane, (B, 1, D), with entries multiplied as they are.
 
         A score is (query Q + q)ᵀ (entry K + k) and a read the share of (entry V + v) L: Q Kᵀ and V L are computed
         beforehand, k adds the same to all scores of a step, and shares sum to one.
+
+        Args:
+            rows: of the steps, the stream with positions, standardised, (B, 1, D).
+            entries: ring buffers, (B, S, D).
+            newest: slot of the step's own entry, int32 (B,).
+            count: how many entries it attends to, its own and those before it, int32 (B,).
         """
         heads = self.heads, self.size // self.heads
-        query, query_bias = self.query.folded(self.size)
+        query, query_bias = (part * heads[1] ** -0.5 for part in self.query.folded(self.size))
         (key, value), (_, value_bias) = (jnp.split(part, 2, axis=-1) for part in self.entry.folded(self.size))
         keys, values = (part.reshape(self.size, *heads) for part in (key, value))
         ask = jnp.einsum("ihd,jhd->ihj", query.reshape(self.size, *heads), keys).reshape(self.size, -1)
         ask_bias = jnp.einsum("hd,jhd->hj", query_bias.reshape(heads), keys).reshape(-1)
         answer = jnp.einsum("jhd,hdi->hji", values, self.leave.reshape(*heads, self.size)).reshape(-1, self.size)
         asked = _affine(rows[:, 0], ask, ask_bias, self.dtype).reshape(-1, self.heads, self.size)
-        scores = jnp.einsum("bhd,bnd->bhn", asked, entries, preferred_element_type=jnp.float32)
-        shares = self._shares(scores, allowed)
-        reads = jnp.einsum("bhn,bnd->bhd", shares, entries, preferred_element_type=jnp.float32)
+        reads = read_newest(asked, entries, newest, count)
         return _affine(reads.reshape(-1, answer.shape[0]), answer, value_bias @ self.leave, self.dtype)[:, None]
-
-    def _shares(self, scores: jax.Array, allowed: jax.Array) -> jax.Array:
-        """Shares of what is read, (..., N), from products of queries and keys."""
-        scores = scores * (self.size // self.heads) ** -0.5
-        return nn.softmax(jnp.where(allowed, scores, -jnp.inf)).astype(self.dtype)
 
 
 class TransformerXL(nn.Module):
@@ -215,19 +217,16 @@ class TransformerXL(nn.Module):
         stream = stream.swapaxes(0, 1).astype(jnp.float32)
         latest, position = (steps.T for steps in positions_of(state.time, starts))
         write = _writer(state.slot, count, slots)
-        if count == 1:
-            allowed = (_ages(state.slot, slots) <= jnp.minimum(position, self.length - 1))[:, None]
-        else:
-            allowed = _sight(state, latest, position, self.length)
+        allowed = _sight(state, latest, position, self.length) if count > 1 else None
         place = sinusoid(position, self.size) if self.positions else 0.0
         entries = []
         for before, block in zip(state.entries, self.blocks, strict=True):
             rows = standardise(stream + place)
             entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
             entries.append(write(before, entry))
-            if count == 1:
+            if allowed is None:
                 # Read what was just written: of a buffer that is read first, a loop of steps would make copies.
-                read = block.read_once(rows, entries[-1], allowed)
+                read = block.read_once(rows, entries[-1], state.slot, jnp.minimum(position[:, 0] + 1, self.length))
             else:
                 read = block.read(rows, jnp.concatenate([before, entry], axis=1), allowed)
             stream = block(stream, read)
@@ -266,17 +265,12 @@ def positions_of(time: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Arr
     return latest, jnp.where(latest < 0, time[None] + step, step - latest)
 
 
-def _ages(newest: jax.Array, slots: int) -> jax.Array:
-    """How many steps before the newest slot, int32 (B,), each of the ring's slots was written, int32 (B, S)."""
-    return (newest[:, None] - jnp.arange(slots, dtype=jnp.int32)[None]) % slots
-
-
 def _sight(state: Window, latest: jax.Array, position: jax.Array, length: int) -> jax.Array:
     """Which slots of the window, and then which of the steps themselves, each step may see, bool (B, T, slots + T)."""
     latest, position = latest[..., None], position[..., None]
     step = jnp.arange(latest.shape[1], dtype=jnp.int32)
     age = step[:, None] - step[None, :]
-    held = state.time[:, None] - 1 - _ages(state.slot - 1, state.entries[0].shape[1])  # step of the episode, if any
+    held = state.time[:, None] - 1 - ages(state.slot - 1, state.entries[0].shape[1])  # step of the episode, if any
     window = (held >= 0)[:, None] & (latest < 0) & (position - held[:, None] < length)
     steps = ((age >= 0) & (age < length))[None] & (latest <= step[None, None])
     return jnp.concatenate([window, steps], axis=-1)
