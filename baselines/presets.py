@@ -106,8 +106,20 @@ TASKS: dict[str, Task] = {
 
 # Where a run differs from the others of its task; Searing Spotlights was also run in a shorter set.
 _UPDATES = {("ss", "lstm"): 16_000} | {("ss", agent): 20_000 for agent in _SPOTLIGHTS[5:]}
-_FAST_STEPS = {("mmg", "mingru"): 131_000_000, ("mpg-off", "mingru"): 80_000_000}
-_FAST_CHANGES: dict[str, dict[str, int]] = {"mmbg": {"num_envs": 1024, "num_steps": 64}}
+_FAST_STEPS = {
+    ("mmg", "mingru"): 131_000_000,
+    ("mmg", "trxl"): 131_000_000,
+    ("mm", "trxl-rec"): 380_000_000,
+    ("mpg-off", "mingru"): 80_000_000,
+}
+_FAST_CHANGES: dict[str, dict[str, Any]] = {"mmbg": {"num_envs": 1024, "num_steps": 64}}
+# What a transformer attends to from before the rollout was written by older parameters: it wants longer ones, and a
+# lower rate.
+_FAST_TRANSFORMER = {"num_envs": 512, "num_steps": 256, "learning_rate_start": 2.5e-4}
+_FAST_TRANSFORMER_CHANGES: dict[str, dict[str, Any]] = {
+    "mmbg": {"num_envs": 256, "learning_rate_start": 1.7e-4},
+    "mmg": {"num_envs": 256, "learning_rate_start": 2e-4},
+}
 
 
 def _options(task: Task, is_transformer: bool) -> tuple[str, ...]:
@@ -115,9 +127,13 @@ def _options(task: Task, is_transformer: bool) -> tuple[str, ...]:
     return (f"preset={task.game_preset}{suffix}",)
 
 
+def _is_transformer(agent: str) -> bool:
+    return AGENTS[agent].changes["memory"] in ("trxl", "gtrxl")
+
+
 def _shared(name: str, agent: str, group: str) -> dict[str, Any]:
     task, changes = TASKS[name], dict(AGENTS[agent].changes)
-    is_transformer = changes["memory"] in ("trxl", "gtrxl")
+    is_transformer = _is_transformer(agent)
     if is_transformer:
         changes["memory_window"] = task.window
         if name.startswith("mpg"):
@@ -137,9 +153,13 @@ def _published(name: str, agent: str) -> Config:
 
 
 def _fast(name: str, agent: str) -> Config:
-    shape = _FAST_CHANGES.get(name, {"num_envs": 512, "num_steps": 128})
-    steps = _FAST_STEPS.get((name, agent), TASKS[name].fast_steps)
-    return dataclasses.replace(SCALES["throughput"], total_steps=steps, **shape, **_shared(name, agent, "fast"))
+    changes: dict[str, Any] = {"num_envs": 512, "num_steps": 128, **_FAST_CHANGES.get(name, {})}
+    if _is_transformer(agent):
+        changes = {**_FAST_TRANSFORMER, **_FAST_TRANSFORMER_CHANGES.get(name, {})}
+    if "reconstruction" in AGENTS[agent].changes:
+        changes["reconstruction_share"] = 0.25
+    changes["total_steps"] = _FAST_STEPS.get((name, agent), TASKS[name].fast_steps)
+    return dataclasses.replace(SCALES["throughput"], **changes, **_shared(name, agent, "fast"))
 
 
 def _all() -> Iterator[Config]:
