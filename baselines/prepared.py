@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 _MANY_TIMES = 8  # as large: a bias repeated for each lane is, a product of two kernels is not
@@ -42,12 +43,23 @@ def prepare(function: Callable[..., Any], fixed: Any, *others: Any) -> Callable[
     kept = [variable for variable in dict.fromkeys(read) if variable not in made]
     before = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr.replace(invars=given, outvars=kept, eqns=early), closed.consts))
     after = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr.replace(invars=[*kept, *taken], eqns=plan), closed.consts))
-    prepared = before(*leaves)
+    prepared = _computed(before, leaves)
 
     def rest(*others: Any) -> Any:
         return jax.tree.unflatten(jax.tree.structure(result), after(*prepared, *jax.tree.leaves(others)))
 
     return rest
+
+
+def _computed(function: Callable[..., Any], leaves: list[Any]) -> Any:
+    """The function of these arrays: at once where they are known, be it while something else is traced.
+
+    To that program they would be constants, and the compiler multiplies constants far slower than a program does.
+    """
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        return function(*leaves)
+    with jax.ensure_compile_time_eval():
+        return jax.jit(function)(*leaves)
 
 
 def _with_larger(later: Iterable[Any], makers: dict[Any, Any]) -> list[Any]:

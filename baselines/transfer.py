@@ -18,6 +18,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
+import jaxgym
 from baselines import exits
 from baselines.config import check_seed
 from baselines.errors import ConfigError, RunError
@@ -57,7 +58,7 @@ def play(envs: list[Any], agent: Agent, seeds: list[int], key: jax.Array) -> lis
         seeds: of the levels.
         key: PRNG key of the sampled actions; equal keys and equal observations give equal actions.
     """
-    options = agent.config.env_options or None
+    options = _options_of(agent)
     observations = [env.reset(seed=seed, options=options)[0] for env, seed in zip(envs, seeds, strict=True)]
     played = [Played([], [], 0.0) for _ in envs]
     going = set(range(len(envs)))
@@ -76,6 +77,13 @@ def play(envs: list[Any], agent: Agent, seeds: list[int], key: jax.Array) -> lis
         if not going:
             break
     return played
+
+
+def _options_of(agent: Agent) -> dict[str, Any]:
+    """Options that the original knows, which has no presets."""
+    given = agent.config.env_options
+    preset = given.pop("preset", None)
+    return {**jaxgym.presets(agent.config.env)[preset].options, **given} if preset else given
 
 
 def _batch(observations: list[Any]) -> Any:

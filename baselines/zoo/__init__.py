@@ -4,6 +4,7 @@
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from baselines.losses import sample_action
 from baselines.memories.cell import State
 from baselines.networks import Observation
 from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
+from baselines.prepared import prepare
 from baselines.runs import RunFolder, pack_state, read_config, unpack_state
 
 FOLDER = Path(__file__).parent
@@ -53,7 +55,8 @@ class Agent(NamedTuple):
         Returns:
             The memory after the step, and actions for `env.step`, int32 (B,) or (B, branches).
         """
-        memory, output = act(self.setup, self.params, memory, observation, start)
+        policy = prepare(partial(act, self.setup), self.params, memory, observation, start)
+        memory, output = policy(memory, observation, start)
         action = sample_action(key, output.logits, self.setup.sizes)
         return memory, action if self.setup.has_branches else action[..., 0]
 

@@ -33,6 +33,12 @@ def test_what_follows_from_the_fixed_argument_alone_is_not_computed_again() -> N
     assert not {"convert_element_type", "transpose"} & set(names_of(prepare(dense, KERNEL, ROWS), ROWS))
 
 
+def test_what_follows_from_numbers_is_computed_at_once_even_while_a_function_is_traced() -> None:
+    names = names_of(lambda rows: prepare(dense, KERNEL, rows)(rows), ROWS)
+    assert names[-1] == "dot_general"
+    assert not {"convert_element_type", "transpose"} & set(names)
+
+
 def test_what_is_many_times_larger_than_what_it_is_made_of_is_made_where_it_is_used() -> None:
     def add(bias: jax.Array, rows: jax.Array) -> jax.Array:
         return rows + jnp.broadcast_to(2 * bias, rows.shape)

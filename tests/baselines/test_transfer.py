@@ -2,12 +2,14 @@
 
 import importlib.util
 import sys
+from typing import Any
 
 import gymnasium
 import jax
+import numpy as np
 import pytest
 
-import jaxgym  # noqa: F401 — registers the environments with Gymnasium
+import jaxgym
 from baselines import transfer
 from baselines.errors import ConfigError
 from baselines.zoo import load
@@ -25,6 +27,23 @@ def test_numbers_out_of_range_are_refused(change: dict[str, int]) -> None:
     (name,) = change
     with pytest.raises(ConfigError, match=rf"^(--)?{name} is {change[name]}, but has to be from"):
         transfer.transfer(transfer.Arguments("zoo:MysteryPath-Grid-v0", **change))
+
+
+def test_the_original_is_given_the_options_that_a_preset_stands_for() -> None:
+    agent = load("MortarMayhem-v0")
+    assert agent.config.env_options == {"preset": "jmlr2025"}
+    given: list[tuple[int, dict[str, Any]]] = []
+
+    class Original:
+        def reset(self, *, seed: int, options: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+            given.append((seed, options))
+            return np.zeros((84, 84, 3), np.uint8), {}
+
+        def step(self, _: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+            return np.zeros((84, 84, 3), np.uint8), 0.0, True, False, {}
+
+    transfer.play([Original()], agent, [200_000], jax.random.key(0))
+    assert given == [(200_000, dict(jaxgym.presets("MortarMayhem-v0")["jmlr2025"].options))]
 
 
 @pytest.mark.slow
