@@ -1,9 +1,17 @@
 """Training loop, networks and memory cells for jaxgym's environments; start one by `python -m baselines.train`."""
 
+import importlib.util
 from typing import TYPE_CHECKING
+
+from baselines.errors import EXTRA
 
 if TYPE_CHECKING:
     from baselines.zoo import Agent
+
+# Every command imports them before it can tell anything.
+for _name in ("optax", "tqdm", "tyro"):
+    if importlib.util.find_spec(_name) is None:
+        raise ModuleNotFoundError(f"{_name} is not installed: {EXTRA}", name=_name)
 
 
 def load(env_id: str) -> "Agent":

@@ -7,3 +7,7 @@ class ConfigError(ValueError):
 
 class RunError(RuntimeError):
     """A run that cannot start or go on; whatever checkpoint was complete is still on disk."""
+
+
+EXTRA = "pip install 'jaxgym[baselines]'"
+"""What brings every package that baselines import."""

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from jax.errors import JaxRuntimeError
 
-from baselines.errors import ConfigError, RunError
+from baselines.errors import EXTRA, ConfigError, RunError
 from jaxgym import interrupts
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
-_EXTRA = "pip install 'jaxgym[baselines]'"
 _FULL = "RESOURCE_EXHAUSTED"  # how a device says that its memory is
 _SMALLER = "take less at once, for instance by --num-envs, --memory-window, --levels or --repeats"
 RESUME = "add --resume to go on from the newest checkpoint"
@@ -40,7 +39,7 @@ def told(resume: str = "") -> Iterator[None]:
     except ModuleNotFoundError as error:
         if str(error.name).startswith(("baselines", "jaxgym")):
             raise
-        sys.exit(f"error: {error.name} is not installed: {_EXTRA}")
+        sys.exit(f"error: {error.name} is not installed: {EXTRA}")
     except (MemoryError, JaxRuntimeError) as error:
         if isinstance(error, JaxRuntimeError) and _FULL not in str(error):
             raise

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -90,3 +91,15 @@ def test_an_output_that_is_full_is_told_once(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(sys, "stdout", output)
         with pytest.raises(SystemExit, match=r"^error: No space left on device$"), exits.told():
             output.write("table")
+
+
+def test_baselines_say_which_package_is_missing_and_what_brings_it() -> None:
+    hidden = """
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "tqdm" else find(name, *more)
+import baselines
+"""
+    ran = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
+    last_line = ran.stderr.splitlines()[-1]
+    assert last_line == "ModuleNotFoundError: tqdm is not installed: pip install 'jaxgym[baselines]'"
