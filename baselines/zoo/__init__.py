@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+from jax.core import Tracer
 
 from baselines.config import Config, from_json, from_name, to_json
 from baselines.game import Game, make_game
@@ -55,7 +56,11 @@ class Agent(NamedTuple):
         Returns:
             The memory after the step, and actions for `env.step`, int32 (B,) or (B, branches).
         """
-        policy = prepare(partial(act, self.setup), self.params, memory, observation, start)
+        policy = partial(act, self.setup)
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((memory, observation, start))):
+            policy = prepare(policy, self.params, memory, observation, start)
+        else:  # of no program, whose every run would gain
+            policy = partial(policy, self.params)
         memory, output = policy(memory, observation, start)
         action = sample_action(key, output.logits, self.setup.sizes)
         return memory, action if self.setup.has_branches else action[..., 0]

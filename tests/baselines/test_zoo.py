@@ -45,7 +45,8 @@ def test_an_agent_acts_on_a_batch(get_key: Callable[[], jax.Array]) -> None:
     assert jax.tree.map(jnp.shape, memory) == jax.tree.map(jnp.shape, agent.initial_memory(2))
 
 
-def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def small() -> zoo.Agent:
     config = dataclasses.replace(
         SCALES["cpu"],
         options=("observation=symbolic",),
@@ -56,14 +57,30 @@ def test_what_is_kept_is_what_is_loaded(tmp_path: Path, monkeypatch: pytest.Monk
     )
     game = make_game(config)
     setup = ppo.make_setup(config, game)
-    state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
-    zoo.keep(zoo.Agent(game, setup, state.params), {"held_out": {"score": 0.5}}, tmp_path)
+    return zoo.Agent(game, setup, ppo.make_init(setup)(ppo.seeds_of(setup), game.params).params)
+
+
+def test_an_agent_acts_alike_in_a_program_and_outside_where_nothing_is_compiled_for_it(
+    small: zoo.Agent, monkeypatch: pytest.MonkeyPatch, get_key: Callable[[], jax.Array]
+) -> None:
+    shape = small.game.env.observation_space(small.game.params).shape
+    observation, start = jax.random.uniform(get_key(), (3, *shape)), jnp.asarray([True, False, True])
+    key = get_key()
+    given = small.initial_memory(3), observation, start
+    expected = jax.jit(small.act)(key, *given)
+    monkeypatch.delattr(zoo, "prepare")
+    found = small.act(jax.random.clone(key), *given)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), found, expected)
+
+
+def test_what_is_kept_is_what_is_loaded(small: zoo.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zoo.keep(small, {"held_out": {"score": 0.5}}, tmp_path)
     assert not list(tmp_path.rglob("*.tmp"))
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     assert zoo.agents() == ("MortarMayhem-Grid-v0",)
     assert zoo.results("MortarMayhem-Grid-v0") == {"held_out": {"score": 0.5}}
     loaded = zoo.load("MortarMayhem-Grid-v0").params
-    jax.tree.map(lambda old, new: np.testing.assert_array_equal(old.astype(jnp.bfloat16), new), state.params, loaded)
+    jax.tree.map(lambda old, new: np.testing.assert_array_equal(old.astype(jnp.bfloat16), new), small.params, loaded)
 
 
 def test_an_agent_is_replaced_on_demand_and_by_a_scored_one_alone(
