@@ -113,8 +113,8 @@ _FAST_STEPS = {
     ("mpg-off", "mingru"): 80_000_000,
 }
 _FAST_CHANGES: dict[str, dict[str, Any]] = {"mmbg": {"num_envs": 1024, "num_steps": 64}}
-# What a transformer attends to from before the rollout was written by older parameters: it wants longer ones, and a
-# lower rate.
+# What a transformer attends to from before the rollout was written by older parameters: its rollouts are longer. It
+# wants a lower rate.
 _FAST_TRANSFORMER = {"num_envs": 512, "num_steps": 256, "learning_rate_start": 2.5e-4}
 _FAST_TRANSFORMER_CHANGES: dict[str, dict[str, Any]] = {
     "mmbg": {"num_envs": 256, "learning_rate_start": 1.7e-4},
