@@ -12,8 +12,8 @@ from baselines.memories.one_pass import read_in_one_pass
 from baselines.memories.one_query import read_by_products, read_newest
 
 SLOTS, HEADS, SIZE = 72, 4, 256  # slots that the kernel's blocks of rows do not divide
-# Newest slot, and how many rows count: one, some, those on both sides of the ring's end, nearly all and all, and some of
-# which the oldest is alone in its block.
+# Newest slot, and how many rows count: one, some, those on both sides of the ring's end, nearly all and all, and some
+# of which the oldest is alone in its block.
 NEWEST = jnp.asarray([0, 10, 3, 40, 71, 9, 31, 63, 40], jnp.int32)
 COUNT = jnp.asarray([1, 5, 33, 71, 72, 12, 32, 72, 10], jnp.int32)
 TOLERANCE = 0.02  # of shares and sums in bfloat16, of numbers about 1
