@@ -125,6 +125,11 @@ def published() -> dict[str, dict[str, tuple[list[float], list[float]]]]:
     }
 
 
+def published_on(task: str, agent: str) -> str:
+    """Which levels a published curve is of."""
+    return "training" if agent in json.loads(_PUBLISHED.read_text())["on_training_levels"].get(task, ()) else "held out"
+
+
 def task_of(config: Config) -> str:
     """The paper's name of the game with these options; id and options where the paper did not play it so."""
     mine = _resolved(config.env, config.env_options)
@@ -308,7 +313,8 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
             axes[0].plot(group.steps_m, np.mean(ends), "o", color=color, label=f"{label}, held out")
     for agent, color in colors.items():
         if agent in curves:
-            axes[0].plot(*curves[agent], "--", color=color, linewidth=1, label=f"{agent}, published, held out")
+            label = f"{agent}, published, {published_on(task, agent)}"
+            axes[0].plot(*curves[agent], "--", color=color, linewidth=1, label=label)
     for axis, label in zip(axes, ("million environment steps", "minutes"), strict=False):
         axis.set_xlabel(label)
         axis.grid(alpha=0.3)

@@ -56,6 +56,12 @@ def test_scores_that_are_none_are_refused(scores: list[float]) -> None:
         estimate(np.asarray(scores))
 
 
+def test_a_published_curve_that_is_of_training_levels_is_not_called_held_out() -> None:
+    curves = {(task, agent) for task, agents in report.published().items() for agent in agents}
+    assert {curve for curve in curves if report.published_on(*curve) == "training"} == {("MM", "TrXL+rec")}
+    assert report.published_on("MM", "GRU") == "held out"
+
+
 def test_published_runs_are_known_by_their_settings() -> None:
     for name in ("jmlr/mm-trxl-rec", "jmlr/emm-gru-384", "jmlr/emm-trxl-gt", "jmlr/ss-gru-rec", "fast/mpg-on-clock"):
         task, agent = name.partition("/")[2].split("-", 1)
