@@ -59,7 +59,7 @@ class Agent(NamedTuple):
         policy = partial(act, self.setup)
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((memory, observation, start))):
             policy = prepare(policy, self.params, memory, observation, start)
-        else:  # of no program, whose every run would gain
+        else:  # a single step: preparing it would cost more than it saves
             policy = partial(policy, self.params)
         memory, output = policy(memory, observation, start)
         action = sample_action(key, output.logits, self.setup.sizes)
