@@ -3,6 +3,7 @@
 import importlib.util
 from typing import TYPE_CHECKING
 
+import jaxgym  # noqa: F401  # first: from here on an interrupt ends a command at once
 from baselines.errors import EXTRA
 
 if TYPE_CHECKING:

@@ -106,7 +106,7 @@ class Connection:
                 await asyncio.sleep(0.1)
 
     async def ask(self, method: str, path: str, body: bytes = b"", headers: str = "") -> tuple[int, Any]:
-        head = f"{method} /{path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n"
+        head = f"{method} /{path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {len(body)}\r\n\r\n"
         self.writer.write(head.encode() + body)
         return await self.answer()
 
@@ -135,7 +135,7 @@ class Socket:
         plain = await Connection.connect(port)
         upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-        plain.writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{upgrade}{key}{headers}\r\n".encode())
+        plain.writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{key}{headers}\r\n".encode())
         head = await plain.reader.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 101"):
             raise ConnectionError(head.partition(b"\r\n")[0].decode())

@@ -91,7 +91,7 @@ class Player:
             self.line.send(json.dumps({"type": "step", "data": {"message": reply}}).encode())
         else:
             body = json.dumps({"id": self.id, "action": reply})
-            self.line.writer.write(f"POST /step HTTP/1.1\r\nHost: x\r\n{self.headers}".encode())
+            self.line.writer.write(f"POST /step HTTP/1.1\r\nHost: localhost\r\n{self.headers}".encode())
             self.line.writer.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
 
     async def receive(self) -> Any:
@@ -289,7 +289,7 @@ async def greedy(protocol: str, settings: argparse.Namespace) -> None:
         sent = await flood(head, b"GET / HTTP/1.1\r\nx: ", b"x" * 65536)
         show(protocol, f"a head without an end was cut off after {sent:.1f} MiB")
         body = await Connection.connect(server.port)
-        start = b"POST /step HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        start = b"POST /step HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         sent = await flood(body, start, b"10000\r\n" + b"x" * 65536 + b"\r\n")
         show(protocol, f"a body without an end was cut off after {sent:.1f} MiB")
         if protocol == "openenv":

@@ -8,7 +8,11 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from jaxgym.ids import IDS, tell_gymnasium
+from jaxgym import interrupts
+
+interrupts.start("jaxgym", "baselines")
+
+from jaxgym.ids import IDS, tell_gymnasium  # noqa: E402
 
 if TYPE_CHECKING:
     from jaxgym import errors, levels, serve, spaces, testing, text, wrappers

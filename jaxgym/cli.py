@@ -31,6 +31,7 @@ def run(words: Sequence[str] | None = None) -> str:
 
     from jaxgym import commands  # takes seconds; nobody waits for them who asks for --help or mistypes a flag
 
+    interrupts.started()
     return commands.run(arguments)
 
 

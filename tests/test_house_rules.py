@@ -57,7 +57,13 @@ ARROWS = {
     "jaxgym.serve.pool": CORE
     | {"jaxgym.registration", "jaxgym.serve.errors", "jaxgym.serve.sessions", "jaxgym.text", "jaxgym.threefry"},
     "jaxgym.serve.web": CORE
-    | {"jaxgym.serve.errors", "jaxgym.serve.page.document", "jaxgym.serve.pool", "jaxgym.text"},
+    | {
+        "jaxgym.interrupts",
+        "jaxgym.serve.errors",
+        "jaxgym.serve.page.document",
+        "jaxgym.serve.pool",
+        "jaxgym.text",
+    },
     "jaxgym.serve.page": CORE
     | {"jaxgym.serve.errors", "jaxgym.serve.pictures", "jaxgym.serve.sessions", "jaxgym.serve.web", "jaxgym.text"},
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},

@@ -47,7 +47,8 @@ from jaxgym.serve.agentgym.client import (
     TextCraftTask,
 )
 from jaxgym.serve.agentgym.server import App, Routes, loads
-from jaxgym.serve.web.http import Guard, Loading, Parts, run
+from jaxgym.serve.web.guard import Guard
+from jaxgym.serve.web.http import Loading, Parts, run
 from jaxgym.serve.web.serving import AgentGym, listen
 from jaxgym.text import catalogue
 from tests.serve import corridor
@@ -332,7 +333,7 @@ def call(app: Guard, method: str, path: str, token: str = "anne", **body: Any) -
             sent.append(message)
 
         path_only, _, query = path.partition("?")
-        headers = [(b"authorization", f"Bearer {token}".encode())]
+        headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
         scope = {
             "type": "http",
             "method": method,

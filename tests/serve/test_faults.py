@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from jaxgym import interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve.web import http, joined
 from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, listen, listening
@@ -48,11 +49,11 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 @contextlib.contextmanager
-def served(**settings: Any) -> Iterator[tuple[int, Any]]:
+def served(app: Any = echo, page: bool = False, **settings: Any) -> Iterator[tuple[int, Any]]:
     """Serves; gives the port and the server."""
-    serving = OpenEnv(env="nothing", port=0, page=False, **settings)
+    serving = OpenEnv(env="nothing", port=0, page=page, **settings)
     with listen(serving) as listener:
-        server = http.make_server(http.Parts(echo, http.Loading(lambda: True)), serving)
+        server = http.make_server(http.Parts(app, http.Loading(lambda: True)), serving)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -109,7 +110,7 @@ def test_a_head_without_an_end_is_refused(port: int) -> None:
 
 
 def test_a_body_without_an_end_is_refused_and_cut_off(port: int) -> None:
-    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert sent_until_cut(line_to(port, head), b"10000\r\n" + b"x" * 65536 + b"\r\n") < 1 << 26
     with httpx.Client() as client:  # one that has an end is told, and goes on
         for status in (413, 200):
@@ -119,7 +120,12 @@ def test_a_body_without_an_end_is_refused_and_cut_off(port: int) -> None:
 
 def test_who_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "KEEP_ALIVE_SECONDS", 0.2)
-    unfinished = (b"", b"GET / HT", b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab", b"GET / HTTP/1.1\r\n\r\n")
+    unfinished = (
+        b"",
+        b"GET / HT",
+        b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    )
     with served() as (port, _):
         lines = [line_to(port, said) for said in unfinished]
         assert [heard(line).startswith(b"HTTP/1.1 200") for line in lines] == [False, False, False, True]
@@ -127,14 +133,17 @@ def test_who_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined, "_LINGER_SECONDS", 0.2)
-    with served() as (port, server), line_to(port, b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n"):
+    with (
+        served() as (port, server),
+        line_to(port, b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+    ):
         assert until(lambda: server.server_state.connections)
         assert until(lambda: not server.server_state.connections)
 
 
 def test_pings_of_those_who_do_not_read_are_not_answered() -> None:
     with served() as (port, server), line_to(port) as line:
-        line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")
+        line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")
         line.sendall(b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
         assert b"101" in line.recv(4096)
         (protocol,) = server.server_state.connections
@@ -245,8 +254,8 @@ def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() ->
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("asked", ["SIGTERM", "SIGINT"])
-def test_a_server_that_is_asked_to_end_as_soon_as_it_listens_ends_with_exit_code_0(asked: str) -> None:
+@pytest.mark.parametrize(("asked", "code"), [("SIGTERM", 0), ("SIGINT", interrupts.CODE)])
+def test_a_server_that_is_asked_to_end_as_soon_as_it_listens_ends_at_once(asked: str, code: int) -> None:
     program = f"""
 import signal
 from jaxgym.serve import command
@@ -258,7 +267,7 @@ command.main(["openenv", "--env", "nothing", "--port", "0"])
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (code, "")
 
 
 def test_a_server_that_has_ended_leaves_the_signals_of_its_process_as_they_were() -> None:

@@ -381,7 +381,7 @@ def test_a_server_that_refuses_a_socket_is_not_asked_again(
     (tmp_path / "token").write_text("secret\n")
     with served(hosted, token_file=tmp_path / "token") as where:
         wrapper = OpenEnvWrapper({"base_url": f"http://{where}"})
-        with pytest.raises(OpenEnvError, match=r"bring the token of this server.* \(code: HTTP_401\)"):
+        with pytest.raises(OpenEnvError, match=r"expected the token of this server.* \(code: HTTP_401\)"):
             wrapper.reset()
     assert "more tries" not in caplog.text
 
@@ -442,7 +442,9 @@ def test_the_package_serves_the_game_that_its_environment_names(monkeypatch: pyt
     assert (serving.env, serving.options, serving.max_sessions) == ("corridor", ("length=5", "bonus=2"), 7)
 
     async def status() -> int:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(package["app"]), base_url="http://here") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(package["app"]), base_url="http://localhost"
+        ) as client:
             return (await client.get("/health")).status_code
 
     assert asyncio.run(status()) == 200

@@ -301,8 +301,9 @@ def test_other_sites_are_kept_out(hosted: http.Hosted, client: TestClient) -> No
     assert client.get("/page/sessions", headers={"Host": "rebound.example:8000"}).status_code == 403
     assert client.get("/page/sessions", headers={"Host": "[::1]:8000"}).status_code == 200
     assert client.get("/page/sessions", headers={"Host": "localhost:8000"}).status_code == 200
-    with openenv(hosted, host="0.0.0.0") as reached:
+    with openenv(hosted, host="0.0.0.0", allowed_host=("games.example",)) as reached:
         assert reached.get("/page/sessions", headers={"Host": "games.example"}).status_code == 200
+        assert reached.get("/page/sessions", headers={"Host": "other.example"}).status_code == 403
     form = client.post("/page/play", content='{"game": "corridor"}', headers={"Content-Type": "text/plain"})
     assert form.status_code == 415
     assert client.get("/page/sessions", headers={"Origin": "http://other.example"}).status_code == 403
@@ -314,7 +315,7 @@ def test_the_page_loads_without_the_token_and_its_calls_need_it(hosted: http.Hos
         assert client.get("/").status_code == 401
         assert client.get("/page/games").status_code == 401
         assert client.get("/page/games", headers=bearer("secret")).status_code == 200
-        assert client.get("/page/games", headers={**bearer("secret"), "Host": "a.example"}).status_code == 200
+        assert client.get("/page/games", headers={**bearer("secret"), "Host": "a.example"}).status_code == 403
         key = client.post("/page/play", json={"game": "corridor"}, headers=bearer("secret")).json()["key"]
         assert client.post("/page/step", json={"key": key, "reply": "<left>"}).status_code == 401
         assert client.post("/page/close", json={"key": key}, headers=bearer("secret")).status_code == 200

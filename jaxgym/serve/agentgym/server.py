@@ -21,7 +21,9 @@ from jaxgym.serve.agentgym.bodies import BodyError, Route, read_body, read_query
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.routes import with_page
-from jaxgym.serve.web.http import Loading, Message, Parts, Receive, Send, run
+from jaxgym.serve.web.answers import message_of
+from jaxgym.serve.web.guard import Message, Receive, Send, token_of_request
+from jaxgym.serve.web.http import Loading, Parts, run
 from jaxgym.serve.web.serving import AgentGym, settle_jax
 from jaxgym.serve.web.worker import Place
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from jaxgym.serve.agentgym.wrapper import Wrapper
     from jaxgym.serve.pool import SessionPool
 
-_OK, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 404, 405, 422, 503
+_OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 400, 404, 405, 422, 503
 _ALONE = Place()
 _SWEEPS = 4
 """How often it is looked for idle sessions in the time after which they are closed."""
@@ -80,9 +82,9 @@ class Routes:
         try:
             return _OK, await call(owner, *fields)
         except CapacityError as error:
-            return _FULL, {"error": str(error)}
+            return _FULL, {"error": message_of(error)}
         except SessionError as error:
-            return _OK, {"error": str(error)}
+            return _OK, {"error": message_of(error)}
 
     def served(self, tells_apart: bool) -> Served:
         """Returns what the page shows: of environments that are told apart only those of the caller."""
@@ -140,18 +142,19 @@ class App:
         method, path = scope["method"], scope["path"]
         if path == "/health":
             return _OK, {"status": "healthy"}
-        message = await receive()
-        body = message.get("body", b"")
+        pieces, message = list[bytes](), {"more_body": True}
         while message.get("more_body"):
             message = await receive()
-            body += message.get("body", b"")
+            if message["type"] == "http.disconnect":
+                raise HTTPException(_BAD, "the client left before its request was complete.")
+            pieces.append(message.get("body", b""))
         routes = self._loading.value or await self._loading.get()
-        return await routes.answer(method, path, scope["query_string"], body, self._owner(scope))
+        return await routes.answer(method, path, scope["query_string"], b"".join(pieces), self._owner(scope))
 
     def _owner(self, scope: Message) -> str | None:
         if not self._tells_apart:
             return None
-        return dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        return token_of_request(scope["headers"]).decode("latin-1")
 
 
 def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:

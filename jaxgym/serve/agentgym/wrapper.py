@@ -17,6 +17,9 @@ from jaxgym.serve.page.boards import Board
 from jaxgym.serve.pictures import png
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Outcome
+from jaxgym.serve.web.answers import message_of
+
+_MOST_UNKNOWN = 16  # ids of a batch that are told one by one if none of them is known
 
 ID = Field("id", integer)
 """The field of an environment's id."""
@@ -172,7 +175,7 @@ class Wrapper:
         try:
             await self._close(owner, number)
         except SessionError as error:
-            return {"closed": False, "error": str(error)}
+            return {"closed": False, "error": message_of(error)}
         return {"closed": True}
 
     async def detail(self, owner: str | None, number: int) -> Any:
@@ -268,12 +271,16 @@ class Wrapper:
         """Returns the environments by their place in a batch, and the answers to the others in theirs."""
         if len(set(numbers)) < len(numbers):
             raise RequestError("an id was given twice in one batch; give each once.")
+        if len(numbers) > self._pool.capacity:
+            raise RequestError(f"{len(numbers)} ids were given in one batch; there are {self._pool.capacity} at most.")
         found, answers = dict[int, Running](), list[Any]([None] * len(numbers))
         for lane, number in enumerate(numbers):
             try:
                 found[lane] = self._find(owner, number)
             except GoneError as error:
-                answers[lane] = {"error": str(error)}
+                answers[lane] = {"error": message_of(error)}
+        if not found and len(numbers) > _MOST_UNKNOWN:
+            raise self._gone(numbers[0])
         return found, answers
 
     async def _start(self, number: int, running: Running, data_idx: int) -> None:

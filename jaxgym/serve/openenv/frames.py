@@ -3,16 +3,24 @@
 Nothing here knows a socket or a session; nothing is kept.
 """
 
+import itertools
 import json
 import math
+import reprlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from jaxgym.serve.web.answers import MOST_ERRORS, MOST_SAID, message_of, quoted
 
 if TYPE_CHECKING:
     from jaxgym.serve.sessions import Opening, Outcome
 
 LONGEST_ID = 255
+LONGEST_CALL_ID = 100
+"""Maximum length of the id of a call, in bytes of JSON; every answer repeats it."""
+
+_MOST_QUOTED = 40
 HIGHEST_SEED = 2**32 - 1
 SPLITS = {"train": 0, "test": 2**31}
 """First seeds of the splits: those of training levels and of held-out levels."""
@@ -57,12 +65,27 @@ class FrameError(ValueError):
     """
 
     def __init__(self, errors: Errors):
-        super().__init__("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors))
-        self.errors = errors
+        """Keep the first few errors, with what they quote cut: an answer is short whatever was sent."""
+        self.errors = [_shortened(error) for error in errors[:MOST_ERRORS]]
+        super().__init__("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in self.errors))
+
+
+def _shortened(error: dict[str, Any]) -> dict[str, Any]:
+    given = error["input"]
+    text = given if isinstance(given, str) else reprlib.repr(given)
+    is_short = len(text) <= _MOST_QUOTED and text.isascii() and text.isprintable() and "..." not in text
+    place = [quoted(part, _MOST_QUOTED) if isinstance(part, str) else part for part in error["loc"]]
+    return {**error, "loc": place, "input": given if is_short else quoted(text, _MOST_QUOTED)}
 
 
 def _fault(kind: str, place: tuple[str | int, ...], text: str, given: Any) -> dict[str, Any]:
     return {"type": kind, "loc": list(place), "msg": text, "input": given}
+
+
+def extra_faults(given: Mapping[str, Any], names: Iterable[str], place: tuple[str | int, ...] = ()) -> Errors:
+    """Return what is wrong with an object that has other entries than those with these names."""
+    more = itertools.islice((name for name in given if name not in names), MOST_ERRORS)
+    return [_fault("extra_forbidden", (*place, name), "Extra inputs are not permitted", given[name]) for name in more]
 
 
 def object_of(given: Any, place: tuple[str | int, ...]) -> dict[str, Any]:
@@ -87,11 +110,7 @@ def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
         FrameError: If it has another form.
     """
     action = object_of(action, place)
-    errors = [
-        _fault("extra_forbidden", (*place, name), "Extra inputs are not permitted", value)
-        for name, value in action.items()
-        if name not in ("message", "metadata")
-    ]
+    errors = extra_faults(action, ("message", "metadata"), place)
     if "message" not in action:
         errors.append(_fault("missing", (*place, "message"), "Field required", action))
     elif not isinstance(action["message"], str):
@@ -226,7 +245,7 @@ def observation_frame(observation: str) -> str:
 
 def error_frame(code: str, message: str, **more: Any) -> str:
     """Returns the frame of an error."""
-    return json.dumps({"type": "error", "data": {"message": message, "code": code, **more}})
+    return json.dumps({"type": "error", "data": {"message": quoted(message, MOST_SAID), "code": code, **more}})
 
 
 def fault_frame(error: FrameError) -> str:
@@ -326,7 +345,15 @@ def rpc_result(call_id: Any, result: Any) -> dict[str, Any]:
 def rpc_error(call_id: Any, error: RpcError) -> dict[str, Any]:
     """Returns the answer of a call that failed."""
     more = {} if error.more is None else {"data": dict(error.more)}
-    return {"jsonrpc": "2.0", "id": call_id, "error": {"code": error.code, "message": str(error), **more}}
+    return {"jsonrpc": "2.0", "id": call_id, "error": {"code": error.code, "message": message_of(error), **more}}
+
+
+def id_of(given: Any) -> str | int | float | None:
+    """Return the id of a call for its answer; None if it has none that can be repeated."""
+    call_id = given.get("id") if isinstance(given, dict) else None
+    if not isinstance(call_id, str | int | float) or len(json.dumps(call_id)) > LONGEST_CALL_ID:
+        return None
+    return call_id
 
 
 def call_of(given: Any) -> tuple[Any, str, dict[str, Any]]:
@@ -336,7 +363,7 @@ def call_of(given: Any) -> tuple[Any, str, dict[str, Any]]:
         RpcError: If it is none.
     """
     is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
-    if not is_call or not isinstance(given.get("id"), str | int | float | None):
+    if not is_call or id_of(given) != given.get("id"):
         raise RpcError(INVALID_REQUEST, 'Invalid request: give {"jsonrpc": "2.0", "id": ..., "method": "tools/list"}')
     params = given.get("params")
     if params is not None and not isinstance(params, dict):

@@ -10,6 +10,7 @@ from typing import Any
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError, RpcError, Shown
+from jaxgym.serve.web.answers import quoted
 from jaxgym.serve.web.http import Hosted
 
 SPARE = 32
@@ -38,14 +39,15 @@ class Play:
         used: When the client last sent something, in seconds of `time.monotonic`.
         hang_up: Closes the socket of the client; None where there is none.
         is_ending: Whether it ends with its socket.
+        version: The version of the Model Context Protocol that its client speaks; empty for one of OpenEnv.
     """
 
-    __slots__ = ("hang_up", "id", "is_ending", "shown", "used")
+    __slots__ = ("hang_up", "id", "is_ending", "shown", "used", "version")
 
     def __init__(self, session_id: str, shown: Shown):
         self.id, self.shown, self.used = session_id, shown, time.monotonic()
         self.hang_up: Callable[[], Awaitable[None]] | None = None
-        self.is_ending = False
+        self.is_ending, self.version = False, ""
 
 
 class Plays:
@@ -179,7 +181,7 @@ class Plays:
             given: The call.
             play: The session of the socket that it came through, or None.
         """
-        call_id = given.get("id") if isinstance(given, dict) else None
+        call_id = frames.id_of(given)
         try:
             call_id, method, params = frames.call_of(given)
             return frames.rpc_result(call_id, await self._method(method, params, play))
@@ -199,7 +201,7 @@ class Plays:
         if method == "openenv/session/close":
             return self._end(params.get("session_id"), play)
         if method not in ("tools/list", "tools/call"):
-            raise RpcError(frames.METHOD_NOT_FOUND, f"Method not found: {method}")
+            raise RpcError(frames.METHOD_NOT_FOUND, f"Method not found: {quoted(method)}")
         named = params.get("session_id")
         if play is None and named:
             play = self._known(named)
@@ -217,7 +219,7 @@ class Plays:
     def _known(self, session_id: Any) -> Play:
         play = self.get(session_id)
         if play is None:
-            raise RpcError(frames.INVALID_PARAMS, f"Unknown session_id: {session_id}")
+            raise RpcError(frames.INVALID_PARAMS, f"Unknown session_id: {quoted(session_id)}")
         return play
 
     def _end(self, session_id: Any, own: Play | None) -> dict[str, Any]:
@@ -238,7 +240,8 @@ class Plays:
             raise RpcError(frames.INVALID_PARAMS, "Missing 'name' in params")
         tool = self._moves.get(name)
         if name != BEGIN and tool is None:
-            raise RpcError(frames.INVALID_PARAMS, f"Tool not found: {name}; give {', '.join([BEGIN, *self._moves])}")
+            known = ", ".join([BEGIN, *self._moves])
+            raise RpcError(frames.INVALID_PARAMS, f"Tool not found: {quoted(name)}; give {known}")
         why = self._tools.misfit(_BEGIN["inputSchema"] if tool is None else tool.schema, arguments)
         if why is not None:
             raise RpcError(frames.INVALID_PARAMS, f"{name}: {why}")

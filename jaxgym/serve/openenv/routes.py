@@ -13,7 +13,7 @@ from starlette.routing import Route
 from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.plays import Play, Plays
-from jaxgym.serve.web.answers import answer, refusals
+from jaxgym.serve.web.answers import answer, quoted, refusals
 from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
@@ -39,7 +39,7 @@ _PATHS = (
     _Path("/state", "GET", "state", "State of an episode that has not started"),
     _Path("/reset", "POST", "reset", "The first observation of an episode that is given up at once"),
     _Path("/step", "POST", "step", "A step in an episode that is given up at once"),
-    _Path("/mcp", "POST DELETE", "mcp", _RPC),
+    _Path("/mcp", "POST GET DELETE", "mcp", _RPC),
     _Path("/list_environments", "GET", "environments", "Names of what is played"),
     _Path("/openapi.json", "GET", "openapi"),
     _Path("/{name}/splits", "GET", "splits"),
@@ -55,10 +55,12 @@ def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette
         plays: Returns the sessions as soon as there may be some.
     """
     own = _Routes(serving, plays)
-    return Starlette(
+    app = Starlette(
         routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
         exception_handlers={**refusals("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
+    app.router.redirect_slashes = False  # a redirect repeats what was asked for
+    return app
 
 
 def _openapi(name: str) -> dict[str, Any]:
@@ -153,7 +155,7 @@ class _Routes:
     async def _check_name(self, request: Request) -> None:
         name, hosted = request.path_params["name"], (await self._plays()).hosted
         if name.lower() not in (hosted.short_name.lower(), hosted.env_id.lower()):
-            raise HTTPException(404, f"unknown environment {name!r}; this server has {hosted.short_name!r}")
+            raise HTTPException(404, f"unknown environment {quoted(name)!r}; this server has {hosted.short_name!r}")
 
 
 def _task(split: str, index: Any) -> dict[str, Any]:

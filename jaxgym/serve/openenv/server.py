@@ -19,19 +19,9 @@ from jaxgym.serve.openenv.plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.routes import with_page
-from jaxgym.serve.web.http import (
-    App,
-    Hosted,
-    Loading,
-    Message,
-    Parts,
-    Receive,
-    Send,
-    behind_guard,
-    hosting,
-    run,
-    token_of,
-)
+from jaxgym.serve.web.answers import quoted
+from jaxgym.serve.web.guard import App, Message, Receive, Send
+from jaxgym.serve.web.http import Hosted, Loading, Parts, behind_guard, hosting, run, token_of
 from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, listening
 from jaxgym.serve.web.worker import Place
 
@@ -71,6 +61,8 @@ class OpenEnvApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request or talks with the client of a socket."""
+        path = scope["path"].rstrip("/") or "/"
+        scope = scope if path == scope["path"] else {**scope, "path": path}
         if scope["type"] != "websocket":
             await self._http(scope, receive, send)
         elif scope["path"] == "/ws":
@@ -219,7 +211,7 @@ class OpenEnvApp:
             return frames.fault_frame(error)
         except SessionError as error:
             return frames.error_frame(frames.EXECUTION_ERROR, str(error))
-        return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {kind}")
+        return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
 
     async def _call(self, plays: Plays, play: Play, text: str) -> str:
         """Answers a call of `/mcp`."""
@@ -276,7 +268,7 @@ def _attached(plays: Plays, session_id: str) -> Play:
     play = plays.get(session_id)
     if play is None or play.hang_up is not None:
         why = "Unknown session_id" if play is None else "Another WebSocket is attached to session"
-        raise _HangUp(frames.error_frame(frames.SESSION_ERROR, f"{why}: {session_id}"))
+        raise _HangUp(frames.error_frame(frames.SESSION_ERROR, f"{why}: {quoted(session_id)}"))
     play.used = time.monotonic()
     return play
 
@@ -289,12 +281,9 @@ def _data(frame: dict[str, Any], *, required: bool) -> Any:
 
 
 def _only(frame: dict[str, Any], *names: str) -> None:
-    more = [name for name in frame if name not in names]
-    if more:
-        text = "Extra inputs are not permitted"
-        raise FrameError(
-            [{"type": "extra_forbidden", "loc": [name], "msg": text, "input": frame[name]} for name in more]
-        )
+    errors = frames.extra_faults(frame, names)
+    if errors:
+        raise FrameError(errors)
 
 
 def _rpc_frame(_: str, message: str, **more: Any) -> str:

@@ -9,7 +9,6 @@ nobody. Its frame is drawn from what the host knows of it already, in a thread, 
 
 import asyncio
 import importlib
-import ipaddress
 import json
 import secrets
 import time
@@ -26,7 +25,7 @@ from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.document import SAFE
 from jaxgym.serve.web.answers import answer, refusals
-from jaxgym.serve.web.http import App, Message, Receive, Send
+from jaxgym.serve.web.guard import App, Message, Receive, Send, token_of_request
 from jaxgym.serve.web.serving import Serving
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ def with_page(app: App, serving: Serving, served: Callable[[], Awaitable[Served]
     if not serving.has_page:
         return app
     page = _routes(_Page(served))
-    is_open_to_this_machine_only = serving.token_file is None and _is_loopback(serving.host)
 
     async def either(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
@@ -66,9 +64,6 @@ def with_page(app: App, serving: Serving, served: Callable[[], Awaitable[Served]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             response = _answer({"error": "these calls are for the page of this server."}, 403)
-        elif is_open_to_this_machine_only and not _is_address(headers.get("host", "")):
-            # Another site may have given its own name the address of this machine.
-            response = _answer({"error": "come by an address or as localhost, or serve with a token."}, 403)
         elif scope["method"] == "POST" and not headers.get("content-type", "").startswith("application/json"):
             response = _answer({"error": "send JSON, with that content type."}, 415)
         else:
@@ -79,7 +74,7 @@ def with_page(app: App, serving: Serving, served: Callable[[], Awaitable[Served]
 
 
 def _routes(page: "_Page") -> Starlette:
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/page/games", page.games),
             Route("/page/sessions", page.sessions),
@@ -92,6 +87,8 @@ def _routes(page: "_Page") -> Starlette:
         ],
         exception_handlers=refusals("error", SAFE),
     )
+    app.router.redirect_slashes = False  # a redirect repeats what was asked for
+    return app
 
 
 class _Play:
@@ -110,7 +107,7 @@ class _Page:
         self._served = served
         self._plays: dict[str, _Play] = {}
         self._watches: dict[str, tuple[str, int]] = {}  # of the pool's ids: an id to watch it by, and its number
-        self._count = 0
+        self._count = self._opening = 0
         self._looks: dict[str, asyncio.Future[Looks]] = {}  # of the ids of environments
         self._frames: dict[tuple[str, int, int], asyncio.Future[bytes | None]] = {}
         self._drawing = asyncio.Semaphore(1)
@@ -164,9 +161,14 @@ class _Page:
             known = ", ".join(board.short_name for board in served.boards)
             raise HTTPException(404, f"no such game is served; give one of {known}.")
         self._close_idle(served.pool)
-        if len(self._plays) >= MOST_PLAYED:
+        seed = _seed(given)
+        if len(self._plays) + self._opening >= MOST_PLAYED:
             raise CapacityError(f"people play {MOST_PLAYED} sessions already; leave one, or wait for one.")
-        opening = await served.pool.aopen(board.name, _seed(given), board.options)
+        self._opening += 1  # its place is taken before another call is answered
+        try:
+            opening = await served.pool.aopen(board.name, seed, board.options)
+        finally:
+            self._opening -= 1
         key = secrets.token_urlsafe(24)
         self._plays[key] = _Play(opening.id, owner, board)
         return self._told_of_play(served, key, 0, 0)
@@ -199,11 +201,11 @@ class _Page:
         return served, given, play
 
     def _told_of_play(self, served: Served, key: str, episode: int, number: int) -> Response:
-        session_id = self._plays[key].id
-        session = served.pool.look(session_id)
-        if session is None:
+        play = self._plays.get(key)  # it may have been closed since
+        session = None if play is None else served.pool.look(play.id)
+        if play is None or session is None:
             raise HTTPException(404, _GONE)
-        return _answer({"key": key, **self._view(served, session_id, session, episode, number)})
+        return _answer({"key": key, **self._view(served, play.id, session, episode, number)})
 
     def _close_idle(self, pool: "SessionPool") -> None:
         last = time.monotonic() - PLAY_SECONDS
@@ -296,7 +298,7 @@ def _board_of(served: Served, session: "Session") -> Board:
 
 
 def _owner(request: Request) -> str:
-    return request.headers.get("authorization", "")
+    return token_of_request(request.scope["headers"]).decode("latin-1")
 
 
 def _seed(given: Mapping[str, Any]) -> int | None:
@@ -319,23 +321,6 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise HTTPException(422, "send a JSON object.")
     return given
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _is_address(host: str) -> bool:
-    """Whether the `Host` of a request is an address or this machine's own name, with a port or without."""
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
-    return True
 
 
 def _answer(content: Any, status: int = 200) -> Response:

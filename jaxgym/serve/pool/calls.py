@@ -6,10 +6,57 @@ meanwhile to lead. Nothing here belongs to an event loop but the future of the c
 """
 
 import asyncio
+import importlib
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
+
+# `signal.signal` makes enums of what it takes and returns, which takes as long as a part of a step.
+_signals: Any = importlib.import_module("_signal")
+
+
+class Interrupts:
+    """A context that holds back SIGINT in the main thread, where a lock is held or a step is half made.
+
+    The process's handler is called at the end of the context.
+
+    Attributes:
+        came: Whether an interrupt came.
+    """
+
+    __slots__ = ("_handler", "_signal", "_wake", "came")
+
+    def __init__(self, wake: Callable[[], None] | None = None):
+        """Holds nothing back yet.
+
+        Args:
+            wake: Called when an interrupt comes.
+        """
+        self._wake, self.came = wake, False
+        self._handler: Any = None
+        self._signal: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Self:
+        if threading.get_ident() == threading.main_thread().ident:
+            handler = _signals.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                _signals.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            _signals.signal(signal.SIGINT, handler)
+            if self.came:
+                handler(*self._signal)
+
+    def _note(self, *given: Any) -> None:
+        self.came, self._signal = True, given
+        if self._wake is not None:
+            self._wake()
 
 
 class Call:
@@ -38,21 +85,28 @@ class Call:
 
 
 class ThreadCall(Call):
-    """A call that a thread waits for."""
+    """A call that a thread waits for.
 
-    __slots__ = ("_woken",)
+    Attributes:
+        has_left: Whether the thread waits no longer.
+    """
+
+    __slots__ = ("_woken", "has_left")
 
     def __init__(self, session_id: str, reply: str | None, seed: int | None):
         super().__init__(session_id, reply, seed)
+        self.has_left = False
         self._woken = threading.Lock()  # free once, whenever there is something to see
         self._woken.acquire()
 
     def is_dropped(self) -> bool:
-        """Never: a thread can't leave."""
-        return False
+        """Whether an interrupt took the thread away."""
+        return self.has_left
 
     def lead(self) -> bool:
         """Wakes the thread."""
+        if self.has_left:
+            return False
         # Whoever wakes it twice before it looks says nothing new.
         if self._woken.locked():
             self.wake()
@@ -128,16 +182,24 @@ class Calls:
         self._lock = threading.Lock()
         self._queue: deque[Call] = deque()
         self._flushing: set[asyncio.AbstractEventLoop] = set()
+        self._interrupts = Interrupts()  # of who holds the lock
 
     def __enter__(self) -> None:
+        interrupts = Interrupts().__enter__()
         self._lock.acquire()
+        self._interrupts = interrupts
 
     def __exit__(self, *_: object) -> None:
+        interrupts = self._interrupts
         self._free()
+        interrupts.__exit__()
 
     def _free(self) -> None:
         """Frees the lock, and asks one of those who came meanwhile to lead."""
         self._lock.release()
+        self._ask_to_lead()
+
+    def _ask_to_lead(self) -> None:
         for call in tuple(self._queue):
             if call.lead():
                 return
@@ -145,12 +207,23 @@ class Calls:
     def wait(self, session_id: str, reply: str | None, seed: int | None) -> Any:
         """Makes a call of a thread, together with those that wait; returns its result or raises it."""
         call = ThreadCall(session_id, reply, seed)
-        self._queue.append(call)
-        while call.result is None:
-            if self._lock.acquire(blocking=False):
-                self._lead(None)
-            else:
-                call.wait()
+        is_queued = False
+        try:
+            while call.result is None:
+                with Interrupts(call.wake) as interrupts:
+                    if not is_queued:
+                        self._queue.append(call)
+                        is_queued = True
+                    while call.result is None and not interrupts.came:
+                        if self._lock.acquire(blocking=False):
+                            self._lead(None)
+                        else:
+                            call.wait()
+        except BaseException:
+            # This thread may have been asked to lead, and does not: another one has to.
+            call.has_left = True
+            self._ask_to_lead()
+            raise
         if isinstance(call.result, BaseException):
             raise call.result
         return call.result
@@ -168,9 +241,10 @@ class Calls:
     def flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Makes all calls that wait, if the lock is free; runs in the event loop."""
         self._flushing.discard(loop)
-        # Whoever holds the lock asks for this again when it is free: the loop is not kept waiting.
-        if self._lock.acquire(blocking=False):
-            self._lead(loop)
+        with Interrupts():
+            # Whoever holds the lock asks for this again when it is free: the loop is not kept waiting.
+            if self._lock.acquire(blocking=False):
+                self._lead(loop)
 
     def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
         """Makes all calls that wait, one a session, and hands the results over; frees the lock."""

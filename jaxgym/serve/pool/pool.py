@@ -141,9 +141,14 @@ class SessionPool:
             if self._keeps_history:
                 for session in opened.values():
                     session.history = History()
-            self._sessions.update(opened)
             if start and opened:
-                game.start(list(opened.values()))
+                try:
+                    game.start(list(opened.values()))
+                except BaseException:
+                    for session in opened.values():
+                        game.give_back(session)
+                    raise
+            self._sessions.update(opened)
             return [_opening(session_id, session) for session_id, session in opened.items()]
 
     def close(self, ids: Sequence[str]) -> None:
@@ -279,7 +284,14 @@ class SessionPool:
         if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
         opening = self.open(name, seed, options, start=False)
-        return await self._calls.future(opening.id, None, seed) if start else opening
+        if not start:
+            return opening
+        try:
+            return await self._calls.future(opening.id, None, seed)
+        except BaseException:  # the caller never learns the id, so nobody else can close the session
+            if opening.id in self:
+                self.close([opening.id])
+            raise
 
     async def astep(self, session_id: str, reply: str) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""

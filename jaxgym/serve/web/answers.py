@@ -1,6 +1,7 @@
 """Answers in JSON, those to calls that are refused among them."""
 
 import json
+import reprlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,29 @@ from starlette.responses import Response
 from jaxgym.serve.errors import CapacityError, SessionError
 
 _REFUSED, _FULL = 422, 503
+_MOST_QUOTED = 80
+MOST_SAID = 1000
+"""Maximum length of an error message."""
+
+MOST_ERRORS = 4
+"""Maximum number of faults of one request that its answer lists."""
+
+
+def quoted(given: Any, most: int = _MOST_QUOTED) -> str:
+    """Return a value of a request for an error message: as it is if it is short printable ASCII, else escaped and cut.
+
+    With `most` characters the result has at most twice as many bytes in JSON, and three more.
+    """
+    given = given if isinstance(given, str) else reprlib.repr(given)
+    if len(given) <= most and given.isascii() and given.isprintable():
+        return given
+    escaped = ascii(given[:most])[1:-1]
+    return escaped if len(given) <= most and len(escaped) <= most else f"{escaped[:most]}..."
+
+
+def message_of(error: Exception) -> str:
+    """Return the message of an error for an answer, cut to a length that leaves the answer below 4 kB."""
+    return quoted(str(error), MOST_SAID)
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -30,7 +54,7 @@ def refusals(
 
     async def tell(_: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            return answer({key: error.detail}, error.status_code, headers)
-        return answer({key: str(error)}, _FULL if isinstance(error, CapacityError) else _REFUSED, headers)
+            return answer({key: quoted(error.detail, MOST_SAID)}, error.status_code, headers)
+        return answer({key: message_of(error)}, _FULL if isinstance(error, CapacityError) else _REFUSED, headers)
 
     return {HTTPException: tell, SessionError: tell}

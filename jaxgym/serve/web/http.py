@@ -8,22 +8,21 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
-import hmac
 import os
+import signal
 import socket
 import stat
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import uvicorn
 from starlette.exceptions import HTTPException
 
-from jaxgym.serve.page.document import Document
-from jaxgym.serve.web.answers import answer
+from jaxgym import interrupts
+from jaxgym.serve.web import log
+from jaxgym.serve.web.guard import App, Guard, Receive, Send
 from jaxgym.serve.web.joined import JoinedProtocol, JoinedSockets
 from jaxgym.serve.web.serving import Serving, settle_jax
 
@@ -38,10 +37,6 @@ DRAIN_SECONDS = 10
 _PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may well not look at its sockets for minutes
 KEEP_ALIVE_SECONDS = 75
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 Loaded = TypeVar("Loaded")
 
 
@@ -73,12 +68,11 @@ class Loading(Generic[Loaded]):
         )
         self._thread.start()
 
-    def leave(self) -> None:
-        """Ends the process with exit code 0 where it is still being made: the end of Python waits for no compiler."""
+    def leave(self, code: int = 0) -> None:
+        """Ends the process with this exit code while it is being made: the end of Python waits for no compiler."""
         is_alive = self._thread is not None and self._thread.is_alive()
         if is_alive and threading.current_thread() is threading.main_thread():
-            sys.stderr.flush()
-            os._exit(0)
+            os._exit(code)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -162,78 +156,6 @@ def hosting(
     return make
 
 
-class Guard:
-    """An app that lets nothing pass that brings no token where one is asked for, or a body that is too long.
-
-    Nor does what a browser sends for the page of another site.
-
-    `GET /health` passes without a token; so does the page, which tells nothing about any session.
-    """
-
-    def __init__(self, app: App, token: str | None, max_bytes: int, *, has_page: bool = False):
-        """Wraps an app.
-
-        Args:
-            app: What answers.
-            token: The token that `Authorization: Bearer TOKEN` has to bring, or several, one a line; None for none.
-            max_bytes: The longest body of a request.
-            has_page: Whether browsers get the page at `/`.
-        """
-        self._page = Document(token is not None) if has_page else None
-        self._app, self._max_bytes = app, max_bytes
-        self._expected = None if token is None else [f"Bearer {line}".encode() for line in token.split()]
-
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answers a request, or has the app answer it."""
-        kind = scope["type"]
-        if kind == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if self._page is not None and self._page.is_asked_for(scope):
-            await self._page(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
-            await _refuse(403, "pages of other sites may not ask this server.", scope, receive, send)
-            return
-        if self._expected is not None and scope["path"] != "/health":
-            given = headers.get(b"authorization", b"")
-            # All are compared, so that the time tells nothing.
-            if not any([hmac.compare_digest(given, expected) for expected in self._expected]):
-                await _refuse(401, "bring the token of this server: Authorization: Bearer TOKEN.", scope, receive, send)
-                return
-        if kind == "http":
-            announced = headers.get(b"content-length", b"0")
-            if announced.isdigit() and int(announced) > self._max_bytes:
-                await _refuse(413, f"a request may have {self._max_bytes} bytes.", scope, receive, send)
-                return
-            receive = self._bounded(receive)
-        await self._app(scope, receive, send)
-
-    def _bounded(self, receive: Receive) -> Receive:
-        length = 0
-
-        async def bounded() -> Message:
-            nonlocal length
-            message = await receive()
-            length += len(message.get("body", b""))
-            if length > self._max_bytes:
-                raise HTTPException(413, f"a request may have {self._max_bytes} bytes.")
-            return message
-
-        return bounded
-
-
-async def _refuse(status: int, reason: str, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-    response = answer({"error": reason}, status)
-    if status == HTTPStatus.UNAUTHORIZED:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    if scope["type"] == "websocket":
-        await receive()
-    await response(scope, receive, send)  # before a socket is accepted it is one of HTTP
-
-
 def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
     """Returns the app of a protocol behind its guard, for any ASGI server; it starts the loading with its lifespan.
 
@@ -241,7 +163,14 @@ def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
-    guard = Guard(app, token_of(serving), serving.max_kilobytes * KILOBYTE, has_page=serving.has_page)
+    guard = Guard(
+        app,
+        token_of(serving),
+        serving.max_kilobytes * KILOBYTE,
+        has_page=serving.has_page,
+        host=serving.host,
+        allowed_hosts=serving.allowed_host,
+    )
     return _with_lifespan(guard, loading)
 
 
@@ -264,6 +193,7 @@ class _Server(uvicorn.Server):
     """A server that has its app finish what was asked for before it closes sockets."""
 
     drain: "Drain | None" = None
+    is_interrupted = False
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends the server."""
@@ -271,13 +201,14 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.drain(), DRAIN_SECONDS)
         await super().shutdown(sockets)
-        self._captured_signals.clear()  # whoever asked for the end got it: the exit code is 0
+        self.is_interrupted = signal.SIGINT in self._captured_signals
+        self._captured_signals.clear()  # uvicorn would raise them again, and the end is what they asked for
 
 
 Drain = Callable[[], Awaitable[None]]
 
 
-def make_server(parts: Parts, serving: Serving) -> uvicorn.Server:
+def make_server(parts: Parts, serving: Serving) -> _Server:
     """Returns the server of a protocol, which is yet to run.
 
     Args:
@@ -288,6 +219,7 @@ def make_server(parts: Parts, serving: Serving) -> uvicorn.Server:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
+    log.log_to_stderr()
     config = uvicorn.Config(
         behind_guard(parts.app, serving, parts.loading),
         http=JoinedProtocol,
@@ -297,6 +229,7 @@ def make_server(parts: Parts, serving: Serving) -> uvicorn.Server:
         ws_ping_interval=_PING_SECONDS,
         ws_ping_timeout=_PONG_SECONDS,
         lifespan="on",
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -328,11 +261,11 @@ def run(parts: Parts, serving: Serving, listener: socket.socket) -> None:
     server = make_server(parts, serving)
     begin = time.monotonic()
     announce(serving, listener)
-    parts.loading.on_success = lambda: _say(f"ready after {time.monotonic() - begin:.0f} s")
+    parts.loading.on_success = lambda: log.say(f"ready after {time.monotonic() - begin:.0f} s")
     server.run(sockets=[listener])
     if parts.loading.error is not None:
         raise parts.loading.error
-    parts.loading.leave()
+    parts.loading.leave(interrupts.CODE if server.is_interrupted else 0)
 
 
 def token_of(serving: Serving) -> str | None:
@@ -361,14 +294,9 @@ def token_of(serving: Serving) -> str | None:
 def announce(serving: Serving, listener: socket.socket) -> None:
     """Says where the server is, and who may read its token."""
     if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
-        sys.stderr.write(f"jaxgym: every user of this machine can read {serving.token_file}; chmod 600 keeps it.\n")
+        log.say(f"every user of this machine can read {serving.token_file}; chmod 600 keeps it.")
     host, port = listener.getsockname()[:2]
-    _say(f"{serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"jaxgym: {text}\n")
-    sys.stderr.flush()
+    log.say(f"{serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}")
 
 
 def _with_lifespan(app: App, loading: Loading[Any]) -> App:

@@ -5,14 +5,17 @@ work. It also waits for ever for a client that does not finish its request, or d
 """
 
 import asyncio
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 LONGEST_HEAD = 64 * 1024
-"""The longest head of a request that comes in several pieces, in bytes."""
+"""Maximum length of the head of a request, and of the extensions and trailers of a chunked body, in bytes."""
 
 MOST_DISCARDED = 2**23
 """How much of a request that was refused is taken and thrown away, in bytes."""
@@ -23,13 +26,31 @@ DISCARD_SECONDS = 1.0
 MOST_PIECES = 1024
 """The most pieces of a message of a WebSocket."""
 
+MOST_AHEAD = 1024
+"""The most messages of a WebSocket that wait for the app."""
+
 _LINGER_SECONDS = 10.0  # for those who are told the end and do not read it
-_TOO_LONG = b'{"error": "the head of a request may have %d bytes."}' % LONGEST_HEAD
-_REFUSAL = b"HTTP/1.1 431 \r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s" % (
-    len(_TOO_LONG),
-    _TOO_LONG,
+_END = b"\r\n\r\n"
+_CHUNK_FRAMING = 20  # 16 digits of a size and two ends of lines
+# HTTP/1.1 lets a server ignore an upgrade, such as one to h2c (RFC 9110, 7.8). The parser would take the body for that
+# of another protocol, so it does not get to see the header.
+_ANY_UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:)", re.IGNORECASE)
+_UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re.IGNORECASE)
+
+
+def _answer(status: int, phrase: str, reason: str) -> bytes:
+    body = json.dumps({"error": reason})
+    head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    return f"{head}connection: close\r\n\r\n{body}".encode()
+
+
+_TOO_LONG = _answer(
+    431,
+    "Request Header Fields Too Large",
+    f"expected at most {LONGEST_HEAD} bytes in a head, and as many in chunk extensions and trailers.",
 )
-_TOO_BIG, _NO_TEXT = 1009, 1007
+_NO_HTTP = _answer(400, "Bad Request", "expected a request of HTTP/1.1, got something else.")
+_TOO_BIG, _NO_TEXT, _POLICY = 1009, 1007, 1008
 
 
 class JoinedWrites:
@@ -87,83 +108,188 @@ class JoinedWrites:
 
 
 class JoinedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol of HTTP on such a transport; a request that does not go on is given up.
+    """uvicorn's protocol of HTTP on such a transport, with a bound on each part of a request.
+
+    A head is parsed when it is complete, and only when the request before it is answered: of what a client sends ahead,
+    the connection holds one read. A body goes to the app, which bounds it. What frames a chunked body (sizes,
+    extensions, trailers) is bounded here and never seen by the app.
 
     Attributes:
         on_lost: Called once when the connection is lost, whatever it has become; None for nothing.
     """
 
     on_lost: Callable[[], None] | None = None
-    _head: int | None = None  # bytes of a head that is not complete, but for the first piece; None outside of one
+    _held = b""  # an incomplete head, or what follows a request that is being answered
+    _is_in_body = _is_chunked = _is_over = False
+    _left = 0  # bytes of the body that are yet to come, unless it is chunked
+    _framing = 0
+    _deadline: asyncio.TimerHandle | None = None
     _discarding: asyncio.TimerHandle | None = None
     _discarded = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Starts on a connection."""
+        """Start on a connection."""
         joined = JoinedWrites(transport, self.loop, self.on_lost)
         super().connection_made(joined)  # pyright: ignore[reportArgumentType]
-        self._wait()
+        self._set_deadline(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
+        """End."""
         self._unset_keepalive_if_required()
-        self._go_on()
+        self._set_deadline(False)
+        self._stop_discarding()
         super().connection_lost(exc)
         joined: Any = self.transport
         joined.lose()
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes."""
-        began = self._head
-        super().data_received(data)
+        """Take bytes."""
+        self._unset_keepalive_if_required()
         if self._discarding is not None:
             self._discarded += len(data)
             if self._discarded > MOST_DISCARDED:
                 self.transport.close()
-        if self._head is None:
-            if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
-                self._wait()
-            return
-        if began is not None:
-            self._head = began + len(data)
-            if self._head > LONGEST_HEAD:
-                self.transport.write(_REFUSAL)
-                self.transport.close()
+        if self._held:
+            data, self._held = self._held + data, b""
+        while data and not self._is_over and not self.transport.is_closing():
+            if self._is_in_body:
+                data = self._take_body(data)
+            elif self.cycle is not None and not self.cycle.response_complete:
+                self._held = data
+                self.flow.pause_reading()
                 return
-        self._wait()
+            else:
+                data = self._take_head(data)
+        self._set_deadline(self._is_in_body or bool(self._held))
+
+    def _take_head(self, data: bytes) -> bytes:
+        """Parse the head at the start of some bytes, or hold them until it is complete; return those behind it."""
+        end = data.find(_END) + len(_END)
+        if end < len(_END):
+            end, self._held = len(data), data
+        if end > LONGEST_HEAD:
+            self._held = b""
+            self._reject(_TOO_LONG)
+        elif not self._held:
+            head = data[:end]
+            if b"upgrade" in head.lower():
+                head = (_UPGRADE if head.lstrip().startswith(b"GET ") else _ANY_UPGRADE).sub(b"ignored", head)
+            self._feed(head)
+        return data[end:]
+
+    def _take_body(self, data: bytes) -> bytes:
+        """Parse what some bytes have of a body; return those behind it."""
+        if not self._is_chunked:
+            end = self._left
+            self._left -= min(end, len(data))
+            self._feed(data[:end])
+            return data[end:]
+        self._framing += len(data)
+        self._feed(data)
+        self._framing = max(self._framing, 0)
+        if self._framing > LONGEST_HEAD:
+            self._reject(_TOO_LONG)
+        return b""
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)  # pyright: ignore[reportOptionalMemberAccess]
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self._is_over = True
+                self.handle_websocket_upgrade()
+            else:
+                self._reject(_NO_HTTP)
+        except httptools.HttpParserError:
+            if not self._is_over:
+                self._reject(_NO_HTTP)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the protocol of WebSockets, unless that can't read the head."""
+        super().handle_websocket_upgrade()
+        joined: Any = self.transport
+        sockets: Any = joined.get_protocol()
+        if not sockets.handshake_initiated:
+            sockets.handshake_complete = sockets.close_sent = True
+            self._reject(_NO_HTTP)
+
+    def _reject(self, answer: bytes) -> None:
+        """Close the connection, with an answer unless the app has given one or is about to end one."""
+        is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if self._discarding is None and not is_answering:
+            self.transport.write(answer)
+        self._is_over = True
+        self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begins a request."""
-        self._head = 0
+        """Begin a request."""
+        if self._is_over:
+            raise httptools.HttpParserError("bytes behind the last request")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Ends the head of a request."""
-        self._head = None
+        """End the head of a request."""
+        headers = dict(self.headers)
+        self._is_in_body, self._is_chunked = True, b"transfer-encoding" in headers
+        self._left, self._framing = int(headers.get(b"content-length", 0)), 0
         super().on_headers_complete()
+        if self._is_chunked:
+            self.headers = []  # trailers go there; those of the head stay in the scope
+
+    def on_chunk_header(self) -> None:
+        """Take the size of a chunk, whose own framing counts for nothing."""
+        self._framing -= _CHUNK_FRAMING
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._framing -= len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Ends a request."""
-        self._go_on()
+        """End a request; behind a chunked one, whose end has no known place in a read, the connection ends."""
+        self._is_in_body = False
+        if self._is_chunked and self.cycle is not None:
+            self._is_over, self.cycle.keep_alive = True, False
+        if self._discarding is not None:
+            self._stop_discarding()
+            if self._is_chunked:
+                self.transport.close()
+            else:
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Ends an answer; where the request was not read to its end by then, the rest is thrown away for a while."""
+        """End an answer; the rest of a request that was not read to its end is thrown away for a while."""
         super().on_response_complete()
-        if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self.cycle.more_body:
             self._discarding = self.loop.call_later(DISCARD_SECONDS, self.transport.close)
             self._discarded = 0
+        elif self._held:
+            self.data_received(b"")
 
-    def _go_on(self) -> None:
+    def _stop_discarding(self) -> None:
         if self._discarding is not None:
             self._discarding.cancel()
             self._discarding = None
 
-    def _wait(self) -> None:
-        if self.timeout_keep_alive_task is None and not self.transport.is_closing():
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+    def _set_deadline(self, is_incomplete: bool) -> None:
+        """Have the connection closed if its next request is not complete in time, however its bytes arrive."""
+        if is_incomplete and self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(self.timeout_keep_alive, self._give_up)
+        elif self._deadline is not None and not is_incomplete:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if self.flow.read_paused:  # the app has yet to take what came: the client can't go on
+            self._set_deadline(True)
+        else:
+            self.transport.close()
 
 
 class JoinedSockets(WebSocketsSansIOProtocol):
@@ -197,6 +323,9 @@ class JoinedSockets(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         """Passes a message on; text that is none ends the connection, and is nothing to log."""
+        if self.queue.qsize() >= MOST_AHEAD:
+            self._fail(_POLICY, "too many messages ahead of their answers")
+            return
         if self.curr_msg_data_type == "text" and not self.close_sent:
             try:
                 b"".join(self.frames).decode()

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import importlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -16,12 +17,15 @@ from pathlib import Path
 
 import tyro
 
+from jaxgym import interrupts
 from jaxgym.errors import OptionError
+from jaxgym.serve.web import log
 
 MISUSED, FAILED = 2, 1
 """Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
 
 _HIGHEST_PORT = 65535
+_HOST_NAME = re.compile(r"[\w.-]+|[0-9a-fA-F:.]*::?[0-9a-fA-F:.]*", re.ASCII)
 _MOST_SESSIONS = 10**6  # a pool holds these, and those that calls over HTTP play in
 _BACKLOG = 2048
 
@@ -33,6 +37,10 @@ def _number(name: str, default: int) -> int:
     if not (given.isascii() and given.isdecimal()):
         raise OptionError(f"the environment variable {name} is {given!r}; give an integer, or leave it unset.")
     return int(given)
+
+
+def _allowed_hosts() -> tuple[str, ...]:
+    return tuple(name.strip() for name in os.environ.get("ALLOWED_HOSTS", "").split(",") if name.strip())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +61,9 @@ class Serving:
     """Sessions that were asked for nothing for so long are closed; 0 means never."""
     token_file: Path | None = None
     """File with a token, or several, one a line; requests then have to bring one: `Authorization: Bearer TOKEN`."""
+    allowed_host: tyro.conf.UseAppendAction[tuple[str, ...]] = dataclasses.field(default_factory=_allowed_hosts)
+    """A name that clients may give in Host, and pages in Origin, beside this machine's own names and the bound address;
+    once for each name. The environment variable ALLOWED_HOSTS, names with commas between them, if it is set."""
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
     page: bool = True
@@ -71,6 +82,11 @@ class Serving:
             if not getattr(self, name) >= low:
                 flag = "--" + name.replace("_", "-")
                 raise OptionError(f"{flag} {getattr(self, name)} was given; give a number from {low} up.")
+        for name in self.allowed_host:
+            if not _HOST_NAME.fullmatch(name):
+                raise OptionError(
+                    f"--allowed-host: expected a host name or address, got {name!r}. Leave out scheme, port and path."
+                )
         if self.port > _HIGHEST_PORT:
             raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
         if self.max_sessions > _MOST_SESSIONS:
@@ -127,7 +143,7 @@ def listen(serving: Serving) -> socket.socket:
 def listening(serving: Serving) -> Iterator[socket.socket]:
     """Makes a server of the process, with a socket that listens; `listen` and `be_a_server` say how.
 
-    SIGTERM and SIGINT end it with exit code 0 from here on: at once until what serves takes them.
+    Until what serves takes the signals, SIGTERM ends the process at once with exit code 0, and SIGINT with 130.
     """
     with _ending_when_asked(), listen(serving) as listener:
         be_a_server()
@@ -140,7 +156,8 @@ def _ending_when_asked() -> Iterator[None]:
         yield
         return
     # What is being imported could keep an exception to itself.
-    kept = {number: signal.signal(number, lambda *_: os._exit(0)) for number in (signal.SIGTERM, signal.SIGINT)}
+    codes = {signal.SIGTERM: 0, signal.SIGINT: interrupts.CODE}
+    kept = {number: signal.signal(number, lambda *_, code=code: os._exit(code)) for number, code in codes.items()}
     try:
         yield
     finally:
@@ -154,6 +171,7 @@ def be_a_server() -> None:
     It takes no time; `settle_jax` follows where JAX is imported.
     """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    log.keep_standard_descriptors()
     _let_many_in()
 
 
@@ -182,13 +200,13 @@ def exiting(serve: Callable[[], None]) -> None:
     try:
         serve()
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"jaxgym: a server needs {error.name}: pip install 'jaxgym[serve]'.\n")
+        log.say(f"a server needs {error.name}: pip install 'jaxgym[serve]'.")
         sys.exit(FAILED)
     except OSError as error:
-        sys.stderr.write(f"jaxgym: {error}\n")
+        log.say(f"{error}")
         sys.exit(FAILED)
     except ValueError as error:
         if type(error).__module__ not in ("jaxgym.errors", "jaxgym.serve.errors"):
             raise
-        sys.stderr.write(f"jaxgym: {error}\n")
+        log.say(f"{error}")
         sys.exit(MISUSED)

@@ -1,0 +1,180 @@
+"""The guard in front of every route of a server: host, origin, token and size of a request."""
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from jaxgym.serve.page.document import Document
+from jaxgym.serve.web.answers import answer
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+_AUTHORITY = re.compile(rb"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::[0-9]*)?")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_ONCE = (b"host", b"origin", b"authorization", b"content-length")
+_BEARER = b"bearer"
+_BAD, _UNAUTHORIZED, _FORBIDDEN, _TOO_LONG = 400, 401, 403, 413
+_DIGITS = 18  # of a length: more are as good as a longer one, and Python refuses to read thousands
+
+
+class RequestRejected(Exception):
+    """A request that no route may answer.
+
+    Attributes:
+        status: The status of the answer.
+    """
+
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason)
+        self.status = status
+
+
+def token_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the bearer token of a request, empty without one; the scheme may have any case (RFC 9110, 11.1)."""
+    given = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, token = given.partition(b" ")
+    return token.strip(b" ") if scheme.lower() == _BEARER else b""
+
+
+def is_loopback(name: str) -> bool:
+    """Return whether a host name or address always means this machine."""
+    if name in _LOOPBACK or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """An app that passes on only requests with a known host, no foreign origin, a valid token and a bounded body.
+
+    `GET /health` needs no token. The page at `/` needs none either, since it shows no session.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        token: str | None,
+        max_bytes: int,
+        *,
+        has_page: bool = False,
+        host: str = "127.0.0.1",
+        allowed_hosts: Iterable[str] = (),
+    ):
+        """Wrap an app.
+
+        Args:
+            app: The app behind the guard.
+            token: The valid tokens, one a line; None if requests need none.
+            max_bytes: Maximum length of a body.
+            has_page: Whether browsers get the page at `/`.
+            host: The address that the server is bound to.
+            allowed_hosts: Names beside that address and those of this machine that `Host` and `Origin` may have.
+        """
+        self._page = Document(token is not None) if has_page else None
+        self._app, self._max_bytes = app, max_bytes
+        self._expected = None if token is None else [line.encode() for line in token.split()]
+        self._named = frozenset(name.lower() for name in allowed_hosts)
+        self._hosts = self._named | {host.lower()}
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request, or have the app answer it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check_headers(scope)
+            if self._page is not None and self._page.is_asked_for(scope):
+                await self._page(scope, receive, send)
+                return
+            self._check_token(scope)
+        except RequestRejected as error:
+            await _reject(error, scope, receive, send)
+            return
+        if scope["type"] == "http":
+            receive = self._bounded(receive)
+        await self._app(scope, receive, send)
+
+    def _check_headers(self, scope: Mapping[str, Any]) -> None:
+        """Raise RequestRejected unless host, origin and announced length of a request are acceptable."""
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in _ONCE:
+                if name in headers:
+                    raise RequestRejected(_BAD, f"expected one header {name.decode()}, got several. Send it once.")
+                headers[name] = value
+        host = headers.get(b"host")
+        if host is None:
+            # HTTP/1.0 knows no Host, and browsers, which alone can be made to send a foreign one, do not use it.
+            if scope["type"] == "websocket" or scope.get("http_version", "1.1") != "1.0":
+                raise RequestRejected(_BAD, "expected the header Host, got none. Send the name of this server.")
+        elif not self._is_known(_name_of(host), scope):
+            reason = "the header Host names another server. Use localhost or the bound address, or serve with "
+            raise RequestRejected(_FORBIDDEN, reason + "--allowed-host NAME.")
+        origin = headers.get(b"origin")
+        if origin is not None:
+            authority = origin.partition(b"://")[2]
+            if (not authority or authority != host) and _name_of(authority) not in self._named:
+                raise RequestRejected(_FORBIDDEN, "pages of other sites may not use this server.")
+        announced = headers.get(b"content-length", b"")
+        if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
+            raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
+
+    def _is_known(self, name: str, scope: Mapping[str, Any]) -> bool:
+        if name in _LOOPBACK or name in self._hosts:
+            return True
+        # Behind a wildcard address, the bound address is the one that this connection came to. A name is not one.
+        local = (scope.get("server") or ("",))[0]
+        return bool(name) and ((name == local and _is_address(name)) or is_loopback(name))
+
+    def _check_token(self, scope: Mapping[str, Any]) -> None:
+        if self._expected is None or scope["path"] == "/health":
+            return
+        given = token_of_request(scope["headers"])
+        # All are compared, so that the time is the same for every token.
+        if not any([hmac.compare_digest(given, expected) for expected in self._expected]):
+            raise RequestRejected(_UNAUTHORIZED, "expected the token of this server: Authorization: Bearer TOKEN.")
+
+    def _bounded(self, receive: Receive) -> Receive:
+        length = 0
+
+        async def bounded() -> Message:
+            nonlocal length
+            message = await receive()
+            length += len(message.get("body", b""))
+            if length > self._max_bytes:
+                raise HTTPException(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
+            return message
+
+        return bounded
+
+
+def _name_of(authority: bytes) -> str:
+    """Return the name in `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`, in lower case; empty if it has another form."""
+    found = _AUTHORITY.fullmatch(authority)
+    return "" if found is None else (found[1] or found[2]).decode().lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _reject(error: RequestRejected, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    response = answer({"error": str(error)}, error.status)
+    if error.status == _UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if scope["type"] == "websocket":
+        await receive()
+    await response(scope, receive, send)  # before a socket is accepted it is one of HTTP
