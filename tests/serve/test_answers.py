@@ -1,0 +1,226 @@
+"""The answer to a bad request is short whatever was sent, and the limits hold however many ask at once."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from jaxgym.serve.agentgym.server import App, loads
+from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.page.routes import MOST_PLAYED
+from jaxgym.serve.web import http
+from jaxgym.serve.web.answers import quoted
+from jaxgym.serve.web.serving import AgentGym, OpenEnv, listen
+from tests.serve import corridor, test_agentgym, test_openenv
+
+MOST = 4096
+LONG = ("x" * 200_000, "\0" * 40_000, "☃" * 30_000, "🂡" * 15_000, '"\\' * 50_000)
+MANY = {f"key{number}": "x" for number in range(10_000)}
+VALUES = [
+    *LONG,
+    MANY,
+    list(range(30_000)),
+    {LONG[0]: 1},
+    [[[["x" * 60] * 6] * 6] * 6] * 6,
+    int("9" * 4000),
+    1e300,
+    True,
+]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    corridor.register()
+    serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
+    hosted = http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
+    with test_openenv.served(hosted, max_kilobytes=2048) as where:
+        yield where
+
+
+@pytest.fixture(scope="module")
+def agentgym() -> Iterator[str]:
+    with test_agentgym.served("frozen_lake") as base:
+        yield base
+
+
+def frames(value: Any) -> Iterator[Any]:
+    """Yields frames with a value in each of their places, where it is wrong."""
+    yield {"type": value}
+    yield {"type": "step", "data": {"message": "<stay>", "more": value}}
+    yield {"type": "step", "data": {"message": "<stay>"}, "more": value}
+    yield {"type": "step", "data": {"message": [value]}}
+    yield {"type": "step", "data": {"message": "<stay>", "metadata": [value]}}
+    yield {"type": "step", "data": [value]}
+    yield {"type": "reset", "data": {"seed": [value]}}
+    yield {"type": "reset", "data": {"split": value, "index": value}}
+    yield {"type": "reset", "data": {"split": "train", "index": [value]}}
+    yield {"type": "reset", "data": {"episode_id": [value]}}
+    yield {"type": "state", "more": value}
+    yield {"type": "mcp", "data": [value]}
+    for call in calls(value):
+        yield {"type": "mcp", "data": call}
+    if isinstance(value, dict):
+        yield {"type": "step", "data": value}
+        yield {"type": "state", **value}
+
+
+def calls(value: Any) -> Iterator[Any]:
+    yield {"jsonrpc": value, "id": 1, "method": "tools/list"}
+    yield {"jsonrpc": "2.0", "id": [value], "method": "tools/list"}
+    yield {"jsonrpc": "2.0", "id": 1, "method": str(value)}
+    yield {"jsonrpc": "2.0", "id": 1, "method": [value]}
+    yield {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [value]}
+    yield {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": str(value)}}
+    yield {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "reply", "arguments": {str(value): 1}}}
+    yield {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "reply", "arguments": {"message": [value]}},
+    }
+    yield {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": {"session_id": value}}
+    if isinstance(value, str):
+        yield {"jsonrpc": "2.0", "id": value, "method": "no/method"}
+        yield {"jsonrpc": "2.0", "id": value, "method": 5}
+
+
+@pytest.mark.parametrize("number", range(len(VALUES)))
+def test_the_answer_to_a_bad_frame_is_short(address: str, number: int) -> None:
+    for frame in frames(VALUES[number]):
+        with connect(f"ws://{address}/ws", proxy=None) as client:
+            client.send(json.dumps(frame, ensure_ascii=False))
+            told = client.recv(10)
+        assert len(told.encode() if isinstance(told, str) else told) <= MOST, str(frame)[:80]
+        assert '"error"' in str(told)
+        assert "CAPACITY" not in str(told)
+
+
+@pytest.mark.parametrize("number", range(len(VALUES)))
+def test_the_answer_to_a_bad_call_over_http_is_short(address: str, agentgym: str, number: int) -> None:
+    value = VALUES[number]
+    bad: list[tuple[str, str, Any]] = [("POST", "/mcp", call) for call in calls(value)]
+    bad += [("POST", "/reset", {"seed": [value]}), ("POST", "/reset", [value]), ("POST", "/step", {"action": value})]
+    bad += [
+        ("POST", "/step", {"action": {"message": "x", "more": value}}),
+        ("POST", "/corridor/task", {"split": value}),
+    ]
+    bad += [("POST", "/corridor/task_range", {"split": "train", "start": value, "stop": [value]})]
+    bad += [
+        ("POST", f"/page/{name}", {"game": value, "key": value, "seed": [value]}) for name in ("play", "step", "close")
+    ]
+    with httpx.Client(base_url=f"http://{address}") as client:
+        for method, path, body in bad:
+            told = client.request(method, path, content=json.dumps(body, ensure_ascii=False).encode())
+            assert len(told.content) <= MOST, (path, str(body)[:80])
+    known = httpx.post(f"{agentgym}/create").json()["id"]
+    others = [
+        *({"id": value, "action": value}, {"id": known, "action": [value], "data_idx": [value]}),
+        *({"id": int("9" * 4000), "action": "x"}, {"id": known, "data_idx": int("9" * 4000)}, [value]),
+        *({"ids": list(range(100, 20_000)), "actions": ["x"] * 19_900, "data_idxs": [1] * 19_900},),
+        *({"ids": [value], "actions": [value], "data_idxs": [value]},),
+        *({"ids": list(range(100, 116)), "actions": ["x"] * 16, "data_idxs": [1] * 16},),
+    ]
+    with httpx.Client(base_url=agentgym) as client:
+        for path in ("step", "reset", "close", "step_batch", "reset_batch", "render"):
+            for body in others:
+                told = client.post(f"/{path}", content=json.dumps(body).encode())
+                assert len(told.content) <= MOST, (path, str(body)[:80])
+        client.post("/close", json={"id": known})
+
+
+def test_the_answer_to_a_long_path_is_short(address: str, agentgym: str) -> None:
+    long = "x" * 60_000
+    for base in (f"http://{address}", agentgym):
+        for path in (
+            f"/{long}",
+            f"/{long}/splits",
+            f"/reset/?{long}",
+            f"/page/sessions/?{long}",
+            f"/page/sessions/{long}/",
+        ):
+            told = httpx.get(base + path)
+            assert len(told.content) + len(str(told.headers)) <= MOST, path[:30]
+    with connect(f"ws://{address}/ws?session_id={'x' * 8000}", proxy=None) as client:
+        assert len(client.recv(10)) <= MOST
+
+
+def test_what_is_quoted_is_short_in_json() -> None:
+    for value in VALUES:
+        assert len(json.dumps(quoted(value))) <= 2 * 83 + 2
+    assert quoted("plain text") == "plain text"
+
+
+# Limits.
+
+
+def at_once(calls: int, call: Callable[[int], Any]) -> list[Any]:
+    """Returns what calls from as many threads return."""
+    barrier = threading.Barrier(calls)
+
+    def wait(number: int) -> Any:
+        barrier.wait(30)
+        return call(number)
+
+    with ThreadPoolExecutor(calls) as threads:
+        return list(threads.map(wait, range(calls)))
+
+
+def test_people_have_room_for_a_few_however_many_ask_at_once(address: str) -> None:
+    with httpx.Client(base_url=f"http://{address}") as client:
+        told = at_once(24, lambda _: client.post("/page/play", json={"game": "corridor"}))
+        keys = [answer.json()["key"] for answer in told if answer.status_code == 200]
+        assert Counter(answer.status_code for answer in told) == {200: MOST_PLAYED, 503: 24 - MOST_PLAYED}
+        assert len(set(keys)) == MOST_PLAYED
+        # A place that a bad call took is free again.
+        assert client.post("/page/close", json={"key": keys.pop()}).status_code == 200
+        assert client.post("/page/play", json={"game": "corridor", "seed": 2**40}).status_code == 422
+        told = at_once(8, lambda _: client.post("/page/play", json={"game": "corridor"}))
+        assert Counter(answer.status_code for answer in told) == {200: 1, 503: 7}
+        keys += [answer.json()["key"] for answer in told if answer.status_code == 200]
+        # A step beside a close is answered, whichever comes first.
+        for key in keys:
+            ways = (("step", {"key": key, "reply": "<stay>"}), ("close", {"key": key}))
+            both = at_once(2, lambda way: client.post(f"/page/{ways[way][0]}", json=ways[way][1]).status_code)  # noqa: B023
+            assert both[0] in (200, 404, 422)
+            assert both[1] == 200
+
+
+def test_clients_have_as_many_sessions_as_they_may_however_they_ask_at_once(address: str) -> None:
+    ends = threading.Barrier(24, timeout=30)
+
+    def ask(number: int) -> bool:
+        if number % 2:
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
+            told = httpx.post(f"http://{address}/mcp", json=asked).json()
+            ends.wait()
+            if "result" in told:
+                asked = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": told["result"]}
+                httpx.post(f"http://{address}/mcp", json=asked)
+            return "result" in told
+        with connect(f"ws://{address}/ws", proxy=None) as client:
+            client.send('{"type": "state"}')
+            has_session = json.loads(client.recv(10))["type"] == "state"
+            ends.wait()
+        return has_session
+
+    assert sum(at_once(24, ask)) == test_openenv.ROOM
+
+
+def test_environments_are_as_many_as_there_may_be_however_many_ask_at_once() -> None:
+    serving = AgentGym("frozen_lake", port=0, max_sessions=5, idle_seconds=0)
+    loading = http.Loading(loads(serving))
+    with listen(serving) as listener:
+        server = http.make_server(http.Parts(App(loading), loading), serving)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        told = at_once(20, lambda _: httpx.post(f"{base}/create", timeout=60).status_code)
+        server.should_exit = True
+        thread.join()
+    assert Counter(told) == {200: 5, 503: 15}

@@ -1,0 +1,212 @@
+"""Each MUST of MCP's streamable HTTP for a server, in the revisions 2025-03-26, 2025-06-18 and 2025-11-25.
+
+The names of the tests follow the sections of the specification's page on transports. What a server may leave out is not
+here: this one opens no streams, so that nothing on streams, their events and their resumption applies to it.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.web import http
+from jaxgym.serve.web.serving import OpenEnv
+from tests.serve import corridor, test_openenv
+
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+BOTH = {"Accept": "application/json, text/event-stream"}
+NOTE = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+RESPONSE = {"jsonrpc": "2.0", "id": 1, "result": {}}
+ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    corridor.register()
+    serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
+    hosted = http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
+    with test_openenv.served(hosted) as where:
+        yield where
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    """A client that has no session."""
+    with httpx.Client(base_url=f"http://{address}", headers=BOTH) as client:
+        yield client
+
+
+def initialize(client: httpx.Client, version: str = VERSIONS[0], **headers: str) -> httpx.Response:
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    asked = {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params}
+    return client.post("/mcp", json=asked, headers=headers)
+
+
+@pytest.fixture(params=VERSIONS)
+def session(client: httpx.Client, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    """A client that has one, in each of the versions."""
+    client.headers["Mcp-Session-Id"] = initialize(client, request.param).headers["mcp-session-id"]
+    client.headers["MCP-Protocol-Version"] = request.param
+    yield client
+    client.delete("/mcp")
+
+
+# Encoding and endpoint.
+
+
+def test_messages_are_utf_8(session: httpx.Client) -> None:
+    said = {"jsonrpc": "2.0", "id": "é☃", "method": "ping"}
+    told = session.post("/mcp", content=json.dumps(said, ensure_ascii=False).encode())
+    assert json.loads(told.content.decode("utf-8"))["id"] == "é☃"
+    for content in (json.dumps(said).encode("utf-16"), b'{"jsonrpc": "2.0", "id": "\xff", "method": "ping"}'):
+        told = session.post("/mcp", content=content)
+        assert (told.status_code, told.json()["error"]["code"]) == (400, -32700)
+
+
+def test_one_path_takes_post_and_get(session: httpx.Client) -> None:
+    assert session.post("/mcp", json=PING).status_code == 200
+    told = session.get("/mcp", headers={"Accept": "text/event-stream"})
+    assert told.status_code == 405
+    assert set(told.headers["allow"].split(", ")) == {"POST", "DELETE"}
+    assert session.post("/mcp/", json=PING).status_code == 200
+
+
+def test_an_origin_that_is_invalid_is_forbidden(address: str, session: httpx.Client) -> None:
+    for method in ("POST", "GET", "DELETE"):
+        for origin in ("http://rebound.example", "null", f"http://rebound.example:{address.rpartition(':')[2]}"):
+            assert session.request(method, "/mcp", json=PING, headers={"Origin": origin}).status_code == 403
+    assert session.post("/mcp", json=PING, headers={"Origin": f"http://{address}"}).status_code == 200
+
+
+# Sending messages to the server.
+
+
+@pytest.mark.parametrize("message", [NOTE, RESPONSE, ERROR, {**NOTE, "method": "notifications/unknown"}])
+def test_a_notification_or_response_is_taken_with_202_and_no_body(session: httpx.Client, message: Any) -> None:
+    told = session.post("/mcp", json=message)
+    assert (told.status_code, told.content) == (202, b"")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"method": "notifications/initialized"},
+        {"jsonrpc": "1.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "method": 5},
+        {"jsonrpc": "2.0", "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "error": "no"} | {"id": None},
+        {"jsonrpc": "2.0"},
+        "text",
+        5,
+        None,
+        [],
+    ],
+)
+def test_input_that_is_not_taken_has_an_error_status(session: httpx.Client, message: Any) -> None:
+    told = session.post("/mcp", json=message)
+    assert told.status_code == 400
+    assert told.json()["id"] is None
+    assert type(told.json()["error"]["code"]) is int
+
+
+def test_a_notification_outside_of_a_session_gets_no_answer(client: httpx.Client) -> None:
+    assert (told := client.post("/mcp", json=NOTE)).status_code in (202, 400)
+    assert told.status_code == 400 or told.content == b""
+
+
+@pytest.mark.parametrize("method", ["ping", "tools/list", "tools/call", "no/method", "initialize"])
+def test_a_request_is_answered_with_one_object_of_json(session: httpx.Client, method: str) -> None:
+    told = session.post("/mcp", json={"jsonrpc": "2.0", "id": "7", "method": method, "params": {"name": "begin"}})
+    assert told.headers["content-type"] == "application/json"
+    assert told.json()["jsonrpc"] == "2.0"
+    assert told.json()["id"] == "7"
+    assert ("result" in told.json()) is not ("error" in told.json())
+
+
+@pytest.mark.parametrize("call_id", [None, True, 1.5, [], {}, "x" * 1000])
+def test_a_request_has_a_string_or_an_integer_as_its_id(session: httpx.Client, call_id: Any) -> None:
+    told = session.post("/mcp", json={**PING, "id": call_id})
+    assert told.status_code == 400
+    assert told.json()["id"] is None
+
+
+def test_several_messages_come_at_a_time_in_the_one_version_that_has_that(session: httpx.Client) -> None:
+    has_batches = session.headers["MCP-Protocol-Version"] == "2025-03-26"
+    told = session.post("/mcp", json=[PING, NOTE, {**PING, "id": 2}])
+    assert told.status_code == (200 if has_batches else 400)
+    if has_batches:
+        assert [entry["id"] for entry in told.json()] == [1, 2]
+        assert (told := session.post("/mcp", json=[NOTE, NOTE])).status_code == 202
+        assert told.content == b""
+        for bad in ([PING, 5], [PING] * 1000):
+            assert session.post("/mcp", json=bad).status_code == 400
+
+
+# Session management.
+
+
+def test_the_id_of_a_session_is_visible_ascii_and_can_not_be_guessed(client: httpx.Client) -> None:
+    ids = [initialize(client).headers["mcp-session-id"] for _ in range(2)]
+    assert ids[0] != ids[1]
+    for session_id in ids:
+        assert len(session_id) >= 32
+        assert all(0x21 <= ord(letter) <= 0x7E for letter in session_id)
+        assert client.delete("/mcp", headers={"Mcp-Session-Id": session_id}).status_code == 204
+
+
+def test_a_session_that_has_ended_is_not_found_whatever_is_asked(session: httpx.Client) -> None:
+    assert session.delete("/mcp").status_code == 204
+    for method in ("POST", "GET", "DELETE"):
+        for message in (PING, NOTE):
+            assert session.request(method, "/mcp", json=message).status_code == 404
+    assert session.post("/mcp", headers={"Mcp-Session-Id": "x" * 32}, json=PING).status_code == 404
+
+
+def test_a_session_that_was_idle_for_too_long_is_not_found() -> None:
+    corridor.register()
+    hosted = http.hosting(OpenEnv(env="corridor", max_sessions=4), spare=SPARE)()
+    with (
+        test_openenv.served(hosted, idle_seconds=0.5) as where,
+        httpx.Client(base_url=f"http://{where}", headers=BOTH) as client,
+    ):
+        client.headers["Mcp-Session-Id"] = initialize(client).headers["mcp-session-id"]
+        assert test_openenv.until(lambda: client.get("/mcp").status_code == 404)
+        assert client.post("/mcp", json=PING).status_code == 404
+
+
+# Protocol version header, and its negotiation.
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2026-07-28", "1.0", "", "x" * 5000])
+def test_a_version_that_is_unsupported_is_a_bad_request(session: httpx.Client, version: str) -> None:
+    for method in ("POST", "GET", "DELETE"):
+        told = session.request(method, "/mcp", json=PING, headers={"MCP-Protocol-Version": version})
+        assert told.status_code == 400
+        assert len(told.content) <= 4096
+    assert session.post("/mcp", json=PING).status_code == 200  # it goes on
+
+
+def test_without_the_header_the_version_is_that_of_the_session(session: httpx.Client) -> None:
+    del session.headers["MCP-Protocol-Version"]
+    assert session.post("/mcp", json=PING).json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_the_version_that_is_asked_for_is_the_answer_or_the_newest_one(client: httpx.Client) -> None:
+    for asked, told in (*zip(VERSIONS, VERSIONS, strict=True), ("2024-11-05", VERSIONS[0]), ("x", VERSIONS[0])):
+        welcome = initialize(client, asked)
+        assert welcome.json()["id"] == "first"
+        assert welcome.json()["result"]["protocolVersion"] == told
+        assert {"capabilities", "serverInfo"} < set(welcome.json()["result"])
+        client.delete("/mcp", headers={"Mcp-Session-Id": welcome.headers["mcp-session-id"]})
+
+
+def test_a_client_that_has_a_version_and_no_session_has_to_initialize(client: httpx.Client) -> None:
+    for version in VERSIONS:
+        headers = {"MCP-Protocol-Version": version}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert client.post("/mcp", json=asked, headers=headers).status_code == 400
+        assert client.post("/mcp", json=PING, headers=headers).json()["result"] == {}
