@@ -3,11 +3,13 @@
 import importlib.util
 from typing import TYPE_CHECKING
 
-import jaxgym  # noqa: F401  # first: from here on an interrupt ends a command at once
 from baselines.errors import EXTRA
+from jaxgym import interrupts
 
 if TYPE_CHECKING:
     from baselines.zoo import Agent
+
+interrupts.start("baselines")
 
 # Every command imports them before it can tell anything.
 for _name in ("optax", "tqdm", "tyro"):

@@ -1,4 +1,4 @@
-"""A server whose log can't be written keeps serving: stderr is full, closed, a pipe without a reader or one never read."""
+"""A server whose log can't be written keeps serving: stderr is full, closed, or a pipe that is not read."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+CLIENT = httpx.Client()
 PROGRAM = """if True:
     import sys
     from jaxgym.serve.web import http
@@ -36,7 +37,7 @@ def free_port() -> int:
 def status(port: int, path: str) -> int:
     for _ in range(300):
         with contextlib.suppress(httpx.ConnectError):
-            return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10).status_code
+            return CLIENT.get(f"http://127.0.0.1:{port}{path}", timeout=10).status_code
         time.sleep(0.1)
     raise AssertionError("no server listens")
 
@@ -60,6 +61,9 @@ def test_a_server_whose_log_can_not_be_written_keeps_serving(stderr: str) -> Non
         assert process.wait(30) == 0
     finally:
         process.kill()
+        process.wait(30)
+        if process.stderr is not None:
+            process.stderr.close()
 
 
 def test_the_log_is_written_where_it_can_be() -> None:
@@ -75,7 +79,8 @@ def test_the_log_is_written_where_it_can_be() -> None:
 
 
 def test_a_descriptor_that_is_closed_becomes_no_socket() -> None:
-    program = "from jaxgym.serve.web.serving import be_a_server; be_a_server(); import socket; print(socket.socket().fileno())"
+    imports = "import socket; from jaxgym.serve.web.serving import be_a_server"
+    program = f"{imports}; be_a_server(); print(socket.socket().fileno())"
     read, write = os.pipe()
     command = ["sh", "-c", 'exec "$@" 0<&- 2>&-', "sh", sys.executable, "-c", program]
     subprocess.run(command, stdout=write, check=True, timeout=60)
