@@ -1,5 +1,6 @@
 """A server whose log can't be written keeps serving: stderr is full, closed, or a pipe that is not read."""
 
+import atexit
 import contextlib
 import os
 import socket
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 CLIENT = httpx.Client()
+atexit.register(CLIENT.close)
 PROGRAM = """if True:
     import sys
     from jaxgym.serve.web import http
