@@ -8,6 +8,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from jaxgym import forks as _forks  # noqa: F401 — has to see every fork from here on.
 from jaxgym.ids import IDS, tell_gymnasium
 
 if TYPE_CHECKING:
