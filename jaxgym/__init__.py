@@ -8,7 +8,6 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from jaxgym import forks as _forks  # noqa: F401 — has to see every fork from here on.
 from jaxgym.ids import IDS, tell_gymnasium
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ def __dir__() -> list[str]:
     return [*globals(), *(name for name in __all__ if name not in globals())]
 
 
+importlib.import_module("jaxgym.forks")  # It has to see every fork from here on.
 for _env_id in IDS:
     tell_gymnasium(_env_id)
 if "gymnax" in sys.modules:
