@@ -20,7 +20,16 @@ from tqdm import tqdm
 from baselines import exits
 from baselines.config import INT32_END, check_seed
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game, make_frame_game, make_game, make_paper_game, metric_name_of, score_of, success_of
+from baselines.game import (
+    Game,
+    is_frame,
+    make_frame_game,
+    make_game,
+    make_paper_game,
+    metric_name_of,
+    score_of,
+    success_of,
+)
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
@@ -195,8 +204,13 @@ def record_video(setup: Setup, game: Game, params: Any, *, seed: int, max_steps:
     return frames
 
 
+def no_video(env_id: str) -> str:
+    """Return why `record_video` has no frames."""
+    return f"no video: {env_id} has no observation with a frame, uint8 (H, W, 3), and no option observation=pixels"
+
+
 def _frame(observation: Any) -> np.ndarray:
-    return next(np.asarray(leaf[0]) for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8)
+    return next(np.asarray(leaf[0]) for leaf in jax.tree.leaves(observation) if is_frame(leaf.shape[1:], leaf.dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,7 +255,7 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
     config = read_config(arguments.run) if agent is None else agent.config
     changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
     shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
-    game = make_paper_game(shown) if is_paper else make_game(shown)
+    game = make_paper_game(shown) if is_paper else make_game(shown, flag="--levels")
     setup = make_setup(shown, game)
     score = partial(
         evaluate, setup, game, repeats=shown.eval_repeats, seed=arguments.seed, max_steps=arguments.max_steps

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from baselines.config import Config
 from baselines.errors import ConfigError
 
 PAPER_SEEDS = range(200_000, 200_050)
 """The seeds of memory-gym on which its papers score agents."""
+
+_HOLD_OUT = "--held-out-levels"
 
 
 class Game(NamedTuple):
@@ -78,17 +81,22 @@ def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
     return None if inner is None else lambda state: inner(env.inner_state(state))
 
 
-def make_game(config: Config) -> Game:
+def make_game(config: Config, flag: str = _HOLD_OUT) -> Game:
     """The environment and the levels that a config names.
 
     Held-out levels are left out of the training levels by content: a short game has few distinct levels, and two seeds
     can give the same one.
 
+    Args:
+        config: of the run.
+        flag: of the command line that set the number of held-out levels, for the error.
+
     Raises:
-        ConfigError: when the id is unknown, the environment refuses an option, or no training level is left.
+        ConfigError: when the id is unknown, the environment refuses an option, or fewer than two different training
+            levels are left; one alone is trained on where `train_levels` is 1.
     """
     with _config_errors():
-        return _as_seen(config, _make_game(config))
+        return _as_seen(config, _make_game(config, flag))
 
 
 def make_paper_game(config: Config) -> Game:
@@ -126,7 +134,7 @@ def _as_seen(config: Config, game: Game) -> Game:
     return game._replace(env=LastActionReward(game.env))
 
 
-def _make_game(config: Config) -> Game:
+def _make_game(config: Config, flag: str) -> Game:
     import jaxgym
     from jaxgym import levels
 
@@ -139,7 +147,7 @@ def _make_game(config: Config) -> Game:
             env, params, training, held_out, f"training levels: fresh; held-out levels: {config.held_out_levels}"
         )
     bank = levels.make_bank(env, params, levels.train_seeds(config.train_levels))
-    training = levels.exclude(bank, held_out)
+    training = _not_held_out(config, bank, held_out, flag)
     description = (
         f"training levels: {levels.num_levels(training)} of {config.train_levels} seeds, "
         f"{levels.num_distinct(training)} distinct, none of them held out; "
@@ -150,22 +158,47 @@ def _make_game(config: Config) -> Game:
     return Game(env, dataclasses.replace(params, levels=training), sample, held_out, description)
 
 
+def _not_held_out(config: Config, bank: Any, held_out: Any, flag: str) -> Any:
+    """Return the levels of a bank that are not held out."""
+    from jaxgym import levels
+
+    existing = levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), bank, held_out))
+    left = existing - levels.num_distinct(held_out)
+    if left > 1 or (left == 1 and config.train_levels == 1):
+        return levels.exclude(bank, held_out)
+    # So few are never more than a half, so at least two different levels are left.
+    fewer = [f"hold out {existing // 2} or fewer with {flag}"] if existing // 2 <= existing - 2 else []
+    fresh = ["sample fresh training levels with --train-levels 0, held-out ones among them"]
+    advice = fewer + (fresh if flag == _HOLD_OUT else [])
+    raise ConfigError(
+        f"expected at least 2 different training levels, got {left}: the options make {existing} different levels of "
+        f"{config.train_levels} training seeds and {config.held_out_levels} held-out ones; "
+        f"{', or '.join(advice) or 'choose options that make more'}"
+    )
+
+
 def make_frame_game(config: Config, game: Game) -> Game | None:
     """The game as a person sees it: itself when it has frames, else the same one drawn; None without frames."""
     if _has_frames(game):
         return game
-    options = {name: value for name, value in config.env_options.items() if name != "observation"}
-    if len(options) == len(config.env_options):
-        return None
     import jaxgym
 
-    env, params = jaxgym.make(config.env, **options)
+    observed = jaxgym.spec_of(config.env).all_options.get("observation")
+    if observed is None or not observed.accepts("pixels"):
+        return None
+    env, params = jaxgym.make(config.env, **{**config.env_options, "observation": "pixels"})
     frame_game = game._replace(env=env, params=dataclasses.replace(params, levels=game.params.levels))
     return frame_game if _has_frames(frame_game) else None
 
 
 def _has_frames(game: Game) -> bool:
-    return frame_shape(game) is not None
+    observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
+    return any(is_frame(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(observation))
+
+
+def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
+    """Whether an array of an observation is a frame, uint8 (H, W, C)."""
+    return dtype == jnp.uint8 and len(shape) == len("HWC")
 
 
 def frame_shape(game: Game) -> tuple[int, ...] | None:

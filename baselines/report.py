@@ -1,8 +1,9 @@
 """What runs came to: `python -m baselines.report runs/*` writes a table and learning curves.
 
 Runs that differ in the seed alone are one line, and a seed is a run: its episodes are averaged first. Lines give the
-interquartile mean over runs with its 95 % interval, see `baselines.statistics`; published curves stand beside ours
-where game and agent are those of the paper.
+interquartile mean over runs with its 95 % interval, see `baselines.statistics`; of fewer than four runs it drops none,
+so that it equals the mean. Published curves stand beside ours where game and agent are those of the paper. A curve is
+of the runs whose log was kept, and its legend says of how many.
 """
 
 import dataclasses
@@ -79,6 +80,13 @@ class Group:
     def logged(self) -> list[Run]:
         """The runs whose log was kept."""
         return [run for run in self.runs if any(row["episodes"] for row in run.rows)]
+
+    @property
+    def count(self) -> str:
+        """The number of runs, as in the table, and how many of them the curve is of where logs are missing."""
+        runs, logs = len(self.runs), len(self.logged)
+        partly = f", curve of {logs}" if 0 < logs < runs else ""
+        return f"{runs} {'run' if runs == 1 else 'runs'}{partly}"
 
     @property
     def minutes(self) -> float | None:
@@ -301,8 +309,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     axes = figure.subplots(1, 1 + has_times, sharey=True, squeeze=False)[0]
     colors = {group.agent: f"C{number % 10}" for number, group in reversed(list(enumerate(groups)))}
     for number, (group, curve) in enumerate(zip(groups, ours, strict=True)):
-        color, count = f"C{number % 10}", len(group.logged or group.runs)
-        label = f"{group.agent}, {group.shape}, {count} {'run' if count == 1 else 'runs'}"
+        color, label = f"C{number % 10}", f"{group.agent}, {group.shape}, {group.count}"
         ends = group.results("held_out", "score")
         if curve is not None:
             steps, minutes, found = curve

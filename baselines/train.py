@@ -20,7 +20,7 @@ from tqdm import tqdm
 from baselines import devices, exits, runs
 from baselines.config import SCALES, Config, check_lists, from_name, value_of
 from baselines.errors import ConfigError, RunError
-from baselines.evaluate import describe, evaluate, record_video
+from baselines.evaluate import describe, evaluate, no_video, record_video
 from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
@@ -141,6 +141,8 @@ def train(config: Config, place: Place) -> str:
         frames = record_video(setup, game, state.params, seed=config.seed)
         if frames:
             folder.write_video(frames)
+        else:
+            tqdm.write(no_video(config.env))
     return f"held-out score {scores['held_out']['score']:.3f} in {time.monotonic() - begin:.0f} s -> {path}"
 
 

@@ -67,6 +67,7 @@ def __dir__() -> list[str]:
     return [*globals(), *(name for name in __all__ if name not in globals())]
 
 
+importlib.import_module("jaxgym.forks")  # It has to see every fork from here on.
 for _env_id in IDS:
     tell_gymnasium(_env_id)
 if "gymnax" in sys.modules:

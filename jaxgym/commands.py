@@ -157,6 +157,8 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
         frames = evaluate.record_video(setup, made, agent, seed=arguments.seed, max_steps=arguments.steps)
     except (ConfigError, RunError) as error:
         raise OptionError(str(error)) from error
+    if not frames:
+        raise OptionError(f"{evaluate.no_video(config.env)}; record a policy with --ground-truth, if it has that view.")
     return [enlarged(frame) for frame in frames]
 
 

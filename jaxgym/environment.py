@@ -16,7 +16,7 @@ from flax import struct
 from gymnax.environments import environment as gymnax_environment
 from jax import lax
 
-from jaxgym import levels
+from jaxgym import forks, levels
 from jaxgym.errors import ActionError, LevelError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
@@ -162,7 +162,9 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Raises:
             LevelError: If `params.levels` is no bank of this environment.
+            ForkError: In a forked child of a process that runs JAX; `step` and `reset_to_level` raise it too.
         """
+        forks.check()
         return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
@@ -180,6 +182,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             LevelError: If the level has other arrays than those of this environment. Their values are not checked, for
                 they may be traced: to give a level of the same options is the caller's part.
         """
+        forks.check()
         params = self.default_params if params is None else params
         try:
             return self._reset_to_level(key, level, params)
@@ -211,6 +214,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
                 it is an array of JAX, does not fit int32.
             LevelError: If `params.levels` is no bank of this environment.
         """
+        forks.check()
         return self._step(key, state, self.action_array(action), self._checked_params(params))
 
     @partial(jax.jit, static_argnames=("self",))

@@ -1,7 +1,7 @@
 """The errors that jaxgym raises for a user's mistake.
 
-Each message is one sentence: what was given, what is allowed, what to do next. All of them are `ValueError`s, so code
-that guards against bad input in general also guards against these.
+Each message is one sentence: what was given, what is allowed, what to do next. All of them but `ForkError` are
+`ValueError`s, so code that guards against bad input in general also guards against these.
 """
 
 import difflib
@@ -27,6 +27,10 @@ class LevelError(ValueError):
 
 class WrapperError(ValueError):
     """An environment, or an argument, that a wrapper does not take."""
+
+
+class ForkError(RuntimeError):
+    """A forked child process, in which JAX hangs."""
 
 
 _LETTERS = 120

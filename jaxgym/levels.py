@@ -299,7 +299,7 @@ def exclude(bank: Any, others: Any) -> Any:
     if not kept.any():
         raise LevelError(
             f"all {num_levels(bank)} levels of the bank are also among the {num_levels(others)} to exclude: "
-            "hold out fewer levels, or choose options with more of them."
+            "exclude fewer levels, or train on fresh ones with levels='fresh', which may be among the excluded ones."
         )
     return jax.tree.map(lambda leaf: leaf[kept], bank)
 

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from jaxgym import forks, specs
 from jaxgym import levels as level_banks
-from jaxgym import specs
 from jaxgym.environment import Environment, EnvParams
 from jaxgym.envs.memory import (
     bank_fits,
@@ -86,7 +86,9 @@ def make(
             not among the choices. How often values occur is not checked, nor are the values of a bank that is traced
             or that `dataclasses.replace(params, levels=bank)` puts into parameters: that they are of the same options
             is the caller's part.
+        ForkError: In a forked child of a process that runs JAX.
     """
+    forks.check()
     spec = spec_of(env_id)
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
     given = {**spec.sizes_of(levels), **with_preset(env_id, spec.presets, preset, given)}

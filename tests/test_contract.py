@@ -16,6 +16,7 @@ from gymnax.wrappers import gym as gymnax_gym
 import jaxgym
 from jaxgym import testing
 from tests.ids import one_of_each_program
+from tests.t_maze import TMaze, t_maze
 
 IDS = jaxgym.registered_envs()
 SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
@@ -151,6 +152,50 @@ class TestTheCheckFailsWhen:
             return jnp.where(rest[2] | rest[3], observation, rest[4]["final_observation"]), *rest
 
         self.check_step("drawings when final_observation is unread", change)
+
+
+class Large(Walk):
+    """A walk whose ruler is 2.4 MB, a hundred times more than all else that a step reads and writes."""
+
+    MARKS = 600_000
+
+    def observation_space(self, params: Any = None) -> Any:
+        del params
+        return jaxgym.spaces.Box(low=-1.0, high=1.0, shape=(self.MARKS,), dtype=jnp.float32)
+
+    def observe_scene(self, scene: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_update_slice(jnp.zeros(self.MARKS), jnp.ones(1), (scene,))
+
+
+class TestDrawings:
+    """`check_env` counts the drawings of a step in small and in large environments."""
+
+    @pytest.mark.parametrize("env", [t_maze(), Large("Large-v0", jaxgym.EnvParams())], ids=["tiny", "large"])
+    def test_one_drawing_is_accepted(self, env: Any) -> None:
+        testing.check_env(env)
+
+    @pytest.mark.parametrize("kind", [TMaze, Walk, Large], ids=["tiny", "medium", "large"])
+    def test_two_drawings_are_rejected(self, kind: type) -> None:
+        def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+            observation, state, *flags, info = kind.step(self, key, state, action, params)
+            ended = flags[1] | flags[2]
+            return jnp.where(ended, observation, info["final_observation"]), state, *flags, info
+
+        self.is_rejected(kind, "makes 2 drawings when final_observation is unread", step=step)
+
+    def test_two_drawings_past_observe_are_rejected(self) -> None:
+        def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+            params = self.default_params if params is None else params
+            last = TMaze.step_env(self, jax.random.key(0), state, action, params)[1]
+            _, following, *flags, info = TMaze.step(self, key, state, action, params)
+            drawn = [self.observe_scene(self.scene(each, params)) for each in (following, last)]
+            return jnp.where(flags[1] | flags[2], *drawn), following, *flags, {**info, "final_observation": drawn[1]}
+
+        self.is_rejected(TMaze, "drawings when final_observation is unread", step=step)
+
+    def is_rejected(self, kind: type, message: str, **methods: Any) -> None:
+        with pytest.raises(testing.ContractError, match=message):
+            testing.check_env(type("Changed", (kind,), methods)("Changed-v0", jaxgym.EnvParams()))
 
 
 @pytest.fixture(

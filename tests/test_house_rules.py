@@ -30,9 +30,10 @@ ROOT = Path(__file__).parents[1]
 CODE = ("jaxgym", "baselines", "benchmarks", "docs", "examples", "tests")
 
 # What each room of the package may import from the package; a room is named by the start of its modules' names.
-CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.levels", "jaxgym.options", "jaxgym.spaces"}
+CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.options", "jaxgym.spaces"}
 ARROWS = {
     "jaxgym.errors": set[str](),
+    "jaxgym.forks": {"jaxgym.errors"},
     "jaxgym.ids": set[str](),
     "jaxgym.flags": set[str](),
     "jaxgym.interrupts": set[str](),
@@ -43,7 +44,7 @@ ARROWS = {
     "jaxgym.bank_files": set[str](),
     "jaxgym.threefry": set[str](),
     "jaxgym.levels": {"jaxgym.bank_files", "jaxgym.errors", "jaxgym.options", "jaxgym.specs"},
-    "jaxgym.environment": {"jaxgym.errors", "jaxgym.levels", "jaxgym.spaces"},
+    "jaxgym.environment": {"jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.spaces"},
     "jaxgym.wrappers": CORE | {"jaxgym.envs"},
     "jaxgym.testing": CORE,
     "jaxgym.envs": CORE | {"jaxgym.rendering", "jaxgym.threefry"},

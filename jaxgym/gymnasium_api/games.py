@@ -9,7 +9,7 @@ import gymnasium
 import jax
 import numpy as np
 
-from jaxgym import registration
+from jaxgym import forks, registration
 from jaxgym.environment import Environment, EnvParams
 from jaxgym.errors import ActionError, LevelError, OptionError, shown
 from jaxgym.options import is_integer, plain
@@ -117,11 +117,13 @@ def checked_options(env_id: str, options: Any) -> dict[str, Any]:
 
 
 def started(env_id: str, state: Any) -> Any:
-    """Returns the state of an environment.
+    """Return the state of an environment in a process that can step it.
 
     Raises:
+        ForkError: If JAX hangs in this process.
         ResetNeeded: If there is none yet.
     """
+    forks.check()
     if state is None:
         raise gymnasium.error.ResetNeeded(f"{env_id} has no episode yet: call reset first.")
     return state
@@ -160,12 +162,17 @@ def on_host(tree: Any) -> Any:
 def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]) -> np.ndarray:
     """Returns an action of a space, which may be that of all lanes, as int32.
 
+    One action of a `Discrete` space may also have the shape (1,), and those of all lanes the shape (lanes, 1): policies
+    for `MultiDiscrete` spaces send these.
+
     What has another shape, or holds numbers that are no integers, is returned for the environment to refuse.
 
     Raises:
         ActionError: If it holds what is no number, an integer beyond int32, or one that the space does not have.
     """
     given = np.asarray(env.action_array(action))
+    if given.shape == (*(space.shape or ()), 1) and not env.action_space(env.default_params).shape:
+        given = given[..., 0]
     if not np.issubdtype(given.dtype, np.integer):
         return given
     counts = np.asarray(space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else getattr(space, "n", None))

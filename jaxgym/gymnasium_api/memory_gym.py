@@ -12,7 +12,7 @@ import gymnasium
 import jax
 import numpy as np
 
-from jaxgym import registration
+from jaxgym import forks, registration
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
 from jaxgym.levels import SPLIT_SIZE
@@ -89,7 +89,9 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         Raises:
             OptionError: If an option does not exist, does not take the given value, or changes a space.
             LevelError: If the seed is no integer of that range, or memory-gym fails to make a level too.
+            ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
+        forks.check()
         seed = games.checked_seed(self._env_id, seed, most=_LAST_SEED)
         super().reset(seed=seed)
         played, chosen = self._course, {**self._options, **games.checked_options(self._env_id, options)}
@@ -125,7 +127,9 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
 
         `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
         """
-        return None if self.render_mode is None else self.game.picture(self._state, self.render_mode)
+        if self.render_mode is None:
+            return None
+        return self.game.picture(games.started(self._env_id, self._state), self.render_mode)
 
 
 def column_first(observation: Any) -> Any:

@@ -6,6 +6,7 @@ import gymnasium
 import jax
 import numpy as np
 
+from jaxgym import forks
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import Game
 from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
@@ -59,7 +60,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         Raises:
             OptionError: If an option does not exist, does not take the given value, or changes a space.
             LevelError: If the seed is no integer from 0 up.
+            ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
+        forks.check()
         seed = games.checked_seed(self._env_id, seed)
         super().reset(seed=seed)
         if options is not None:
@@ -101,7 +104,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
         `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
         """
-        return None if self.render_mode is None else self.game.picture(self._state, self.render_mode)
+        if self.render_mode is None:
+            return None
+        return self.game.picture(games.started(self._env_id, self._state), self.render_mode)
 
 
 class Maker:

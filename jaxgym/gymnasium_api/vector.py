@@ -10,31 +10,50 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import TimeLimit
 
-from jaxgym.errors import ActionError, LevelError, OptionError
+from jaxgym import forks
+from jaxgym.errors import ActionError, LevelError, OptionError, shown
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
 from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
+from jaxgym.options import is_integer
+
+_MASK = "reset_mask"
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
-    """A `gymnasium.vector.VectorEnv` of one of our environments, all lanes in one program.
+    """A `gymnasium.vector.VectorEnv` of one of our environments, all environments in one program.
 
-    It resets in the same step: where an episode ends, the observation is the first of the next one, and `infos` has the
-    last one in `final_obs` and the numbers of the episode in `final_info`. Lane i plays what `GymnasiumEnv` plays with
-    the seed of that lane, episode after episode.
+    Environment i plays what `GymnasiumEnv` plays with its seed, episode after episode. The autoreset modes are those of
+    Gymnasium:
+
+    - `NEXT_STEP`, the default: the step after the end of an episode ignores the action and returns the first
+      observation of the next episode, with reward 0.
+    - `SAME_STEP`: the step that ends an episode returns the first observation of the next one; `infos` has the last
+      observation in `final_obs` and the numbers of the episode in `final_info`.
+    - `DISABLED`: `reset(options={"reset_mask": mask})` starts the next episodes.
 
     Attributes:
-        game: The environment and the parameters of all lanes.
+        game: The environment and the parameters of the whole batch.
     """
 
-    def __init__(self, num_envs: int, env_id: str, *, render_mode: str | None = None, **options: Any):
+    def __init__(
+        self,
+        num_envs: int,
+        env_id: str,
+        *,
+        render_mode: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **options: Any,
+    ):
         """Makes the environments.
 
         Args:
-            num_envs: Number of lanes.
+            num_envs: Number of environments.
             env_id: One of `jaxgym.registered_envs()`.
             render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
+            autoreset_mode: When the next episode starts: an `AutoresetMode` or its value.
             **options: Those of `jaxgym.make`.
 
         Raises:
@@ -44,7 +63,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         """
         if not isinstance(num_envs, int | np.integer) or num_envs < 1:
             raise OptionError(f"{env_id} was given num_envs={num_envs!r}; give an integer from 1 up.")
-        self.metadata = {**games.metadata_of(env_id), "autoreset_mode": AutoresetMode.SAME_STEP}
+        self._mode = _checked_mode(env_id, autoreset_mode)
+        self.metadata = {**games.metadata_of(env_id), "autoreset_mode": self._mode}
         self.render_mode = games.checked_render_mode(env_id, render_mode)
         self.num_envs = num_envs
         self.game = Game.of(env_id, options)
@@ -56,35 +76,69 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self._words = np.asarray([games.word_of(None) for _ in range(num_envs)])
         self._episodes = np.zeros(num_envs, dtype=np.uint32)
         self._states: Any = None
+        self._observations: Any = None
+        self._ended = np.zeros(num_envs, dtype=bool)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode in every lane.
+        """Start an episode in every environment, or in those of a mask.
 
         Args:
-            seed: A seed for each lane, or s for s, s + 1, …; a lane without one goes on with its stream of episodes.
-            options: Options of the game for all lanes, to play under until others are given, on top of those of
-                `make`; those alone for an empty dict. They may not change a space.
+            seed: A seed for each environment, or s for s, s + 1, …; an environment without one goes on with its stream
+                of episodes.
+            options: Options of the game for the whole batch, to play under until others are given, on top of those of
+                `make`; those alone for an empty dict. They may not change a space. `{"reset_mask": mask}`, a NumPy
+                array of bool with an entry for each environment, resets those where it is true and keeps the options.
 
         Returns:
-            The first observations, and an empty dict.
+            The observations, which are the first of the environments that were reset, and an empty dict.
 
         Raises:
-            OptionError: If an option does not exist, does not take the given value, or changes a space.
-            LevelError: If there are more or fewer seeds than lanes, or one is no integer from 0 up.
+            OptionError: If an option does not exist, does not take the given value, or changes a space; if the mask is
+                none, or stands beside other options.
+            LevelError: If there are more or fewer seeds than environments, or one is no integer from 0 up.
+            ResetNeeded: If there is a mask at the first reset.
+            ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
+        forks.check()
         seeds = self._seeds_of_lanes(seed)
+        chosen = {} if options is None else games.checked_options(self._env_id, options)
+        mask = self._checked_mask(chosen) if _MASK in chosen else np.ones(self.num_envs, dtype=bool)
         super().reset(seed=seeds[0])
-        if options is not None:
-            self._choose({**self._options, **games.checked_options(self._env_id, options)})
+        if options is not None and _MASK not in chosen:
+            self._choose({**self._options, **chosen})
         for lane, given in enumerate(seeds):
+            if not mask[lane]:
+                continue
             if given is None:
                 self._episodes[lane] += 1
             else:
                 self._words[lane], self._episodes[lane] = games.word_of(given), 0
-        observations, self._states = _reset(self.game.env, self._words, self._episodes, self.game.params)
-        return games.on_host(observations), {}
+        if mask.all():
+            begun = _reset(self.game.env, self._words, self._episodes, self.game.params)
+        else:
+            begun = self._restarted(mask, self._observations, self._states)
+        self._observations, self._states = begun
+        self._ended = self._ended & ~mask
+        return games.on_host(self._observations), {}
+
+    def _checked_mask(self, options: dict[str, Any]) -> np.ndarray:
+        mask = options[_MASK]
+        is_mask = isinstance(mask, np.ndarray) and (mask.dtype, mask.shape) == (np.bool_, (self.num_envs,))
+        if not is_mask or not mask.any():
+            raise OptionError(
+                f"{self._env_id}: expected {_MASK} to be a NumPy array of bool of shape ({self.num_envs},) with a true "
+                f"entry, got {shown(mask)}."
+            )
+        if len(options) > 1:
+            others = ", ".join(repr(name) for name in options if name != _MASK)
+            raise OptionError(
+                f"{self._env_id}: expected {_MASK} alone, got it with {others}. Options hold for the whole batch: give "
+                "them to a reset without a mask."
+            )
+        games.started(self._env_id, self._states)
+        return mask
 
     def _choose(self, options: dict[str, Any]) -> None:
         chosen = games.comparable(options)
@@ -110,14 +164,19 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         return [None if each is None else int(each) for each in given]
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Makes a step in every lane, and a reset where an episode ends.
+        """Step every environment, and reset as the autoreset mode says.
 
         Raises:
-            ResetNeeded: If there was no reset before.
+            ResetNeeded: If there was no reset before, or, without autoreset, none after the end of an episode.
             ActionError: If the actions are none of the space.
         """
-        env, params = self.game.env, self.game.params
+        env, params, over = self.game.env, self.game.params, self._ended
         before = games.started(self._env_id, self._states)
+        if self._mode is AutoresetMode.DISABLED and over.any():
+            raise gymnasium.error.ResetNeeded(
+                f"{self._env_id}: expected running episodes, got ended ones at index {np.flatnonzero(over).tolist()}. "
+                f'Call reset(options={{"{_MASK}": terminated | truncated}}) first.'
+            )
         given = games.checked_action(env, actions, self.action_space)
         if given.shape[:1] != (self.num_envs,):
             raise ActionError(
@@ -126,16 +185,27 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             )
         observations, states, *told = _step(env, before, given, params)
         rewards, terminated, truncated, info = jax.device_get(told)
+        # The step of an episode that is over counts for nothing: `over` is empty but in the mode NEXT_STEP.
+        rewards = np.where(over, 0.0, rewards.astype(np.float64))
+        terminated, truncated = terminated & ~over, truncated & ~over
         ended = terminated | truncated
-        infos = _where(info, ~ended)
-        if ended.any():
-            infos |= {"final_obs": _lanes(observations, ended), "_final_obs": ended}
-            infos |= {"final_info": _where(info, ended), "_final_info": ended}
-            self._episodes += ended
-            observations, states = _restart(env, self._words, self._episodes, ended, (observations, states), params)
-        self._states = states
-        flags = np.array(terminated), np.array(truncated)
-        return games.on_host(observations), rewards.astype(np.float64), *flags, infos
+        if self._mode is AutoresetMode.SAME_STEP:
+            infos, over, self._ended = _where(info, ~ended), ended, np.zeros_like(ended)
+            if ended.any():
+                infos |= {"final_obs": _lanes(observations, ended), "_final_obs": ended}
+                infos |= {"final_info": _where(info, ended), "_final_info": ended}
+        else:
+            infos, self._ended = _where(info, ~over), ended
+        if over.any():
+            self._episodes += over
+            observations, states = self._restarted(over, observations, states)
+        self._observations, self._states = observations, states
+        return games.on_host(observations), rewards, terminated, truncated, infos
+
+    def _restarted(self, mask: np.ndarray, observations: Any, states: Any) -> tuple[Any, Any]:
+        """Return the observations and states, with those of the episodes that start where the mask is true."""
+        game = self.game
+        return _restart(game.env, self._words, self._episodes, mask, (observations, states), game.params)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Returns a picture for each lane; see `GymnasiumEnv.render`."""
@@ -145,6 +215,14 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         states = games.started(self._env_id, self._states)
         lanes = (jax.tree.map(lambda leaf: leaf[lane], states) for lane in range(self.num_envs))  # noqa: B023
         return tuple(self.game.picture(state, render_mode) for state in lanes)
+
+
+def _checked_mode(env_id: str, mode: Any) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError as error:
+        allowed = ", ".join(f"AutoresetMode.{each.name} ({each.value!r})" for each in AutoresetMode)
+        raise OptionError(f"{env_id}: expected autoreset_mode to be one of {allowed}, got {shown(mode)}.") from error
 
 
 def _is_seed(seed: Any) -> bool:
@@ -191,9 +269,43 @@ def _restart(
     return jax.tree.map(choose, _reset(env, words, episodes, params), here)
 
 
-def make(num_envs: int, env_id: str, *, memory_gym_layout: bool = False, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
-    """Makes environments side by side: one program, or as many stand-ins for memory-gym's, which step in turn."""
+def make(
+    num_envs: int,
+    env_id: str,
+    *,
+    memory_gym_layout: bool = False,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    max_episode_steps: int | None = None,
+    **kwargs: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """Make a vector environment: one program, or as many stand-ins for memory-gym's, which step in turn.
+
+    Args:
+        num_envs: Number of environments.
+        env_id: One of `jaxgym.registered_envs()`.
+        memory_gym_layout: Whether to make stand-ins.
+        autoreset_mode: When the next episode starts, as in Gymnasium.
+        max_episode_steps: Steps after which an episode is truncated; 0 or less means no such limit, None the limit of
+            the environment.
+        **kwargs: Those of `GymnasiumVectorEnv` or `MemoryGymEnv`.
+
+    Raises:
+        OptionError: If an argument does not take the given value, or there are two limits.
+    """
+    mode = _checked_mode(env_id, autoreset_mode)
+    if max_episode_steps is not None and not is_integer(max_episode_steps):
+        raise OptionError(f"{env_id}: expected max_episode_steps to be an integer, got {shown(max_episode_steps)}.")
     if not memory_gym_layout:
-        return GymnasiumVectorEnv(num_envs, env_id, **kwargs)
-    single = partial[gymnasium.Env[Any, Any]](MemoryGymEnv, env_id, **kwargs)
-    return SyncVectorEnv([single] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+        if max_episode_steps is not None and kwargs.get("max_steps") is not None:
+            raise OptionError(
+                f"{env_id}: expected one time limit, got max_episode_steps={max_episode_steps} and "
+                f"max_steps={shown(kwargs['max_steps'])}. Leave one of them out."
+            )
+        limit = {} if max_episode_steps is None else {"max_steps": max_episode_steps}
+        return GymnasiumVectorEnv(num_envs, env_id, autoreset_mode=mode, **{**kwargs, **limit})
+
+    def single() -> gymnasium.Env[Any, Any]:
+        env = MemoryGymEnv(env_id, **kwargs)
+        return TimeLimit(env, max_episode_steps) if max_episode_steps is not None and max_episode_steps > 0 else env
+
+    return SyncVectorEnv([single] * num_envs, autoreset_mode=mode)

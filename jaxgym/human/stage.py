@@ -52,13 +52,16 @@ class Stage:
             UnknownIdError: If the id is not registered.
             OptionError: If `make` refuses the options, or there is nothing to be seen with them.
         """
-        self.env, self.params = registration.make(env_id, **{"levels": "fresh", **options})
-        self.human: Human | None = registration.spec_of(env_id).human
+        spec = registration.spec_of(env_id)
+        observed = spec.all_options.get("observation")
+        pixels = {"observation": "pixels"} if observed is not None and observed.accepts("pixels") else {}
+        self.env, self.params = registration.make(env_id, **{"levels": "fresh", **pixels, **options})
+        self.human: Human | None = spec.human
         observation = jax.eval_shape(self.env.reset_env, jax.random.key(0), self.params)[0]
         if ground_truth and self.human is None:
             raise OptionError(f"{env_id} has no ground-truth view: leave out --ground-truth.")
         if not ground_truth and frame_of(observation) is None:
-            raise OptionError(f"{env_id} has no frames with these options: leave out observation, or give 'pixels'.")
+            raise OptionError(_without_frames(env_id, self.human, bool(pixels)))
         self._view = self.human.view if ground_truth and self.human else None
 
     def start(self, seed: int) -> Moment:
@@ -128,6 +131,14 @@ class Stage:
 
     def _enlarged(self, picture: jax.Array) -> np.ndarray:
         return np.asarray(picture) if self._view is not None else enlarged(np.asarray(picture))
+
+
+def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
+    """Return why an environment can't be drawn, and what helps."""
+    if is_drawn:
+        return f"{env_id} has no frames with these options: leave out observation, or give 'pixels'."
+    helps = "give --ground-truth" if human else "register it with a Spec whose human has a view, for --ground-truth"
+    return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none; {helps}."
 
 
 def _without_key(expert: Callable[[Any, Any], jax.Array]) -> Policy:

@@ -224,8 +224,47 @@ def test_a_curve_is_of_the_runs_whose_log_was_kept(tmp_path: Path) -> None:
     write_run(tmp_path / "with", dataclasses.replace(SCALES["cpu"], seed=1), 0.5, [row])
     (group,) = report.read_groups(list(tmp_path.iterdir()))
     assert [run.rows for run in group.logged] == [[row]]
+    assert group.count == "2 runs, curve of 1"
     without_name = report.Run([], {"held_out": {"score": 0.5}}, 1)
     assert dataclasses.replace(group, runs=[without_name, *group.runs]).metric_name == "tiles_visited"
+
+
+@pytest.mark.parametrize(
+    ("num_logs", "label"),
+    [(0, "3 runs, held out"), (1, "3 runs, curve of 1"), (2, "3 runs, curve of 2"), (3, "3 runs")],
+)
+def test_a_legend_counts_the_runs_as_the_table_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_logs: int, label: str
+) -> None:
+    from matplotlib.axes import Axes
+
+    for seed in range(3):
+        row = {"update": 1, "seed": seed, "steps": 10, "seconds": 1.0, "episodes": 1, "score": 0.5}
+        config = dataclasses.replace(SCALES["cpu"], seed=seed)
+        write_run(tmp_path / f"run{seed}", config, 0.5, [row] if seed < num_logs else [])
+    (group,) = groups = report.read_groups(list(tmp_path.iterdir()))
+    legends: list[str] = []
+
+    def legend(axes: Axes, **_: object) -> None:
+        legends.extend(axes.get_legend_handles_labels()[1])
+
+    monkeypatch.setattr(Axes, "legend", legend)
+    report.draw(tmp_path / "curve.png", group.task, groups, 0)
+    line = report.table(groups, 0).splitlines()[-1]
+    assert line.split(" | ")[3] == "3"
+    assert legends[0] == f"{group.agent}, {group.shape}, {label}"
+
+
+@pytest.mark.parametrize("num_runs", [1, 2, 3])
+def test_of_fewer_than_four_runs_the_interquartile_mean_is_the_mean_and_the_page_says_so(
+    tmp_path: Path, num_runs: int
+) -> None:
+    scores = np.asarray([0.1, 0.2, 0.9][:num_runs])
+    assert report.estimate(scores).value == pytest.approx(scores.mean())
+    for seed in range(num_runs):
+        write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), scores[seed], [])
+    page = report.report(report.Arguments(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()
+    assert "of fewer than four runs it drops none, so that it equals the mean" in page
 
 
 def test_scores_on_the_levels_of_the_papers_have_a_column(tmp_path: Path) -> None:

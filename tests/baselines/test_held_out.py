@@ -1,0 +1,75 @@
+"""Held-out levels of games that have few: the error says what helps, and what it says helps."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines import evaluate
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.game import make_game
+from jaxgym import levels
+
+
+@pytest.fixture(autouse=True)
+def num_existing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Banks of numbers below the entry of this list, in place of levels that have to be compiled."""
+    most = [12]
+
+    def make_bank(env: Any, params: Any, seeds: np.ndarray) -> np.ndarray:
+        del env, params
+        return np.asarray([np.random.default_rng(int(seed)).integers(most[0]) for seed in seeds])
+
+    monkeypatch.setattr(levels, "make_bank", make_bank)
+    return most
+
+
+def config(**changes: Any) -> Config:
+    given = {"env": "FrozenLake-v0", "options": ("observation=symbolic",), "train_levels": 300, "held_out_levels": 90}
+    return Config(**{**given, **changes})
+
+
+def trained_on(**changes: Any) -> int | None:
+    """The number of different training levels; None where the config is rejected."""
+    try:
+        bank = make_game(config(**changes)).params.levels
+    except ConfigError:
+        return None
+    return levels.num_distinct(bank)
+
+
+def test_holding_out_all_levels_is_rejected_with_advice_that_helps() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_game(config())
+    message = str(caught.value)
+    assert message.startswith("expected at least 2 different training levels, got 0: the options make 12 different")
+    (most,) = re.findall(r"hold out (\d+) or fewer with --held-out-levels", message)
+    assert "--train-levels 0" in message
+    for count in range(1, int(most) + 1):
+        assert trained_on(held_out_levels=count) not in (None, 1)
+    assert make_game(config(train_levels=0)).params.levels is None
+
+
+def test_no_number_of_held_out_levels_leaves_one_training_level() -> None:
+    left = {trained_on(held_out_levels=count) for count in range(1, 90)}
+    assert {None, 2, 3, 11} <= left
+    assert not {0, 1} & left
+
+
+def test_a_game_of_one_level_can_only_be_trained_on_fresh_ones(num_existing: list[int]) -> None:
+    num_existing[0] = 1
+    with pytest.raises(ConfigError, match=r"; sample fresh training levels with --train-levels 0, held-out ones among"):
+        make_game(config())
+
+
+def test_one_training_seed_is_trained_on_alone() -> None:
+    assert trained_on(train_levels=1, held_out_levels=1) == 1
+
+
+def test_scoring_names_its_own_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "read_config", lambda _: config(held_out_levels=2))
+    with pytest.raises(ConfigError, match=r"hold out 6 or fewer with --levels$"):
+        evaluate.score_run(evaluate.Arguments(Path("runs/none"), levels=90))

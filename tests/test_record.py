@@ -1,0 +1,98 @@
+"""Videos of environments whose agents see no frames by default, and of those that have none."""
+
+import dataclasses
+import types
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as iio
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgym
+from baselines import config, evaluate, game, train
+from jaxgym import cli, specs
+from jaxgym.errors import OptionError
+from jaxgym.options import Word
+from tests.t_maze import TMaze
+
+FRAMELESS, SYMBOLIC_FIRST = "Frameless-v0", "SymbolicFirst-v0"
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class Drawable(TMaze):
+    """A T-Maze that can also be seen."""
+
+    observation: str = dataclasses.field(default="symbolic", kw_only=True)
+
+    def observation_space(self, params: Any = None) -> Any:
+        if self.observation == "symbolic":
+            return super().observation_space(params)
+        return jaxgym.spaces.Box(low=0, high=255, shape=(8, 8, 3), dtype=jnp.uint8)
+
+    def observe_scene(self, scene: Any) -> Any:
+        if self.observation == "symbolic":
+            return super().observe_scene(scene)
+        return jnp.broadcast_to(scene.place.astype(jnp.uint8), (8, 8, 3))
+
+
+def frameless(env_id: str, values: Any) -> tuple[Any, Any]:
+    del values
+    params = jaxgym.EnvParams()
+    return TMaze(env_id, params), params
+
+
+def symbolic_first(env_id: str, values: Any) -> tuple[Any, Any]:
+    params = jaxgym.EnvParams()
+    return Drawable(env_id, params, observation=values["observation"]), params
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    observation = Word("symbolic", "what an observation is", words=("symbolic", "pixels"))
+    made = {
+        FRAMELESS: jaxgym.Spec(frameless, {}),
+        SYMBOLIC_FIRST: jaxgym.Spec(symbolic_first, {"observation": observation}),
+    }
+    for env_id, spec in made.items():
+        monkeypatch.setitem(specs._specs, env_id, spec)
+
+
+@pytest.mark.parametrize("words", [[], ["observation=pixels"]])
+def test_record_draws_a_game_whose_observation_is_symbolic_by_default(tmp_path: Path, words: list[str]) -> None:
+    out = tmp_path / "video.gif"
+    said = cli.run(["record", SYMBOLIC_FIRST, *words, "--policy", "noop", "--steps", "3", "--out", str(out)])
+    assert "4 frames" in said
+    assert np.asarray(iio.imread(out)).shape[1:] == (32, 32, 3)
+
+
+@pytest.mark.parametrize("command", [["record", FRAMELESS, "--policy", "noop"], ["show", FRAMELESS]])
+def test_what_has_no_frames_is_rejected_with_the_reason(tmp_path: Path, command: list[str]) -> None:
+    out = tmp_path / ("video.gif" if command[0] == "record" else "picture.png")
+    with pytest.raises(
+        OptionError, match=r"^Frameless-v0: expected an observation with a frame, .* got none; register"
+    ):
+        cli.run([*command, "--out", str(out)])
+    assert not out.exists()
+
+
+def test_an_agent_plays_a_drawn_game_in_its_video() -> None:
+    for env_id, is_drawn in ((SYMBOLIC_FIRST, True), (FRAMELESS, False), ("FrozenLake-v0", True)):
+        settings = config.Config(env=env_id, train_levels=0, held_out_levels=1)
+        made = game.make_frame_game(settings, game.make_game(settings))
+        assert (made is not None) == is_drawn
+
+
+def test_training_says_that_there_is_no_video(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = config.Config(env=FRAMELESS, train_levels=0, held_out_levels=1)
+    monkeypatch.setattr(train, "run_blocks", lambda *_: types.SimpleNamespace(params=None, update=np.zeros(1)))
+    monkeypatch.setattr(train.RunFolder, "draw_curve", lambda _: None)
+    scores = {"held_out": {"score": 0.0}}
+    monkeypatch.setattr(train, "evaluate", lambda *_, **__: scores)
+    monkeypatch.setattr(train, "describe", lambda _: "scores")
+    train.train(settings, train.Place(name="run", runs_dir=tmp_path))
+    assert evaluate.no_video(FRAMELESS) in capsys.readouterr().out
+    assert not (tmp_path / "run" / "video.gif").exists()
