@@ -16,7 +16,7 @@ import pytest
 
 import jaxgym
 from jaxgym import specs
-from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError, nearest
+from jaxgym.errors import ActionError, LevelError, OptionError, StateError, UnknownIdError, nearest
 from jaxgym.spaces import MultiDiscrete
 
 FREE, GRID = "MortarMayhem-v0", "MortarMayhem-Grid-v0"
@@ -84,7 +84,7 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
     assert nearest("zzz", ["agent_speed", "arena_size"]) == ""
 
 
-@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError])
+@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError, StateError])
 def test_every_error_is_a_value_error(error: type) -> None:
     assert issubclass(error, ValueError)
 
@@ -258,3 +258,46 @@ def test_a_very_long_id_is_not_repeated_whole() -> None:
     with pytest.raises(UnknownIdError) as raised:
         jaxgym.make("x" * 100_000)
     assert len(str(raised.value)) < 1000
+
+
+# States and parameters.
+
+
+def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sentence(started: Any) -> None:
+    env, state, params = started(GRID)
+    cart, foreign_params = gymnax.make("CartPole-v1")
+    foreign_state = jax.eval_shape(cart.reset_env, jax.random.key(0), foreign_params)[1]
+    own_params = r"expected parameters of class jaxgym\.envs\.memory\.mortar_mayhem\.Params, got "
+    for wrong, named in ((foreign_params, r"gymnax.*\.EnvParams"), ({}, r"builtins\.dict"), (state, r".*\.State")):
+        words = rf"^{GRID}: {own_params}{named}\. Pass the parameters that make returned, or dataclasses\.replace"
+        for call in (env.reset, env.reset_env):
+            with pytest.raises(StateError, match=words):
+                call(jax.random.key(0), wrong)
+        with pytest.raises(StateError, match=words):
+            env.reset_to_level(jax.random.key(0), state.level, wrong)
+        for call in (env.step, env.step_env):
+            with pytest.raises(StateError, match=words):
+                call(jax.random.key(0), state, 1, wrong)
+    own_state = r"expected a state of class jaxgym\.\w+(\.\w+)*State, got "
+    for wrong, named in (
+        (foreign_state, r"gymnax.*\.EnvState"),
+        (None, r"builtins\.NoneType"),
+        ({"time": "now"}, r"builtins\.dict"),
+        (params, r".*\.Params"),
+    ):
+        for call in (env.step, env.step_env):
+            with pytest.raises(StateError, match=rf"^{GRID}: {own_state}{named}\. Pass the state that reset"):
+                call(jax.random.key(0), wrong, 1, params)
+
+
+def test_a_state_of_another_environment_or_of_a_batch_is_an_error_in_a_sentence(started: Any) -> None:
+    game = started(GRID)
+    other = started("FrozenLake-v0")[1]
+    with pytest.raises(StateError, match=r"expected a state of class .*mortar_mayhem\.State, got .*frozen_lake\.State"):
+        act((game[0], other, game[2]), 1)
+    batch = jax.eval_shape(jax.vmap(game[0].reset, (0, None)), jax.random.split(jax.random.key(0), 3), game[2])[1]
+    with pytest.raises(StateError, match=r"whose time has shape \(\), got \(3,\)\. jax\.vmap the step over a batch"):
+        act((game[0], batch, game[2]), 1)
+    inner = dataclasses.replace(game[1], level=other.level)
+    with pytest.raises(StateError, match=r"expected a state with the pytree structure of its own states, got another"):
+        act((game[0], inner, game[2]), 1)

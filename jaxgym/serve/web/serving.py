@@ -16,6 +16,7 @@ from pathlib import Path
 
 import tyro
 
+from jaxgym import extras
 from jaxgym.errors import OptionError
 
 MISUSED, FAILED = 2, 1
@@ -182,7 +183,7 @@ def exiting(serve: Callable[[], None]) -> None:
     try:
         serve()
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"jaxgym: a server needs {error.name}: pip install 'jaxgym[serve]'.\n")
+        sys.stderr.write(f"jaxgym: {extras.missing('serve', error.name)}\n")
         sys.exit(FAILED)
     except OSError as error:
         sys.stderr.write(f"jaxgym: {error}\n")
