@@ -195,7 +195,8 @@ def test_a_key_is_refused_in_a_sentence() -> None:
 
 
 def test_radii_that_are_cut_to_the_same_pixel_have_a_range() -> None:
-    jaxgym.make("SearingSpotlights-v0", spot_min_radius=7.9, spot_max_radius=7.5)
+    params = jaxgym.make("SearingSpotlights-v0", spot_min_radius=7.9, spot_max_radius=7.5)[1]
+    assert params.spot_min_radius.astype(int) == params.spot_max_radius.astype(int) == 7
 
 
 def test_a_traced_value_is_refused_in_a_sentence() -> None:
