@@ -143,7 +143,15 @@ def test_a_misspelt_word_is_refused_with_the_nearest() -> None:
     ],
 )
 def test_values_up_to_the_bounds_and_of_kindred_types_are_taken(option: str, value: Any) -> None:
-    jaxgym.make(GAME, **{option: value})
+    env, params = jaxgym.make(GAME, **{option: value})
+    stored = {**vars(params), **vars(env), "max_steps": params.max_steps_in_episode}[option]
+    if isinstance(stored, Choices):
+        stored = stored.values[: stored.count]
+    if value is None:
+        assert stored == vars(jaxgym.make(GAME)[0]).get(option, 0)
+    else:
+        wanted = np.asarray(value if isinstance(value, str) else [*map(int, value)] if np.ndim(value) else value)
+        assert np.array_equal(np.asarray(stored), wanted.astype(np.asarray(stored).dtype))
 
 
 def every_option(*kinds: type) -> list[tuple[str, str]]:

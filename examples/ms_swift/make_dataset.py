@@ -1,7 +1,7 @@
 """Writes a dataset for ms-swift: a row for each game and level.
 
     python make_dataset.py frozen_lake size=4 max_turns=16 >frozen_lake.jsonl
-    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=48 >memory.jsonl
+    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=80 >memory.jsonl
     python make_dataset.py sudoku 'clues=[60]' >sudoku.jsonl
     python make_dataset.py frozen_lake sudoku --rows 100 --held-out >test.jsonl
 
