@@ -3,7 +3,7 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow parity conformance lint format lock clean force
+.PHONY: help setup train test test-slow test-lowest parity conformance lint format lock clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
@@ -21,6 +21,9 @@ TRAIN_FLAGS =
 
 VENV = .venv
 BIN = $(VENV)/bin
+# The lowest versions of the direct dependencies, and the tests that run with them.
+LOWEST = .venv-lowest
+LOWEST_TESTS = tests/serve tests/test_contract.py tests/test_export.py tests/test_registration.py tests/test_wrappers.py
 # What $(VENV) has, and beside it memory-gym, whose own pins exclude those of gymnax.
 PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
@@ -42,7 +45,7 @@ $(shell $(BIN)/python -c '$(WHOLE)' >/dev/null 2>&1 || { touch $(UNFINISHED); rm
 endif
 
 help: ## List the commands.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv with all that training and tests need.
 	@echo "$(VENV) is complete: $$($(BIN)/python --version)"
@@ -80,6 +83,11 @@ test: lint ## Check style and types, run the tests.
 
 test-slow: $(STAMP) ## Run the tests that `make test` leaves out.
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "slow and not gpu" $(TESTS)
+
+test-lowest: $(STAMP) ## Test servers and contract with the lowest versions that pyproject.toml allows.
+	@rm -rf $(LOWEST) && $(BIN)/python -m venv $(LOWEST)
+	@$(BIN)/python -m uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[dev]"
+	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(LOWEST_TESTS)
 
 parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compare.
 	@if [ ! $(PARITY)/.complete -nt $(STAMP) ]; then \
@@ -124,5 +132,5 @@ lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
 
 clean: ## Remove .venv and every cache; runs/ stays.
-	rm -rf $(VENV) $(PARITY) $(CONFORMANCE) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(PARITY) $(CONFORMANCE) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

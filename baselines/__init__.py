@@ -1,20 +1,24 @@
 """Training loop, networks and memory cells for jaxgym's environments; start one by `python -m baselines.train`."""
 
 import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 from baselines.errors import EXTRA
-from jaxgym import interrupts
+from jaxgym import extras, interrupts
 
 if TYPE_CHECKING:
     from baselines.zoo import Agent
 
 interrupts.start("baselines")
 
-# Every command imports them before it can tell anything.
+# Every command imports them before it can print anything.
 for _name in ("optax", "tqdm", "tyro"):
     if importlib.util.find_spec(_name) is None:
-        raise ModuleNotFoundError(f"{_name} is not installed: {EXTRA}", name=_name)
+        _message = extras.missing(EXTRA, _name)
+        if sys.argv[:1] == ["-m"]:  # as Python has it while it locates the module of `python -m baselines.train`
+            sys.exit(f"error: {_message}")
+        raise ModuleNotFoundError(_message, name=_name)
 
 
 def load(env_id: str) -> "Agent":

@@ -7,12 +7,13 @@ for `throughput` and `cpu`.
 import dataclasses
 import difflib
 import itertools
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
+import jaxgym
 from baselines.errors import ConfigError
+from jaxgym.errors import OptionError
 
 Scale = Literal["paper", "throughput", "cpu"]
 Dtype = Literal["float32", "bfloat16"]
@@ -297,23 +298,16 @@ def check_seed(seed: int, count: int = 1) -> None:
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:
-    """Keyword arguments from NAME=VALUE words; a value that is not JSON is taken as a string.
+    """Return the keyword arguments that NAME=VALUE words give, see `jaxgym.parse_options`.
 
     Raises:
         ConfigError: when a word has no name or no equals sign, a name comes twice, or is that of levels, which have
             settings of their own.
     """
-    parsed: dict[str, Any] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not (name.isidentifier() and equals):
-            raise ConfigError(f"option {option!r} is not of the form NAME=VALUE, for instance command_count=[3]")
-        if name in parsed:
-            raise ConfigError(f"option {name!r} is given twice: keep one")
-        try:
-            parsed[name] = json.loads(value)
-        except json.JSONDecodeError:
-            parsed[name] = value
+    try:
+        parsed = jaxgym.parse_options(options)
+    except OptionError as error:
+        raise ConfigError(str(error)) from error
     if "levels" in parsed:
         raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
     return parsed

@@ -9,5 +9,5 @@ class RunError(RuntimeError):
     """A run that cannot start or go on; whatever checkpoint was complete is still on disk."""
 
 
-EXTRA = "pip install 'jaxgym[baselines]'"
-"""What brings every package that baselines import."""
+EXTRA = "baselines"
+"""The extra with every package that baselines import."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from jax.errors import JaxRuntimeError
 
 from baselines.errors import EXTRA, ConfigError, RunError
-from jaxgym import interrupts
+from jaxgym import extras, interrupts
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 _FULL = "RESOURCE_EXHAUSTED"  # how a device says that its memory is
@@ -26,6 +26,7 @@ def told(resume: str = "") -> Iterator[None]:
         resume: what a person can do who interrupted the command.
     """
     interrupts.keep()
+    interrupts.open_closed_streams()
     try:
         yield
         sys.stdout.flush()
@@ -39,7 +40,7 @@ def told(resume: str = "") -> Iterator[None]:
     except ModuleNotFoundError as error:
         if str(error.name).startswith(("baselines", "jaxgym")):
             raise
-        sys.exit(f"error: {error.name} is not installed: {EXTRA}")
+        sys.exit(f"error: {extras.missing(EXTRA, error.name)}")
     except (MemoryError, JaxRuntimeError) as error:
         if isinstance(error, JaxRuntimeError) and _FULL not in str(error):
             raise

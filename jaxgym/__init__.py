@@ -17,8 +17,8 @@ from jaxgym.ids import IDS, tell_gymnasium  # noqa: E402
 if TYPE_CHECKING:
     from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
     from jaxgym.environment import Environment, EnvParams, EnvState, Transition
-    from jaxgym.options import Choices, Preset
-    from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of
+    from jaxgym.options import Choices, Preset, parse_options
+    from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of, unregister
 
 __version__ = "0.1.0"
 
@@ -33,6 +33,7 @@ __all__ = [
     "errors",
     "levels",
     "make",
+    "parse_options",
     "presets",
     "register",
     "registered_envs",
@@ -41,13 +42,14 @@ __all__ = [
     "spec_of",
     "testing",
     "text",
+    "unregister",
     "wrappers",
 ]
 
 _HOMES = {
     "environment": ("EnvParams", "EnvState", "Environment", "Transition"),
-    "options": ("Choices", "Preset"),
-    "registration": ("Spec", "make", "presets", "register", "registered_envs", "spec_of"),
+    "options": ("Choices", "Preset", "parse_options"),
+    "registration": ("Spec", "make", "presets", "register", "registered_envs", "spec_of", "unregister"),
 }
 _ROOMS = {"bank_files", "envs", "errors", "levels", "originals", "rendering", "serve", "spaces", "specs", "testing"}
 _ROOMS |= {*_HOMES, "text", "wrappers"}

@@ -1,25 +1,43 @@
-"""Where `jaxgym` and `python -m jaxgym` start."""
+"""Entry point of `jaxgym` and `python -m jaxgym`."""
 
 import sys
+from collections.abc import Sequence
 
-from jaxgym import interrupts
+import jaxgym
+from jaxgym import extras, interrupts
 
 
 def main() -> None:
-    """Runs the command line, or says what it needs."""
+    """Run the command line, or print one line that names what it needs."""
     interrupts.start()
+    words = sys.argv[1:]
+    interrupts.open_closed_streams()
     try:
-        if sys.argv[1:2] == ["serve"]:  # a server listens before anything is imported that takes time
+        if words == ["--version"]:
+            sys.stdout.write(f"jaxgym {jaxgym.__version__}\n")
+            return
+        if words[:1] == ["serve"]:  # a server listens before anything is imported that takes time
             from jaxgym.serve import command
 
-            command.main(sys.argv[2:])
+            command.main(words[1:])
             return
         from jaxgym import cli
+
+        cli.main()
     except ModuleNotFoundError as error:
-        sys.exit(f"jaxgym: the command line needs {error.name}: pip install 'jaxgym[cli]'.")
+        if str(error.name).partition(".")[0] == "jaxgym":
+            raise
+        sys.exit(f"jaxgym: {extras.missing(_extra_of(words), error.name)}")
     except KeyboardInterrupt:
         sys.exit(interrupts.CODE)
-    cli.main()
+
+
+def _extra_of(words: Sequence[str]) -> str:
+    """Return the extra with everything that a command imports."""
+    command = "".join(words[:1])
+    if command == "record" and any(word.removeprefix("--policy=").partition(":")[0] == "zoo" for word in words):
+        return "baselines"
+    return command if command in ("play", "rollout", "serve") else "cli"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym import levels, registration, text
+from jaxgym import extras, levels, registration, text
 from jaxgym.errors import OptionError
 from jaxgym.flags import FailureError, InWords, List, Play, Record, Rollout, Show
 from jaxgym.human import files, keys
@@ -122,7 +122,8 @@ def record(arguments: Record) -> str:
     try:
         files.write_video(arguments.out, pictures, arguments.fps)
     except ImportError as error:
-        raise FailureError("an MP4 needs imageio-ffmpeg: pip install 'jaxgym[cli]', or give NAME.gif.") from error
+        hint = ", or give NAME.gif." if arguments.out.suffix == ".mp4" else ""
+        raise FailureError(f"{extras.missing('cli', 'imageio-ffmpeg')}{hint}") from error
     return f"{arguments.out}: {len(pictures)} frames\n"
 
 
@@ -134,7 +135,7 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
         from baselines import evaluate, game, ppo, runs, zoo
         from baselines.errors import ConfigError, RunError
     except ModuleNotFoundError as error:
-        raise FailureError(f"an agent needs {error.name}: pip install 'jaxgym[baselines]'.") from error
+        raise FailureError(extras.missing("baselines", error.name)) from error
     path = Path(arguments.policy)
     named = arguments.policy.partition(":")[2] or arguments.env_id
     try:
@@ -181,6 +182,8 @@ def play_game(arguments: Play) -> str:
 def talk(arguments: InWords) -> str:
     """Plays in words on the process's input and output, to the end of the episode or of the input."""
     game = Talk(arguments.env_id, _options_of_level(arguments.options))
+    if sys.stdin is None:
+        raise FailureError("expected replies on stdin, got a closed stdin. Open it, or redirect a file to it.")
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # A reply is any bytes.
     prompt = "> " if sys.stdin.isatty() else ""

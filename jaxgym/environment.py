@@ -16,7 +16,7 @@ from flax import struct
 from gymnax.environments import environment as gymnax_environment
 from jax import lax
 
-from jaxgym import forks, levels
+from jaxgym import forks, levels, pytrees
 from jaxgym.errors import ActionError, LevelError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
@@ -161,6 +161,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             The first observation and the state.
 
         Raises:
+            StateError: If the parameters are not of this environment's class.
             LevelError: If `params.levels` is no bank of this environment.
             ForkError: In a forked child of a process that runs JAX; `step` and `reset_to_level` raise it too.
         """
@@ -179,11 +180,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             The first observation and the state.
 
         Raises:
+            StateError: If the parameters are not of this environment's class.
             LevelError: If the level has other arrays than those of this environment. Their values are not checked, for
                 they may be traced: to give a level of the same options is the caller's part.
         """
         forks.check()
-        params = self.default_params if params is None else params
+        params = self._checked_params(params)
         try:
             return self._reset_to_level(key, level, params)
         except TypeError:  # of JAX, for what is no array
@@ -212,9 +214,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         Raises:
             ActionError: If the action has another shape than the action space, is not of an integer dtype, or, unless
                 it is an array of JAX, does not fit int32.
+            StateError: If the state or the parameters are those of another environment or library.
             LevelError: If `params.levels` is no bank of this environment.
         """
         forks.check()
+        pytrees.check_state(self.env_id, state, EnvState)
         return self._step(key, state, self.action_array(action), self._checked_params(params))
 
     @partial(jax.jit, static_argnames=("self",))
@@ -225,16 +229,18 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def _reset_to_level(self, key: jax.Array, level: TLevel, params: TParams) -> tuple[Any, TState]:
         levels.check_level(self, level, params)
         state = self.initial_state(level, params)
+        pytrees.register_nodes((state, params))
         return self.observe(key, state, None, params), state
 
     @partial(jax.jit, static_argnames=("self",))
     def _step(
         self, key: jax.Array, state: TState, action: jax.Array, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        started = self.initial_state(levels.draw(self, key, params), params)
+        pytrees.check_state(self.env_id, state, started)
         stepped, reward, terminated, info = self._advance(state, action, params)
         truncated = self.is_truncated(stepped, params)
         ended = terminated | truncated
-        started = self.initial_state(levels.draw(self, key, params), params)
         following = jax.tree.map(partial(jnp.where, ended), started, stepped)
         info = {
             **info,
@@ -246,19 +252,24 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def reset_env(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
         """Starts an episode; gymnax's hook, not jitted. See `reset`."""
+        pytrees.check_params(self.env_id, params, type(self.default_params))
         state = self.initial_state(levels.draw(self, key, params), params)
+        pytrees.register_nodes((state, params))
         return self.observe(key, state, None, params), state
 
     def step_env(
         self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, dict[str, Any]]:
         """Makes a step without auto-reset and without time limit; gymnax's hook, not jitted."""
+        pytrees.check_state(self.env_id, state, EnvState)
+        pytrees.check_params(self.env_id, params, type(self.default_params))
         stepped, reward, terminated, info = self._advance(state, action, params)
         return self.observe(key, stepped, action, params), stepped, reward, terminated, info
 
     def _advance(
         self, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[TState, jax.Array, jax.Array, dict[str, jax.Array]]:
+        pytrees.register_nodes((state, params))
         action = self._checked_action(action, params)
         made = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
         stepped = dataclasses.replace(
@@ -286,6 +297,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def _checked_params(self, params: TParams | None) -> TParams:
         params = self.default_params if params is None else params
+        pytrees.check_params(self.env_id, params, type(self.default_params))
         if isinstance(params.levels, str):  # which would not get through jit, to the check of banks
             raise LevelError(
                 f"{self.env_id} was given parameters with levels={params.levels!r}; "

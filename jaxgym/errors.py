@@ -21,6 +21,10 @@ class ActionError(ValueError):
     """An action of a shape or dtype, or for Gymnasium of a value, that the environment does not take."""
 
 
+class StateError(ValueError):
+    """A state, or parameters, of another environment or library."""
+
+
 class LevelError(ValueError):
     """A level, bank or seed that does not fit the environment."""
 

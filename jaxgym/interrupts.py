@@ -80,6 +80,13 @@ def keep() -> None:
     sys.unraisablehook = hook
 
 
+def open_closed_streams() -> None:
+    """Replace output streams that were closed when the process started, which Python sets to None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 — open until the process ends
+
+
 def end_unread() -> NoReturn:
     """Ends the process without a word after a `BrokenPipeError`: what is still in the buffer of stdout goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

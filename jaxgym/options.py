@@ -8,7 +8,7 @@ import dataclasses
 import json
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -309,8 +309,10 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
     return {name: option.convert(plain(given.get(name, option.default))) for name, option in options.items()}
 
 
-def parse_options(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the options that NAME=VALUE words give.
+def parse_options(words: Iterable[str]) -> dict[str, Any]:
+    """Return the options that NAME=VALUE words give, as every command line and server of the package reads them.
+
+    A value is JSON, `True`, `False` or `None` as Python writes them, or else a string.
 
     Raises:
         OptionError: If a word has no `=`, or a name comes twice.
@@ -318,7 +320,7 @@ def parse_options(words: Sequence[str]) -> dict[str, Any]:
     options = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals:
+        if not (name and equals):
             raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")
         if name in options:
             raise OptionError(f"{name!r} is given twice: keep one of its values.")

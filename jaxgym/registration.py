@@ -6,6 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+import gymnasium
 import gymnax.registration as gymnax_registration
 import jax
 import numpy as np
@@ -40,7 +41,7 @@ from jaxgym.specs import Human, Spec, presets, registered_envs, spec_of
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
 
-__all__ = ["Human", "Preset", "Spec", "make", "presets", "register", "registered_envs", "spec_of"]
+__all__ = ["Human", "Preset", "Spec", "make", "presets", "register", "registered_envs", "spec_of", "unregister"]
 
 
 def register(env_id: str, spec: Spec) -> None:
@@ -57,6 +58,23 @@ def register(env_id: str, spec: Spec) -> None:
     if env_id not in gymnax_registration.registered_envs:
         gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
     tell_gymnasium(env_id)
+
+
+def unregister(env_id: str) -> None:
+    """Remove an environment from `jaxgym.make`, `gymnax.make` and `gymnasium.make`.
+
+    Args:
+        env_id: An id of `register`. Remove its text interface first, with `jaxgym.text.unregister`.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    specs.remove(env_id)
+    gymnasium.registry.pop(f"jaxgym/{env_id}", None)
+    if env_id in gymnax_registration.registered_envs:
+        gymnax_registration.registered_envs.remove(env_id)
+        # gymnax has no function for it.
+        del gymnax_registration._registry[env_id]  # pyright: ignore[reportPrivateUsage]
 
 
 def make(

@@ -112,6 +112,16 @@ def add(env_id: str, spec: Spec) -> None:
     _specs[env_id] = spec
 
 
+def remove(env_id: str) -> None:
+    """Remove a row from the table.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    spec_of(env_id)
+    del _specs[env_id]
+
+
 def _table() -> dict[str, Spec]:
     """Returns the table with the rows of the package, however the process began.
 

@@ -1,10 +1,13 @@
 """All ids as parameters of a test: the first of each program in every run, those that differ little from it as slow."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import jaxgym
+from jaxgym import text
 
 # The same files, the same drawing: what breaks one of these breaks the one that is not named here as well.
 TWINS = {
@@ -23,3 +26,16 @@ def one_of_each_program(*costly: str) -> list[Any]:
         pytest.param(env_id, marks=pytest.mark.slow) if env_id in TWINS or env_id in costly else env_id
         for env_id in jaxgym.registered_envs()
     ]
+
+
+@contextlib.contextmanager
+def without_new_ids() -> Iterator[None]:
+    """Unregister what is registered inside, so that other tests do not see it in the table of all ids."""
+    before = set(jaxgym.registered_envs())
+    try:
+        yield
+    finally:
+        for env_id in set(jaxgym.registered_envs()) - before:
+            if env_id in text.text_envs().values():
+                text.unregister(env_id)
+            jaxgym.unregister(env_id)

@@ -196,11 +196,22 @@ def test_without_pygame_play_says_so_and_exits_with_1(
     assert "jaxgym[play]" in error
 
 
-def test_without_its_libraries_the_command_line_says_so() -> None:
-    program = "import sys; sys.modules['tyro'] = None; from jaxgym.__main__ import main; main()"
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert finished.returncode == 1
-    assert finished.stderr == "jaxgym: the command line needs tyro: pip install 'jaxgym[cli]'.\n"
+@pytest.mark.parametrize(
+    ("closed", "words", "code", "error"),
+    [
+        ("<&-", "talk frozen_lake", 1, "jaxgym: expected replies on stdin, got a closed stdin. "),
+        (">&-", "list FrozenLake-v0", 0, ""),
+        (">&-", "--version", 0, ""),
+        ("2>&-", "list NoSuchGame", 2, ""),
+        ("<&- >&- 2>&-", "list", 0, ""),
+    ],
+)
+def test_a_stream_that_is_closed_leads_to_no_traceback(closed: str, words: str, code: int, error: str) -> None:
+    command = f'"{sys.executable}" -m jaxgym {words} {closed}'
+    finished = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert finished.returncode == code
+    assert finished.stderr.startswith(error)
+    assert finished.stderr.count("\n") == (1 if error else 0)
 
 
 @pytest.mark.parametrize(("words", "code"), [(["record", "--help"], 0), (["rollout", "--nonsense", "3"], 2)])

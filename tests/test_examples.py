@@ -1,17 +1,25 @@
 """What the documents show runs as it is shown: code blocks, the notebook, the scripts."""
 
+import json
 import re
 import runpy
 import shlex
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import nbclient
 import nbformat
 import pytest
 
+import jaxgym
+from jaxgym import levels, text
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARKDOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MOST_TURNS = 200
 PAGES = [page for page in MARKDOWN if BLOCK.search(page.read_text())]
 
 
@@ -50,6 +58,45 @@ def test_the_datasets_of_ms_swift_are_what_their_commands_write(
     kept = sorted(script.parent.glob("*.jsonl"))
     assert len(kept) == 3
     assert [path.name for path in kept if path.read_text() != written.get(path.name)] == []
+
+
+def optimal_turns(rows: list[dict[str, Any]]) -> list[int]:
+    """The steps that the scripted expert takes to the end of each row's episode; the rows are of one game."""
+    name = rows[0]["name"]
+    options = {key: value for key, value in rows[0].items() if key not in ("name", "seed", "max_turns")}
+    env, params, _ = text.make(name, **options, levels="fresh")
+    expert = jaxgym.spec_of(env.env_id).expert
+    assert expert is not None
+
+    def play(seed: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            state, turns, is_over = carry
+            action = expert(env, state, params)
+            _, after, _, terminated, _ = env.step_env(jax.random.key(0), state, action, params)
+            state = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), state, after)
+            return (state, turns + ~is_over, is_over | terminated), None
+
+        state = env.initial_state(levels.level_from_seed(env, seed, params), params)
+        (_, turns, is_over), _ = jax.lax.scan(step, (state, jnp.int32(0), jnp.bool_(False)), length=MOST_TURNS)
+        return turns, is_over
+
+    turns, is_over = jax.jit(jax.vmap(play))(jnp.asarray([row["seed"] for row in rows], jnp.uint32))
+    assert is_over.all()
+    return turns.tolist()
+
+
+@pytest.mark.standard_promotion
+@pytest.mark.parametrize("name", ["memory", "frozen_lake", "sudoku"])
+def test_rows_and_scripts_allow_the_longest_optimal_episode(name: str) -> None:
+    folder = ROOT / "examples/ms_swift"
+    rows = [json.loads(line)["env_config"] for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+    limits = re.findall(r"MAX_TURNS:-(\d+)", "".join(script.read_text() for script in folder.glob("*.sh")))
+    assert len(limits) == 2
+    for game in sorted({row["name"] for row in rows}):
+        of_game = [row for row in rows if row["name"] == game]
+        for row, turns in zip(of_game, optimal_turns(of_game), strict=True):
+            allowed = [int(limit) for limit in limits]
+            assert turns <= row.get("max_turns", min(allowed)) <= min(allowed), row
 
 
 def test_the_mortar_mayhem_player_completes_every_command(

@@ -34,17 +34,19 @@ CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", 
 ARROWS = {
     "jaxgym.errors": set[str](),
     "jaxgym.forks": {"jaxgym.errors"},
+    "jaxgym.extras": set[str](),
     "jaxgym.ids": set[str](),
     "jaxgym.flags": set[str](),
     "jaxgym.interrupts": set[str](),
     "jaxgym.rendering": set[str](),
     "jaxgym.spaces": {"jaxgym.errors"},
     "jaxgym.options": {"jaxgym.errors"},
+    "jaxgym.pytrees": {"jaxgym.errors"},
     "jaxgym.specs": {"jaxgym.errors", "jaxgym.options"},
     "jaxgym.bank_files": set[str](),
     "jaxgym.threefry": set[str](),
     "jaxgym.levels": {"jaxgym.bank_files", "jaxgym.errors", "jaxgym.options", "jaxgym.specs"},
-    "jaxgym.environment": {"jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.spaces"},
+    "jaxgym.environment": {"jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.pytrees", "jaxgym.spaces"},
     "jaxgym.wrappers": CORE | {"jaxgym.envs"},
     "jaxgym.testing": CORE,
     "jaxgym.envs": CORE | {"jaxgym.rendering", "jaxgym.threefry"},
@@ -53,12 +55,13 @@ ARROWS = {
     "jaxgym.gymnasium_api": CORE | {"jaxgym.originals", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.envs", "jaxgym.registration"},
     "jaxgym.evaluation": CORE | {"jaxgym.envs", "jaxgym.registration"},
-    "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
+    "jaxgym.human": CORE | {"jaxgym.envs", "jaxgym.extras", "jaxgym.registration", "jaxgym.specs", "jaxgym.text"},
     "jaxgym.serve.sessions": {"jaxgym.options"},
     "jaxgym.serve.pool": CORE
     | {"jaxgym.registration", "jaxgym.serve.errors", "jaxgym.serve.sessions", "jaxgym.text", "jaxgym.threefry"},
     "jaxgym.serve.web": CORE
     | {
+        "jaxgym.extras",
         "jaxgym.interrupts",
         "jaxgym.serve.errors",
         "jaxgym.serve.page.document",
@@ -67,7 +70,8 @@ ARROWS = {
     },
     "jaxgym.serve.page": CORE
     | {"jaxgym.serve.errors", "jaxgym.serve.pictures", "jaxgym.serve.sessions", "jaxgym.serve.web", "jaxgym.text"},
-    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
+    "jaxgym.serve": CORE
+    | {"jaxgym.envs", "jaxgym.extras", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
 }
 UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli", "jaxgym.commands")  # re-exports and command line: every room
 WITH_EXTRAS = ("jaxgym.cli", "jaxgym.commands", "jaxgym.flags", "jaxgym.human", "jaxgym.serve")
@@ -210,7 +214,7 @@ def uses_public_names(path: str, tree: ast.Module) -> Iterator[str]:
     if not path.startswith(("baselines/", "benchmarks/", "examples/")):
         return
     public = (
-        {"jaxgym", "jaxgym.interrupts"}
+        {"jaxgym", "jaxgym.extras", "jaxgym.interrupts"}
         | BRIDGES
         | {f"jaxgym.{name}" for name in jaxgym.__all__ if is_module(f"jaxgym.{name}")}
     )

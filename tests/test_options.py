@@ -143,7 +143,15 @@ def test_a_misspelt_word_is_refused_with_the_nearest() -> None:
     ],
 )
 def test_values_up_to_the_bounds_and_of_kindred_types_are_taken(option: str, value: Any) -> None:
-    jaxgym.make(GAME, **{option: value})
+    env, params = jaxgym.make(GAME, **{option: value})
+    stored = {**vars(params), **vars(env), "max_steps": params.max_steps_in_episode}[option]
+    if isinstance(stored, Choices):
+        stored = stored.values[: stored.count]
+    if value is None:
+        assert stored == vars(jaxgym.make(GAME)[0]).get(option, 0)
+    else:
+        wanted = np.asarray(value if isinstance(value, str) else [*map(int, value)] if np.ndim(value) else value)
+        assert np.array_equal(np.asarray(stored), wanted.astype(np.asarray(stored).dtype))
 
 
 def every_option(*kinds: type) -> list[tuple[str, str]]:
@@ -195,7 +203,8 @@ def test_a_key_is_refused_in_a_sentence() -> None:
 
 
 def test_radii_that_are_cut_to_the_same_pixel_have_a_range() -> None:
-    jaxgym.make("SearingSpotlights-v0", spot_min_radius=7.9, spot_max_radius=7.5)
+    params = jaxgym.make("SearingSpotlights-v0", spot_min_radius=7.9, spot_max_radius=7.5)[1]
+    assert params.spot_min_radius.astype(int) == params.spot_max_radius.astype(int) == 7
 
 
 def test_a_traced_value_is_refused_in_a_sentence() -> None:

@@ -7,17 +7,18 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import gymnax
-import gymnax.registration as gymnax_registration
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym import specs
-from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError, nearest
+from jaxgym import text
+from jaxgym.errors import ActionError, LevelError, OptionError, StateError, UnknownIdError, nearest
 from jaxgym.spaces import MultiDiscrete
+from tests.ids import without_new_ids
 
 FREE, GRID = "MortarMayhem-v0", "MortarMayhem-Grid-v0"
 MORTAR_MAYHEM = (FREE, GRID, "MortarMayhemB-v0", "MortarMayhemB-Grid-v0")
@@ -84,23 +85,45 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
     assert nearest("zzz", ["agent_speed", "arena_size"]) == ""
 
 
-@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError])
+@pytest.mark.parametrize("error", [UnknownIdError, OptionError, ActionError, LevelError, StateError])
 def test_every_error_is_a_value_error(error: type) -> None:
     assert issubclass(error, ValueError)
 
 
-def test_a_registered_id_can_be_made_here_and_in_gymnax(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specs, "_specs", dict(specs._specs))
-    monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
-    monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
+def test_a_registered_id_can_be_made_here_and_in_gymnax_until_it_is_unregistered() -> None:
+    before = jaxgym.registered_envs(), gymnax.registered_envs.copy(), list(gymnasium.registry)
     spec = dataclasses.replace(jaxgym.spec_of(GRID), max_steps=33)
-    jaxgym.register("Renamed-v0", spec)
-    env, params = jaxgym.make("Renamed-v0")
-    assert env.env_id == env.name == "Renamed-v0"
-    assert params.max_steps_in_episode == 33
-    assert gymnax.make("Renamed-v0")[0] == env
-    with pytest.raises(ValueError, match=r"^'Renamed-v0' is already registered; choose another id\.$"):
+    for _ in range(2):
         jaxgym.register("Renamed-v0", spec)
+        env, params = jaxgym.make("Renamed-v0")
+        assert env.env_id == env.name == "Renamed-v0"
+        assert params.max_steps_in_episode == 33
+        assert gymnax.make("Renamed-v0")[0] == env
+        assert "jaxgym/Renamed-v0" in gymnasium.registry
+        with pytest.raises(ValueError, match=r"^'Renamed-v0' is already registered; choose another id\.$"):
+            jaxgym.register("Renamed-v0", spec)
+        jaxgym.unregister("Renamed-v0")
+        assert (jaxgym.registered_envs(), gymnax.registered_envs, list(gymnasium.registry)) == before
+        with pytest.raises(ValueError, match="Renamed-v0"):
+            gymnax.make("Renamed-v0")
+        for find in (jaxgym.make, jaxgym.unregister):
+            with pytest.raises(UnknownIdError, match=r"^'Renamed-v0' is no environment id"):
+                find("Renamed-v0")
+
+
+def test_a_text_interface_is_unregistered_before_its_environment() -> None:
+    build = text.text_spec_of("FrozenLake-v0")[1].build
+    before = text.text_envs()
+    with without_new_ids():
+        jaxgym.register("Lake-v0", jaxgym.spec_of("FrozenLake-v0"))
+        for _ in range(2):
+            text.register("Lake-v0", text.TextSpec(build, "lake"))
+            assert text.text_envs() == {**before, "lake": "Lake-v0"}
+            text.unregister("Lake-v0")
+            assert text.text_envs() == before
+        assert "Lake-v0" in jaxgym.registered_envs()
+        with pytest.raises(UnknownIdError, match=r"^'Lake-v0' is no environment with words"):
+            text.unregister("Lake-v0")
 
 
 # `make`.
@@ -204,18 +227,21 @@ def test_a_list_of_traced_numbers_is_an_action(started: Any) -> None:
     def step(key: Any, state: Any, number: Any) -> Any:
         return env.step(key, state, [number, number], params)[2]
 
-    jax.eval_shape(step, jax.random.key(0), state, jnp.int32(1))
+    reward = jax.eval_shape(step, jax.random.key(0), state, jnp.int32(1))
+    assert (reward.shape, reward.dtype) == ((), jnp.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64])
 def test_an_action_of_any_integer_dtype_is_taken(started: Any, dtype: Any) -> None:
-    act(started(FREE), np.asarray([1, 2], dtype))
-    act(started(GRID), np.asarray(3, dtype))
+    # The step of an action of another dtype is that of int32.
+    for env_id, action in ((FREE, [1, 2]), (GRID, 3)):
+        game = started(env_id)
+        assert act(game, np.asarray(action, dtype)) == act(game, np.asarray(action, np.int32))
 
 
 def test_a_plain_number_is_an_action(started: Any) -> None:
-    act(started(GRID), 3)
-    act(started(FREE, flat_actions=True), 8)
+    for game, action in ((started(GRID), 3), (started(FREE, flat_actions=True), 8)):
+        assert act(game, action) == act(game, np.asarray(action, np.int32))
     with pytest.raises(ActionError, match="of dtype float32"):
         act(started(GRID), 3.0)
 
@@ -258,3 +284,46 @@ def test_a_very_long_id_is_not_repeated_whole() -> None:
     with pytest.raises(UnknownIdError) as raised:
         jaxgym.make("x" * 100_000)
     assert len(str(raised.value)) < 1000
+
+
+# States and parameters.
+
+
+def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sentence(started: Any) -> None:
+    env, state, params = started(GRID)
+    cart, foreign_params = gymnax.make("CartPole-v1")
+    foreign_state = jax.eval_shape(cart.reset_env, jax.random.key(0), foreign_params)[1]
+    own_params = r"expected parameters of class jaxgym\.envs\.memory\.mortar_mayhem\.Params, got "
+    for wrong, named in ((foreign_params, r"gymnax.*\.EnvParams"), ({}, r"builtins\.dict"), (state, r".*\.State")):
+        words = rf"^{GRID}: {own_params}{named}\. Pass the parameters that make returned, or dataclasses\.replace"
+        for call in (env.reset, env.reset_env):
+            with pytest.raises(StateError, match=words):
+                call(jax.random.key(0), wrong)
+        with pytest.raises(StateError, match=words):
+            env.reset_to_level(jax.random.key(0), state.level, wrong)
+        for call in (env.step, env.step_env):
+            with pytest.raises(StateError, match=words):
+                call(jax.random.key(0), state, 1, wrong)
+    own_state = r"expected a state of class jaxgym\.\w+(\.\w+)*State, got "
+    for wrong, named in (
+        (foreign_state, r"gymnax.*\.EnvState"),
+        (None, r"builtins\.NoneType"),
+        ({"time": "now"}, r"builtins\.dict"),
+        (params, r".*\.Params"),
+    ):
+        for call in (env.step, env.step_env):
+            with pytest.raises(StateError, match=rf"^{GRID}: {own_state}{named}\. Pass the state that reset"):
+                call(jax.random.key(0), wrong, 1, params)
+
+
+def test_a_state_of_another_environment_or_of_a_batch_is_an_error_in_a_sentence(started: Any) -> None:
+    game = started(GRID)
+    other = started("FrozenLake-v0")[1]
+    with pytest.raises(StateError, match=r"expected a state of class .*mortar_mayhem\.State, got .*frozen_lake\.State"):
+        act((game[0], other, game[2]), 1)
+    batch = jax.eval_shape(jax.vmap(game[0].reset, (0, None)), jax.random.split(jax.random.key(0), 3), game[2])[1]
+    with pytest.raises(StateError, match=r"whose time has shape \(\), got \(3,\)\. jax\.vmap the step over a batch"):
+        act((game[0], batch, game[2]), 1)
+    inner = dataclasses.replace(game[1], level=other.level)
+    with pytest.raises(StateError, match=r"expected a state with the pytree structure of its own states, got another"):
+        act((game[0], inner, game[2]), 1)

@@ -83,7 +83,7 @@ def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[
     """
     numbers = dict[tuple[int, str], int]()
     pairs = zip(group.tolist(), contexts, strict=True)
-    same = np.asarray([numbers.setdefault(pair, len(numbers)) for pair in pairs])
+    same = np.asarray([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.intp)
     distance = followed - (np.bincount(same, followed) / np.bincount(same))[same]
     tells = np.abs(distance) > _SAME
     # Of the whole update, not of a group: where hardly anything happens, the little that does is not blown up.

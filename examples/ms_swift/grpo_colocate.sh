@@ -16,7 +16,7 @@ swift rlhf --rlhf_type grpo \
     --external_plugins jaxgym_plugin.py \
     --multi_turn_scheduler "$SCHEDULER" \
     --use_gym_env true \
-    --max_turns "${MAX_TURNS:-24}" \
+    --max_turns "${MAX_TURNS:-80}" \
     --use_vllm true --vllm_mode colocate --vllm_gpu_memory_utilization 0.5 \
     --num_generations 8 --per_device_train_batch_size 4 --gradient_accumulation_steps 2 \
     --max_completion_length 2048 --max_length 8192 \

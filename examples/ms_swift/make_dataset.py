@@ -1,7 +1,7 @@
 """Writes a dataset for ms-swift: a row for each game and level.
 
     python make_dataset.py frozen_lake size=4 max_turns=16 >frozen_lake.jsonl
-    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=48 >memory.jsonl
+    python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=80 >memory.jsonl
     python make_dataset.py sudoku 'clues=[60]' >sudoku.jsonl
     python make_dataset.py frozen_lake sudoku --rows 100 --held-out >test.jsonl
 
@@ -10,16 +10,9 @@ The message is a placeholder, which the environment replaces. Rollouts of a grou
 
 import argparse
 import json
-from typing import Any
 
+import jaxgym
 from jaxgym import levels, text
-
-
-def value_of(word: str) -> Any:
-    try:
-        return json.loads(word)
-    except json.JSONDecodeError:
-        return word
 
 
 def main() -> None:
@@ -33,8 +26,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help="levels that training never sees")
     arguments = parser.parse_args()
     games = [word for word in arguments.words if "=" not in word]
-    pairs = [word.partition("=") for word in arguments.words if "=" in word]
-    options = {name: value_of(value) for name, _, value in pairs}
+    options = jaxgym.parse_options(word for word in arguments.words if "=" in word)
     if not games or arguments.rows < 1:
         parser.error("give a game, and --rows from 1 up")
     for game in games:

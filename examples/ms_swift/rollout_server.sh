@@ -13,6 +13,6 @@ swift rollout \
     --external_plugins jaxgym_plugin.py \
     --multi_turn_scheduler "$SCHEDULER" \
     --use_gym_env true \
-    --max_turns "${MAX_TURNS:-24}" \
+    --max_turns "${MAX_TURNS:-80}" \
     --vllm_max_model_len 8192 \
     --port "${PORT:-8000}"

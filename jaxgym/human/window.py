@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym import specs
+from jaxgym import extras, specs
 from jaxgym.human.keys import grid_action, held_action, steps_action
 from jaxgym.human.stage import Moment, Stage
 from jaxgym.spaces import Discrete
@@ -40,7 +40,7 @@ def play(stage: Stage, human: specs.Human, seed: int) -> dict[str, Any] | None:
     try:
         pygame: Any = importlib.import_module("pygame")
     except ImportError as error:
-        raise WindowError("a window needs pygame: pip install 'jaxgym[play]'.") from error
+        raise WindowError(extras.missing("play", "pygame")) from error
     moment = stage.start(seed)
     try:
         pygame.display.init()

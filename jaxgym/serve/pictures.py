@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 
+from jaxgym import extras
 from jaxgym.errors import OptionError
 
 
@@ -16,7 +17,7 @@ def png(frame: np.ndarray) -> bytes:
     try:
         from PIL import Image
     except ImportError as error:
-        raise OptionError("pictures need Pillow; install jaxgym[serve].") from error
+        raise OptionError(extras.missing("serve", "pillow")) from error
     file = io.BytesIO()
     Image.fromarray(frame).save(file, format="PNG")
     return file.getvalue()

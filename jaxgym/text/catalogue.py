@@ -44,6 +44,15 @@ def register(env_id: str, spec: TextSpec) -> None:
     _specs[env_id] = spec
 
 
+def unregister(env_id: str) -> None:
+    """Remove the text interface of an environment; the environment stays registered.
+
+    Raises:
+        UnknownIdError: If the environment is not registered, or has no text interface.
+    """
+    del _specs[text_spec_of(env_id)[0]]
+
+
 def text_envs() -> dict[str, str]:
     """Returns the ids that have words, by short name."""
     return {spec.short_name: env_id for env_id, spec in _specs.items()}

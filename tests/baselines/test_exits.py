@@ -75,7 +75,7 @@ def test_an_error_of_the_program_keeps_its_traceback(error: Exception) -> None:
         (MemoryError("Unable to allocate 9 bytes"), r"^error: out of memory \(.*9 bytes\): take less at once"),
         (
             ModuleNotFoundError("no", name="imageio"),
-            r"^error: imageio is not installed: pip install 'jaxgym\[baselines",
+            r'^error: missing packages: imageio\. Install them with: pip install "jaxgym\[baselines\]"$',
         ),
     ],
     ids=["file", "output", "device", "host", "package"],
@@ -102,4 +102,12 @@ import baselines
 """
     ran = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
     last_line = ran.stderr.splitlines()[-1]
-    assert last_line == "ModuleNotFoundError: tqdm is not installed: pip install 'jaxgym[baselines]'"
+    message = 'missing packages: tqdm. Install them with: pip install "jaxgym[baselines]"'
+    assert last_line == f"ModuleNotFoundError: {message}"
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_an_output_that_is_closed_leads_to_no_traceback(closed: str) -> None:
+    command = f'"{sys.executable}" -m baselines.train --list {closed}'
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")

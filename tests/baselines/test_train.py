@@ -17,6 +17,7 @@ import jax
 import numpy as np
 import pytest
 
+import jaxgym
 from baselines import evaluate, train
 from baselines.config import SCALES, Config, parse_options, to_json
 from baselines.errors import ConfigError, RunError
@@ -314,7 +315,7 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
     ("words", "message"),
     [
         (["--scale", "papre"], "scale 'papre' is unknown, allowed are cpu, paper, throughput; did you mean 'paper'?"),
-        (["--options", "3"], "option '3' is not of the form NAME=VALUE"),
+        (["--options", "3"], "'3' is no option: give NAME=VALUE"),
         (["--options", "size=8", "--options=p=0.9"], "^--options is given twice: give all its values behind one$"),
         (["--options", "levels=3"], "^option 'levels' is what train_levels and held_out_levels say: leave it out$"),
         (["--minibatches", "5"], "64 environments do not divide into 5 minibatches"),
@@ -469,8 +470,20 @@ def test_a_size_that_no_program_can_count_is_refused(name: str) -> None:
 
 
 def test_an_option_is_given_once() -> None:
-    with pytest.raises(ConfigError, match="option 'a' is given twice"):
+    with pytest.raises(ConfigError, match="'a' is given twice"):
         parse_options(["a=1", "a=2"])
+
+
+def test_options_are_read_as_those_of_the_command_line() -> None:
+    words = ("use_exit=True", "show_goal=False", "agent_scale=0.5", "max_coins=None", "observation=symbolic", "a=b=c")
+    read = {"use_exit": True, "show_goal": False, "agent_scale": 0.5, "max_coins": None}
+    read |= {"observation": "symbolic", "a": "b=c"}
+    assert parse_options(words) == jaxgym.parse_options(words) == read
+    config = dataclasses.replace(CONFIG, env="SearingSpotlights-v0", options=("use_exit=False", "observation=symbolic"))
+    assert not jaxgym.make(config.env, **config.env_options)[1].use_exit
+    for word in ("=3", "3", ""):
+        with pytest.raises(ConfigError, match=r"is no option: give NAME=VALUE"):
+            parse_options([word])
 
 
 def test_settings_of_a_longer_run_may_change_and_are_kept_for_the_next_resume(whole: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from jaxgym.envs.memory import mystery_path
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.originals import searing_spotlights
 from jaxgym.originals.draws import Draws
+from tests.ids import without_new_ids
 from tests.parity import memory_gym
 from tests.parity.recordings import Recording
 from tests.parity.searing_spotlights import lifetime_steps
@@ -33,6 +34,7 @@ IDS = {
     "ess": "Endless-SearingSpotlights-v0",
 }
 GAME = IDS["mmg"]
+COUNTED = "Counted-v0"  # GAME under another id, whose levels are counted as they are made
 
 
 def row(bank: Any, index: int) -> Any:
@@ -253,13 +255,15 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
 # Errors.
 
 
-def test_an_id_without_originals_is_told_which_have_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_without_originals_is_told_which_have_some() -> None:
     spec = jaxgym.spec_of(GAME)
-    monkeypatch.setattr(specs, "_specs", {GAME: spec, "Mine-v0": specs.Spec(spec.build, spec.options)})
-    with pytest.raises(
-        LevelError, match=r"^Mine-v0 was asked for .* ids with original levels are MortarMayhem-Grid-v0:"
-    ):
-        levels.original("Mine-v0", [0])
+    with without_new_ids():
+        jaxgym.register("Mine-v0", specs.Spec(spec.build, spec.options))
+        with pytest.raises(LevelError, match=r"^Mine-v0 was asked for .* ids with original levels are .*") as raised:
+            levels.original("Mine-v0", [0])
+        listed = str(raised.value).partition("levels are ")[2].partition(":")[0].split(", ")
+        assert listed == [name for name in jaxgym.registered_envs() if jaxgym.spec_of(name).original is not None]
+        assert GAME in listed
     with pytest.raises(UnknownIdError, match="is no environment id"):
         levels.original("Yours-v0", [0])
 
@@ -305,7 +309,7 @@ def test_a_segment_that_is_too_long_for_ours_is_refused(monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def made() -> Iterator[list[int]]:
     """A list that grows whenever levels are made, and not read."""
     counts: list[int] = []
     spec = jaxgym.spec_of(GAME)
@@ -317,13 +321,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return make(env, options, seeds)
 
     counting = specs.Spec(spec.build, spec.options, original=specs.Original(counted, spec.original.course))
-    monkeypatch.setattr(specs, "_specs", {GAME: counting})
-    return counts
+    with without_new_ids():
+        jaxgym.register(COUNTED, counting)
+        yield counts
 
 
 def test_levels_are_made_once_and_read_after_that(tmp_path: Path, made: list[int]) -> None:
     folder = tmp_path / "new" / "folder"
-    first, again = (levels.original(GAME, range(9), directory=folder) for _ in range(2))
+    first, again = (levels.original(COUNTED, range(9), directory=folder) for _ in range(2))
     assert made == [9]
     assert jax.tree.all(jax.tree.map(np.array_equal, first, again))
     assert [path.suffix for path in folder.iterdir()] == [".npz"]
@@ -331,19 +336,19 @@ def test_levels_are_made_once_and_read_after_that(tmp_path: Path, made: list[int
 
 def test_other_seeds_or_options_are_other_files(tmp_path: Path, made: list[int]) -> None:
     for seeds, options in ((range(2), {}), (range(1, 3), {}), (range(2), {"arena_size": 6}), (range(3), {})):
-        levels.original(GAME, seeds, directory=tmp_path, **options)
+        levels.original(COUNTED, seeds, directory=tmp_path, **options)
     assert made == [2, 2, 2, 3]
     assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_damaged_file_is_made_again(tmp_path: Path, made: list[int]) -> None:
-    bank = levels.original(GAME, range(3), directory=tmp_path)
+    bank = levels.original(COUNTED, range(3), directory=tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     damaged = [b"", whole[: len(whole) // 2], b"no archive", *(flipped(whole, at) for at in range(0, len(whole), 199))]
     for count, content in enumerate(damaged, start=1):
         path.write_bytes(content)
-        again = levels.original(GAME, range(3), directory=tmp_path)
+        again = levels.original(COUNTED, range(3), directory=tmp_path)
         assert jax.tree.all(jax.tree.map(np.array_equal, bank, again)), count
     # Some bytes of an archive mean nothing; all that is cut or no archive is noticed.
     assert len(made) >= 4
@@ -355,10 +360,10 @@ def flipped(content: bytes, at: int) -> bytes:
 
 
 def test_a_file_of_other_arrays_is_made_again(tmp_path: Path, made: list[int]) -> None:
-    bank = levels.original(GAME, range(3), directory=tmp_path)
+    bank = levels.original(COUNTED, range(3), directory=tmp_path)
     (path,) = tmp_path.iterdir()
     np.savez(path, leaf_0=np.zeros(3))
-    again = levels.original(GAME, range(3), directory=tmp_path)
+    again = levels.original(COUNTED, range(3), directory=tmp_path)
     assert (made, jax.tree.all(jax.tree.map(np.array_equal, bank, again))) == ([3, 3], True)
 
 
@@ -368,5 +373,5 @@ def test_a_write_that_fails_leaves_no_file(tmp_path: Path, made: list[int], monk
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="no space left"):
-        levels.original(GAME, range(3), directory=tmp_path)
+        levels.original(COUNTED, range(3), directory=tmp_path)
     assert (made, list(tmp_path.iterdir())) == ([3], [])

@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import gymnasium
-import gymnax.registration as gymnax_registration
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxgym import specs
 from jaxgym.envs.text_world.textcraft_world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve import SessionPool
@@ -50,7 +47,6 @@ from jaxgym.serve.agentgym.server import App, Routes, loads
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.http import Loading, Parts, run
 from jaxgym.serve.web.serving import AgentGym, listen
-from jaxgym.text import catalogue
 from tests.serve import corridor
 
 PAGE = Path(__file__).parents[2] / "docs/agentgym.md"
@@ -653,12 +649,7 @@ def test_an_agent_that_works_on_tokens_gets_ids_and_masks(textcraft: str) -> Non
 
 
 def test_the_server_on_the_page_has_under_sixty_lines_and_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specs, "_specs", dict(specs._specs))
-    monkeypatch.setattr(catalogue, "_specs", dict(catalogue._specs))
     monkeypatch.setattr(wrappers, "_wrappers", dict(wrappers._wrappers))
-    monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
-    monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.envs.registration.registry))
     blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     code = blocks[1]
     assert len([line for line in code.splitlines() if line.strip()]) < 60

@@ -574,13 +574,13 @@ def test_a_mistake_is_told_in_one_line(
 
 def test_a_local_model_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match="a local model needs torch"):
+    with pytest.raises(ImportError, match=r'^missing packages: .* pip install torch transformers "jaxgym\[rollout\]"$'):
         local_model.local_model(Path("folder"))
 
 
 def test_an_endpoint_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ImportError, match=r"pip install 'jaxgym\[rollout\]'"):
+    with pytest.raises(ImportError, match=r'^missing packages: openai\. .*: pip install "jaxgym\[rollout\]"$'):
         rollouts.EndpointPolicy("http://host/v1")
 
 

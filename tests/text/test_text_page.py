@@ -2,13 +2,10 @@
 
 import re
 
-import gymnasium
-import gymnax.registration as gymnax_registration
 import pytest
 
 from docs.text_page import PAGE, REGION, content
-from jaxgym import specs
-from jaxgym.text import catalogue
+from tests.ids import without_new_ids
 
 REGIONS = {found[2]: found[3] for found in REGION.finditer(PAGE.read_text())}
 # Every transcript makes an environment: one of them stands for all where time is short.
@@ -22,15 +19,9 @@ def test_the_page_is_what_its_script_makes(name: str) -> None:
     assert REGIONS[name] == content(name), "run python -m docs.text_page"
 
 
-def test_the_example_of_a_game_of_ones_own_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(specs, "_specs", dict(specs._specs))
-    monkeypatch.setattr(catalogue, "_specs", dict(catalogue._specs))
-    monkeypatch.setattr(gymnax_registration, "_registry", dict(gymnax_registration._registry))
-    monkeypatch.setattr(gymnax_registration, "registered_envs", list(gymnax_registration.registered_envs))
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.envs.registration.registry))
+def test_the_example_of_a_game_of_ones_own_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    for block in blocks:
-        exec(compile(block, PAGE.name, "exec"), {"__name__": "example"})
+    with without_new_ids():
+        for block in blocks:
+            exec(compile(block, PAGE.name, "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == "You opened door 2.\n"

@@ -116,7 +116,7 @@ class Game:
 
     def start(self, sessions: Sequence[Session]) -> None:
         """Starts the episodes of the sessions' seeds."""
-        slots = np.asarray([session.slot for session in sessions])
+        slots = np.asarray([session.slot for session in sessions], np.intp)
         seeds = [session.seed for session in sessions]
         self._table, rows = self._programs.start(self._table, slots, seeds, self._on_device)
         self._rows[slots] = rows
@@ -180,7 +180,7 @@ class Game:
     def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
         """Makes the actions of moves, and returns what is then seen."""
         plans: list[Sequence[Any]] = [() if isinstance(move, Refusal) else move.actions for move in moves]
-        slots = np.asarray([session.slot for session in sessions])
+        slots = np.asarray([session.slot for session in sessions], np.intp)
         counts = np.asarray(list(map(len, plans)))
         most = self._programs.max_actions
         if counts.min() > 0 and counts.max() <= most:

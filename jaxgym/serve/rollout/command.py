@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxgym import extras
 from jaxgym.errors import OptionError
 from jaxgym.levels import SPLIT_SIZE
 from jaxgym.serve.rollout.endpoint import EndpointPolicy
@@ -106,8 +107,11 @@ def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: P
         UnknownIdError, OptionError, LevelError: If a row can't be played, or the folder is of another run.
         ImportError: If what the policy needs is missing.
     """
-    tqdm: Any = importlib.import_module("tqdm")
     scheduler = Scheduler(player.policy(terms, seed), terms)
+    try:
+        tqdm: Any = importlib.import_module("tqdm")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", "tqdm")) from error
     check(rows, scheduler)  # before anything is written
     settings = {
         "rows": list(rows),

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from jaxgym import extras
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 
 _WORTH_ANOTHER_TRY = (408, 409, 425, 429)
@@ -39,7 +40,7 @@ class EndpointPolicy(Policy):
         try:
             self._openai: Any = importlib.import_module("openai")
         except ImportError as error:
-            raise ImportError("an endpoint needs openai: pip install 'jaxgym[rollout]'.") from error
+            raise ImportError(extras.missing("rollout", "openai")) from error
         key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
         self._client = self._openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=timeout_seconds)
         self._url, self._model, self._sampling = url, model, dict(sampling or {})

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jaxgym import extras
 from jaxgym.errors import OptionError
 from jaxgym.serve.rollout.policies import Chat
 
@@ -31,7 +32,7 @@ def local_model(
         torch: Any = importlib.import_module("torch")
         transformers: Any = importlib.import_module("transformers")
     except ImportError as error:
-        raise ImportError(f"a local model needs {error.name}: pip install torch transformers.") from error
+        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
     if not (folder / "config.json").exists():
         raise OptionError(f"{folder} holds no model: give a folder that save_pretrained wrote, with a config.json.")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import tyro
 
-from jaxgym import interrupts
+from jaxgym import extras, interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve.web import log
 
@@ -200,7 +200,7 @@ def exiting(serve: Callable[[], None]) -> None:
     try:
         serve()
     except ModuleNotFoundError as error:
-        log.say(f"a server needs {error.name}: pip install 'jaxgym[serve]'.")
+        log.say(extras.missing('serve', error.name))
         sys.exit(FAILED)
     except OSError as error:
         log.say(f"{error}")

@@ -1,0 +1,88 @@
+"""States and parameters as pytrees: checks of those that a user passes, and their registration with `jax.export`."""
+
+import contextlib
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+from jax import export
+from jax.tree_util import keystr, tree_leaves_with_path
+
+from jaxgym.errors import StateError
+
+
+def check_params(env_id: str, params: Any, own: type) -> None:
+    """Check that parameters are of an environment's own class.
+
+    Raises:
+        StateError: If they are of another class.
+    """
+    if not isinstance(params, own):
+        raise StateError(
+            f"{env_id}: expected parameters of class {_name(own)}, got {_name(type(params))}. "
+            "Pass the parameters that make returned, or dataclasses.replace of them."
+        )
+
+
+def check_state(env_id: str, state: Any, own: Any) -> None:
+    """Check that a state has the structure and shapes of an environment's own one.
+
+    Args:
+        env_id: The id to name in an error.
+        state: The state to check.
+        own: The class of its states, or a state.
+
+    Raises:
+        StateError: If the class, the structure or a shape differs.
+    """
+    kind = own if isinstance(own, type) else type(own)
+    if not isinstance(state, kind):
+        _raise(env_id, f"a state of class {_name(kind)}, got {_name(type(state))}")
+    if isinstance(own, type):
+        return
+    if jax.tree.structure(state) != jax.tree.structure(own):
+        _raise(env_id, f"a state with the pytree structure of its own states, got another {_name(kind)}")
+    for (path, leaf), wanted in zip(tree_leaves_with_path(state), jax.tree.leaves(own), strict=True):
+        shape, own_shape = jax.numpy.shape(leaf), jax.numpy.shape(wanted)
+        if shape != own_shape:
+            _raise(
+                env_id,
+                f"a state whose {keystr(path).lstrip('.')} has shape {own_shape}, got {shape}",
+                "jax.vmap the step over a batch of states.",
+            )
+
+
+def register_nodes(tree: Any) -> None:
+    """Register the dataclasses in a pytree with `jax.export`, which can then serialize functions over such pytrees."""
+    _register_nodes(jax.tree.structure(tree))
+
+
+def _register_nodes(node: Any) -> None:
+    data = node.node_data()
+    if data is not None and dataclasses.is_dataclass(data[0]) and data[1] == ():
+        _register(data[0])
+    for child in node.children():
+        _register_nodes(child)
+
+
+@functools.cache
+def _register(kind: type) -> None:
+    # A class that its user registered, or one that a notebook cell defined again, is already in JAX's table.
+    with contextlib.suppress(ValueError):
+        export.register_pytree_node_serialization(
+            kind,
+            serialized_name=_name(kind),
+            serialize_auxdata=lambda _: b"",  # static fields, of which there are none
+            deserialize_auxdata=lambda _: (),
+        )
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _raise(
+    env_id: str, mismatch: str, fix: str = "Pass the state that reset or step of this environment returned."
+) -> None:
+    raise StateError(f"{env_id}: expected {mismatch}. {fix}")
