@@ -46,6 +46,7 @@ class SessionPool:
         device: Any = None,
         *,
         keeps_history: bool = False,
+        allows_lenient: bool = False,
     ):
         """Makes an empty pool.
 
@@ -55,7 +56,9 @@ class SessionPool:
             idle_seconds: Sessions that were not asked for anything for so long are closed when room or time is
                 needed: by `open`, `open_many` and `close_idle`. Never if None.
             device: The JAX device of the states; JAX's default if None.
-            keeps_history: Whether sessions remember their last turns, for those who watch.
+            keeps_history: Whether sessions remember their last turns, for viewers.
+            allows_lenient: Whether sessions may be opened with `parsing="lenient"`, which searches prose for an action.
+                Off for training: a reply that earns a reward by accident teaches a model to write such replies.
 
         Raises:
             RequestError: If the capacity is no integer from 1 to `MOST_SESSIONS`, or the idle time no number above 0.
@@ -67,7 +70,7 @@ class SessionPool:
                 f"a pool was given idle_seconds={idle_seconds!r}; give a number above 0, or None to close none."
             )
         self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
-        self._games = Games(capacity, jax.devices()[0] if device is None else device)
+        self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
         self._calls = Calls(self._make_calls)  # its lock is that of the sessions and their states
         self._sessions: dict[str, Session] = {}
         self._closed: dict[str, str] = {}
