@@ -107,10 +107,11 @@ def beside(game: Game) -> Iterator[str]:
         yield reply
         yield f"{sentence}\n{reply}"
         yield f"{reply}\n{sentence}"
+    sentences = itertools.cycle(PROSE)
     for words in game.illegal:
         for form in game.forms:
             answer = FORMS[form].format(words)
-            for sentence in PROSE:
+            for sentence in itertools.islice(sentences, 3):
                 yield f"{sentence}\n{answer}"
                 if form != "bare":
                     yield f"{answer}\n{sentence}"

@@ -30,6 +30,8 @@ REASONING = (
     ("◁think▷", "◁/think▷"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|channel>thought", "<channel|>"),
 )
 """Delimiters that the chat templates of open models put around reasoning."""
 
@@ -98,15 +100,26 @@ def _visible(reply: str, *, is_loose: bool) -> str:
 
 def _marks(text: str, is_loose: bool) -> Iterator[tuple[int, int, bool, int]]:
     """Yields start, end, whether it opens, and family of each delimiter, in the order of the text."""
-    found = []
-    for number, pair in enumerate(REASONING):
-        for mark, opens in zip(pair, (True, False), strict=True):
-            pattern = re.escape(mark)
-            if is_loose:
-                pattern = r"\s*".join(map(re.escape, re.findall(r"\w+|\W", mark))).replace(r">", r"[^<>]*>")
-            for match in re.finditer(pattern, text, re.IGNORECASE if is_loose else 0):
-                found.append((match.start(), match.end(), opens, number))
+    found = [
+        (match.start(), match.end(), opens, number)
+        for pattern, opens, number in _MARKS[is_loose]
+        for match in pattern.finditer(text)
+    ]
     return iter(sorted(found))
+
+
+def _loosely(mark: str) -> str:
+    return r"\s*".join(map(re.escape, re.findall(r"\w+|\W", mark))).replace(">", "[^<>]*>")
+
+
+_MARKS = [
+    [
+        (re.compile(_loosely(mark), re.IGNORECASE) if is_loose else re.compile(re.escape(mark)), opens, number)
+        for number, pair in enumerate(REASONING)
+        for mark, opens in zip(pair, (True, False), strict=True)
+    ]
+    for is_loose in (False, True)
+]
 
 
 def _final_channel(reply: str) -> str:
@@ -180,9 +193,9 @@ def _tags(name: str) -> Callable[[Family, str, bool], Iterator[Any]]:
         del family
         closed = rf"(?is)<\s*{name}\s*>(.*?)<\s*/\s*{name}\s*>"
         broken = rf"(?is)<\s*{name}\b[^<>]*>?(.*?)(?=<|\Z)"
-        yield from re.findall(closed, text)
-        if is_loose and not re.search(closed, text):
-            yield from re.findall(broken, text)
+        inner = rf"(?is)<\s*{name}\s*>([^<>]*)<\s*/\s*{name}\s*>"
+        found = re.findall(inner if is_loose else closed, text)
+        yield from found or (re.findall(broken, text) if is_loose else [])
 
     return find
 

@@ -30,7 +30,7 @@ def checked_seed(seed: Any) -> int:
 
 def check_reply(reply: object) -> None:
     """Refuses what is neither a string nor a reason why a reply is invalid."""
-    if not isinstance(reply, str | Refusal):
+    if type(reply) is not str and not isinstance(reply, str | Refusal):  # the common case first
         raise RequestError(f"a reply was given as {reprlib.repr(reply)}; give a string.")
 
 
