@@ -17,6 +17,7 @@ from jaxgym.serve.pool.games import Game, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.sessions import Opening, Outcome, Standing
+from jaxgym.text import Refusal
 
 MOST_SESSIONS = 2**20
 """The largest capacity: each game has a row of some hundred bytes for each session, whether it is open or not."""
@@ -202,7 +203,7 @@ class SessionPool:
 
     # Turns.
 
-    def step(self, ids: Sequence[str], replies: Sequence[str]) -> list[Outcome]:
+    def step(self, ids: Sequence[str], replies: Sequence[str | Refusal]) -> list[Outcome]:
         """Makes a turn in each of some sessions: the fast path.
 
         A session that has not started is started first; one whose episode has ended answers its last text again,
@@ -210,14 +211,15 @@ class SessionPool:
 
         Args:
             ids: Sessions, each once, of any games.
-            replies: A reply for each.
+            replies: A reply for each; a `Refusal` for one that is known to be invalid, as a tool call with wrong
+                arguments is.
 
         Returns:
             What the replies led to, in the order of the ids.
 
         Raises:
             UnknownSessionError: If there is no such session.
-            RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is no string.
+            RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is neither.
         """
         check_no_string("ids", ids)
         check_no_string("replies", replies)
@@ -243,7 +245,7 @@ class SessionPool:
         with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
 
-    def _step(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
+    def _step(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
         used = time.monotonic()
         for session in sessions:
             session.used = used
@@ -265,7 +267,7 @@ class SessionPool:
 
     # Calls for one session.
 
-    def step_one(self, session_id: str, reply: str) -> Outcome:
+    def step_one(self, session_id: str, reply: str | Refusal) -> Outcome:
         """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
         check_reply(reply)
         return self._calls.wait(checked_id(session_id), reply, None)
@@ -284,7 +286,7 @@ class SessionPool:
         opening = self.open(name, seed, options, start=False)
         return await self._calls.future(opening.id, None, seed) if start else opening
 
-    async def astep(self, session_id: str, reply: str) -> Outcome:
+    async def astep(self, session_id: str, reply: str | Refusal) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
         check_reply(reply)
         return await self._calls.future(checked_id(session_id), reply, None)
