@@ -15,7 +15,7 @@ from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Scene
 from jaxgym.options import Option, Word
 from jaxgym.text.frozen_lake_dialects import DIALECTS, WORDS, Dialect
-from jaxgym.text.replies import ascii_lower, find_answer, invalid, last_phrase, whole_number
+from jaxgym.text.replies import ascii_lower, invalid, last_phrase, read_answer, whole_number
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
@@ -183,18 +183,18 @@ _VALID = ", ".join(WORDS)
 
 
 def _read(dialect: Dialect, reply: str, parsing: str) -> Move | Refusal:
-    answer = find_answer(reply, dialect.forms, takes_first=True)
-    if answer is None:
+    answer, action = read_answer(reply, dialect.forms, lambda value: _action(dialect, value), takes_first=True)
+    if action is None and answer is not None and answer.is_plain and parsing == "lenient":
+        action = last_phrase(answer.text, WORDS)
+    if answer is None or action is None:
         return Refusal(invalid(answer, _VALID, dialect.asked))
-    value = answer.value
+    return _MOVES[action, answer.is_exact]
+
+
+def _action(dialect: Dialect, value: Any) -> Action | None:
     if isinstance(value, dict):
         value = value["direction"] if value.keys() == {"tool", "direction"} else None
     number = whole_number(value)
     spoken = ascii_lower(value).strip() if isinstance(value, str) else "" if number is None else str(number)
     verb = _VERB.match(spoken)
-    action = dialect.moves.get(spoken[verb.end() :] if verb else spoken)
-    if action is None and answer.is_plain and parsing == "lenient":
-        action = last_phrase(answer.text, WORDS)
-    if action is None:
-        return Refusal(invalid(answer, _VALID, dialect.asked))
-    return _MOVES[action, answer.is_exact]
+    return dialect.moves.get(spoken[verb.end() :] if verb else spoken)

@@ -69,7 +69,7 @@ def _cells(plain: dict[Cell, str], held: dict[Cell, str]) -> tuple[str, ...]:
     return tuple(looks[Cell(kind)] for looks in (plain, held) for kind in range(NUM_KINDS))
 
 
-_OTHERS = (json_object("action", "direction"), call(move=("direction",)), boxed, labeled, fenced)
+_OTHERS = (json_object("action", "direction"), call(move=("direction",)), boxed, fenced, labeled)
 _FROZEN, _HOLE, _START, _GOAL = Cell.FROZEN, Cell.HOLE, Cell.START, Cell.GOAL
 
 _SWIFT = Dialect(

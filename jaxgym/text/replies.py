@@ -54,13 +54,17 @@ _SIGNS = (
 
 _LONGEST_DELIMITER = max(len(delimiter) for pair in _REASONING for delimiter in pair)
 _CHANNEL = "<|channel|>"
-_FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>")
-_CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+_FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>", re.IGNORECASE)
+_CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
 # Harmony after a tokenizer has dropped the special tokens.
 _BARE_CHANNELS, _BARE_FINAL = ("analysis", "commentary"), "assistantfinal"
-_TOKEN = re.compile(r"<[|\uff5c][^\s<>]{1,40}[|\uff5c]>|</s>|<eos>|<end_of_turn>|<turn\|>")
-_LONGEST_TOKEN = 44
-_MOST_TOKENS = 8
+_STARTS = ("<|start_response|>", "<|begin_of_solution|>", "<|content|>")
+_ENDS = (
+    *("<|im_end|>", "<|end|>", "<|eot|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|endoftext|>", "<|end_of_text|>"),
+    *("<|end_response|>", "<|end_of_turn_token|>", "<|end_of_solution|>", "<|user|>", "<|observation|>", "<turn|>"),
+    *("<end_of_turn>", "<eos>", "</s>", "<\uff5cend▁of▁sentence\uff5c>"),
+)
+"""Tokens of chat templates before and after an answer, in lower case."""
 
 _ARGUMENTS = ("arguments", "parameters", "input", "args", "function")
 _MOST_OBJECTS = 64
@@ -69,7 +73,7 @@ _BOXED, _FENCE = "\\boxed{", "```"
 _MOST_WRAPPERS = 4
 
 _LABEL = re.compile(
-    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:action input|actions?|answer)[ \t*_`]{0,4}:[*_`]{0,4}",
+    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:action input|actions?|answer)[ \t*_]{0,4}:[*_`]{0,4}",
     re.IGNORECASE | re.ASCII | re.MULTILINE,
 )
 _GROUP = re.compile(r"\[([^\[\]]*)\]|\[[^\[\]]*\Z")
@@ -122,6 +126,30 @@ def find_in(text: str, forms: Sequence[Form], *, takes_first: bool = False) -> A
     return Answer(unwrapped(text), text, is_plain=True) if text else None
 
 
+def read_answer(
+    reply: str, forms: Sequence[Form], read: Callable[[Any], T | None], *, takes_first: bool = False
+) -> tuple[Answer | None, T | None]:
+    """Return the explicit answer of a reply, and what a game reads in its value: None for nothing.
+
+    Brackets are also common punctuation. A game that asks for brackets therefore reads nothing in a reply that has
+    another form as well, whose answer differs.
+
+    Args:
+        reply: Any string.
+        forms: The accepted forms, highest rank first.
+        read: The grammar of the game; takes `Answer.value`.
+        takes_first: See `find_answer`.
+    """
+    text = without_reasoning(reply)
+    answer = find_in(text, forms, takes_first=takes_first)
+    value = None if answer is None else read(answer.value)
+    if value is not None and forms[0] is bracketed and "[" in text:
+        other = find_in(text, forms[1:])
+        if other is not None and not other.is_plain and read(other.value) != value:
+            value = None
+    return answer, value
+
+
 def without_reasoning(reply: str) -> str:
     """Return the last `LONGEST` characters of a reply without reasoning and without tokens of the chat template.
 
@@ -130,10 +158,10 @@ def without_reasoning(reply: str) -> str:
     """
     text = reply[-LONGEST:]
     head = reply[: max(len(reply) - LONGEST + _LONGEST_DELIMITER, 0)] if len(reply) > LONGEST else ""
-    if _CHANNEL in text or (head and _CHANNEL in head):
-        return _final_channel(head, text)
-    if reply.startswith(_BARE_CHANNELS) and _BARE_FINAL in text:
-        return text[text.rindex(_BARE_FINAL) + len(_BARE_FINAL) :].strip()
+    if _CHANNEL in ascii_lower(text) or _CHANNEL in head:
+        head, text = "", _final_channel(head, text)
+    elif reply.startswith(_BARE_CHANNELS) and _BARE_FINAL in text:
+        head, text = "", text[text.rindex(_BARE_FINAL) + len(_BARE_FINAL) :]
     opened = _unclosed(head) if head else None
     lowered = ascii_lower(text)
     if opened is not None or any(map(lowered.__contains__, _SIGNS)):
@@ -279,7 +307,7 @@ def bracketed(text: str) -> list[tuple[Any, str]]:
 
 ACTION, ANSWER = tag("action"), tag("answer")
 
-FORMS: tuple[Form, ...] = (ACTION, ANSWER, json_object("action", "actions"), boxed, labeled, fenced)
+FORMS: tuple[Form, ...] = (ACTION, ANSWER, json_object("action", "actions"), boxed, fenced, labeled)
 """The forms of a game whose prompt asks for `<action>…</action>` and whose answers are strings, in their rank."""
 
 
@@ -390,25 +418,27 @@ def _final_channel(head: str, text: str) -> str:
     finals = list(_FINAL.finditer(text))
     if finals:
         text = text[finals[-1].end() :]
-    elif _CHANNEL in text or not _FINAL.match(head, head.rfind(_CHANNEL)):
+    elif _CHANNEL in ascii_lower(text) or not _FINAL.match(head, head.rfind(_CHANNEL)):
         return ""
-    return _CHANNEL_END.split(text, maxsplit=1)[0].strip()
+    return _CHANNEL_END.split(text, maxsplit=1)[0]
 
 
 def _without_tokens(text: str) -> str:
-    """Return a text without the tokens of chat templates, such as `<|im_end|>`, at its start and end."""
+    """Return a text without the tokens of chat templates at its start and end."""
     text = text.strip()
-    for _ in range(_MOST_TOKENS):
-        start = text.rfind("<", max(len(text) - _LONGEST_TOKEN, 0)) if text.endswith(">") else -1
-        if start < 0 or not _TOKEN.fullmatch(text, start):
-            break
-        text = text[:start].rstrip()
-    for _ in range(_MOST_TOKENS):
-        token = _TOKEN.match(text)
+    for token in _STARTS if text.startswith("<") else ():
+        if ascii_lower(text[: len(token)]) == token:
+            text = text[len(token) :].lstrip()
+    while text.endswith(">"):
+        lowered = ascii_lower(text[-_LONGEST_TOKEN:])
+        token = next((token for token in _ENDS if lowered.endswith(token)), None)
         if token is None:
             break
-        text = text[token.end() :].lstrip()
+        text = text[: -len(token)].rstrip()
     return text
+
+
+_LONGEST_TOKEN = max(map(len, _ENDS))
 
 
 def ascii_lower(text: str) -> str:

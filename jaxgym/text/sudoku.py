@@ -28,12 +28,11 @@ from jaxgym.text.replies import (
     call,
     excerpt,
     fenced,
-    find_in,
     json_object,
     labeled,
+    read_answer,
     unwrapped,
     whole_number,
-    without_reasoning,
 )
 from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
 
@@ -76,7 +75,7 @@ _PARTS = ("row", "column", "number")
 
 _FORMS: tuple[Form, ...] = (
     *(bracketed, ACTION, ANSWER, json_object("action", *_FIELDS), call(place=("row", "column", "number"))),
-    *(boxed, labeled, fenced),
+    *(boxed, fenced, labeled),
 )
 _BETWEEN = r"(?:\s{0,4},\s{0,4}|\s{1,4})"
 _NUMBERS = re.compile(rf"([0-9]+){_BETWEEN}([0-9]+){_BETWEEN}([0-9]+)", re.ASCII)
@@ -310,18 +309,8 @@ class SudokuWords(Words[Scene]):
         ]
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Return the move of a reply, or why it is invalid; see `jaxgym.text.replies`.
-
-        The prompt asks for brackets, which are also common punctuation. Therefore a reply is invalid if it has both
-        brackets and another form, and they differ.
-        """
-        text = without_reasoning(reply)
-        answer = find_in(text, _FORMS)
-        numbers = None if answer is None else _numbers_of(answer.value)
-        if answer is not None and text != answer.text and answer.text.startswith("["):
-            other = find_in(text, _FORMS[1:])
-            if other is not None and not other.is_plain and _numbers_of(other.value) != numbers:
-                numbers = None
+        """Return the move of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        answer, numbers = read_answer(reply, _FORMS, _numbers_of)
         if answer is None or numbers is None or not all(1 <= number <= SIZE for number in numbers):
             return _invalid(answer)
         row, column, digit = numbers

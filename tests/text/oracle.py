@@ -31,7 +31,7 @@ REASONING = (
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|inner_prefix|>", "<|inner_suffix|>"),
-    ("<|channel>thought", "<channel|>"),
+    ("<|channel>", "<channel|>"),
 )
 """Delimiters that the chat templates of open models put around reasoning."""
 
@@ -53,6 +53,8 @@ class Family:
         call: The name of its call; empty where calls are no form of it.
         asks_brackets: Whether its prompt asks for brackets.
         numbers: Whether a JSON number is an action.
+        takes_first: Whether the first answer in the asked form counts, as in the parser of the project whose dialect it
+            is, instead of the last one.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Family:
     call: str = ""
     asks_brackets: bool = False
     numbers: bool = False
+    takes_first: bool = False
 
 
 def actions_of(family: Family, reply: str) -> Actions:
@@ -78,11 +81,12 @@ def actions_of(family: Family, reply: str) -> Actions:
 
 def visible_texts(reply: str) -> set[str]:
     """Return what is left of a reply without its reasoning: one text, or two where a delimiter is misspelled."""
-    return {_visible(reply, is_loose=False), _visible(reply, is_loose=True)}
+    seen = {_visible(reply, is_loose=False), _visible(reply, is_loose=True)}
+    return seen | {re.sub(r"(?i)(?:\s*(?:<\|(?:im_)?end\|>|<\|return\|>|</s>))+\s*\Z", "", text) for text in seen}
 
 
 def _visible(reply: str, *, is_loose: bool) -> str:
-    if "<|channel|>" in reply:
+    if "<|channel|>" in reply.lower():
         reply = _final_channel(reply)
     while True:
         marks = list(_marks(reply, is_loose))
@@ -124,12 +128,17 @@ _MARKS = [
 
 def _final_channel(reply: str) -> str:
     """Returns the messages of the channel `final` of the harmony format, the last of them."""
-    finals = [
-        message.split("<|message|>", 1)[1].split("<|", 1)[0]
-        for message in reply.split("<|channel|>")[1:]
-        if message.split("<|", 1)[0].strip() == "final" and "<|message|>" in message
-    ]
+    finals = []
+    for message in re.split(r"(?ia)<\|channel\|>", reply)[1:]:
+        head, sign, content = _apart(message, r"(?ia)<\|message\|>")
+        if sign and head.strip().lower() == "final":
+            finals.append(_apart(content, r"(?ia)<\|(?:end|return|call|start)\|>")[0])
     return finals[-1] if finals else ""
+
+
+def _apart(text: str, pattern: str) -> tuple[str, str, str]:
+    match = re.search(pattern, text)
+    return (text[: match.start()], match[0], text[match.end() :]) if match else (text, "", "")
 
 
 # Forms.
@@ -139,7 +148,8 @@ def _explicit(family: Family, text: str, is_loose: bool) -> Actions:
     for form in family.rank:
         found = list(_FINDERS[form](family, text, is_loose))
         if found:
-            picked = [found[0], found[-1]] if form == "bracket" else found[-1:]
+            is_asked = form == ("bracket" if family.asks_brackets else family.rank[0])
+            picked = found[:1] if is_asked and family.takes_first else found[-1:]
             return set().union(*(_content(family, content) for content in picked))
     return family.read(text)
 
@@ -163,8 +173,8 @@ def _content(family: Family, content: Any) -> Actions:
 
 
 _WHOLE = {
-    "action": r"(?is)<\s*action\s*>.*</\s*action\s*>",
-    "answer": r"(?is)<\s*answer\s*>.*</\s*answer\s*>",
+    "action": r"(?isa)<\s*action\s*>.*</\s*action\s*>",
+    "answer": r"(?isa)<\s*answer\s*>.*</\s*answer\s*>",
     "json": r"(?s)\{.*\}",
     "call": r"(?s)\w+\s*\(.*\)",
     "boxed": r"(?s)\$?\\boxed\s*\{.*\}\$?",
@@ -191,9 +201,9 @@ def _whole(value: Any) -> int | None:
 def _tags(name: str) -> Callable[[Family, str, bool], Iterator[Any]]:
     def find(family: Family, text: str, is_loose: bool) -> Iterator[Any]:
         del family
-        closed = rf"(?is)<\s*{name}\s*>(.*?)<\s*/\s*{name}\s*>"
-        broken = rf"(?is)<\s*{name}\b[^<>]*>?(.*?)(?=<|\Z)"
-        inner = rf"(?is)<\s*{name}\s*>([^<>]*)<\s*/\s*{name}\s*>"
+        closed = rf"(?isa)<\s*{name}\s*>(.*?)<\s*/\s*{name}\s*>"
+        broken = rf"(?isa)<\s*{name}\b[^<>]*>?(.*?)(?=<|\Z)"
+        inner = rf"(?isa)<\s*{name}\s*>([^<>]*)<\s*/\s*{name}\s*>"
         found = re.findall(inner if is_loose else closed, text)
         yield from found or (re.findall(broken, text) if is_loose else [])
 
@@ -298,7 +308,9 @@ def _lines(family: Family, text: str, is_loose: bool) -> Iterator[Any]:
     del family
     label = r"(?:action|answer|move|command|action\s+input)" if is_loose else r"action"
     start = r"(?:^|\b)" if is_loose else r"^"
-    pattern = rf"(?im){start}[ \t>*_#-]*(?:final[ \t]+)?{label}[ \t]*[*_]*[ \t]*:[ \t]*[*_]*([^\n]*)(?:\n\s*([^\n]*))?"
+    pattern = (
+        rf"(?ima){start}[ \t>*_#-]*(?:final[ \t]+)?{label}[ \t]*[*_]*[ \t]*:[ \t]*[*_]*([^\n]*)(?=(?:\n\s*([^\n]*))?)"
+    )
     for match in re.finditer(pattern, text):
         here, below = match[1], match[2] or ""
         yield here if here.strip(" \t\r*_") else below
@@ -448,9 +460,9 @@ def _textcraft(names: tuple[str, ...]) -> Callable[[str], Actions]:
 
 
 # No form of these games outranks a tag, brackets included: an answer in a tag is meant more than a bracket in prose.
-SWIFT = Family("frozen_lake swift", _lake(""))
-RAGEN = Family("frozen_lake ragen", _lake("1234"), ("answer", "action", *RANK[2:]), numbers=True)
-TEXTARENA = Family("frozen_lake textarena", _lake("asdw"), asks_brackets=True)
+SWIFT = Family("frozen_lake swift", _lake(""), takes_first=True)
+RAGEN = Family("frozen_lake ragen", _lake("1234"), ("answer", "action", *RANK[2:]), numbers=True, takes_first=True)
+TEXTARENA = Family("frozen_lake textarena", _lake("asdw"), asks_brackets=True, takes_first=True)
 SUDOKU = Family("sudoku", _sudoku, fields=("row", "column", "number"), call="place", asks_brackets=True)
 GRID = Family("mystery_path_grid", _grid(4))
 
