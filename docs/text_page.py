@@ -37,7 +37,7 @@ class Play:
 PLAYS = {
     "mortar_mayhem_grid": Play(
         0,
-        ("<action>wait 3</action>", "<think>Up, I face it.</think>\n<action>forward, wait</action>", "I wait."),
+        ("<action>wait 3</action>", "<think>Up, I face it.</think>\n<action>forward, wait</action>", "Wait."),
         {"command_count": [1], "explosion_delay": [2], "moves_per_turn": 3},
     ),
     "mystery_path": Play(
@@ -46,7 +46,7 @@ PLAYS = {
         {"show_goal": True},
     ),
     "searing_spotlights": Play(1, ("<action>wait 8</action>", "<action>up-left 2, up</action>")),
-    "frozen_lake": Play(0, ("<action>right</action>", "I will go down.")),
+    "frozen_lake": Play(0, ("<action>right</action>", "Go down.")),
     "sudoku": Play(0, ("[1 8 6]", "[1 1 9]")),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }

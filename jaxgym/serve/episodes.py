@@ -14,6 +14,7 @@ import jax
 from jaxgym.serve.errors import UnknownSessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, Outcome, repeated
+from jaxgym.text import Refusal
 
 CAPACITY = 4096
 """Sessions that the shared pool holds at a time."""
@@ -79,7 +80,7 @@ class Episode:
         self._options = {"levels": "fresh", **(options or {})}
         self._pool = shared_pool() if pool is None else pool
         self._session: str | None = None
-        self._replies: list[str] = []
+        self._replies: list[str | Refusal] = []
 
     @property
     def has_ended(self) -> bool:
@@ -100,8 +101,8 @@ class Episode:
         self.close()
         return self._started(await self._pool.aopen(self.name, self.seed, self._options))
 
-    def step(self, reply: str) -> Outcome:
-        """Makes a turn; after the end, the last outcome comes again with reward 0."""
+    def step(self, reply: str | Refusal) -> Outcome:
+        """Makes a turn, invalid for a `Refusal`; after the end, the last outcome comes again with reward 0."""
         if self.outcome is not None and self.has_ended:
             return repeated(self.outcome)
         if self._session is None:
@@ -115,7 +116,7 @@ class Episode:
             outcome = self._pool.step_one(self._session, reply)
         return self._stepped(reply, outcome)
 
-    async def astep(self, reply: str) -> Outcome:
+    async def astep(self, reply: str | Refusal) -> Outcome:
         """Makes a turn as `step` does."""
         if self.outcome is not None and self.has_ended:
             return repeated(self.outcome)
@@ -147,7 +148,7 @@ class Episode:
         self._session, self.seed = opening.id, opening.seed
         return opening
 
-    def _stepped(self, reply: str, outcome: Outcome) -> Outcome:
+    def _stepped(self, reply: str | Refusal, outcome: Outcome) -> Outcome:
         self._replies.append(reply)
         self.outcome = outcome
         self.refusals += outcome.refusal is not None

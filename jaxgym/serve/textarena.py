@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from jaxgym import text
 from jaxgym.serve.episodes import Episode
 from jaxgym.serve.errors import RequestError
+from jaxgym.serve.messages import content_text
 from jaxgym.serve.sessions import Outcome
 from jaxgym.serve.swift import info_of
 
@@ -118,11 +119,11 @@ class TextArenaEnv(_Env):
         self.state.reset(game_state={"seed": opening.seed, "text": ""}, player_prompt_function=prompt)
         self._show(opening.text)
 
-    def step(self, action: str) -> tuple[bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[bool, dict[str, Any]]:
         """Makes a turn.
 
         Args:
-            action: What the player says.
+            action: What the player says; None and other contents of a message without text are an invalid reply.
 
         Returns:
             Whether the episode has ended, and what there is to know about the turn. After the end nothing changes.
@@ -135,6 +136,7 @@ class TextArenaEnv(_Env):
             return True, state.step_info
         if state is None or self._episode is None:
             raise RequestError(f"a step was made in {self.game} while no episode is on its way; reset it first.")
+        action = content_text(action)
         outcome = self._episode.step(action)
         self._replies.append(action)
         state.step_info = info_of(outcome) | {"seed": self._episode.seed, "reward": outcome.reward}

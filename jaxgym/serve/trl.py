@@ -13,11 +13,32 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from jaxgym import text
+from jaxgym.serve import arguments
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.swift import class_name
+from jaxgym.text import Refusal
 from jaxgym.text.frozen_lake_dialects import DIALECTS
 
 _OVER = "the game is over: make no more moves, and answer without a tool call."
+_COMMAND = r"[^<>\[\]{}`\n\r]*"  # other signs could be read as an answer of their own
+
+
+def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Callable[..., str]:
+    """Makes a tool of a method that returns the reply which its arguments stand for.
+
+    The tool plays that reply and returns the next text. A call with wrong arguments is an invalid turn, not an
+    exception: a trainer would tell the model of the exception, but the episode would not count it.
+    """
+    name, schema = function.__name__, arguments.schema_of(function, pattern)
+
+    @functools.wraps(function)
+    def call(self: Any, /, *values: Any, **named: Any) -> str:
+        names = [*schema["properties"], *(f"value {place}" for place, _ in enumerate(values, 1))]
+        given = arguments.read(name, schema, {**dict(zip(names, values, strict=False)), **named})
+        return self._reply(Refusal(given) if isinstance(given, str) else function(self, **given))
+
+    setattr(call, "schema", schema)  # noqa: B010 a function has no attribute that a type checker knows
+    return call
 
 
 class _TextEnv:
@@ -66,7 +87,7 @@ class _TextEnv:
         tools = ", ".join(_tools_of(type(self)))
         return f"Make your moves with tools ({tools}); what they are given stands for the form above."
 
-    def _reply(self, reply: str) -> str:
+    def _reply(self, reply: str | Refusal) -> str:
         if self._episode is None:
             self.reset()
         if self._episode is None or self._episode.has_ended:
@@ -77,6 +98,7 @@ class _TextEnv:
 class FrozenLakeEnv(_TextEnv):
     """Frozen Lake with the tool `move`."""
 
+    @_tool
     def move(self, direction: Literal["up", "down", "left", "right"]) -> str:
         """Moves one cell on the ice.
 
@@ -88,12 +110,13 @@ class FrozenLakeEnv(_TextEnv):
         """
         # A dialect that does not exist is refused where the episode starts.
         asked = DIALECTS.get(self._played.get("dialect", ""), DIALECTS["swift"]).asked.lower()
-        return self._reply(asked.replace("up", str(direction)))
+        return asked.replace("up", direction)
 
 
 class SudokuEnv(_TextEnv):
     """Sudoku with the tool `place`."""
 
+    @_tool
     def place(self, row: int, column: int, number: int) -> str:
         """Puts a number in an empty cell of the board.
 
@@ -105,12 +128,13 @@ class SudokuEnv(_TextEnv):
         Returns:
             Whether it was accepted, and the board.
         """
-        return self._reply(f"[{row} {column} {number}]")
+        return f"[{row} {column} {number}]"
 
 
 class TextCraftEnv(_TextEnv):
     """TextCraft with the tools `get`, `craft` and `inventory`."""
 
+    @_tool
     def get(self, item: str, count: int = 1) -> str:
         """Gathers an item that no crafting command makes.
 
@@ -121,8 +145,9 @@ class TextCraftEnv(_TextEnv):
         Returns:
             What happened.
         """
-        return self._reply(f"<action>get {count} {item}</action>")
+        return f"<action>get {count} {item}</action>"
 
+    @_tool
     def craft(self, command: str) -> str:
         """Crafts with exactly the inputs of one of the crafting commands.
 
@@ -133,20 +158,22 @@ class TextCraftEnv(_TextEnv):
             What happened.
         """
         command = command.strip().removeprefix("craft ")
-        return self._reply(f"<action>craft {command}</action>")
+        return f"<action>craft {command}</action>"
 
+    @_tool
     def inventory(self) -> str:
         """Lists what is carried.
 
         Returns:
             Each item and how many of it.
         """
-        return self._reply("<action>inventory</action>")
+        return "<action>inventory</action>"
 
 
 class _ActEnv(_TextEnv):
     """A game of actions in a row with the tool `act`."""
 
+    @_tool
     def act(self, actions: str) -> str:
         """Makes one action, or several one after another where the rules allow that.
 
@@ -156,12 +183,13 @@ class _ActEnv(_TextEnv):
         Returns:
             What is seen after the last one.
         """
-        return self._reply(f"<action>{actions}</action>")
+        return f"<action>{actions}</action>"
 
 
 class _ReplyEnv(_TextEnv):
     """Any other game, with the tool `reply`."""
 
+    @functools.partial(_tool, pattern=None)
     def reply(self, message: str) -> str:
         """Makes a move.
 
@@ -171,7 +199,7 @@ class _ReplyEnv(_TextEnv):
         Returns:
             What follows.
         """
-        return self._reply(message)
+        return message
 
 
 _OWN: dict[str, type[_TextEnv]] = {
@@ -200,8 +228,10 @@ def _env_class(env_id: str) -> type[_TextEnv]:
     return cast(type[_TextEnv], type(name, (base,), entries))
 
 
-def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[..., str]]:
+def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[..., str | Refusal]]:
     """Returns the tools of a game by name, as functions that return the reply which their arguments stand for.
+
+    For wrong arguments they return why these are invalid, which a session takes in place of a reply.
 
     Args:
         name: An id that has words, or its short name.
@@ -212,7 +242,7 @@ def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[...,
     """
 
     class Speaker(env_class(name)):
-        def _reply(self, reply: str) -> str:
+        def _reply(self, reply: Any) -> Any:
             return reply
 
     return {tool: getattr(Speaker(**options), tool) for tool in _tools_of(Speaker)}

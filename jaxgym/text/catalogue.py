@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxgym import registration
 from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
-from jaxgym.options import Option, resolve
+from jaxgym.options import Option, Word, resolve
 from jaxgym.text.words import Words
 
 
@@ -24,6 +24,15 @@ class TextSpec:
     short_name: str
     options: Mapping[str, Option] = dataclasses.field(default_factory=dict[str, Option])
 
+
+PARSING: Mapping[str, Option] = {
+    "parsing": Word(
+        "strict",
+        "whether a reply counts only if its explicit answer is exactly valid, or prose is searched as well",
+        words=("strict", "lenient"),
+    ),
+}
+"""The option that every environment with words has."""
 
 _specs: dict[str, TextSpec] = {}
 
@@ -79,7 +88,7 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
 
     Args:
         name: An id of `jaxgym.make` that has words, or its short name.
-        **options: Options of the environment and of its words, `preset`, `levels` and `max_steps` included.
+        **options: Options of the environment and of its words, `parsing`, `preset`, `levels` and `max_steps` included.
 
     Returns:
         The environment, its parameters, and its words.
@@ -90,14 +99,15 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
         LevelError: See `jaxgym.make`.
     """
     env_id, spec = text_spec_of(name)
-    known = {*registration.spec_of(env_id).all_options, *spec.options, "preset", "levels"}
+    declared = {**spec.options, **PARSING}
+    known = {*registration.spec_of(env_id).all_options, *declared, "preset", "levels"}
     for option in options:
         if option not in known:
             raise OptionError(
                 f"{env_id} in words has no option {option!r}{nearest(option, known)}; "
                 f"give one of {', '.join(sorted(known))}."
             )
-    own = {option: value for option, value in options.items() if option in spec.options}
-    values = resolve(env_id, spec.options, own)
+    own = {option: value for option, value in options.items() if option in declared}
+    values = resolve(env_id, declared, own)
     env, params = registration.make(env_id, **{name: value for name, value in options.items() if name not in own})
-    return env, params, spec.build(env, values)
+    return env, params, dataclasses.replace(spec.build(env, values), parsing=values["parsing"])

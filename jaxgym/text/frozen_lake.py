@@ -14,16 +14,14 @@ import numpy as np
 from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Scene
 from jaxgym.options import Option, Word
-from jaxgym.text.frozen_lake_dialects import ARROWS, DIALECTS, PROSE, WORDS, Dialect
-from jaxgym.text.replies import answers, without_thoughts, words_of
+from jaxgym.text.frozen_lake_dialects import DIALECTS, WORDS, Dialect
+from jaxgym.text.replies import ascii_lower, invalid, last_phrase, read_answer, whole_number
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
     "dialect": Word("swift", "whose words to play in", words=tuple(DIALECTS)),
 }
 
-_SHORT = 256
-_PLACES = ("action", "answer", "move", "direction", "message")
 _ENCODING = "cp437"
 """One byte for each letter, √ included."""
 
@@ -62,8 +60,8 @@ class FrozenLakeWords(Words[Scene]):
         return boards(_batch_of_one(scene), self.dialect)[0]
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Returns the first move in the form asked for, or else what is the likeliest to be meant, such as `[up]`."""
-        return read(DIALECTS[self.dialect], reply)
+        """Return the move of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        return _read(DIALECTS[self.dialect], reply, self.parsing)
 
     def fallback(self) -> Move:
         """Returns a step to the left, the first action."""
@@ -175,42 +173,28 @@ def _frame(dialect: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return empty, np.flatnonzero(empty == ord(hole)), letters.reshape(len(words.cells), -1)
 
 
-_MOVE = re.compile(rf"(?<![a-z])(?:{'|'.join(WORDS)})(?![a-z])|[{''.join(ARROWS)}]", re.IGNORECASE | re.ASCII)
 _MOVES = {
     (action, is_exact): Move((int(action),), word, is_exact)
     for word, action in WORDS.items()
     for is_exact in (True, False)
 }
+_VERB = re.compile(r"(?:go|move)[ \t]+", re.ASCII)
+_VALID = ", ".join(WORDS)
 
 
-def read(dialect: Dialect, reply: str) -> Move | Refusal:
-    """Returns what a reply asks for in a dialect, in time linear in its length.
-
-    The first move in the form asked for counts; thoughts apart. Else another tag, JSON, a label, a fence or brackets
-    decide if they hold a move, and else the last word for a move that is said anywhere.
-    """
-    text = without_thoughts(reply)
-    asked = dialect.asked_pattern.search(text)
-    if asked:
-        is_exact = dialect.asked_pattern.search(text, asked.end()) is None
-        return _MOVES[dialect.understood[asked[1].lower()], is_exact]
-    for answer in answers(text, _PLACES):
-        said = " ".join(words_of(answer.text)) if len(answer.text) <= _SHORT else ""
-        action = dialect.understood.get(said)
-        if action is None:
-            action = _last_move(answer.text)
-        if action is not None:
-            return _MOVES[action, False]
-    action = _last_move(text)
-    if action is not None:
-        return _MOVES[action, False]
-    fault = "Your reply names no move." if text.strip() else "Your reply has no answer."
-    return Refusal(f"{fault} Answer with up, down, left or right in the form {dialect.asked}.")
+def _read(dialect: Dialect, reply: str, parsing: str) -> Move | Refusal:
+    answer, action = read_answer(reply, dialect.forms, lambda value: _action(dialect, value), takes_first=True)
+    if action is None and answer is not None and answer.is_plain and parsing == "lenient":
+        action = last_phrase(answer.text, WORDS)
+    if answer is None or action is None:
+        return Refusal(invalid(answer, _VALID, dialect.asked))
+    return _MOVES[action, answer.is_exact]
 
 
-def _last_move(text: str) -> Action | None:
-    """Returns the move that a text says last as a word or an arrow, or None."""
-    action = None
-    for found in _MOVE.finditer(text):
-        action = found[0]
-    return None if action is None else PROSE[action.lower()]
+def _action(dialect: Dialect, value: Any) -> Action | None:
+    if isinstance(value, dict):
+        value = value["direction"] if value.keys() == {"tool", "direction"} else None
+    number = whole_number(value)
+    spoken = ascii_lower(value).strip() if isinstance(value, str) else "" if number is None else str(number)
+    verb = _VERB.match(spoken)
+    return dialect.moves.get(spoken[verb.end() :] if verb else spoken)

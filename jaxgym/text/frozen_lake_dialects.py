@@ -1,19 +1,16 @@
 """The dialects of Frozen Lake: how three public suites of language games draw a lake, ask for a move and answer one."""
 
 import dataclasses
-import re
 
 from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Cell
+from jaxgym.text.replies import ACTION, ANSWER, Form, boxed, bracketed, call, fenced, json_object, labeled
 
 WORDS = {action.name.lower(): action for action in Action}
 """Each action by the word for it."""
 
 ARROWS = {"←": Action.LEFT, "↓": Action.DOWN, "→": Action.RIGHT, "↑": Action.UP}
 """Each action by the arrow for it."""
-
-PROSE = WORDS | ARROWS
-"""What counts as a move even in prose."""
 
 _NUMBERS = {str(action + 1): action for action in Action}
 _KEYS = {"a": Action.LEFT, "s": Action.DOWN, "d": Action.RIGHT, "w": Action.UP}
@@ -34,8 +31,10 @@ class Dialect:
         left, right: What stands before the first cell of a row and after each cell but the last.
         line: A line above the first row and below each, as long as a row; empty for none.
         asked: The form of a move, as an example.
-        asked_pattern: What has that form; the move is its only group.
-        understood: What counts as a move where nothing else stands beside it.
+        forms: The forms in which an answer is accepted, the asked one first. If a reply has several answers in the
+            asked form, the first one counts, as in the parsers of these suites, which search for the first match
+            (ms-swift's FrozenLake plugin, RAGEN's `<answer>` pattern, TextArena's bracket pattern).
+        moves: Actions by everything that is accepted for them.
         rules: The instructions, but for what depends on the parameters and for the form.
         form: How to answer.
         opening, moved, cut, goal, hole, refused: Texts at the start, after a move, where the time is up, at both
@@ -48,8 +47,8 @@ class Dialect:
     right: str
     line: str
     asked: str
-    asked_pattern: re.Pattern[str]
-    understood: dict[str, Action]
+    forms: tuple[Form, ...]
+    moves: dict[str, Action]
     rules: str
     form: str
     opening: str
@@ -70,12 +69,7 @@ def _cells(plain: dict[Cell, str], held: dict[Cell, str]) -> tuple[str, ...]:
     return tuple(looks[Cell(kind)] for looks in (plain, held) for kind in range(NUM_KINDS))
 
 
-def _pattern(start: str, moves: str, end: str) -> re.Pattern[str]:
-    # Possessive: a run of blanks is looked at once, however a reply repeats it.
-    return re.compile(rf"{start}\s*+({moves})\s*+{end}", re.IGNORECASE | re.ASCII)
-
-
-_MOVES = "|".join(WORDS)
+_OTHERS = (json_object("action", "direction"), call(move=("direction",)), boxed, fenced, labeled)
 _FROZEN, _HOLE, _START, _GOAL = Cell.FROZEN, Cell.HOLE, Cell.START, Cell.GOAL
 
 _SWIFT = Dialect(
@@ -86,8 +80,8 @@ _SWIFT = Dialect(
     right=" ",
     line="",
     asked="<action>up</action>",
-    asked_pattern=_pattern("<action>", _MOVES, "</action>"),
-    understood=PROSE,
+    forms=(ACTION, ANSWER, *_OTHERS),
+    moves=WORDS | ARROWS,
     rules="""\
 You are crossing a frozen lake, drawn as a square of cells.
 P is you, S the start, F frozen ice that carries you, H a hole, and G the goal; * is you at the goal.
@@ -114,8 +108,8 @@ _RAGEN = Dialect(
     right="",
     line="",
     asked="<answer>Up</answer>",
-    asked_pattern=_pattern("<answer>", f"{_MOVES}|[1-4]", "</answer>"),
-    understood=PROSE | _NUMBERS,
+    forms=(ANSWER, ACTION, *_OTHERS),
+    moves=WORDS | ARROWS | _NUMBERS,
     rules="""\
 You are on a frozen lake and want to get to the goal without falling into a hole.
 P is you, _ frozen ice, O a hole, and G the goal; X is you in a hole, and √ is you at the goal.
@@ -129,7 +123,7 @@ Give the move of each turn in this tag, as a word or as its number (1 Left, 2 Do
     cut="The game is over: no moves are left.\n{board}",
     goal="You reached the goal.\n{board}",
     hole="You fell into a hole. The game is over.\n{board}",
-    refused="{reason}\n{board}",
+    refused="Invalid reply: {reason}\n{board}",
     retry="",
 )
 
@@ -142,8 +136,8 @@ _TEXTARENA = Dialect(
     right="|",
     line="+-----",
     asked="[up]",
-    asked_pattern=_pattern(r"\[", rf"{_MOVES}|[wasd]", r"\]"),
-    understood=PROSE | _KEYS,
+    forms=(bracketed, ACTION, ANSWER, *_OTHERS),
+    moves=WORDS | ARROWS | _KEYS,
     rules="""\
 You play Frozen Lake: get to the goal, and step into no hole.
 The lake is a table. P is you, H a hole, G the goal, and an empty cell is ice that is safe.
@@ -156,7 +150,7 @@ Answer with one move in square brackets: [up], [down], [left] or [right], or in 
     cut="You {verb} {move}. The game is over: no moves are left.\n{board}",
     goal="You {verb} {move} and reached the goal.\n{board}",
     hole="You {verb} {move} and fell into a hole. The game is over.\n{board}",
-    refused="{reason}\n{board}",
+    refused="Invalid reply: {reason}\n{board}",
     retry=" Please resubmit a valid move.",
 )
 

@@ -30,7 +30,7 @@ HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right",
 _CHUNKS = (8, 64)
 _HORIZONTAL = {"": Along.STAY, "left": Along.NEGATIVE, "right": Along.POSITIVE}
 _VERTICAL = {"": Along.STAY, "up": Along.NEGATIVE, "down": Along.POSITIVE}
-_WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no op", "nothing", "do nothing", "none", "idle", "pass")}
+_WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no-op", "do nothing", "idle", "pass")}
 
 
 def moves_option(default: int) -> dict[str, Option]:
@@ -49,8 +49,8 @@ def grid_moves(most: int) -> MoveSet:
     }
     synonyms = {
         **_WAITS,
-        **{f"{verb}{side}": f"turn {side}" for side in ("left", "right") for verb in ("", "turn", "rotate ")},
-        **{phrase: "forward" for phrase in ("ahead", "forwards", "straight", "straight ahead")},
+        **{f"{verb}{side}": f"turn {side}" for side in ("left", "right") for verb in ("", "rotate ")},
+        **dict.fromkeys(("ahead", "forwards"), "forward"),
     }
     return MoveSet(actions, synonyms, most, "forward")
 
@@ -66,7 +66,7 @@ def free_moves(most: int, *, is_flat: bool) -> MoveSet:
                 len(Along) * int(horizontal) + int(vertical) if is_flat else (int(horizontal), int(vertical))
             )
             if up_down and side:
-                synonyms |= dict.fromkeys((f"{side} {up_down}", f"{up_down}{side}", f"{side}{up_down}"), name)
+                synonyms[f"{side}-{up_down}"] = name
     arrows = {"↑": "up", "↓": "down", "←": "left", "→": "right"}
     return MoveSet(actions, {**synonyms, **arrows}, most, "right")
 
@@ -124,7 +124,7 @@ class FrameWords(Words[TScene]):
 
     def parse(self, reply: str) -> Move | Refusal:
         """Returns the actions that a reply names."""
-        return self.moves.parse(reply)
+        return self.moves.parse(reply, self.parsing)
 
     def fallback(self) -> Move:
         """Returns the move that does nothing."""

@@ -3,32 +3,34 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from jaxgym.text.replies import answers, excerpt, last_phrase, words_of
+from jaxgym.text.replies import FORMS, Form, ascii_lower, call, find_answer, invalid, last_phrase, words_of
 from jaxgym.text.words import Action, Move, Refusal
 
-_SEPARATOR = re.compile(r"[,;|/\n+>.&]|\bthen\b|\band\b", re.IGNORECASE | re.ASCII)
-_FILLERS = frozenset(
-    words_of(
-        "action actions by go going i is move moving my now please step steps the tile tiles time times to walk will x"
-    )
-)
-_MOST_DIGITS = 9
-# More than a reply may ever give; what follows is read as one part.
-_MOST_PARTS = 128
+_SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)
+_ITEM = re.compile(r"(?:(?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)
+_BLANKS = re.compile(r"[ \t\r]+")
+_MOST_PARTS = 256
+_LONGEST_PART = 64
 _Run = tuple[str, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MoveSet:
-    """The actions of a game by name, and how replies name them.
+    """The actions of a game by name, and the grammar of replies that name them.
+
+    An answer is a list of actions, separated by a comma, a semicolon, a line break or "then". Each action is a name or
+    a synonym, optionally after "go" or "move", and optionally followed by the number of times it is repeated, in ASCII
+    digits. Names are matched in any case. The parts of a name may be joined by a blank (if the name has one), a hyphen,
+    an underscore or nothing.
 
     Attributes:
         actions: Actions by name; the first one does nothing.
-        synonyms: Names by further phrases for them, as `jaxgym.text.replies.words_of` spells these.
-        most: The most actions that one reply may give.
-        example: The name of an action that serves as an example.
+        synonyms: Names by further phrases for them.
+        most: Maximum number of actions in one reply.
+        example: The name of the action that serves as an example.
     """
 
     actions: Mapping[str, Action]
@@ -38,13 +40,18 @@ class MoveSet:
 
     @functools.cached_property
     def phrases(self) -> dict[str, str]:
-        """Names by all phrases for them."""
-        return {**{" ".join(words_of(name)): name for name in self.actions}, **self.synonyms}
+        """Names by everything that is accepted for them."""
+        pairs = [*((name, name) for name in self.actions), *self.synonyms.items()]
+        return {spelling: name for phrase, name in pairs for spelling in _spellings(phrase)}
 
     @functools.cached_property
     def _replies(self) -> dict[str, Move]:
-        """What single actions in the asked form mean: most replies, or their ends, are these."""
+        """The moves of single actions in the asked form, which most replies are."""
         return {f"<action>{name}</action>": self._move([(name, 1)], is_exact=True) for name in self.actions}
+
+    @functools.cached_property
+    def _forms(self) -> tuple[Form, ...]:
+        return (*FORMS[:3], call(act=("actions",)), *FORMS[3:])
 
     @property
     def idle(self) -> Move:
@@ -52,11 +59,11 @@ class MoveSet:
         return self._move([(next(iter(self.actions)), 1)], is_exact=True)
 
     def reply_of(self, action: Action) -> str:
-        """Returns the name of an action in its tag."""
+        """Return the name of an action in its tag."""
         return f"<action>{next(name for name, known in self.actions.items() if known == action)}</action>"
 
     def help(self) -> str:
-        """Returns the form of a reply, for instructions."""
+        """Return the form of a reply, for instructions."""
         lines = [
             f"Actions: {', '.join(self.actions)}.",
             f"Reply with one action in this form: <action>{self.example}</action>",
@@ -70,27 +77,31 @@ class MoveSet:
             )
         return "\n".join(lines)
 
-    def parse(self, reply: str) -> Move | Refusal:
-        """Returns the actions that a reply names, at most `most` of them, or why there are none."""
+    def parse(self, reply: str, parsing: str = "strict") -> Move | Refusal:
+        """Return the actions that a reply names, at most `most` of them, or why it is invalid.
+
+        Args:
+            reply: Any string.
+            parsing: `"strict"`, or `"lenient"` to search a reply without an explicit answer for its last phrase.
+        """
         known = self._replies.get(reply)
         if known is not None:
             return known
-        read = ""
-        for answer in answers(reply):
-            runs = self._runs(answer.text)
-            if runs is None and answer.is_prose:
-                name = last_phrase(answer.text, self.phrases)
-                runs = None if name is None else [(name, 1)]
-            if runs:
-                total = sum(count for _, count in runs)
-                return self._too_many(total) if total > self.most else self._move(runs, is_exact=answer.is_exact)
-            read = read or answer.text.strip()
-        form = f"reply with <action>{self.example}</action>, or another of {', '.join(self.actions)}."
-        return Refusal(f"{excerpt(read)} is no action: {form}" if read else f"No action was given: {form}")
+        answer = find_answer(reply, self._forms)
+        runs = None if answer is None else self._runs_of(answer.value)
+        if runs is None and parsing == "lenient" and answer is not None and answer.is_plain:
+            spelled = {" ".join(words_of(phrase)): name for phrase, name in self.phrases.items()}
+            name = last_phrase(answer.text, spelled)
+            runs = None if name is None else [(name, 1)]
+        if answer is None or runs is None:
+            expected = invalid(answer, ", ".join(self.actions), f"<action>{self.example}</action>")
+            return Refusal(f"Invalid reply: {expected}")
+        total = sum(count for _, count in runs)
+        return self._too_many(total) if total > self.most else self._move(runs, is_exact=answer.is_exact)
 
     def _too_many(self, total: int) -> Refusal:
         most = "one action" if self.most == 1 else f"at most {self.most} actions"
-        return Refusal(f"{total} actions are too many: a reply takes {most}, so send fewer.")
+        return Refusal(f"Invalid reply: expected {most}, got {total}. Send fewer actions in one reply.")
 
     def _move(self, runs: list[_Run], *, is_exact: bool) -> Move:
         merged = list[_Run]()
@@ -102,34 +113,24 @@ class MoveSet:
         text = ", ".join(name if count == 1 else f"{name} {count}" for name, count in merged)
         return Move(actions, text, is_exact)
 
-    def _runs(self, text: str) -> list[_Run] | None:
-        """Returns the named actions and how often each is made, or None where something else is said."""
-        runs = list[_Run]()
-        for part in _SEPARATOR.split(text, maxsplit=_MOST_PARTS):
-            found = self._part(part)
-            if found is None:
-                return None
-            runs += found
-        return [(name, count) for name, count in runs if count] or None
+    def _runs_of(self, value: Any) -> list[_Run] | None:
+        """Return the named actions and how often each is made, or None if the answer is no list of actions."""
+        if isinstance(value, dict):
+            value = value.get("actions") if value.keys() == {"tool", "actions"} else None
+        parts = value if isinstance(value, list) else [value]
+        runs = [run for part in parts for run in (self._read(part) if isinstance(part, str) else [None])]
+        return None if not runs or None in runs else [run for run in runs if run is not None]
 
-    def _part(self, part: str) -> list[_Run] | None:
-        said = [word for word in words_of(part) if word not in _FILLERS]
-        counts = [_count(word) for word in said if word.isdigit()]
-        name = self.phrases.get(" ".join(word for word in said if not word.isdigit()))
-        if name is not None and len(counts) <= 1 and (said[0].isdigit() or said[-1].isdigit() or not counts):
-            return [(name, counts[0] if counts else 1)]
-        runs = list[_Run]()
-        for word in said:
-            if word.isdigit():
-                if not runs:
-                    return None
-                runs[-1] = (runs[-1][0], _count(word))
-            elif word in self.phrases:
-                runs.append((self.phrases[word], 1))
-            else:
-                return None
-        return runs
+    def _read(self, text: str) -> Iterator[_Run | None]:
+        for part in _SEPARATOR.split(ascii_lower(text), maxsplit=_MOST_PARTS):
+            short = _BLANKS.sub(" ", part).strip(" ") if len(part) <= _LONGEST_PART else ""
+            item = _ITEM.fullmatch(short)
+            name = self.phrases.get(item[1]) if item else None
+            count = int(item[2] or 1) if item else 0
+            yield (name, count) if name is not None and count else None
 
 
-def _count(digits: str) -> int:
-    return int(digits[:_MOST_DIGITS])
+def _spellings(phrase: str) -> list[str]:
+    parts = re.split("[ -]", phrase)
+    joined = [joint.join(parts) for joint in ("-", "_", "")]
+    return [*joined, " ".join(parts)] if " " in phrase else joined

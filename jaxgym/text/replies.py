@@ -1,252 +1,516 @@
-r"""What a language model's reply says: where in it the answer stands, and which words and numbers that holds.
+r"""Strict reading of a language model's reply: an explicit answer that is exactly valid, or no action.
 
-Models think aloud, wrap answers in tags, JSON, code fences or `\boxed{}`, label them, or name a move in prose.
-`answers` yields the places an answer may stand, the most deliberate first, and a game tries its vocabulary on each:
+A game lists the forms in which it accepts an answer, highest rank first, and reads the answer with its own grammar:
 
-    for answer in answers(reply):
-        move = vocabulary.get(" ".join(words_of(answer.text)))  # the game's own way
-        if move is None and answer.is_prose:
-            move = last_phrase(answer.text, vocabulary)
+    answer = find_answer(reply, FORMS)
+    action = None if answer is None else vocabulary.get(answer.text.lower())
 
-Every string has an answer, no function here raises for one, and all of them take time linear in its length.
+The policy, which every game follows:
+
+1. Reasoning is removed first: every delimiter family in `_REASONING`, closed or not, and the harmony channels, of which
+   only `final` is kept.
+2. Only the highest form that occurs in the reply counts. Of several answers in that form, the last one counts.
+3. A reply without any form is an answer by itself ("up", "Go up.", "1 2 3").
+4. The answer must match the game's grammar completely. A form that is opened and not closed holds no answer.
+
+Every function here accepts any string and takes time linear in its length.
 """
 
-import functools
-import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-LONGEST = 16_000
-"""Characters that are looked at, from the end, after thoughts are dropped."""
+LONGEST = 8_000
+"""Number of characters at the end of a reply that are searched for an answer."""
 
-TAGS = ("action", "answer", "move", "message")
-"""The tags, and the keys of JSON objects, under which an answer is looked for; the first is the asked one."""
+_REASONING = (
+    # Most open models, such as DeepSeek-R1, Qwen3, GLM-4.5, MiniMax-M2, Nemotron, EXAONE and Reka Flash.
+    *((f"<{name}>", f"</{name}>") for name in ("think", "thinking", "thought", "thoughts", "reasoning")),
+    ("<seed:think>", "</seed:think>"),  # Seed-OSS
+    ("<longcat_think>", "</longcat_think>"),  # LongCat
+    ("<mm:think>", "</mm:think>"),  # MiniMax-M3
+    ("[think]", "[/think]"),  # Magistral and other Mistral models
+    ("◁think▷", "◁/think▷"),  # Kimi-VL-Thinking
+    ("<|start_thinking|>", "<|end_thinking|>"),  # Command A Reasoning
+    ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),  # Sky-T1, OpenThinker
+    ("<|think:start|>", "<|think:end|>"),  # Solar Open 2
+    ("<|think|>", "<|content|>"),  # Solar Open
+    ("<|channel>", "<channel|>"),  # Gemma 4
+    ("[unused16]", "[unused17]"),  # Pangu
+    ("here is my thought process:", "here is my response:"),  # Granite 3.2
+    ("here's my thought process:", "here's my response:"),
+)
+"""Opening and closing delimiters of reasoning in the chat templates of open models, in lower case."""
 
-_ARGUMENTS = ("arguments", "parameters", "input", "args")
-_MOST_OBJECTS = 16
-_MOST_NUMBER_DIGITS = 9
-_MOST_BOXED = 2_000
+_SIGNS = (
+    *("think>", "think]", "think▷", "thinking", "think:", "think|", "thought>", "thoughts>", "reasoning>", "thought|"),
+    *("inner_", "channel", "[unused1", "my thought", "my response:", "|content|"),
+)
+"""Parts of delimiters, of which every delimiter has at least one."""
+
+_LONGEST_DELIMITER = max(len(delimiter) for pair in _REASONING for delimiter in pair)
+_CHANNEL = "<|channel|>"
+_FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>", re.IGNORECASE)
+_CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
+# Harmony after a tokenizer has dropped the special tokens.
+_BARE_CHANNELS, _BARE_FINAL = ("analysis", "commentary"), "assistantfinal"
+_STARTS = ("<|start_response|>", "<|begin_of_solution|>", "<|content|>")
+_ENDS = (
+    *("<|im_end|>", "<|end|>", "<|eot|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|endoftext|>", "<|end_of_text|>"),
+    *("<|end_response|>", "<|end_of_turn_token|>", "<|end_of_solution|>", "<|user|>", "<|observation|>", "<turn|>"),
+    *("<end_of_turn>", "<eos>", "</s>", "<\uff5cend▁of▁sentence\uff5c>"),
+)
+"""Tokens of chat templates before and after an answer, in lower case."""
+
+_ARGUMENTS = ("arguments", "parameters", "input", "args", "function")
+_MOST_OBJECTS = 64
 _EXCERPT = 40
-_BOXED = "\\boxed{"
-_FENCE = "```"
+_BOXED, _FENCE = "\\boxed{", "```"
+_MOST_WRAPPERS = 4
 
-_THOUGHT_TAG = re.compile(r"<(/?)(?:think|thinking|thought|thoughts|reasoning)>", re.IGNORECASE | re.ASCII)
-_OBJECT_START = re.compile(r'\{\s{0,40}"')
 _LABEL = re.compile(
-    r"^[ \t>*_#`-]{0,8}(?:final |next |my |chosen )?(?:action input|action|answer|move)s?[ \t*_`]{0,8}:[*_`]{0,4}",
+    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:action input|actions?|answer)[ \t*_]{0,4}:[*_`]{0,4}",
     re.IGNORECASE | re.ASCII | re.MULTILINE,
 )
-_LATEX = re.compile(r"\\[A-Za-z]{1,16}|[{}$]", re.ASCII)
+_GROUP = re.compile(r"\[([^\[\]]*)\]|\[[^\[\]]*\Z")
+_LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|texttt)\{([^{}]*)\}")
+_ARGUMENT = re.compile(r"""\s{0,8}(?:([a-z_]{1,32})\s{0,8}[=:]\s{0,8})?("[^"]*"|'[^']*'|[^\s,"'()=]+)\s{0,8}(?:,|\Z)""")
+_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WORD = re.compile(r"[a-z]+|[0-9]+|[\u2190-\u2193]")
-_NUMBER = re.compile(r"(?<![0-9])-?[0-9]+", re.ASCII)
 
 
 class Answer(NamedTuple):
-    """A place in a reply where the answer may stand.
+    """The explicit answer of a reply.
 
     Attributes:
-        text: What stands there.
-        is_exact: Whether it is the only block in the asked tag, such as `<action>up</action>`.
-        is_prose: Whether it is the whole reply, for want of a better place.
+        value: The content of the form: a string, or for JSON objects and calls a value or a mapping from names to
+            values. None if the form is malformed, for example a tag that is not closed.
+        text: The content as it was written, for error messages.
+        is_exact: Whether it is the only answer in the highest form of the game, which is the form that prompts ask for.
+        is_plain: Whether the reply has no form, so that `value` is the whole reply.
     """
 
+    value: Any
     text: str
     is_exact: bool = False
-    is_prose: bool = False
+    is_plain: bool = False
 
 
-def without_thoughts(reply: str) -> str:
-    """Returns a reply without `<think>…</think>` and the like.
-
-    A thought that is not closed lasts to the end; where the opening is missing, it began with the reply.
-    """
-    if "<" not in reply:
-        return reply
-    kept, start, is_thought = list[str](), 0, False
-    for tag in _THOUGHT_TAG.finditer(reply):
-        is_close = bool(tag[1])
-        if is_close and not is_thought:
-            kept.clear()
-        elif not is_close and not is_thought:
-            kept.append(reply[start : tag.start()])
-        start, is_thought = tag.end(), not is_close
-    if not is_thought:
-        kept.append(reply[start:])
-    return "".join(kept)
+Form = Callable[[str], Sequence[tuple[Any, str]]]
+"""Finds all answers of one form in a text, in order: their values and texts as in `Answer`."""
 
 
-def answers(reply: str, tags: Sequence[str] = TAGS) -> Iterator[Answer]:
-    r"""Yields the places of a reply where the answer may stand, the most deliberate first.
-
-    A tag or a key of a JSON object decides: no other place is yielded beside it. Else, in this order: `\boxed{}`, a
-    labelled line such as `Action: up`, the last code fence, the last `[brackets]`, the whole reply. Thoughts are no
-    place, and of several blocks, lines or objects the last one counts.
+def find_answer(reply: str, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
+    """Return the explicit answer of a reply, or None if nothing is left of the reply after its reasoning.
 
     Args:
-        reply: Any string; the last `LONGEST` characters are looked at, thoughts apart.
-        tags: Names of tags and keys, lower-case; the first is the one that was asked for.
+        reply: Any string.
+        forms: The accepted forms, highest rank first.
+        takes_first: Whether the first answer in the highest form counts instead of the last, as in the parser of
+            another project that a game reproduces.
     """
-    text = without_thoughts(reply)[-LONGEST:]
-    names = tuple(tags)
-    block = _block(text, names) if "<" in text else None
-    if block is None and "{" in text:
-        value = _of_objects(text, names)
-        block = None if value is None else Answer(value)
-    if block is not None:
-        inner = _of_objects(block.text, names) if "{" in block.text else None
-        yield block if inner is None else Answer(inner)
-        return
-    for place in (_boxed(text), _labelled(text), _fenced(text), _bracketed(text)):
-        if place is not None:
-            yield Answer(place)
-    yield Answer(text, is_prose=True)
+    return find_in(without_reasoning(reply), forms, takes_first=takes_first)
 
 
-def tagged(reply: str, name: str) -> str | None:
-    """Returns what stands in the last `<name>…</name>`, thoughts apart, or None; a block may lack its end."""
-    block = _block(without_thoughts(reply)[-LONGEST:], (name,))
-    return None if block is None else block.text
+def find_in(text: str, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
+    """Return the explicit answer of a reply whose reasoning has been removed; see `find_answer`."""
+    for rank, form in enumerate(forms):
+        found = form(text)
+        if found:
+            value, written = found[0 if takes_first and rank == 0 else -1]
+            return Answer(value, written, is_exact=rank == 0 and len(found) == 1)
+    return Answer(unwrapped(text), text, is_plain=True) if text else None
 
 
-def objects(reply: str) -> list[dict[str, Any]]:
-    """Returns the JSON objects of a reply, thoughts apart, that are not inside of others; at most 16 are tried."""
-    return _objects(without_thoughts(reply)[-LONGEST:])
+def read_answer(
+    reply: str, forms: Sequence[Form], read: Callable[[Any], T | None], *, takes_first: bool = False
+) -> tuple[Answer | None, T | None]:
+    """Return the explicit answer of a reply, and what a game reads in its value: None for nothing.
+
+    Brackets are also common punctuation. A game that asks for brackets therefore reads nothing in a reply that has
+    another form as well, whose answer differs.
+
+    Args:
+        reply: Any string.
+        forms: The accepted forms, highest rank first.
+        read: The grammar of the game; takes `Answer.value`.
+        takes_first: See `find_answer`.
+    """
+    text = without_reasoning(reply)
+    answer = find_in(text, forms, takes_first=takes_first)
+    value = None if answer is None else read(answer.value)
+    if value is not None and forms[0] is bracketed and "[" in text:
+        other = find_in(text, forms[1:])
+        if other is not None and not other.is_plain and read(other.value) != value:
+            value = None
+    return answer, value
+
+
+def without_reasoning(reply: str) -> str:
+    """Return the last `LONGEST` characters of a reply without reasoning and without tokens of the chat template.
+
+    Reasoning that is not closed extends to the end. Reasoning whose opening delimiter is missing, because it belongs to
+    the prompt, starts at the beginning of the reply.
+    """
+    text = reply[-LONGEST:]
+    head = reply[: max(len(reply) - LONGEST + _LONGEST_DELIMITER, 0)] if len(reply) > LONGEST else ""
+    if _CHANNEL in ascii_lower(text) or _CHANNEL in head:
+        head, text = "", _final_channel(head, text)
+    elif reply.startswith(_BARE_CHANNELS) and _BARE_FINAL in text:
+        head, text = "", text[text.rindex(_BARE_FINAL) + len(_BARE_FINAL) :]
+    opened = _unclosed(head) if head else None
+    lowered = ascii_lower(text)
+    if opened is not None or any(map(lowered.__contains__, _SIGNS)):
+        text = _outside(text, lowered, opened)
+    return _without_tokens(text)
+
+
+def tag(name: str) -> Form:
+    """Return the form `<name>…</name>`; names are matched in any case."""
+    opening, closing = f"<{name}>", f"</{name}>"
+
+    def find(text: str) -> list[tuple[Any, str]]:
+        if "<" not in text:
+            return []
+        lowered = ascii_lower(text)
+        marks = sorted([*_places(lowered, opening), *_places(lowered, closing)])
+        found, start = list[tuple[Any, str]](), None
+        for place in marks:
+            is_closing = lowered.startswith(closing, place)
+            if not is_closing:
+                start = place + len(opening) if start is None else start
+            elif start is None:
+                found.append((None, text[:place]))
+            else:
+                content = text[start:place].strip()
+                found.append((content, content))
+                start = None
+        if start is not None:
+            found.append((None, text[start:]))
+        return found
+
+    return find
+
+
+def json_object(*names: str) -> Form:
+    """Return the form of a JSON object, or of the arguments of a tool call, that has one of some keys.
+
+    The value is the object's entry if it has exactly one of the names, and else a mapping of the entries it has. An
+    object that is not JSON, or that has a name twice, is malformed.
+
+    Args:
+        *names: The keys, in lower case.
+    """
+    marker = re.compile(rf"""["'](?:{"|".join(names)})["']\s*:""", re.IGNORECASE)
+
+    def find(text: str) -> list[tuple[Any, str]]:
+        if "{" not in text:
+            return []
+        markers = [mark.start() for mark in marker.finditer(text)]
+        if not markers and "\\" not in text:
+            return []
+        objects = _objects(text)
+        if objects is None:
+            return [(None, text)] if markers else []
+        found = list[tuple[int, Any, str]]()
+        for start, end, value in objects:
+            entries = _entries(value, names)
+            if entries:
+                single = next(iter(entries.values())) if len(entries) == 1 else entries
+                found.append((start, single, text[start:end]))
+        spans = [(start, end) for start, end, _ in objects]
+        loose = [place for place in markers if not any(start <= place < end for start, end in spans)]
+        found += [(place, None, text[place:]) for place in loose]
+        return [(value, written) for _, value, written in sorted(found, key=lambda entry: entry[0])]
+
+    return find
+
+
+def call(**tools: Sequence[str]) -> Form:
+    """Return the form of a call such as `place(row=1, column=2, number=3)`; arguments may also be positional.
+
+    The value is a mapping from the names of the parameters to numbers and strings, and `"tool"` to the tool's name.
+
+    Args:
+        **tools: The names of the parameters of each tool, in order.
+    """
+    opening = re.compile(rf"(?<![A-Za-z0-9_])({'|'.join(tools)})\(", re.IGNORECASE | re.ASCII)
+
+    def find(text: str) -> list[tuple[Any, str]]:
+        if "(" not in text:
+            return []
+        found = list[tuple[Any, str]]()
+        for begun in opening.finditer(text):
+            inside, closing, _ = text[begun.end() : begun.end() + LONGEST].partition(")")
+            tool = begun[1].lower()
+            given = _arguments(inside, tools[tool]) if closing else None
+            found.append((None if given is None else {"tool": tool, **given}, f"{begun[0]}{inside}{closing}"))
+            if len(found) > _MOST_OBJECTS:
+                return [(None, text)]
+        return found
+
+    return find
+
+
+def boxed(text: str) -> list[tuple[Any, str]]:
+    r"""Find the last `\boxed{…}`; one `\text{…}` around its content is left out."""
+    start = text.rfind(_BOXED)
+    if start < 0:
+        return []
+    start += len(_BOXED)
+    depth = 1
+    for brace in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            content = text[start : start + brace.start()].strip()
+            wrapped = _LATEX_TEXT.fullmatch(content)
+            return [(wrapped[1].strip() if wrapped else content, content)]
+    return [(None, text[start:])]
+
+
+def labeled(text: str) -> list[tuple[Any, str]]:
+    """Find the last line `Action: …` or `Answer: …`; the content is on the same line or the next one (ReAct)."""
+    if ":" not in text:
+        return []
+    labels = list(_LABEL.finditer(text))
+    if not labels:
+        return []
+    rest = text[labels[-1].end() :].strip()
+    if rest.startswith(_FENCE):
+        inside, closing, _ = rest[len(_FENCE) :].partition(_FENCE)
+        return fenced(f"{_FENCE}{inside}{closing}")
+    content = rest.partition("\n")[0].strip()
+    return [(unwrapped(content.strip("*_ ")), content)]
+
+
+def fenced(text: str) -> list[tuple[Any, str]]:
+    """Find the last block between two code fences; its first line may name a language."""
+    fences = _places(text, _FENCE)
+    if not fences:
+        return []
+    if len(fences) % 2:
+        return [(None, text[fences[-1] :])]
+    inside = text[fences[-2] + len(_FENCE) : fences[-1]]
+    language, newline, rest = inside.partition("\n")
+    content = rest.strip() if newline and (language.strip().isalnum() or not language.strip()) else inside.strip()
+    return [(content, content)]
+
+
+def bracketed(text: str) -> list[tuple[Any, str]]:
+    """Find all `[…]` without brackets inside, for games that ask for this form; one that is not closed is malformed."""
+    return [(group[1] and group[1].strip(), group[0]) for group in _GROUP.finditer(text)] if "[" in text else []
+
+
+ACTION, ANSWER = tag("action"), tag("answer")
+
+FORMS: tuple[Form, ...] = (ACTION, ANSWER, json_object("action", "actions"), boxed, fenced, labeled)
+"""The forms of a game whose prompt asks for `<action>…</action>` and whose answers are strings, in their rank."""
+
+
+def unwrapped(text: str) -> str:
+    """Return a text without the quotation marks, emphasis or brackets around it, and without a final `.` or `!`."""
+    for _ in range(_MOST_WRAPPERS):
+        text = text.strip()
+        if len(text) > 1 and (text[0], text[-1]) in _WRAPPERS:
+            text = text[1:-1]
+        elif text and text[-1] in ".!":
+            text = text[:-1]
+        else:
+            break
+    return text
+
+
+_WRAPPERS = {*((mark, mark) for mark in "\"'`*_"), ("[", "]"), ("“", "”")}
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a value of a JSON object or tool argument as an integer, or None if it is no whole number.
+
+    Whole floats are integers. Booleans, fractions, strings and all other types are not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == value // 1 and abs(value) < float("inf") else None
 
 
 def words_of(text: str) -> list[str]:
-    """Returns the words of letters a to z (lower-case), the numbers and the arrows ←↑→↓ of a text, in order."""
+    """Return the words of letters a to z (lower-case), the numbers and the arrows ←↑→↓ of a text, in order."""
     return _WORD.findall(text.lower())
 
 
 def last_phrase(text: str, phrases: Mapping[str, T]) -> T | None:
-    """Returns the value of the phrase that a text says last, or None.
+    """Return the value of the last phrase in a text, or None; for lenient reading only.
 
     Args:
-        text: Prose; its last `LONGEST` characters are looked at.
+        text: Prose; its last `LONGEST` characters are searched.
         phrases: Phrases as `words_of` spells them, joined by spaces, such as `"turn left"`. Of phrases that end
             together the longest counts.
     """
-    said = words_of(text[-LONGEST:])
+    found = words_of(text[-LONGEST:])
     longest = max((phrase.count(" ") + 1 for phrase in phrases), default=0)
-    for end in range(len(said), 0, -1):
+    for end in range(len(found), 0, -1):
         for start in range(max(end - longest, 0), end):
-            phrase = " ".join(said[start:end])
+            phrase = " ".join(found[start:end])
             if phrase in phrases:
                 return phrases[phrase]
     return None
 
 
-def numbers(text: str) -> list[int]:
-    """Returns the whole numbers of a text, in order; those of more than nine digits are left out."""
-    found = _NUMBER.findall(text[-LONGEST:])
-    return [int(number) for number in found if len(number.lstrip("-")) <= _MOST_NUMBER_DIGITS]
-
-
 def excerpt(text: str) -> str:
-    """Returns the start of a text in quotation marks, on one line and free of what can't be printed or encoded."""
+    """Return the start of a text in quotation marks, on one line, without what can't be printed or encoded."""
     printable = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _EXCERPT])
     short = " ".join(printable.split()).replace('"', "'")
     return f'"{short}"' if len(short) <= _EXCERPT else f'"{short[:_EXCERPT].rstrip()}…"'
 
 
-@functools.cache
-def _tag(name: str) -> re.Pattern[str]:
-    return re.compile(f"<(/?){re.escape(name)}>", re.IGNORECASE | re.ASCII)
+def invalid(answer: Answer | None, valid: str, form: str) -> str:
+    """Return the error text of an invalid reply.
+
+    Args:
+        answer: The answer, or None if there is none.
+        valid: What is valid, such as `"up, down, left, right"`.
+        form: The form that the prompt asks for, as an example.
+    """
+    got = "no answer" if answer is None or not answer.text.strip() else excerpt(answer.text)
+    return f"expected one of {valid}, got {got}. Reply in this form: {form}."
 
 
-def _block(text: str, names: tuple[str, ...]) -> Answer | None:
-    for name in names:
-        marks = list(_tag(name).finditer(text))
-        pairs = [pair for pair in itertools.pairwise(marks) if not pair[0][1] and pair[1][1]]
-        if pairs:
-            opening, closing = pairs[-1]
-            is_exact = name == names[0] and marks == [opening, closing]
-            return Answer(text[opening.end() : closing.start()].strip(), is_exact)
-        unclosed = [text[mark.end() :].partition("<")[0].strip() for mark in marks[-2:] if not mark[1]]
-        if unclosed:
-            return Answer(unclosed[-1] or unclosed[0])
-    return None
+# Reasoning.
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
-    found, end = list[dict[str, Any]](), 0
-    for start in itertools.islice(_OBJECT_START.finditer(text), _MOST_OBJECTS):
-        if start.start() < end:
+def _unclosed(head: str) -> int | None:
+    """Return the number of the family whose reasoning is open at the end of a text, or None."""
+    lowered = head.lower() if head.isascii() else head
+    latest, family = -1, None
+    for number, (opening, closing) in enumerate(_REASONING):
+        place = lowered.rfind(opening)
+        if place > latest and lowered.find(closing, place) < 0:
+            latest, family = place, number
+    return family
+
+
+def _outside(text: str, lowered: str, opened: int | None) -> str:
+    """Return what is outside of reasoning; `opened` is the family that is open at the start, or None."""
+    marks = list[tuple[int, int, int, bool]]()
+    for number, (opening, closing) in enumerate(_REASONING):
+        marks += [(place, place + len(opening), number, True) for place in _places(lowered, opening)]
+        marks += [(place, place + len(closing), number, False) for place in _places(lowered, closing)]
+    kept, start = list[str](), 0
+    for place, end, family, is_opening in sorted(marks):
+        if opened is None and is_opening:
+            kept.append(text[start:place])
+            opened = family
+        elif not is_opening and opened in (None, family):
+            if opened is None:
+                kept.clear()
+            start, opened = end, None
+    if opened is None:
+        kept.append(text[start:])
+    return "".join(kept)
+
+
+def _final_channel(head: str, text: str) -> str:
+    """Return the content of the last `final` channel of a reply in the harmony format; nothing if it has none."""
+    finals = list(_FINAL.finditer(text))
+    if finals:
+        text = text[finals[-1].end() :]
+    elif _CHANNEL in ascii_lower(text) or not _FINAL.match(head, head.rfind(_CHANNEL)):
+        return ""
+    return _CHANNEL_END.split(text, maxsplit=1)[0]
+
+
+def _without_tokens(text: str) -> str:
+    """Return a text without the tokens of chat templates at its start and end."""
+    text = text.strip()
+    for token in _STARTS if text.startswith("<") else ():
+        if ascii_lower(text[: len(token)]) == token:
+            text = text[len(token) :].lstrip()
+    while text.endswith(">"):
+        lowered = ascii_lower(text[-_LONGEST_TOKEN:])
+        token = next((token for token in _ENDS if lowered.endswith(token)), None)
+        if token is None:
+            break
+        text = text[: -len(token)].rstrip()
+    return text
+
+
+_LONGEST_TOKEN = max(map(len, _ENDS))
+
+
+def ascii_lower(text: str) -> str:
+    """Return a text of the same length in lower case, in which no other letter has become one of a to z."""
+    if not text.isascii():
+        # The Kelvin sign becomes k in lower case, and the dotted I becomes two characters.
+        text = text.replace("\u212a", "\ufffd").replace("\u0130", "\ufffd")
+    return text.lower()
+
+
+def _places(text: str, part: str) -> list[int]:
+    places, place = list[int](), text.find(part)
+    while place >= 0:
+        places.append(place)
+        place = text.find(part, place + len(part))
+    return places
+
+
+# JSON and calls.
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = {name.lower(): value for name, value in pairs}
+    if len(entries) < len(pairs):
+        raise ValueError("an entry occurs twice")
+    return entries
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def _objects(text: str) -> list[tuple[int, int, dict[str, Any]]] | None:
+    """Return start, end and content of the JSON objects that are not inside of others; None if there are too many."""
+    starts = _places(text, "{")
+    if len(starts) > _MOST_OBJECTS:
+        return None
+    found, end = list[tuple[int, int, dict[str, Any]]](), 0
+    for start in starts:
+        if start < end:
             continue
         try:
-            value, end = json.JSONDecoder().raw_decode(text, start.start())
+            value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):  # no JSON, a number of too many digits, or nested too deeply
             continue
-        found.append(value)
+        found.append((start, end, value))
     return found
 
 
-@functools.cache
-def _entry(names: tuple[str, ...]) -> re.Pattern[str]:
-    keys = "|".join(map(re.escape, names))
-    return re.compile(rf"""["']?\b(?:{keys})s?["']?\s{{0,8}}:\s{{0,8}}["']([^"'\n]{{1,400}})["']""", re.IGNORECASE)
+def _entries(value: Any, names: Sequence[str], depth: int = 3) -> dict[str, Any]:
+    """Return the named entries of an object, or else of the arguments in it."""
+    if isinstance(value, str):
+        objects = _objects(value)
+        value = objects[0][2] if objects else None
+    if not isinstance(value, dict) or not depth:
+        return {}
+    found = {name: value[name] for name in names if name in value}
+    holders = [value[name] for name in _ARGUMENTS if name in value]
+    return found or (_entries(holders[0], names, depth - 1) if holders else {})
 
 
-def _of_objects(text: str, names: tuple[str, ...]) -> str | None:
-    for found in reversed(_objects(text)):
-        value = _value(found, names)
-        if value is not None:
-            return value
-    # Objects that are nearly JSON, such as Python's.
-    entries = _entry(names).findall(text)
-    return entries[-1] if entries else None
-
-
-def _value(found: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """Returns what an object, or the arguments of a tool call, have under one of the names."""
-    holders = [found]
-    for value in (found[key] for key in _ARGUMENTS if key in found):
-        holders += [value] if isinstance(value, dict) else _objects(value) if isinstance(value, str) else []
-    for holder in holders:
-        for key in (*names, *(f"{name}s" for name in names)):
-            value = holder.get(key)
-            if isinstance(value, list):
-                value = ", ".join(str(item) for item in value if isinstance(item, str | int | float))
-            if isinstance(value, str | int | float):
-                return str(value)
-    return None
-
-
-def _boxed(text: str) -> str | None:
-    start = text.rfind(_BOXED)
-    if start < 0:
-        return None
-    depth = 1
-    start += len(_BOXED)
-    for end in range(start, min(len(text), start + _MOST_BOXED)):
-        depth += (text[end] == "{") - (text[end] == "}")
-        if depth == 0:
-            return _LATEX.sub(" ", text[start:end]).strip()
-    return None
-
-
-def _labelled(text: str) -> str | None:
-    labels = list(_LABEL.finditer(text))
-    if not labels:
-        return None
-    return text[labels[-1].end() :].lstrip().partition("\n")[0].strip()
-
-
-def _fenced(text: str) -> str | None:
-    end = text.rfind(_FENCE)
-    start = text.rfind(_FENCE, 0, end) if end >= 0 else -1
-    if start < 0:
-        return None
-    inside = text[start + len(_FENCE) : end]
-    language, newline, rest = inside.partition("\n")
-    return rest.strip() if newline and language.strip().isalnum() else inside.strip()
-
-
-def _bracketed(text: str) -> str | None:
-    end = text.rfind("]")
-    start = text.rfind("[", 0, end) if end >= 0 else -1
-    return text[start + 1 : end].strip() if start >= 0 else None
+def _arguments(inside: str, parameters: Sequence[str]) -> dict[str, Any] | None:
+    """Return the arguments of a call by name, or None if they are not one for each parameter."""
+    given, end = dict[str, Any](), 0
+    unnamed: Iterator[str] = iter(parameters)
+    while end < len(inside):
+        argument = _ARGUMENT.match(inside, end)
+        if argument is None or len(given) >= len(parameters):
+            return None
+        name = argument[1].lower() if argument[1] else next(unnamed)
+        if name in given:
+            return None
+        text = argument[2]
+        given[name] = int(text) if _INTEGER.fullmatch(text) else text.strip("\"'")
+        end = argument.end()
+    return given if given.keys() == set(parameters) else None

@@ -7,8 +7,7 @@ refusal asks to resubmit.
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -18,7 +17,23 @@ from jaxgym.envs.toy_text.sudoku import Sudoku
 from jaxgym.envs.toy_text.sudoku_levels import BOX, NUM_CELLS, SIZE
 from jaxgym.envs.toy_text.sudoku_scene import Outcome, Scene
 from jaxgym.options import Flag, Option
-from jaxgym.text.replies import LONGEST, objects, without_thoughts
+from jaxgym.text.replies import (
+    ACTION,
+    ANSWER,
+    Answer,
+    Form,
+    ascii_lower,
+    boxed,
+    bracketed,
+    call,
+    excerpt,
+    fenced,
+    json_object,
+    labeled,
+    read_answer,
+    unwrapped,
+    whole_number,
+)
 from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
@@ -30,13 +45,10 @@ You solve a Sudoku puzzle, one move a turn.
 Rules: the board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Fill the empty cells, which are
 shown as dots, so that each row, each column and each box holds the digits 1 to 9 once. There is one solution. A move on
 a cell that is not empty, or with another digit than the solution's, is refused and leaves the board as it is.
-Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 in row 1, column 2. Only the first such
-bracket counts.{limit}"""
+Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 in row 1, column 2. If your reply has
+several such brackets, only the last one counts.{limit}"""
 _LIMIT = " You have {} moves."
-_ASK = "please resubmit one as [row column number], each from 1 to 9, such as [1 1 1]."
 _ASKING = re.compile(r"; please resubmit [^\n]*")
-_NO_MOVE = Refusal(f"Invalid action: the reply holds no move; {_ASK}")
-_OFF_BOARD = Refusal(f"Invalid action: the move has a number that is not from 1 to 9; {_ASK}")
 _NEWS = {
     Outcome.NONE: "",
     Outcome.PLACED: "Placed {digit} at row {row}, column {column}.\n",
@@ -51,22 +63,32 @@ _MOST_SHOWN, _MOST_HINTS, _FEW_OPTIONS = 10, 5, 3
 _MOST_PENALTY = 10
 _IS_SOLVED = 2
 
-_BLANKS = re.compile(r"\[\s*+([0-9]++)\s++([0-9]++)\s++([0-9]++)\s*+\]", re.ASCII)
-_COMMAS = re.compile(r"\[\s*+([0-9]++)\s*+,\s*+([0-9]++)\s*+,\s*+([0-9]++)\s*+\]", re.ASCII)
-_LABELLED = re.compile(
-    r"\brow[^0-9\n-]{0,12}([0-9]++)[^0-9-]{0,24}?\bcol(?:umn)?[^0-9\n-]{0,12}([0-9]++)"
-    r"[^0-9-]{0,24}?\b(?:number|num|digit|value)[^0-9\n-]{0,12}([0-9]++)",
-    re.ASCII | re.IGNORECASE,
+_FIELDS = {
+    "row": "row",
+    "column": "column",
+    "col": "column",
+    **dict.fromkeys(("number", "num", "digit", "value"), "number"),
+}
+"""The parts of a move by the names that are accepted for them."""
+
+_PARTS = ("row", "column", "number")
+
+_FORMS: tuple[Form, ...] = (
+    *(bracketed, ACTION, ANSWER, json_object("action", *_FIELDS), call(place=("row", "column", "number"))),
+    *(boxed, fenced, labeled),
 )
-_NUMBER = re.compile(r"(?<![0-9])-?+[0-9]++", re.ASCII)
-_KEYS = (("row", "r"), ("col", "column", "c"), ("number", "num", "digit", "value", "v"))
-_ARGUMENTS = ("arguments", "parameters", "input", "args")
+_BETWEEN = r"(?:\s{0,4},\s{0,4}|\s{1,4})"
+_NUMBERS = re.compile(rf"([0-9]+){_BETWEEN}([0-9]+){_BETWEEN}([0-9]+)", re.ASCII)
+_NAMED = re.compile(rf"(?:place ?)?{rf'{_BETWEEN}(?:and )?'.join([r'([a-z]+)[ :=]{0,3}([0-9]+)'] * 3)}", re.ASCII)
+_PLACE = re.compile(
+    rf"(?:place|put|write) (?:an? )?([0-9]+) (?:at|in|into) row ?([0-9]+){_BETWEEN}(?:and )?col(?:umn)? ?([0-9]+)",
+    re.ASCII,
+)
+_LONGEST_MOVE = 80
 _ALL = (1 << SIZE) - 1
 _DIGITS = [",".join(str(place + 1) for place in range(SIZE) if bits >> place & 1) for bits in range(_ALL + 1)]
 _PLACES = np.asarray([bits.bit_count() or SIZE + 1 for bits in range(_ALL + 1)], np.int8)
 """The order of cells in hints by the bits of their options: fewest first, filled cells last."""
-
-_ON_BOARD = re.compile(r"0{0,8}[1-9]", re.ASCII)
 
 _HEADER = "   " + " ".join(f"C{column}" + "  " * (column % BOX == 0) for column in range(1, SIZE + 1))
 _SEPARATOR = "   " + "- " * 16
@@ -287,32 +309,17 @@ class SudokuWords(Words[Scene]):
         ]
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Returns the move of a reply; its last 16 000 characters are looked at, thoughts apart.
-
-        It is the first `[row column number]`, else the first `[row, column, number]`, else a JSON object with these
-        three keys, else the first "row 1 column 2 number 3", else the first three whole numbers.
-        """
-        text = without_thoughts(reply)[-LONGEST:]
-        found = _BLANKS.search(text)
-        if found:
-            return self._checked(found.groups(), is_exact=True)
-        found = _COMMAS.search(text)
-        said = found.groups() if found else _keyed(text)
-        if not said:
-            found = _LABELLED.search(text)
-            said = found.groups() if found else _first_three(text)
-        return self._checked(said, is_exact=False)
+        """Return the move of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        answer, numbers = read_answer(reply, _FORMS, _numbers_of)
+        if answer is None or numbers is None or not all(1 <= number <= SIZE for number in numbers):
+            return _invalid(answer)
+        row, column, digit = numbers
+        return self._move(row - 1, column - 1, digit - 1, is_exact=answer.is_exact and "," not in answer.text)
 
     def ledger(self, scene: Scene, params: Any) -> Ledger:
         """Returns the ledger of an episode that starts with `scene`: what each turn changes the five parts by."""
         del params
         return Changes(SudokuLedger(scene))
-
-    def _checked(self, said: Sequence[str], *, is_exact: bool) -> Move | Refusal:
-        numbers = [int(number) - 1 for number in said if _ON_BOARD.fullmatch(number)]
-        if len(numbers) < len(said):
-            return _OFF_BOARD
-        return self._move(*numbers, is_exact=is_exact) if said else _NO_MOVE
 
     def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> Move:
         action = NUM_CELLS * row + SIZE * column + digit if self.flat_actions else (row, column, digit)
@@ -336,21 +343,41 @@ def _news(scenes: Scene) -> list[str]:
     ]
 
 
-def _keyed(text: str) -> tuple[str, ...]:
-    """Returns row, column and number of the first JSON object that has them, as they are written; else nothing."""
-    for found in objects(text) if "{" in text else ():
-        for holder in (found, *(found[name] for name in _ARGUMENTS if isinstance(found.get(name), dict))):
-            entries = {str(key).lower(): value for key, value in holder.items()}
-            values = [next((entries[key] for key in keys if key in entries), None) for keys in _KEYS]
-            if all(isinstance(value, int | str) and not isinstance(value, bool) for value in values):
-                return tuple(str(value).strip() for value in values)
-    return ()
+def _invalid(answer: Answer | None) -> Refusal:
+    got = "no answer" if answer is None or not answer.text else excerpt(answer.text)
+    return Refusal(
+        f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
+        "as [1 1 1]."
+    )
 
 
-def _first_three(text: str) -> tuple[str, ...]:
-    """Returns the first three whole numbers of a text, as they are written; nothing if there are less."""
-    found = tuple(number[0] for number in islice(_NUMBER.finditer(text), len(_KEYS)))
-    return found if len(found) == len(_KEYS) else ()
+def _numbers_of(value: Any) -> tuple[int, int, int] | None:
+    """Return row, column and number of an answer as they are written, or None if it is not a move."""
+    if isinstance(value, str):
+        return _written(" ".join(ascii_lower(unwrapped(value)).split())) if len(value) <= _LONGEST_MOVE else None
+    if isinstance(value, dict):
+        parts = [(_FIELDS.get(name), whole_number(entry)) for name, entry in value.items() if name != "tool"]
+        values = [dict(parts).get(name) for name in _PARTS] if len(parts) == len(_PARTS) else []
+    else:
+        values = [whole_number(entry) for entry in value] if isinstance(value, list) else []
+    numbers = [number for number in values if number is not None]
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == len(values) == len(_PARTS) else None
+
+
+def _written(text: str) -> tuple[int, int, int] | None:
+    found = _NUMBERS.fullmatch(text)
+    if found:
+        return int(found[1]), int(found[2]), int(found[3])
+    found = _PLACE.fullmatch(text)
+    if found:
+        return int(found[2]), int(found[3]), int(found[1])
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        return None
+    parts = {
+        _FIELDS.get(name): int(number) for name, number in zip(found.groups()[::2], found.groups()[1::2], strict=True)
+    }
+    return (parts["row"], parts["column"], parts["number"]) if parts.keys() == set(_PARTS) else None
 
 
 def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuWords:

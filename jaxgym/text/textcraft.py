@@ -16,27 +16,20 @@ import numpy as np
 from jaxgym.envs.text_world.textcraft import MOST_GATHERED, Verb
 from jaxgym.envs.text_world.textcraft_scene import MOST_CARRIED, Outcome, Scene
 from jaxgym.envs.text_world.textcraft_world import NONE, NUM_INPUTS, Amount, world
-from jaxgym.text.replies import answers, excerpt, without_thoughts
+from jaxgym.text.replies import FORMS, ascii_lower, call, excerpt, find_answer, whole_number
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
-_SHORT = 256
 _MOST_SHORT = 8192
-_MOST_DIGITS = 9
+_LONGEST_COMMAND = 256
 _LONGEST_NAME = 40
 
-_COMMAND = re.compile(
-    r"[^A-Za-z]{0,16}(?:(?:final |next |my )?action[^A-Za-z]{1,8})?\b(get|craft|inventory)\b(.*)",
-    re.IGNORECASE | re.ASCII,
-)
-_VERB = re.compile(r"\b(?:get|craft|inventory)\b", re.IGNORECASE | re.ASCII)
-_CLAUSE = re.compile(r"[^\n.;:!?]{1,400}")
-_MOST_VERBS = 32
-_UNSPOKEN = re.compile(r"[^a-z0-9,]+", re.ASCII)
-_BETWEEN = re.compile(r",| and ", re.ASCII)
-_NEGATIVE = re.compile(r"(?<![A-Za-z0-9])[-−][0-9]")
-_AMOUNT = re.compile(r"(?:([0-9]+|an?) ?x? )?(.*)", re.ASCII)
-_ARTICLES = ("a", "an")
-_FORM = "answer with get, craft or inventory, as in get 1 flax."
+_FORMS = (*FORMS[:3], call(get=("item", "count"), craft=("command",), inventory=()), *FORMS[3:])
+_GET = re.compile(r"get ([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
+_CRAFT = re.compile(r"craft ([0-9]{1,9}) ([a-z][a-z ]*?) using (.+)", re.ASCII)
+_INPUT = re.compile(r"([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
+_VERBS = ("get", "craft", "inventory")
+_CLAUSE = re.compile(r"\b(?:get|craft|inventory)\b[^\n.;:!?]{0,256}", re.IGNORECASE | re.ASCII)
+_FORM = "Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory."
 
 _INSTRUCTIONS = """\
 You craft things. You are given crafting commands and a goal; craft the goal.
@@ -47,7 +40,8 @@ craft 2 flax yarn using 2 flax: craft, with exactly the inputs of one of the cra
 inventory: list what you carry.
 
 An input that is no item, such as planks, is any one item whose name ends with that word, such as ash planks: name the \
-item in your command. What the goal takes and no crafting command makes is gathered. Some of the crafting commands are \
+item in your command. If all items of such a group are gathered, the group name in your command means the first of \
+them: log is ash log. What the goal takes and no crafting command makes is gathered. Some of the crafting commands are \
 of no use for the goal. The episode ends when the goal is crafted{limit}.
 
 Reply with one command in this form: <action>get 3 flax</action>"""
@@ -77,9 +71,9 @@ class TextCraftWords(Words[Scene]):
         return f"{_task(book, int(scene.goal))}\n{_inventory(scene)}\nLast: {last}"
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Returns the command that a reply gives; of several in prose the last one, in a tag or fence the first."""
-        # Models mostly say the same few things, and nothing else about a reply is remembered.
-        return _read_short(reply) if len(reply) <= _SHORT else _read(reply)
+        """Return the command of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        # Models mostly write the same few commands.
+        return (_read_short if len(reply) <= _LONGEST_COMMAND else _read)(reply, self.parsing)
 
     def fallback(self) -> Move:
         """Returns a look into the bag, which changes nothing."""
@@ -188,156 +182,121 @@ _OUTCOMES: Mapping[int, str] = {
 }
 
 
-# What is understood.
+# Replies.
 
 _LOOK = Move(((int(Verb.LOOK), 0, 0),), "inventory")
 
 
-def _read(reply: str) -> Move | Refusal:
-    """Returns the command of a reply, in time linear in its length."""
-    whole = _command(reply) if "\n" not in reply else None
-    if isinstance(whole, Move) and _is_bare(reply, whole):
-        return whole
-    for answer in answers(reply):
-        found = _last(answer.text) if answer.is_prose else _first(answer.text)
-        if isinstance(found, Move):
-            return found._replace(is_exact=found.is_exact and answer.is_exact)
-        if found is not None:
-            return found
-    if isinstance(whole, Move):
-        return whole
-    said = without_thoughts(reply).strip()
-    return Refusal(f"Could not execute {excerpt(said)}: {_FORM}" if said else f"Could not execute nothing: {_FORM}")
+def _read(reply: str, parsing: str) -> Move | Refusal:
+    answer = find_answer(reply, _FORMS)
+    if answer is None:
+        return Refusal(f"Could not execute an empty reply. {_FORM}")
+    text = _text_of_call(answer.value) if isinstance(answer.value, dict) else answer.value
+    found = _command(text) if isinstance(text, str) else None
+    if not isinstance(found, Move) and answer.is_plain and parsing == "lenient":
+        clauses = [_command(clause[0].strip()) for clause in _CLAUSE.finditer(answer.text)]
+        found = next((move for move in reversed(clauses) if isinstance(move, Move)), found)
+    if isinstance(found, Move):
+        return found._replace(is_exact=answer.is_exact)
+    return found or Refusal(f"Could not execute {excerpt(answer.text)}. {_FORM}")
 
 
 _read_short = functools.lru_cache(_MOST_SHORT)(_read)
 
 
-def _is_bare(reply: str, move: Move) -> bool:
-    """Whether a reply is a command and nothing else, but for case, blanks and how many are said to be made."""
-    verb = move.text.partition(" ")[0]
-    return move.is_exact and _spoken(reply).startswith(verb)
+def _text_of_call(given: Mapping[str, Any]) -> str | None:
+    """Return the command of a call such as `get(item="flax", count=3)`, or None if an argument has another type."""
+    match given:
+        case {"tool": "inventory"}:
+            return "inventory"
+        case {"tool": "craft", "command": str(command)}:
+            return f"craft {command.removeprefix('craft ')}"
+        case {"tool": "get", "item": str(item), "count": count}:
+            number = whole_number(count)
+            return None if number is None else f"get {number} {item}"
+    return None
 
 
-def _first(text: str) -> Move | Refusal | None:
-    """Returns the command of the first line that is one, of a text that was meant as the answer."""
-    return next((found for line in text.splitlines() if (found := _command(line)) is not None), None)
-
-
-def _last(text: str) -> Move | Refusal | None:
-    """Returns the last command that prose names; for want of one, why the last line that is meant as one fails."""
-    failed = None
-    for verb in reversed(list(_VERB.finditer(text))[-_MOST_VERBS:]):
-        clause = _CLAUSE.match(text, verb.start())
-        found = _command(clause[0]) if clause else None
-        if isinstance(found, Move) and (found.is_exact or found.text != _LOOK.text):
-            return found
-        if isinstance(found, Refusal) and failed is None and text[: verb.start()][-1:] in ("", "\n"):
-            failed = found
-    return failed
-
-
-def _command(line: str) -> Move | Refusal | None:
-    """Returns what a line asks for, or None if it is no command."""
-    found = _COMMAND.match(line)
-    if found is None:
-        return None
-    verb, rest = found[1].lower(), _spoken(found[2])
-    if verb == "inventory":
-        return _LOOK._replace(is_exact=not rest)
-    if _NEGATIVE.search(found[2]):
-        return Refusal(f"Could not execute {verb}: amounts are from 1 up, without a sign.")
-    return _get(rest) if verb == "get" else _craft(rest)
-
-
-def _spoken(text: str) -> str:
-    """Returns a text as lower-case letters, digits and commas with single blanks between them."""
-    return _UNSPOKEN.sub(" ", text.lower()).strip(" ,")
-
-
-def _counted(text: str) -> tuple[int | None, str]:
-    """Returns the amount that stands before a name, None if there is none, and the name."""
-    found = _AMOUNT.fullmatch(text)
-    number, name = (found[1], found[2]) if found else (None, text)
-    if number is None:
-        return None, name
-    return 1 if number in _ARTICLES else int(number) if len(number) <= _MOST_DIGITS else 10**_MOST_DIGITS, name
+def _command(text: str) -> Move | Refusal | None:
+    """Return the command that a text is, or why it cannot be executed, or None if it is no command."""
+    line = " ".join(ascii_lower(text).split()) if len(text) <= _LONGEST_COMMAND else ""
+    if line == "inventory":
+        return _LOOK
+    got = _GET.fullmatch(line)
+    if got:
+        return _get(int(got[1]), got[2])
+    crafted = _CRAFT.fullmatch(line)
+    if crafted:
+        return _craft(int(crafted[1]), crafted[2], crafted[3])
+    if line.startswith("craft "):
+        return Refusal(
+            f"Could not extract recipe from {excerpt(line)}: expected amounts, items and inputs, as in craft 2 flax "
+            "yarn using 2 flax."
+        )
+    if line.startswith("get "):
+        return Refusal(f"Could not execute {excerpt(line)}: expected an amount and an item, as in get 3 flax.")
+    return None
 
 
 def _item(name: str) -> int | Refusal:
-    """Returns the item of a name, in the singular or plural, or why there is none.
+    """Return the item of a name, or why there is none.
 
-    The name of a tag stands for its first item where all of them are gathered, since a model that is not told what
-    there is can't do better than `get 1 log`.
+    The name of a group of items, such as log, is its first item if all of them are gathered: the crafting commands name
+    the group alone, so the items are not shown to the model. In another group the item must be named.
     """
     whole = world()
-    for spelt in (name, f"{name}s", name.removesuffix("s")):
-        if spelt in whole.items:
-            return whole.items[spelt]
+    if name in whole.items:
+        return whole.items[name]
     if name in whole.tags:
         if all(item < whole.num_gathered for item in whole.tags[name]):
             return whole.tags[name][0]
         known = ", ".join(whole.names[item] for item in whole.tags[name])
-        return Refusal(f"Could not find {name}: name one of {known}.")
+        return Refusal(f"Could not find {name}: expected one of {known}.")
     return Refusal(
         f"Could not find {name if 0 < len(name) <= _LONGEST_NAME else excerpt(name)}: there is no such item."
     )
 
 
-def _get(rest: str) -> Move | Refusal:
-    amount, name = _counted(rest)
-    if not name:
-        return Refusal("Could not execute get: name an amount and an item, as in get 1 flax.")
+def _get(amount: int, name: str) -> Move | Refusal:
     item = _item(name)
     if isinstance(item, Refusal):
         return item
-    is_exact, amount = amount is not None and name in world().items, 1 if amount is None else amount
     name = world().names[item]
     if not 1 <= amount <= MOST_GATHERED:
-        return Refusal(f"Could not get that many of {name}: ask for 1 to {MOST_GATHERED} at a time.")
-    return Move(((int(Verb.GET), item, amount - 1),), f"get {amount} {name}", is_exact)
+        return Refusal(f"Could not get {amount} {name}: expected an amount from 1 to {MOST_GATHERED}.")
+    return Move(((int(Verb.GET), item, amount - 1),), f"get {amount} {name}")
 
 
-def _craft(rest: str) -> Move | Refusal:
-    output, using, inputs = f" {rest} ".partition(" using ")
-    name = _counted(output.strip())[1]
-    if not using or not inputs.strip():
-        return Refusal(
-            f"Could not extract recipe from {excerpt(f'craft {rest}')}: name its inputs, "
-            "as in craft 2 flax yarn using 2 flax."
-        )
+def _craft(amount: int, name: str, inputs: str) -> Move | Refusal:
     made = _item(name)
     if isinstance(made, Refusal):
         return made
-    parts = [part.strip() for part in _BETWEEN.split(inputs)]
     taken = list[tuple[int, int]]()
-    for part in parts[: NUM_INPUTS + 1]:
-        count, source = _counted(part)
-        if count is None or not source:
-            return Refusal(f"Wrong item format: {excerpt(part)}: give an amount and an item, such as 2 flax.")
-        item = _item(source)
+    for part in inputs.split(",")[: NUM_INPUTS + 1]:
+        read = _INPUT.fullmatch(part.strip())
+        if read is None:
+            return Refusal(f"Wrong item format: expected an amount and an item, such as 2 flax, got {excerpt(part)}.")
+        item = _item(read[2])
         if isinstance(item, Refusal):
             return item
-        taken.append((item, count))
+        taken.append((item, int(read[1])))
     # An input that is split over two entries fits no recipe.
-    moves = _craft_moves()
-    move = moves.get((made, tuple(sorted(taken))))
+    move = _craft_moves().get((made, amount, tuple(sorted(taken))))
     if move is None:
         return Refusal(
-            f"Could not find a valid recipe for {world().names[made]} using {excerpt(inputs.strip())}: "
-            "give exactly the inputs of a crafting command, amounts included."
+            f"Could not find a valid recipe for {amount} {world().names[made]} using {excerpt(inputs)}: expected "
+            "exactly the amounts and inputs of a crafting command."
         )
-    is_exact = name in world().items and all(_counted(part)[1] in world().items for part in parts)
-    return move._replace(is_exact=is_exact)
+    return move
 
 
 @functools.cache
-def _craft_moves() -> dict[tuple[int, tuple[tuple[int, int], ...]], Move]:
-    """Returns the move of each way, by what it makes, and its inputs and their counts in ascending order."""
-    whole, ways, moves = world(), world().ways, dict[tuple[int, tuple[tuple[int, int], ...]], Move]()
+def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]:
+    """Return the move of each way, by what it makes, how many, and its inputs and their counts in ascending order."""
+    whole, ways, moves = world(), world().ways, dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]()
     columns = (ways.outputs, ways.amounts, ways.inputs, ways.counts)
     for way, (output, amount, sources, counts) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         taken = [(item, count) for item, count in zip(sources, counts, strict=True) if count]
         text = _craft_text((amount, whole.names[output]), tuple((count, whole.names[item]) for item, count in taken))
-        moves[output, tuple(sorted(taken))] = Move(((int(Verb.CRAFT), way, 0),), text)
+        moves[output, amount, tuple(sorted(taken))] = Move(((int(Verb.CRAFT), way, 0),), text)
     return moves

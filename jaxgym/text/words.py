@@ -134,9 +134,12 @@ class Words(Generic[TScene]):
 
     Attributes:
         env_id: The environment.
+        parsing: `"strict"`: a reply counts only if its explicit answer is exactly valid. `"lenient"`: a reply without
+            an explicit answer is searched for the last action that its prose names, where a game supports it.
     """
 
     env_id: str
+    parsing: str = dataclasses.field(default="strict", kw_only=True)
 
     @property
     def max_actions(self) -> int:
@@ -152,7 +155,7 @@ class Words(Generic[TScene]):
         raise NotImplementedError  # Every game has its own.
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Returns what a reply asks for; any string has an answer, in time linear in its length."""
+        """Return the move of a reply, or why it is invalid; accepts any string, in time linear in its length."""
         raise NotImplementedError  # Every game has its own.
 
     def fallback(self) -> Move:

@@ -9,12 +9,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = Callable[[dict[str, Any]], Any]
-"""Takes the body of a request; returns a reply, a status, bytes to send as they are, or seconds to stall."""
+"""Takes the body of a request; returns a content, a completion, a status, bytes to send, or seconds to stall."""
 
 
-def completion(content: Any) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]}
+def completion(content: Any, reason: str = "stop", **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": content}}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice], **more}
+
+
+def _body(said: Any) -> Any:
+    return said if isinstance(said, dict) else completion(said)
 
 
 @contextmanager
@@ -37,7 +41,7 @@ def serving(answer: Answer) -> Iterator[str]:
             if isinstance(said, int):
                 self._send(said, json.dumps({"error": {"message": f"status {said}"}}).encode())
             else:
-                self._send(200, said if isinstance(said, bytes) else json.dumps(completion(said)).encode())
+                self._send(200, said if isinstance(said, bytes) else json.dumps(_body(said)).encode())
 
         def _send(self, status: int, body: bytes) -> None:
             self.send_response(status)

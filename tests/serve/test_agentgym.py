@@ -524,6 +524,7 @@ def test_each_format_says_the_same_thought_and_action(action_format: ActionForma
             "get 1 flax",
         ),
         ("function_calling", '{"thought": null, "function_name": "inventory"}', "inventory"),
+        ("function_calling", '{"function_name": "get", "arguments": {"amount": 2.0, "item": "flax"}}', "get 2 flax"),
         ("code_as_action", "```python\nget(item='flax', amount=1)\n```", "get 1 flax"),
         ("code_as_action", "Well.\n```\nget(1, item='flax')", "get 1 flax"),
         ("code_as_action", "inventory()  # a look", "inventory"),
@@ -545,6 +546,16 @@ def test_replies_are_read_in_the_shapes_that_models_give_them(action_format: str
         ),
         ("function_calling", '{"function_name": "get", "arguments": {"item": "flax"}}', "call it with amount, item"),
         ("function_calling", '{"function_name": 1, "arguments": {}}', "takes a string"),
+        ("function_calling", '{"function_name": "inventory", "arguments": []}', "arguments an object"),
+        (
+            "function_calling",
+            '{"function_name": "get", "arguments": {"amount": 1.5, "item": "flax"}}',
+            "get: expected a string or an integer for amount, got 1.5. Call get with amount, item.",
+        ),
+        ("function_calling", '{"function_name": "get", "arguments": {"amount": true, "item": "x"}}', "got true"),
+        ("function_calling", '{"function_name": "get", "arguments": {"amount": 1, "item": null}}', "got null"),
+        ("code_as_action", "get(None, 'flax')", "got null"),
+        ("code_as_action", "get(1, ['flax'])", "got ['flax']"),
         ("code_as_action", "get 1 flax", "no Python"),
         ("code_as_action", "inventory()\ninventory()", "one call of one function"),
         ("code_as_action", "get(1, 'flax', 2)", "call it with amount, item"),
@@ -579,6 +590,22 @@ class Crafter:
 
     def generate(self, conversation: list[Any]) -> tuple[str, str | None]:
         return react(SOLUTION[min(len(conversation) // 2 - 1, 1)]), "hm"
+
+
+class Silent:
+    """Says nothing, in the forms of agents that hand on a completion's content."""
+
+    def generate(self, conversation: list[Any]) -> Any:
+        return (None, "hm") if len(conversation) == 3 else None
+
+
+def test_a_completion_without_text_is_a_round_without_an_action(textcraft: str) -> None:
+    task = TextCraftTask({"env_server_base": textcraft, "data_len": 2}, n_clients=1)
+    played = task.generate_experience(Silent(), [0], max_rounds=2)[0]
+    assert isinstance(played, APIExperienceOutput)
+    assert [message["content"] for message in played.conversation if message["role"] == "assistant"][1:] == ["", ""]
+    assert played.reward == 0
+    task.close()
 
 
 def test_a_task_plays_its_episodes_and_an_evaluator_says_how_they_went(textcraft: str) -> None:

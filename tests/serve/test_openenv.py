@@ -30,7 +30,7 @@ from jaxgym.serve.openenv import server as openenv_server
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv.plays import SPARE, Play, Plays
 from jaxgym.serve.openenv.server import OpenEnvApp
-from jaxgym.serve.openenv.tools import misfit, tools_of
+from jaxgym.serve.openenv.tools import tools_of
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, listen
@@ -295,7 +295,19 @@ def test_tools_play_in_a_session_of_their_own(address: str) -> None:
         assert step(client, "<stay>")["observation"]["info"]["turn"] == 2
         with joined(address, f"?session_id={session}") as second:
             assert json.loads(second.recv(10))["data"]["code"] == "SESSION_ERROR"
-    assert use("reply", wrong=1)["error"]["code"] == -32602
+    wrong = [{"wrong": 1}, {}, {"message": 1}, {"message": None}, {"message": ["<stay>"]}, [], 0, "<stay>"]
+    for turn, arguments in enumerate(wrong, 3):
+        told = call("tools/call", name="reply", arguments=arguments, session_id=session)["result"]
+        assert told["is_error"]
+        observed = told["structured_content"]["observation"]
+        assert observed["info"]["turn"] == turn
+        assert observed["info"]["refusal"].startswith("reply: expected ")
+        assert observed["info"]["refusal"].endswith("Call reply(message: string).")
+        assert observed["info"]["refusal"] in told["data"]
+    assert use("begin", seed=3.0)["result"]["structured_content"]["observation"]["info"]["seed"] == 3
+    assert use("begin", seed="three")["error"]["message"] == (
+        "begin: expected an integer for seed, got 'three'. Call begin(seed: integer, optional)."
+    )
     assert use("begin", seed="three")["error"]["code"] == -32602
     assert use("dance")["error"]["code"] == -32602
     assert until(lambda: call("openenv/session/close", session_id=session)["result"]["closed"])
@@ -328,6 +340,7 @@ def test_a_client_of_mcp_has_a_session_by_its_header(address: str) -> None:
         refused = call("tools/call", name="reply", arguments={"wrong": 1})["result"]
         assert refused["isError"]
         assert "wrong" in refused["content"][0]["text"]
+        assert refused["structuredContent"]["observation"]["info"]["turn"] == 2
         assert call("resources/list")["error"]["code"] == -32601
         assert client.delete("/mcp").status_code == 204
         assert client.post("/mcp", json=asked).status_code == 404
@@ -346,15 +359,14 @@ def test_a_game_has_the_tools_of_its_moves() -> None:
     assert place.schema["required"] == ["row", "column", "number"]
     assert place.schema["properties"]["row"]["description"].startswith("Row of the cell")
     move = tools_of("frozen_lake")["move"]
-    assert [misfit(move.schema, given) for given in ({"direction": "up"}, {"direction": "off"}, {"direction": 1})] == [
-        None,
-        "the argument 'direction' is none of up, down, left, right.",
-        "the argument 'direction' is no string.",
-    ]
+    assert move.reply({"direction": "off"}) == text.Refusal(
+        "move: expected one of up, down, left, right for direction, got 'off'. Call move(direction: up | down | left | "
+        "right)."
+    )
     assert tools_of("frozen_lake", {"dialect": "textarena"})["move"].reply({"direction": "up"}) == "[up]"
     get = tools_of("textcraft")["get"]
-    assert misfit(get.schema, {"item": "log"}) is None
-    assert misfit(get.schema, {"item": "log", "count": True}) == "the argument 'count' is no integer."
+    assert get.reply({"item": "log", "count": 2.0}) == "<action>get 2 log</action>"
+    assert get.schema["properties"]["item"]["pattern"].startswith("^[^<>")
     for name in text.text_envs():
         assert "reply" in tools_of(name)
 
@@ -527,7 +539,7 @@ def request(name: str, address: str) -> Any:
     return SimpleNamespace(uuid=name, messages=[{"role": "user", "content": "?"}], data_dict={"env_config": config})
 
 
-def turn(scheduler: OpenEnvScheduler, asked: Any, reply: str, number: int) -> dict[str, Any]:
+def turn(scheduler: OpenEnvScheduler, asked: Any, reply: Any, number: int) -> dict[str, Any]:
     choice: Any = SimpleNamespace(message=SimpleNamespace(content=reply), finish_reason="stop")
     asked.messages.append({"role": "assistant", "content": reply})
     ended = asyncio.run(scheduler.on_turn_end(asked, choice, number))  # another loop each time
@@ -551,6 +563,20 @@ def test_the_scheduler_plays_a_trajectory_to_its_end(address: str) -> None:
     assert infos["step_rewards"][0] == 0.0
     assert [message["role"] for message in asked.messages[1:]] == ["user", "assistant"] * len(infos["step_rewards"])
     assert turn(scheduler, asked, "<stay>", 9)["rollout_infos"]["total_reward"] == 0.0
+
+
+def test_contents_of_every_form_are_turns_and_their_ends_are_recorded(address: str) -> None:
+    scheduler = OpenEnvScheduler(max_turns=4)
+    asked = request("a", address)
+    asyncio.run(scheduler.on_trajectory_start([asked]))
+    contents: list[Any] = [None, [{"type": "thinking", "thinking": "no"}], [{"type": "text", "text": "<stay>"}], ""]
+    for number, content in enumerate(contents, 1):
+        ended = turn(scheduler, asked, content, number)
+    infos = ended["rollout_infos"]
+    assert (infos["step_rewards"], "error" in infos) == ([0.0] * 4, False)
+    assert [entry["finish_reason"] for entry in infos["turns"]] == ["stop"] * 4
+    told = [message["content"] for message in asked.messages if message["role"] == "user"][1:]
+    assert [text.startswith(f"{number}: Say left") for number, text in enumerate(told, 1)] == [True, True, False]
 
 
 def test_a_trajectory_gives_its_session_back_wherever_it_ends(address: str) -> None:

@@ -281,7 +281,7 @@ def test_chats_that_wait_make_one_batch() -> None:
     ("function", "says"),
     [
         (lambda chats: [RIGHT] * (len(chats) + 1), "gave 2 replies to 1 chats"),
-        (lambda chats: [None for _ in chats], "gave None, which is no string"),
+        (lambda chats: [7 for _ in chats], "gave 7, which is no string"),
         (lambda chats: chats[0]["no"], "the function raised TypeError"),
     ],
 )
@@ -447,7 +447,7 @@ def test_an_endpoint_is_asked_with_the_whole_chat() -> None:
 
 
 def test_an_endpoint_that_fails_in_every_way_costs_attempts_only() -> None:
-    failures = iter([503, b"<html>", b"{}", None, 429, b'{"choices": []}'])
+    failures = iter([503, b"<html>", b"{}", 429, b'{"choices": []}', b'{"choices": [{"message": null}]}'])
 
     def answer(_: Any) -> Any:
         return next(failures, "<right right right>")
@@ -455,6 +455,103 @@ def test_an_endpoint_that_fails_in_every_way_costs_attempts_only() -> None:
     with chat_server.serving(answer) as url:
         record = play([row()], rollouts.EndpointPolicy(url, "m"), rollouts.Terms(retries=6, backoff_seconds=0.0))[0]
     assert (record["error"], record["is_solved"]) == (None, True)
+    assert sum(record["failures"].values()) == 6
+    assert all("answered" in reason for reason in record["failures"])
+    assert rollouts.summaries([record])[0].failures == 6
+
+
+USAGE = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        chat_server.completion(None, "length", usage=USAGE),
+        chat_server.completion("", "length", usage=USAGE),
+        chat_server.completion("  \n", "stop", usage=USAGE),
+        chat_server.completion([], "content_filter", usage=USAGE),
+        chat_server.completion([{"type": "thinking", "thinking": "<stay>"}], "length", usage=USAGE),
+        {"choices": [{"finish_reason": "length", "message": {"role": "assistant"}}], "usage": USAGE},
+    ],
+)
+def test_a_completion_without_text_is_an_invalid_turn_that_counts(said: Any) -> None:
+    win = chat_server.completion([{"type": "text", "text": "<right right right>"}], usage=USAGE)
+    answers = iter([said, said, win])
+    with chat_server.serving(lambda _: next(answers)) as url:
+        record = play([row(refusal_cost=0.5)], rollouts.EndpointPolicy(url, "m"))[0]
+    assert (record["error"], record["failures"]) == (None, {})
+    assert (record["num_turns"], record["num_refusals"], record["num_empty"]) == (3, 2, 2)
+    assert record["step_rewards"] == [-0.5, -0.5, 1.0]
+    reason = said["choices"][0]["finish_reason"]
+    assert record["turns"] == [
+        {"finish_reason": why, "prompt_tokens": 20, "completion_tokens": 5} for why in (reason, reason, "stop")
+    ]
+    assert record["num_length"] == 2 * (reason == "length")
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (60, 15)
+    summary = rollouts.summaries([record, record])[0]
+    assert (summary.episodes, summary.turns, summary.refusals) == (2, 3.0, 2.0)
+    assert (summary.prompt_tokens, summary.completion_tokens) == (60.0, 15.0)
+    assert summary.length == record["num_length"]
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "20", "completion_tokens": True}])
+def test_tokens_that_an_endpoint_does_not_give_are_unknown_and_not_zero(usage: Any) -> None:
+    known = chat_server.completion("<stay>", usage=USAGE)
+    unknown = chat_server.completion("<right right right>", usage=usage)
+    answers = iter([known, unknown, chat_server.completion("<right right right>", usage=USAGE)])
+    with chat_server.serving(lambda _: next(answers)) as url:
+        policy = rollouts.EndpointPolicy(url, "m")
+        records = play([row(), row()], policy, dataclasses.replace(QUICK, concurrency=1))
+    assert [record["completion_tokens"] for record in records] == [None, 5]
+    assert [record["prompt_tokens"] for record in records] == [None, 20]
+    summary = rollouts.summaries(records)[0]
+    assert math.isnan(summary.completion_tokens)
+    assert command.lines_of(summary)[-3:] == ("-", "-", "0")
+
+
+def test_a_policy_without_a_reply_has_an_invalid_turn() -> None:
+    record = play([row()], rollouts.BatchPolicy(lambda chats: [None for _ in chats]), rollouts.Terms(max_turns=2))[0]
+    assert (record["error"], record["num_turns"], record["num_refusals"], record["num_empty"]) == (None, 2, 2, 2)
+    record = play([row()], lambda _: None, rollouts.Terms(max_turns=2))[0]
+    assert (record["error"], record["num_turns"], record["num_refusals"], record["num_empty"]) == (None, 2, 2, 2)
+
+
+def test_every_episode_of_a_summary_is_in_the_means_or_counted_as_an_error() -> None:
+    def answer(request: rollouts.Request) -> str:
+        seed = request.env_config["seed"]
+        if seed == 0 or (seed == 1 and len(request.messages) > 4):
+            raise rollouts.PolicyError("down", is_final=True)
+        return "<stay>" if seed == 2 else "<right right right right right right>"
+
+    terms = dataclasses.replace(QUICK, max_turns=3)
+    records = play([row(0), row(1, length=8), row(2), row(3)], answer, terms)
+    assert [record["stopped"] for record in records][2:] == ["max_turns", "done"]
+    assert [record["error"] for record in records[:1]] == ["down"]
+    summary = rollouts.summaries(records)[0]
+    assert summary.episodes == 4
+    whole = [record for record in records if record["error"] is None]
+    assert summary.errors == 4 - len(whole)
+    assert summary.failures == summary.errors
+    assert summary.max_turns == sum(record["stopped"] == "max_turns" for record in whole) / len(whole)
+    assert summary.success == sum(record["is_solved"] for record in whole) / len(whole)
+    assert summary.turns == sum(len(record["turns"]) for record in whole) / len(whole)
+
+
+def test_an_episode_without_a_turn_earns_no_reward_for_the_form_of_its_replies() -> None:
+    def fail(_: rollouts.Request) -> str:
+        raise rollouts.PolicyError("down", is_final=True)
+
+    record = play([row()], fail, blend=rollouts.Blend(["format", "length"]))[0]
+    assert record["rewards"] == {"format": 0.0, "length": 0.0, "gym": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reason", "count"),
+    [([5, 6, 2, 0, 0], "stop", 3), ([5, 6, 7], "length", 3), ([2, 2], "stop", 1), ([], "length", 0)],
+)
+def test_a_local_model_counts_tokens_up_to_its_end_token(tokens: list[int], reason: str, count: int) -> None:
+    choice = local_model.choice_of("up", tokens, 9, {2, 3})
+    assert (choice.finish_reason, choice.prompt_tokens, choice.completion_tokens) == (reason, 9, count)
 
 
 @pytest.mark.parametrize(
@@ -533,7 +630,7 @@ def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: 
     ):
         cli.run(["rollout", "--env", "corridor", "--model", url, "--episodes", "3"])
     printed = capsys.readouterr().out
-    assert printed.splitlines()[2].split() == ["Corridor-v0", "3", "3", "-", "-", "-", "-", "-"]
+    assert printed.splitlines()[2].split() == ["Corridor-v0", "3", "3", *["-"] * 9, "3"]
     assert "\nErrors:\n3 x " in printed
     assert "answered 404" in printed
 

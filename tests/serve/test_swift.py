@@ -313,10 +313,34 @@ def test_refused_and_repeated_moves_cost_and_no_move_ends_the_game() -> None:
     assert server.is_closed
 
 
+@pytest.mark.parametrize("content", [None, "", [{"type": "thinking", "thinking": "[1 1 1]"}]])
+def test_an_empty_completion_is_an_invalid_turn_of_the_scheduler(content: Any) -> None:
+    turns, _ = trajectory(Server(board_text((0, 0))), content)
+    infos = turns[-1]["rollout_infos"]
+    assert (infos["total_reward"], infos["step_rewards"], turns[-1]["done"]) == (-1.0, [-1.0], True)
+
+
+def test_the_scheduler_records_why_each_reply_ended_and_its_tokens() -> None:
+    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
+    scheduler._create_env = lambda _: Server(board_text((0, 0)), "Invalid move; please resubmit", "unread")
+    request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": {"seed": 0}})
+    asyncio.run(scheduler.on_trajectory_start([request]))
+    kept: Any = {}
+    for turn, (content, reason, tokens) in enumerate([("[1 1 9]", "stop", [4, 5]), (None, "length", None)], 1):
+        message = types.SimpleNamespace(content=content)
+        choice = types.SimpleNamespace(message=message, finish_reason=reason, token_ids=tokens)
+        kept = asyncio.run(scheduler.on_turn_end(request, choice, turn))["rollout_infos"]
+    assert json.loads(json.dumps(kept))["turns"] == [
+        {"finish_reason": "stop", "prompt_tokens": None, "completion_tokens": 2},
+        {"finish_reason": "length", "prompt_tokens": None, "completion_tokens": None},
+    ]
+
+
 def test_a_trajectory_that_is_unknown_has_a_total_reward() -> None:
     scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
     ended = asyncio.run(scheduler.on_turn_end(types.SimpleNamespace(uuid="other"), None, 1))
-    assert ended == {"done": True, "rollout_infos": {"total_reward": 0.0, "step_rewards": [], "gym_done": True}}
+    infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no game is open."}
+    assert ended == {"done": True, "rollout_infos": infos}
     assert scheduler.max_concurrent_envs >= 1
     assert dict(scheduler.env_config_defaults) == {}
 

@@ -129,3 +129,55 @@ def test_a_move_has_the_form_that_the_dialect_asks_for(dialect: str) -> None:
     env.reset(seed=3, env_config={"dialect": dialect})
     env.move("down")
     assert env.get_reward() == 0.0
+
+
+PLACE = "Call place(row: integer, column: integer, number: integer)."
+ROW = {"row": 1, "column": 2, "number": 3}
+WRONG = [
+    ("sudoku", "place", {**ROW, "row": 1.5}, f"place: expected an integer for row, got 1.5. {PLACE}"),
+    ("sudoku", "place", {**ROW, "row": True}, f"place: expected an integer for row, got true. {PLACE}"),
+    ("sudoku", "place", {**ROW, "number": "3"}, f"place: expected an integer for number, got '3'. {PLACE}"),
+    ("sudoku", "place", {**ROW, "number": None}, f"place: expected an integer for number, got null. {PLACE}"),
+    ("sudoku", "place", {**ROW, "number": [3]}, f"place: expected an integer for number, got [3]. {PLACE}"),
+    ("sudoku", "place", {**ROW, "number": float("nan")}, f"place: expected an integer for number, got nan. {PLACE}"),
+    ("sudoku", "place", {**ROW, "number": float("inf")}, f"place: expected an integer for number, got inf. {PLACE}"),
+    ("sudoku", "place", {**ROW, "number": 10**5000}, "place: expected an integer for number, got "),
+    ("sudoku", "place", {"row": 1, "column": 2}, "place: expected the argument number, got none of that name. "),
+    ("sudoku", "place", {**ROW, "cell": "x" * 999}, "place: expected no argument 'cell', got 'xxx"),
+    ("frozen_lake", "move", {"direction": "up or down"}, "move: expected one of up, down, left, right for direction, "),
+    ("frozen_lake", "move", {"direction": 3}, "move: expected one of up, down, left, right for direction, got 3. "),
+    ("frozen_lake", "move", {"direction": ["up"]}, "move: expected one of up, down, left, right for direction, got ["),
+    ("frozen_lake", "move", {}, "move: expected the argument direction, "),
+    ("textcraft", "get", {"item": "flax", "count": True}, "get: expected an integer for count, got true. "),
+    ("textcraft", "get", {"item": "flax", "count": 2.5}, "get: expected an integer for count, got 2.5. "),
+    ("textcraft", "get", {"item": 7}, "get: expected a string for item, got 7. "),
+    ("textcraft", "get", {"item": "x</action><action>get 1 flax"}, "get: expected plain words without brackets for "),
+    ("textcraft", "craft", {"command": None}, "craft: expected a string for command, got null. "),
+    ("textcraft", "inventory", {"all": True}, "inventory: expected no argument 'all', got true. Call inventory()."),
+    ("mystery_path_grid", "act", {"actions": ["wait"]}, "act: expected a string for actions, got ['wait']. "),
+    ("mystery_path_grid", "act", {"actions": "[THINK]no[/THINK]forward"}, "act: expected plain words without bracket"),
+    ("corridor", "reply", {"message": 1}, "reply: expected a string for message, got 1. Call reply(message: string)."),
+]
+
+
+@pytest.mark.parametrize(("game", "tool", "arguments", "reason"), WRONG)
+def test_wrong_arguments_are_an_invalid_turn(game: str, tool: str, arguments: dict[str, Any], reason: str) -> None:
+    env = trl.env_class(game)(refusal_cost=1.0, max_turns=1)  # the turn that ends it gives its session back
+    env.reset(seed=3)
+    said = getattr(env, tool)(**arguments)
+    assert reason in said
+    assert len(said[: said.index(" Call ")]) < 200
+    assert env.get_reward() == -1.0
+
+
+def test_positions_that_no_argument_has_are_an_invalid_turn() -> None:
+    env: Any = trl.FrozenLakeEnv(refusal_cost=1.0, max_turns=1)
+    env.reset(seed=3)
+    assert "move: expected no argument 'value 1', got 'left'" in env.move("up", "left")
+    assert env.get_reward() == -1.0
+
+
+def test_whole_floats_are_integers() -> None:
+    said: Any = Said()
+    assert said.place(1.0, 2.0, 3) == said.place(row=1, column=2, number=3.0) == "[1 2 3]"
+    assert said.get("flax", 2.0) == "<action>get 2 flax</action>"

@@ -211,7 +211,7 @@ def test_within_a_level_equal_words_equal_frames_and_equal_symbols_go_together(
 def test_turns_together_are_answered_as_one_by_one(made: tuple[Any, Any, Any], seen: Any, dialect: str) -> None:
     scenes, words = flat(seen[0]), words_in(dialect)
     count = len(scenes.cells)
-    moves = [(UP, words.parse("?"), LEFT, words.parse("i say right"))[row % 4] for row in range(count)]
+    moves = [(UP, words.parse("?"), LEFT, words.parse("go right"))[row % 4] for row in range(count)]
     ended = scenes.is_in_hole | scenes.is_at_goal
     turns = Turns(range(1, count + 1), moves, scenes, np.zeros(count, np.float32), ended, np.arange(count) % 5 == 0)
     assert words.respond_all(turns, made[1]) == [words.respond(turn, made[1]) for turn in turns]
@@ -250,22 +250,20 @@ def test_a_move_in_the_form_asked_for_is_exact(dialect: str, reply: str, move: M
     ("dialect", "reply", "move"),
     [
         ("swift", "<action>up</action> or <action>down</action>", UP),
-        ("swift", "<action>jump</action> I mean down", DOWN),
         ("swift", "<answer>up</answer>", UP),
         ("swift", '{"action": "up"}', UP),
-        ("swift", '```json\n{"move": "Left"}\n```', LEFT),
+        ("swift", '```json\n{"direction": "Left"}\n```', LEFT),
+        ("swift", 'move(direction="left")', LEFT),
         ("swift", "```\ndown\n```", DOWN),
         ("swift", "[up]", UP),
-        ("swift", "Up is a hole, so I will go right", RIGHT),
+        ("swift", "Go right.", RIGHT),
         ("swift", "RIGHT!", RIGHT),
         ("swift", "Action: down", DOWN),
         ("swift", r"\boxed{left}", LEFT),
         ("swift", "→", RIGHT),
-        ("swift", "I go left", LEFT),
-        ("swift", '{"action": "left"}', LEFT),
-        ("swift", "up" + " " * 300 + "is a hole: down", DOWN),
-        ("swift", "<action>up", UP),
+        ("swift", "[THINK]up?[/THINK] left", LEFT),
         ("ragen", '{"action": 4}', UP),
+        ("ragen", '{"action": 4.0}', UP),
         ("ragen", "3", RIGHT),
         ("ragen", "<action>2</action>", DOWN),
         ("textarena", "w", UP),
@@ -273,21 +271,37 @@ def test_a_move_in_the_form_asked_for_is_exact(dialect: str, reply: str, move: M
         ("textarena", "[up] [down]", UP),
     ],
 )
-def test_what_is_merely_understood_is_a_move_and_not_exact(dialect: str, reply: str, move: Move) -> None:
+def test_an_explicit_answer_in_another_form_is_a_move_and_not_exact(dialect: str, reply: str, move: Move) -> None:
     assert words_in(dialect).parse(reply) == move._replace(is_exact=False)
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 @pytest.mark.parametrize(
-    "reply", ["", "   ", "hm", "upward", "uploads and copyright", "<think>up</think>", "<think>go up", "5", "<action>"]
+    "reply",
+    [
+        *("", "   ", "hm", "upward", "uploads and copyright", "<think>up</think>", "<think>go up", "5", "<action>"),
+        *("<action>up", "<action>jump</action> I mean down", "I go left", "Up is a hole, so I will go right"),
+        "I can't go left, there is a hole. <action>jump</action>",
+        '{"action": "stay"} because left is a hole',
+        "<action>up|down|left|right</action>",
+        "F and up was safe before",
+        "I should not go up",
+        *('{"action": true}', '{"action": 4.5}', '{"action": "4.0"}', "{'action': 'up'}"),
+    ],
 )
-def test_what_names_no_move_is_refused_with_a_reason(dialect: str, reply: str) -> None:
-    refusal = words_in(dialect).parse(reply)
-    assert isinstance(refusal, Refusal)
+def test_any_other_reply_is_invalid_and_the_moves_are_listed(dialect: str, reply: str) -> None:
+    invalid = words_in(dialect).parse(reply)
+    assert isinstance(invalid, Refusal)
     assert re.fullmatch(
-        r"Your reply (names no move|has no answer)\. Answer with up, down, left or right in the form .*\.",
-        refusal.reason,
+        r"expected one of left, down, right, up, got (no answer|\".*\")\. Reply in this form: \S+\.",
+        invalid.reason,
     )
+
+
+def test_lenient_parsing_takes_the_last_move_of_prose_alone() -> None:
+    lenient = dataclasses.replace(words_in("swift"), parsing="lenient")
+    assert lenient.parse("Up is a hole, so I will go right") == RIGHT._replace(is_exact=False)
+    assert isinstance(lenient.parse("<action>jump</action> I mean down"), Refusal)
 
 
 @pytest.mark.parametrize(("dialect", "reply"), [("swift", "3"), ("swift", "w"), ("textarena", "[2]"), ("ragen", "d")])

@@ -315,7 +315,7 @@ def test_a_response_says_what_was_understood_and_how_it_ended(get_game: Callable
     ]
     texts = [words.respond(turn, params) for turn in turns]
     assert texts[0] == f"You chose: turn left.\n{seen}"
-    assert texts[1].startswith('"jump" is no action')
+    assert texts[1].startswith("Invalid reply: expected one of")
     assert texts[1].endswith(f"\n{seen}")
     assert texts[2].endswith("You have reached the goal. The episode has ended. The reward of this turn is 1.")
     assert texts[3].endswith("A limit has cut the episode off.")

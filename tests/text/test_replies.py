@@ -1,4 +1,4 @@
-"""What is found in what models write, and that any string is read in linear time without an exception."""
+"""Where the explicit answer of a reply is found, and that any string is read in linear time without an exception."""
 
 import json
 import random
@@ -8,108 +8,265 @@ import pytest
 
 from jaxgym.text import replies
 from jaxgym.text.replies import (
+    ACTION,
+    ANSWER,
+    FORMS,
     Answer,
-    answers,
+    boxed,
+    bracketed,
+    call,
     excerpt,
+    fenced,
+    find_answer,
+    invalid,
+    json_object,
+    labeled,
     last_phrase,
-    numbers,
-    objects,
-    tagged,
-    without_thoughts,
+    tag,
+    unwrapped,
+    whole_number,
+    without_reasoning,
     words_of,
 )
 
-MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "turn left": 4}
+PLACE = call(place=("row", "column", "number"), inventory=())
+ALL = (*FORMS[:3], json_object("row", "column"), PLACE, *FORMS[3:], bracketed)
 
-STYLES = (
-    ("<action>up</action>", "up"),
-    ("<ACTION> Up </Action>", "Up"),
-    ("<think>left?</think>\n<action>up</action>", "up"),
-    ("left </think> <action>up</action>", "up"),
-    ("<answer>up</answer>", "up"),
-    ("<answer>down</answer> no, <action>up</action>", "up"),
-    ("<action>down</action> no, <action>up</action>", "up"),
-    ("<action>up", "up"),
-    ("<action>up<action>", "up"),
-    ("<action>up</actio", "up"),
-    ('<action>{"action": "up"}</action>', "up"),
-    ('{"action": "up"}', "up"),
-    ('I go.\n```json\n{"reason": "it is {free}", "action": "up"}\n```', "up"),
-    ('{"name": "act", "arguments": {"move": "up"}}', "up"),
-    ('{"name": "act", "arguments": "{\\"move\\": \\"up\\"}"}', "up"),
-    ('{"actions": ["up", "left"]}', "up, left"),
-    ('{"message": 3}', "3"),
-    ('{"action": "down"} {"action": "up"}', "up"),
-    ("{'action': 'up'}", "up"),
-    ('{"action": "up",}', "up"),
-    ("\\boxed{up}", "up"),
-    ("so $\\boxed{\\text{up}}$.", "up"),
-    ("Thought: left is a hole.\nAction: up", "up"),
-    ("Action: down\nObservation: ...\nAction: up\n", "up"),
-    ("**Final answer:** up", "up"),
-    ("Action:\nup", "up"),
-    ("Action: move\nAction Input: up", "up"),
-    ("```\nup\n```", "up"),
-    ("```text\nup\n```", "up"),
-    ("```up```", "up"),
-    ("I play [up]", "up"),
-    ("up", "up"),
-)
+# Opening and closing delimiters, as the public chat templates of these models write them.
+FAMILIES = {
+    "DeepSeek-R1, Qwen3": ("<think>", "</think>"),
+    "Claude-like": ("<thinking>", "</thinking>"),
+    "EXAONE Deep": ("<thought>", "</thought>"),
+    "Reka Flash": ("<reasoning>", "</reasoning>"),
+    "Seed-OSS": ("<seed:think>", "</seed:think>"),
+    "LongCat": ("<longcat_think>", "</longcat_think>"),
+    "Magistral": ("[THINK]", "[/THINK]"),
+    "Kimi-VL-Thinking": ("◁think▷", "◁/think▷"),
+    "Command A Reasoning": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "Apertus": ("<|inner_prefix|>", "<|inner_suffix|>"),
+    "OpenThinker": ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    "Solar Open": ("<|think|>", "<|content|>"),
+    "Solar Open 2": ("<|think:start|>", "<|think:end|>"),
+    "Gemma 4": ("<|channel>", "<channel|>"),
+    "Pangu": ("[unused16]", "[unused17]"),
+    "Granite 3.2": ("Here is my thought process:", "Here is my response:"),
+}
 
 
-@pytest.mark.parametrize(("reply", "expected"), STYLES)
-def test_the_first_place_of_a_reply_holds_the_answer(reply: str, expected: str) -> None:
-    assert next(answers(reply)).text == expected
+def value(reply: str) -> object:
+    answer = find_answer(reply, ALL)
+    return None if answer is None else answer.value
 
 
-@pytest.mark.parametrize(
-    "reply", ["<think>\n</think>\n<action> up </action>", "I go <action>up</action>", "<Action>up</action>"]
-)
-def test_one_block_in_the_asked_tag_is_exact(reply: str) -> None:
-    assert list(answers(reply)) == [Answer("up", is_exact=True)]
+@pytest.mark.parametrize("family", FAMILIES)
+def test_reasoning_is_removed_closed_or_not(family: str) -> None:
+    opening, closing = FAMILIES[family]
+    up, down = "<action>up</action>", "<action>down</action>"
+    assert value(f"{opening}{up}? No.{closing}\n{down}") == "down"
+    assert value(f"{up} is bad.{closing}{down}") == "down", "the prompt may end with the opening delimiter"
+    assert value(f"{opening}{up}") is None, "reasoning that is not closed has no answer"
+    assert value(f"{up}{closing}") is None
+    assert value(f"{opening}one{closing}{up}{opening}{down}{closing}") == "up"
+    assert value(f"{opening}{up}{opening}{up}{closing}{down}") == "down"
+    assert value(f"{opening}{'x' * 30_000}{closing}{down}") == "down"
+    assert value(f"{'x' * 300}{opening}{'x' * 30_000}{down}") is None, "an opening delimiter far before is seen"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "<answer>up</answer>",
-        "<action>up",
-        "<action>up</action><action>up</action>",
-        '<action>{"action": "up"}</action>',
-        "up",
-        "<think><action>up</action>",
-        "<think><action>up</action></think>",
-    ],
-)
-def test_another_form_is_not_exact(reply: str) -> None:
-    assert not any(answer.is_exact for answer in answers(reply))
+def test_a_delimiter_of_another_family_does_not_close_reasoning() -> None:
+    assert value("<think><action>up</action>[/THINK]<action>up</action></think><action>down</action>") == "down"
 
 
-def test_a_tag_decides_and_other_places_are_tried_in_turn() -> None:
-    assert [answer.text for answer in answers("Action: up [left] <action>down</action>")] == ["down"]
-    assert [answer.text for answer in answers("Action: up\n[left]")] == ["up", "left", "Action: up\n[left]"]
-    assert [answer.is_prose for answer in answers("[note] up")] == [False, True]
-
-
-def test_a_game_names_its_own_tags() -> None:
-    assert next(answers("<cell>1</cell><action>2</action>", ("cell",))) == Answer("1", is_exact=True)
-    assert tagged("<cell>1</cell> <think><cell>2</cell></think>", "cell") == "1"
-    assert tagged("cell", "cell") is None
+HARMONY = "<|channel|>analysis<|message|>maybe [1 2 3]<|end|><|start|>assistant"
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        ("a<think>b</think>c", "ac"),
-        ("b</think>c", "c"),
-        ("a<think>b", "a"),
-        ("<Thinking>b</thinking>c<think>d</think>e", "ce"),
-        ("<think>b<think>b</think>c", "c"),
-        ("no < thought", "no < thought"),
+        (f"{HARMONY}<|channel|>final<|message|>[4 5 6]<|return|>", "4 5 6"),
+        (f"{HARMONY}<|channel|>final <|constrain|>json<|message|>[4 5 6]", "4 5 6"),
+        (
+            f"{HARMONY}<|channel|>final<|message|>[1 1 1]<|end|><|start|>assistant<|channel|>final<|message|>[4 5 6]",
+            "4 5 6",
+        ),
+        (f"{HARMONY}<|channel|>commentary to=functions.act<|message|>[4 5 6]<|call|>", None),
+        (HARMONY, None),
+        ("maybe [1 2 3]<|end|><|start|>assistant<|channel|>final<|message|>[4 5 6]", "4 5 6"),
+        ("analysismaybe [1 2 3]assistantfinal[4 5 6]", "4 5 6"),
+        (f"<|channel|>analysis<|message|>{'x' * 30_000}[1 2 3]", None),
+        (f"{HARMONY}<|channel|>final<|message|>{'x' * 30_000}[4 5 6]", "4 5 6"),
     ],
 )
-def test_thoughts_are_dropped(reply: str, expected: str) -> None:
-    assert without_thoughts(reply) == expected
+def test_of_the_harmony_channels_only_final_is_read(reply: str, expected: str | None) -> None:
+    assert value(reply) == expected
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "up<|im_end|>",
+        "up</s>",
+        "<|START_RESPONSE|>up<|END_RESPONSE|>",
+        "up<\uff5cend▁of▁sentence\uff5c>",
+        "up<end_of_turn>\n",
+    ],
+)
+def test_tokens_of_chat_templates_are_removed_at_both_ends(reply: str) -> None:
+    assert value(reply) == "up"
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("<action>up</action>", "up"),
+        ("<ACTION> Up </Action>", "Up"),
+        ("İ <ACTION>up</ACTION>", "up"),
+        ("I go <action>down</action>, no, <action>up</action>", "up"),
+        ("<answer>down</answer> no, <action>up</action>", "up"),
+        ("<action>up</action> <answer>down</answer>", "up"),
+        ("Action: down\n<answer>up</answer>", "up"),
+        ('{"action": "up"}', "up"),
+        ('{"Action": "up"}', "up"),
+        ('{"action": 4}', 4),
+        ('{"action": "down"} {"action": "up", "why": "it is {free}"}', "up"),
+        ('I go.\n```json\n{"reason": "free", "action": "up"}\n```', "up"),
+        ('{"name": "act", "arguments": {"action": "up"}}', "up"),
+        ('{"name": "act", "arguments": "{\\"action\\": \\"up\\"}"}', "up"),
+        ('{"type": "function", "function": {"name": "act", "arguments": "{\\"action\\": \\"up\\"}"}}', "up"),
+        ('{"actions": ["up", "left"]}', ["up", "left"]),
+        ('{"row": 1, "column": 2}', {"row": 1, "column": 2}),
+        ("place(row=1, column=2, number=3)", {"tool": "place", "row": 1, "column": 2, "number": 3}),
+        ("I call place(number=3, row=1, column=2).", {"tool": "place", "row": 1, "column": 2, "number": 3}),
+        ("place(1, 2, 3)", {"tool": "place", "row": 1, "column": 2, "number": 3}),
+        ("inventory()", {"tool": "inventory"}),
+        ("so \\boxed{up}.", "up"),
+        ("so $\\boxed{\\text{turn left}}$.", "turn left"),
+        ("Thought: left is a hole.\nAction: up", "up"),
+        ("Thought: left is a hole.\nAction:\n\nup\nThat is it.", "up"),
+        ("Action: down\nObservation: ...\nAction: up\n", "up"),
+        ("Action: move\nAction Input: up", "up"),
+        ("**Final answer:** up", "up"),
+        ("**Action: up**", "up"),
+        ("Action:\n```\nup\n```", "up"),
+        ("> Action: `up`.", "up"),
+        ("I go.\n```\nup\n```", "up"),
+        ("```text\nup\n```", "up"),
+        ("```up```", "up"),
+        ("up", "up"),
+        (' **"Up."** ', "Up"),
+        ("[up]", "up"),
+        ("I think of [1 2] and [3 4]", "3 4"),
+        ("1 2 3", "1 2 3"),
+    ],
+)
+def test_each_form_is_found(reply: str, expected: object) -> None:
+    assert value(reply) == expected
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<action>up",
+        "up</action>",
+        "<action>up<action>",
+        "<action>up</action> or <action>",
+        "<action>up</action></action>",
+        "{'action': 'up'}",
+        '{"action": "up",}',
+        '{"action": "up"',
+        '{"action": "up", "action": "up"}',
+        '{"action": "up"} and "action": "down"',
+        "place(row=1, column=2)",
+        "place(row=1, column=2, number=3, depth=4)",
+        "place(row=1, row=2, number=3)",
+        "place(row=1, column=2, number=3",
+        "place(row=1 column=2 number=3)",
+        "\\boxed{up",
+        "```up",
+        "```\nup\n```\n```",
+        "[1 2 3] [",
+    ],
+)
+def test_a_malformed_form_holds_no_answer(reply: str) -> None:
+    answer = find_answer(reply, ALL)
+    assert answer is not None
+    assert answer.value is None
+
+
+def test_the_rank_is_that_of_the_forms_and_the_first_answer_counts_on_request() -> None:
+    reply = "<answer>left</answer> [right] <action>up</action> <action>down</action>"
+    assert find_answer(reply, (ACTION, ANSWER)) == Answer("down", "down")
+    assert find_answer(reply, (ACTION, ANSWER), takes_first=True) == Answer("up", "up")
+    assert find_answer(reply, (ANSWER, ACTION)) == Answer("left", "left", is_exact=True)
+    assert find_answer(reply, (bracketed, ACTION)) == Answer("right", "[right]", is_exact=True)
+    assert find_answer("<cell>1</cell>", (tag("cell"),)) == Answer("1", "1", is_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_exact"),
+    [
+        ("<think>\n</think>\n<action> up </action>", True),
+        ("I go <action>up</action>", True),
+        ("<answer>up</answer>", False),
+        ("<action>up</action><action>up</action>", False),
+        ("up", False),
+    ],
+)
+def test_only_one_answer_in_the_asked_form_is_exact(reply: str, is_exact: bool) -> None:
+    answer = find_answer(reply, FORMS)
+    assert answer is not None
+    assert answer.is_exact == is_exact
+
+
+@pytest.mark.parametrize("reply", ["", "  \n", "<think>up</think>", "<|im_end|>"])
+def test_an_empty_reply_has_no_answer(reply: str) -> None:
+    assert find_answer(reply, ALL) is None
+
+
+def test_a_reply_without_a_form_is_its_own_answer() -> None:
+    assert find_answer("I should not go up.", FORMS) == Answer(
+        "I should not go up", "I should not go up.", is_plain=True
+    )
+
+
+def test_only_the_end_of_a_long_reply_is_searched() -> None:
+    far = "<action>down</action>" + "x" * replies.LONGEST
+    assert find_answer(f"{far}<action>up</action>", FORMS) == Answer("up", "up", is_exact=True)
+    answer = find_answer(far, FORMS)
+    assert answer is not None
+    assert answer.is_plain
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(2, 2), (2.0, 2), (-3.0, -3), (2.5, None), (True, None), ("2", None), (None, None), ([2], None), (1e400, None)],
+)
+def test_whole_floats_are_integers_and_other_types_are_not(given: object, expected: int | None) -> None:
+    assert whole_number(given) == expected
+    assert whole_number(float("nan")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("`up`.", "up"), ("[“up”]!", "up"), ("''", ""), ("*", "*"), ("up?", "up?")]
+)
+def test_marks_around_a_text_are_removed(text: str, expected: str) -> None:
+    assert unwrapped(text) == expected
+
+
+def test_an_error_quotes_the_answer_and_names_what_is_valid() -> None:
+    assert invalid(find_answer("<action>jump</action>", FORMS), "up, down", "<action>up</action>") == (
+        'expected one of up, down, got "jump". Reply in this form: <action>up</action>.'
+    )
+    assert "got no answer." in invalid(None, "up", "<action>up</action>")
+    assert len(invalid(find_answer("x" * 9_999, FORMS), "up", "up")) < 130
+
+
+def test_an_excerpt_is_short_printable_and_encodable() -> None:
+    assert excerpt('say "hi"\n\x00\ud800') == "\"say 'hi'\""
+    assert len(excerpt("x" * 10**6)) < 50
+    assert len(excerpt("\ud800 é" * 99).encode()) < 99
+
+
+MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "turn left": 4}
 
 
 @pytest.mark.parametrize(
@@ -123,20 +280,9 @@ def test_thoughts_are_dropped(reply: str, expected: str) -> None:
         ("", None),
     ],
 )
-def test_the_last_phrase_of_prose_counts_and_the_longest_of_those(text: str, expected: int | None) -> None:
+def test_lenient_reading_takes_the_last_and_longest_phrase(text: str, expected: int | None) -> None:
     assert last_phrase(text, MOVES) == expected
-
-
-def test_words_numbers_and_objects_are_found() -> None:
     assert words_of("Go ↑, x5 (R2)!") == ["go", "↑", "x", "5", "r", "2"]
-    assert numbers("row 3, column -4, 12345678901, 7.") == [3, -4, 7]
-    assert objects('{"a": 1} and {"b": {"c": 2}} and { no }') == [{"a": 1}, {"b": {"c": 2}}]
-
-
-def test_an_excerpt_is_short_printable_and_encodable() -> None:
-    assert excerpt('say "hi"\n\x00\ud800') == "\"say 'hi'\""
-    assert len(excerpt("x" * 10**6)) < 50
-    assert len(excerpt("\ud800 é" * 99).encode()) < 99
 
 
 TRAPS = (
@@ -146,14 +292,24 @@ TRAPS = (
     "<think>",
     "</think>",
     "<think></think>",
+    "think>",
+    "[THINK]",
+    "<|channel|>",
+    "<|channel|>final",
+    "<|a|>",
+    "here is my thought process:",
     '{"',
     '{"a":',
     '{"a":"',
     "{'action':",
     '"action":"',
+    '"action": "',
+    '{\\"action\\": ',
     "action: ",
     "\naction:",
     "\n" + " " * 9 + "*",
+    "place(",
+    "place(row=",
     "\\boxed{",
     "{}",
     "```",
@@ -163,6 +319,7 @@ TRAPS = (
     "\x00",
     "\ud800",
     "İ",
+    "\u212a",
     "9",
     "-",
     " ",
@@ -175,21 +332,21 @@ TRAPS = (
 
 
 def read_all(text: str) -> None:
-    for answer in answers(text):
-        words_of(answer.text)
-        last_phrase(answer.text, MOVES)
-        numbers(answer.text)
-        excerpt(answer.text).encode()
-    objects(text)
-    tagged(text, "action")
+    answer = find_answer(text, ALL)
+    if answer is not None:
+        invalid(answer, "up", "up").encode()
+    last_phrase(text, MOVES)
+    without_reasoning(text).strip()
+    for form in ALL:
+        form(text[: replies.LONGEST])
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=repr)
-def test_a_megabyte_of_anything_is_read_in_linear_time(trap: str) -> None:
-    text = trap * (10**6 // len(trap))
+def test_half_a_megabyte_of_anything_is_read_in_linear_time(trap: str) -> None:
+    text = trap * (500_000 // len(trap))
     started = time.process_time()
     read_all(text)
-    # It takes a fifth of a second at most; what is quadratic takes minutes.
+    # It takes some hundredths of a second; what is quadratic takes minutes.
     assert time.process_time() - started < 10.0
 
 
@@ -197,7 +354,7 @@ def fuzz(number: int) -> None:
     """Reads random mixtures of traps and letters."""
     chance = random.Random(number)
     for _ in range(number):
-        pieces = chance.choices([*TRAPS, *"abc\n\t\"'{}<>[]():,.0\ufeff\u2191"], k=chance.randrange(40))
+        pieces = chance.choices([*TRAPS, *"abc\n\t\"'{}<>[]():,.=0\ufeff\u2191"], k=chance.randrange(40))
         read_all("".join(piece * chance.choice((1, 1, 1, 2, 50)) for piece in pieces))
 
 
@@ -214,18 +371,11 @@ def test_no_mixture_of_very_many_raises() -> None:
 def test_deep_nesting_is_no_error(depth: int) -> None:
     read_all('{"a":' * depth)
     read_all('{"action":' * depth + '"up"' + "}" * depth)
-    assert objects("[" * depth) == []
+    read_all('{"arguments":' * depth + '{"action":"up"}' + "}" * depth)
+    read_all(json.dumps({"arguments": json.dumps({"arguments": json.dumps({"action": "up"})})}))
 
 
-def test_only_the_end_of_a_long_reply_is_looked_at() -> None:
-    assert next(answers("<action>down</action>" + "x" * replies.LONGEST + "<action>up</action>")) == Answer(
-        "up", is_exact=True
-    )
-    assert next(answers("<think>" + "x" * replies.LONGEST + "</think><action>up</action>")) == Answer(
-        "up", is_exact=True
-    )
-
-
-def test_what_json_calls_numbers_is_text() -> None:
-    assert next(answers(json.dumps({"action": True}))).text == "True"
-    assert next(answers('{"action": 1e999}')).text == "inf"
+def test_single_forms_report_their_answers_in_order() -> None:
+    assert [found[0] for found in bracketed("[1] x [2")] == ["1", None]
+    assert [found[0] for found in ACTION("<action>a</action><action>b</action>")] == ["a", "b"]
+    assert boxed("none") == labeled("none") == fenced("none") == []

@@ -164,8 +164,8 @@ def test_texts_made_together_are_those_made_one_by_one(played: Any) -> None:
 def test_a_refused_reply_is_answered_with_the_reason_and_the_board() -> None:
     scene = scene_of(CORNERS, (0, 1), Outcome.PLACED)
     reason = (
-        "Invalid action: the reply holds no move; please resubmit one as [row column number], each from 1 to 9, "
-        "such as [1 1 1]."
+        'Invalid action: expected [row column number] with numbers from 1 to 9, got "hello"; please resubmit one, such '
+        "as [1 1 1]."
     )
     assert WORDS.respond(turn_of(WORDS.parse("hello"), scene), PARAMS) == f"{reason}\n{BOARD}"
 
@@ -200,7 +200,7 @@ def test_nobody_is_asked_for_another_reply_at_the_end(outcome: Outcome) -> None:
 
 def test_instructions_tell_the_number_of_moves() -> None:
     assert WORDS.instructions(PARAMS).endswith(" You have 100 moves.")
-    assert WORDS.instructions(jaxgym.make("Sudoku-v0", max_steps=0)[1]).endswith("Only the first such\nbracket counts.")
+    assert WORDS.instructions(jaxgym.make("Sudoku-v0", max_steps=0)[1]).endswith("only the last one counts.")
 
 
 # Hints.
@@ -245,24 +245,36 @@ def test_cells_with_more_than_three_digits_are_no_hints() -> None:
     ("reply", "move", "is_exact"),
     [
         ("[1 2 3]", "[1 2 3]", True),
-        ("I place 5 in row 4: [ 4  7\t5 ] and later [1 1 1].", "[4 7 5]", True),
+        ("I place 5 in row 4: [1 1 1] and later [ 4  7\t5 ].", "[4 7 5]", False),
         ("<think>[9 9 9] or [1 2 3]?</think>[4 5 6]", "[4 5 6]", True),
         ("[9 9 9] so it is</think> [4 5 6]", "[4 5 6]", True),
-        ('{"message": "[1 2 3]"}', "[1 2 3]", True),
+        (
+            "<|channel|>analysis<|message|>[1 2 3]<|end|><|start|>assistant<|channel|>final<|message|>[4 5 6]",
+            "[4 5 6]",
+            True,
+        ),
+        ("<answer>[1 2 3]</answer>", "[1 2 3]", True),
+        ("<answer>1 2 3</answer>", "[1 2 3]", False),
+        ("Action: [1 2 3]", "[1 2 3]", True),
         ("```\n[1 2 3]\n```", "[1 2 3]", True),
         ("[01 2 3]", "[1 2 3]", True),
         ("[1, 2, 3]", "[1 2 3]", False),
         ("3 more cells: [1,2,3]", "[1 2 3]", False),
         ('{"row": 1, "col": 2, "number": 3}', "[1 2 3]", False),
-        ('```json\n{"number": "3", "row": 1, "column": 2}\n```', "[1 2 3]", False),
+        ('```json\n{"number": 3.0, "row": 1, "column": 2}\n```', "[1 2 3]", False),
+        ('{"action": [1, 2, 3]}', "[1 2 3]", False),
         ('{"name": "place", "arguments": {"row": 1, "column": 2, "digit": 3}}', "[1 2 3]", False),
+        ("place(number=3, row=1, column=2)", "[1 2 3]", False),
+        ("place(1, 2, 3)", "[1 2 3]", False),
+        ("Place 3 at row 1, column 2", "[1 2 3]", False),
         ("row 1 column 2 number 3", "[1 2 3]", False),
-        ("There are 21 cells left. Row: 1, Column: 2, Number: 3", "[1 2 3]", False),
+        ("Number: 3, Row: 1, Column: 2.", "[1 2 3]", False),
         ("1 2 3", "[1 2 3]", False),
-        ("R1 C2 = 3", "[1 2 3]", False),
+        ("1, 2, 3", "[1 2 3]", False),
+        ("\\boxed{1 2 3}", "[1 2 3]", False),
     ],
 )
-def test_a_reply_means_a_move(reply: str, move: str, is_exact: bool) -> None:
+def test_an_explicit_answer_is_a_move(reply: str, move: str, is_exact: bool) -> None:
     found = WORDS.parse(reply)
     assert isinstance(found, Move)
     assert (found.text, found.is_exact) == (move, is_exact)
@@ -270,23 +282,34 @@ def test_a_reply_means_a_move(reply: str, move: str, is_exact: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "reason"),
+    ("reply", "got"),
     [
-        *((reply, "holds no move") for reply in ("", "[1 2]", "one two three", "<think>[1 2 3]</think>", "[1 2 x]")),
+        *((reply, "no answer") for reply in ("", "<think>[1 2 3]</think>")),
+        *((reply, f'"{reply}"') for reply in ("[1 2]", "one two three", "[1 2 x]", "[0 1 2]", "[10 1 2]", "[1 2 33]")),
         *(
-            (reply, "not from 1 to 9")
-            for reply in ("[0 1 2]", "[10 1 2]", "[1 2 33]", "1 2 -3", "row 1 column 0 number 4")
+            (reply, f'"{reply}"')
+            for reply in ("1 2 -3", "row 1 column 0 number 4", "[1 2 \uff13]", "[1 2 \u00b3]", "[1.0 2 3]")
         ),
-        ("[1 2 " + "9" * 5000 + "]", "not from 1 to 9"),
-        ('{"row": 1, "col": 2, "number": 30}', "not from 1 to 9"),
+        ("[1 2 " + "9" * 5000 + "]", '"[1 2 99999999999999999999999999999999999…"'),
+        ('{"row": 1, "col": 2, "number": 30}', "\"{'row': 1, 'col': 2, 'number': 30}\""),
+        ('{"row": 1, "col": 2, "number": "3"}', "\"{'row': 1, 'col': 2, 'number': '3'}\""),
+        ('{"row": true, "col": 2, "number": 3}', "\"{'row': true, 'col': 2, 'number': 3}\""),
+        ('{"row": 1.5, "col": 2, "number": 3}', "\"{'row': 1.5, 'col': 2, 'number': 3}\""),
+        ("I thought of [1 2 3].\n<answer>[4 5 12]</answer>", '"[4 5 12]"'),
+        ("I thought of [1 2 3].\n<answer>4 5 6</answer>", '"[1 2 3]"'),
+        ("[1 2 3] or row [4]", '"[4]"'),
+        ("I looked at 3 cells. There are 2 options in 1 of them.", '"I looked at 3 cells. There are 2 options…"'),
+        ("R1: 4 3 2 | 7 5 8", '"R1: 4 3 2 | 7 5 8"'),
+        ("There are 21 cells left. Row: 1, Column: 2, Number: 3", '"There are 21 cells left. Row: 1, Column:…"'),
     ],
 )
-def test_a_reply_without_a_move_on_the_board_is_refused_with_a_reason(reply: str, reason: str) -> None:
+def test_any_other_reply_is_invalid_and_quoted(reply: str, got: str) -> None:
     found = WORDS.parse(reply)
     assert isinstance(found, Refusal)
-    assert reason in found.reason
-    assert "please resubmit" in found.reason
-    assert "invalid" in found.reason.lower()
+    assert found.reason == (
+        f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
+        "as [1 1 1]."
+    )
 
 
 def test_every_move_parses_back_from_its_own_text() -> None:

@@ -125,7 +125,7 @@ def test_the_instructions_name_the_commands_and_the_time_limit_if_there_is_one()
 
 
 def test_get_names_an_item_and_an_amount() -> None:
-    assert Move(((1, ITEM["ash log"], 2),), "get 3 ash log") == GET
+    assert Move(((1, ITEM["ash log"], 2),), "get 3 ash log", is_exact=False) == GET
 
 
 def test_craft_names_a_recipe_and_its_inputs_in_any_order() -> None:
@@ -144,9 +144,9 @@ def test_every_member_of_a_tag_has_its_own_way() -> None:
     assert len(ways) == 5
 
 
-def test_the_amount_that_is_to_be_made_does_not_matter() -> None:
-    for reply in ("craft cedar shingle using 1 cedar planks", "craft 99 cedar shingle using 1 cedar planks"):
-        assert WORDS.parse(reply) == SHINGLE
+@pytest.mark.parametrize("amount", ["", "99 ", "1 "])
+def test_the_amount_that_is_made_must_be_the_one_of_the_recipe(amount: str) -> None:
+    assert isinstance(WORDS.parse(f"craft {amount}cedar shingle using 1 cedar planks"), Refusal)
 
 
 def test_the_text_of_every_move_means_that_move() -> None:
@@ -154,11 +154,12 @@ def test_the_text_of_every_move_means_that_move() -> None:
     for way in range(0, len(ways.outputs), 7):
         taken = zip(ways.inputs[way], ways.counts[way], strict=True)
         inputs = ", ".join(f"{count} {whole.names[item]}" for item, count in taken if count)
-        move = WORDS.parse(f"craft {whole.names[ways.outputs[way]]} using {inputs}")
+        move = WORDS.parse(f"craft {ways.amounts[way]} {whole.names[ways.outputs[way]]} using {inputs}")
         assert move.actions == ((2, way, 0),)
         assert WORDS.parse(move.text) == move
     for move in (GET, WORDS.fallback()):
-        assert WORDS.parse(move.text) == move
+        assert WORDS.parse(move.text) == move._replace(is_exact=False)
+        assert WORDS.parse(WORDS.reply_of(move.actions[0])) == move._replace(is_exact=True)
 
 
 @pytest.mark.parametrize(
@@ -173,19 +174,16 @@ def test_the_text_of_every_move_means_that_move() -> None:
         "**Action:** `get 3 ash log`",
         "Action:\nget 3 ash log",
         json.dumps({"action": "get 3 ash log"}),
-        json.dumps({"message": "GET 3 ASH LOG"}),
         json.dumps({"name": "play", "arguments": {"action": "get 3 ash log"}}),
+        'get(item="ash log", count=3)',
+        'get(count=3, item="ash log")',
         "```\nget 3 ash log\n```",
-        "I lack wood.\n```text\nget 3 ash log\nget 1 flax\n```",
         "[get 3 ash log]",
         "\\boxed{get 3 ash log}",
-        "The planks need logs, and I can get those.\n\nSo I will get 3 ash log.",
-        "Inventory: [flax] (3)\nCrafting needs wood.\n- get 3 ash logs",
-        "get 3x ash_log",
-        "get 3 ash-log",
+        "get 3 ash log.",
     ],
 )
-def test_a_command_is_found_wherever_models_put_it(reply: str) -> None:
+def test_a_command_is_read_in_every_form(reply: str) -> None:
     move = WORDS.parse(reply)
     assert isinstance(move, Move), move
     assert move.actions == GET.actions
@@ -196,31 +194,63 @@ def test_a_command_is_found_wherever_models_put_it(reply: str) -> None:
     "reply",
     [
         "craft 1 stool using 2 ash planks, 3 wooden pole",
-        "Craft 1 stool using 2 ash planks and 3 wooden poles",
-        "Action: craft stool using 2 ash planks, 3 wooden pole.",
-        "To sit, I craft a stool using 2 ash planks, 3 wooden pole",
+        "Action: Craft 1 stool using 3 wooden pole, 2 ash planks.",
+        'craft(command="craft 1 stool using 2 ash planks, 3 wooden pole")',
+        'craft(command="1 stool using 2 ash planks, 3 wooden pole")',
     ],
 )
-def test_a_craft_command_is_found_too(reply: str) -> None:
+def test_a_craft_command_is_read_too(reply: str) -> None:
     assert WORDS.parse(reply).text == "craft 1 stool using 2 ash planks, 3 wooden pole"
 
 
-def test_anything_may_follow_inventory_and_an_amount_may_lack() -> None:
-    assert WORDS.parse("Inventory please") == WORDS.fallback()._replace(is_exact=False)
-    assert WORDS.parse("get flax") == Move(((1, ITEM["flax"], 0),), "get 1 flax", is_exact=False)
-    assert WORDS.parse("get an apple").text == "get 1 apple"
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *("get flax", "get an apple", "get one flax", "get 3x flax", "get 3 ash logs", "get 3 ash-log", "get 3-flax"),
+        *(
+            "get -3 flax",
+            "get −3 flax",
+            "- get 3 flax -",
+            "get 3.0 flax",
+            "get \uff13 flax",
+            "get \u00b3 flax",
+            "get 3 spi\u212ae",
+        ),
+        *("craft 2 flax yarn using -2 flax", "craft 1 stool using 2 ash planks and 3 wooden pole"),
+        *(
+            "Inventory please",
+            "inventory: flax",
+            "So I will get 3 ash log.",
+            "To sit, I get 3 flax",
+            "get 3 flax please",
+        ),
+        *("<action>get 3 flax", '{"message": "get 3 flax"}', "```\nget 3 flax\nget 1 flax\n```", 'get(item="flax")'),
+        *(
+            'get(item="flax", count="3")',
+            'get(item="flax", count=3.5)',
+            "Thought: I could get 1 water.\nAction: fetch 3 flax",
+        ),
+        *("I could get 1 water. <action>fetch 3 flax</action>", "<action>get 3 flax or get 1 water</action>"),
+    ],
+)
+def test_a_reply_that_is_not_exactly_a_command_is_invalid(reply: str) -> None:
+    assert isinstance(WORDS.parse(reply), Refusal)
+
+
+def test_lenient_parsing_takes_the_last_command_of_prose_alone() -> None:
+    lenient = dataclasses.replace(WORDS, parsing="lenient")
+    assert lenient.parse("I could get 1 flax. So I will\nget 3 ash log") == GET
+    assert isinstance(lenient.parse("I could get 1 water. <action>fetch 3 flax</action>"), Refusal)
 
 
 @pytest.mark.parametrize(
     ("reply", "is_exact"),
     [
-        ("get 3 flax", True),
         ("<action>get 3 flax</action>", True),
         ("Flax it is. <action>inventory</action>", True),
-        ("get flax", False),
-        ("<action>get 3 apples</action>", False),
+        ("<action>Get 3 flax</action>", True),
+        ("get 3 flax", False),
         ("Action: get 3 flax", False),
-        ("I will get 3 flax", False),
     ],
 )
 def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exact: bool) -> None:
@@ -229,7 +259,12 @@ def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exa
     assert move.is_exact == is_exact
 
 
-# What is refused
+# Groups and errors
+
+
+def test_the_prompt_says_what_the_name_of_a_group_means() -> None:
+    assert "log is ash log" in WORDS.instructions(PARAMS)
+    assert WORDS.parse("get 1 log") == WORDS.parse("get 1 ash log")
 
 
 @pytest.mark.parametrize(
@@ -243,38 +278,45 @@ def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exa
 def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathered(reply: str, move: str) -> None:
     named = WORDS.parse(move)
     assert isinstance(named, Move)
-    assert WORDS.parse(reply) == named._replace(is_exact=False)
+    assert WORDS.parse(reply) == named
 
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
         ("get 3 silver log", "Could not find silver log: there is no such item."),
-        ("get 1 oil", "Could not find oil: name one of seed oil, olive oil."),
-        ("get 65 flax", "Could not get that many of flax: ask for 1 to 64 at a time."),
-        ("get 0 flax", "Could not get that many of flax: ask for 1 to 64 at a time."),
-        ("get", "Could not execute get: name an amount and an item, as in get 1 flax."),
+        ("get 1 oil", "Could not find oil: expected one of seed oil, olive oil."),
+        ("get 65 flax", "Could not get 65 flax: expected an amount from 1 to 64."),
+        ("get 0 flax", "Could not get 0 flax: expected an amount from 1 to 64."),
+        ("get flax", 'Could not execute "get flax": expected an amount and an item, as in get 3 flax.'),
         (
             "craft 1 stool",
-            'Could not extract recipe from "craft 1 stool": name its inputs, as in craft 2 flax yarn using 2 flax.',
+            'Could not extract recipe from "craft 1 stool": expected amounts, items and inputs, as in craft 2 flax '
+            "yarn using 2 flax.",
         ),
         ("craft 1 throne using 3 flax", "Could not find throne: there is no such item."),
         ("craft 1 stool using 3 ivory", "Could not find ivory: there is no such item."),
         (
             "craft 1 stool using flax",
-            'Wrong item format: "flax": give an amount and an item, such as 2 flax.',
+            'Wrong item format: expected an amount and an item, such as 2 flax, got "flax".',
         ),
         (
             "craft 1 lens using 3 glass",
-            "Could not find glass: name one of clear glass, green glass, blue glass.",
+            "Could not find glass: expected one of clear glass, green glass, blue glass.",
         ),
         (
             "craft 1 stool using 3 flax",
-            'Could not find a valid recipe for stool using "3 flax": '
-            "give exactly the inputs of a crafting command, amounts included.",
+            'Could not find a valid recipe for 1 stool using "3 flax": '
+            "expected exactly the amounts and inputs of a crafting command.",
         ),
-        ("dance", 'Could not execute "dance": answer with get, craft or inventory, as in get 1 flax.'),
-        ("", "Could not execute nothing: answer with get, craft or inventory, as in get 1 flax."),
+        (
+            "dance",
+            'Could not execute "dance". Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory.',
+        ),
+        (
+            "",
+            "Could not execute an empty reply. Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory.",
+        ),
     ],
 )
 def test_a_refusal_says_what_to_do(reply: str, reason: str) -> None:
@@ -294,7 +336,7 @@ def test_a_refusal_says_what_to_do(reply: str, reason: str) -> None:
     ],
 )
 def test_inputs_have_to_be_those_of_a_recipe(inputs: str) -> None:
-    assert refused(f"craft 1 stool using {inputs}").startswith("Could not find a valid recipe for stool")
+    assert refused(f"craft 1 stool using {inputs}").startswith("Could not find a valid recipe for 1 stool")
 
 
 def test_no_answer_has_what_is_inside_of_a_program() -> None:
@@ -391,9 +433,9 @@ def test_an_episode_in_words() -> None:
         "Action: craft 8 cedar shingle using 1 cedar planks": "Could not find enough items to craft cedar shingle",
         "get 1 cedar planks": "Could not find cedar planks: it has to be crafted.",
         "get 2 cedar log": "Got 2 cedar log",
-        "craft 1 cedar planks using 1 cedar log": "Crafted 4 cedar planks",
+        "craft 4 cedar planks using 1 cedar log": "Crafted 4 cedar planks",
         "inventory": "Inventory: [cedar log] (1) [cedar planks] (4) ",
-        "jump": 'Could not execute "jump": answer with get, craft or inventory, as in get 1 flax.',
+        "jump": 'Could not execute "jump". Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory.',
         "craft 8 cedar shingle using 1 cedar planks": "Crafted 8 cedar shingle *",
     }
     assert [turn(number, reply) for number, reply in enumerate(script, start=1)] == list(script.values())
@@ -407,20 +449,5 @@ def test_the_expert_can_be_told_in_words() -> None:
             for item, count in zip(WORLD.ways.inputs[chosen], WORLD.ways.counts[chosen], strict=True)
             if count
         ]
-        assert WORDS.parse(f"craft {goal} using {', '.join(inputs)}").actions[0][1] == chosen
-
-
-@pytest.mark.parametrize(
-    "said", ["get -3 flax", "get −3 flax", "craft 2 flax yarn using -2 flax", "<action>get -1 flax</action>"]
-)
-def test_a_negative_amount_is_refused(said: str) -> None:
-    found = WORDS.parse(said)
-    assert isinstance(found, Refusal)
-    assert found.reason.endswith("amounts are from 1 up, without a sign.")
-
-
-@pytest.mark.parametrize("said", ["- get 3 flax", "get - 3 flax", "Action - get 3 flax", "get 3-flax"])
-def test_a_dash_that_is_no_sign_is_passed_over(said: str) -> None:
-    found = WORDS.parse(said)
-    assert isinstance(found, Move)
-    assert found.text == "get 3 flax"
+        amount = WORLD.ways.amounts[chosen]
+        assert WORDS.parse(f"craft {amount} {goal} using {', '.join(inputs)}").actions[0][1] == chosen

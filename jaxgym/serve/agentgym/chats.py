@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from jaxgym.serve.agentgym.formats import APIConversationMessage, ConversationMessage, ConversationStart
+from jaxgym.serve.messages import content_text
 
 _MAX_LENGTH = 4096
 
@@ -71,7 +72,8 @@ class Messages:
     def reply(self) -> str:
         """Returns the next reply."""
         made = self._agent.generate(self._messages)
-        content, thought = (made, None) if isinstance(made, str) else made
+        content, thought = made if isinstance(made, tuple) else (made, None)
+        content = content_text(content)  # a completion may have none
         self._add("assistant", content, thought)
         return content
 

@@ -18,6 +18,8 @@ import tokenize
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
+from jaxgym.serve.arguments import as_kind, quoted
+
 ConversationMessage = TypedDict("ConversationMessage", {"from": str, "loss": bool | None, "value": str})
 """A message: `from` "human" or "gpt"; whether a model learns from it; its text."""
 
@@ -80,17 +82,26 @@ class Function:
         return f'def {self.name}({", ".join(self.parameters)}):\n    """{self.description}\n\n{described}    """'
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """Returns the action of a call.
+        """Return the action of a call.
 
         Raises:
-            FormatError: If the arguments are not those of the parameters.
+            FormatError: If the arguments are not those of the parameters, or one is neither a string nor an integer.
         """
         if set(arguments) != set(self.parameters):
             raise FormatError(
                 f"Invalid action: {self.name} was called with {', '.join(map(str, arguments)) or 'nothing'}; "
                 f"call it with {', '.join(self.parameters) or 'nothing'}."
             )
-        return self.action.format(**arguments)
+        given = {
+            name: value if isinstance(value, str) else as_kind(value, "integer") for name, value in arguments.items()
+        }
+        for name, value in given.items():
+            if value is None:
+                raise FormatError(
+                    f"Invalid action: {self.name}: expected a string or an integer for {name}, got "
+                    f"{quoted(arguments[name])}. Call {self.name} with {', '.join(self.parameters)}."
+                )
+        return self.action.format(**given)
 
     def read(self, action: str) -> dict[str, str] | None:
         """Returns the arguments of the call that stands for an action, or None if there is none."""
@@ -222,7 +233,8 @@ class Adapter:
         begin, end = reply.find("{"), reply.rfind("}")
         try:
             call = json.loads(reply[begin : end + 1], strict=False)
-            name, arguments = call["function_name"], call.get("arguments") or {}
+            name, arguments = call["function_name"], call.get("arguments")
+            arguments = {} if arguments in (None, "") else arguments  # as clients write that there are none
             arguments = json.loads(arguments, strict=False) if isinstance(arguments, str) else arguments
             thought = call.get("thought") or ""
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):

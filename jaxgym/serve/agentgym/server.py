@@ -174,7 +174,10 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
         from jaxgym.serve.agentgym.wrappers import wrap
         from jaxgym.serve.pool import SessionPool
 
-        pool = SessionPool(serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page)
+        # The clients of AgentGym send what their own parsers left of a reply.
+        pool = SessionPool(
+            serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page, allows_lenient=True
+        )
         wrappers = dict[str, Wrapper]()
         for env, options in serving.games():
             prefix = f"/{text.text_spec_of(env)[1].short_name}"

@@ -13,6 +13,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jaxgym.serve.messages import content_text, usage_of
 from jaxgym.serve.openenv.remote import LostError, OpenEnvError, OpenEnvWrapper, Step
 
 __all__ = ["LostError", "OpenEnvError", "OpenEnvScheduler", "OpenEnvWrapper", "register"]
@@ -74,6 +75,7 @@ class OpenEnvScheduler(_Scheduler):
         self._total_rewards: dict[str, float] = {}
         self._step_rewards: dict[str, list[float]] = {}
         self._pending_obs: dict[str, str | None] = {}
+        self._turns: dict[str, list[dict[str, Any]]] = {}
         self._room = threading.Lock()
         self._taken: set[str] = set()
 
@@ -111,6 +113,7 @@ class OpenEnvScheduler(_Scheduler):
         await self._take_room(uuid)
         self._envs[uuid] = self._create_env(config)
         self._total_rewards[uuid], self._step_rewards[uuid], self._pending_obs[uuid] = 0.0, [], None
+        self._turns[uuid] = []
         observation, _ = await self._envs[uuid].areset()
         system = config.get("system_message") or self.rules_of(observation)
         text = self.format_observation(observation)
@@ -136,7 +139,9 @@ class OpenEnvScheduler(_Scheduler):
         uuid = infer_request.uuid
         wrapper = self._envs.get(uuid)
         if wrapper is None:
-            return {"done": True, "rollout_infos": {"total_reward": 0.0, "step_rewards": [], "gym_done": True}}
+            infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no episode is open."}
+            return {"done": True, "rollout_infos": infos}
+        self._turns[uuid].append(usage_of(response_choice))
         more: dict[str, Any] = {}
         try:
             observation, reward, has_ended, _ = await self._act(wrapper, response_choice.message.content)
@@ -148,6 +153,7 @@ class OpenEnvScheduler(_Scheduler):
         infos = {
             "total_reward": self._total_rewards[uuid],
             "step_rewards": list(self._step_rewards[uuid]),
+            "turns": list(self._turns[uuid]),
             "gym_done": has_ended,
             **more,
         }
@@ -159,7 +165,7 @@ class OpenEnvScheduler(_Scheduler):
         return {"done": has_ended or is_cut, "rollout_infos": infos}
 
     async def _act(self, wrapper: OpenEnvWrapper, content: Any) -> Step:
-        text = content if isinstance(content, str) else "" if content is None else json.dumps(content, default=str)
+        text = content_text(content)
         action = self.parse_action(text)
         try:
             return await wrapper.astep(action)
@@ -216,7 +222,7 @@ class OpenEnvScheduler(_Scheduler):
             await wrapper.aclose()
         with self._room:
             self._taken.discard(uuid)
-        for kept in (self._total_rewards, self._step_rewards, self._pending_obs):
+        for kept in (self._total_rewards, self._step_rewards, self._pending_obs, self._turns):
             kept.pop(uuid, None)
 
 

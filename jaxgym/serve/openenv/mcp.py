@@ -148,6 +148,6 @@ async def _called(given: dict[str, Any], plays: Plays, play: Play) -> dict[str, 
         return frames.rpc_result(given["id"], {"content": content, "isError": True})
     if "result" in said:
         told = said["result"]
-        result = {"content": told["content"], "structuredContent": told["structured_content"], "isError": False}
-        return frames.rpc_result(given["id"], result)
+        result = {"content": told["content"], "structuredContent": told["structured_content"]}
+        return frames.rpc_result(given["id"], {**result, "isError": told["is_error"]})
     return said

@@ -5,13 +5,17 @@ import importlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from jaxgym.serve import arguments
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError, RpcError, Shown
 from jaxgym.serve.web.answers import quoted
 from jaxgym.serve.web.http import Hosted
+
+if TYPE_CHECKING:
+    from jaxgym.text import Refusal
 
 SPARE = 32
 """Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""
@@ -132,7 +136,7 @@ class Plays:
         opening = await self._pool.areset(play.id, seed)
         return play.shown.opened(opening, episode_id or frames.new_id())
 
-    async def step(self, play: Play, reply: str) -> str:
+    async def step(self, play: Play, reply: "str | Refusal") -> str:
         """Makes a turn; returns the observation, as JSON."""
         outcome = await self._pool.astep(play.id, reply)
         if play.shown.episode_id is None:
@@ -235,24 +239,27 @@ class Plays:
         return {"session_id": play.id, "closed": True}
 
     async def _tool(self, play: Play, params: Mapping[str, Any]) -> dict[str, Any]:
-        name, arguments = params.get("name"), params.get("arguments") or {}
+        name, given = params.get("name"), params.get("arguments")
+        given = {} if given is None else given
         if not isinstance(name, str) or not name:
             raise RpcError(frames.INVALID_PARAMS, "Missing 'name' in params")
         tool = self._moves.get(name)
         if name != BEGIN and tool is None:
             known = ", ".join([BEGIN, *self._moves])
             raise RpcError(frames.INVALID_PARAMS, f"Tool not found: {quoted(name)}; give {known}")
-        why = self._tools.misfit(_BEGIN["inputSchema"] if tool is None else tool.schema, arguments)
-        if why is not None:
-            raise RpcError(frames.INVALID_PARAMS, f"{name}: {why}")
         if tool is None:
-            observed = json.loads(await self.reset(play, arguments))
+            start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
+            if isinstance(start, str):
+                raise RpcError(frames.INVALID_PARAMS, start)
+            is_error, observed = False, json.loads(await self.reset(play, start))
             text = f"{observed['observation']['prompt']}\n\n{observed['observation']['text']}"
         else:
-            observed = json.loads(await self.step(play, tool.reply(arguments)))
+            reply = tool.reply(given)
+            # Wrong arguments are an invalid turn; the error flag also shows them to the clients of the protocol.
+            is_error, observed = not isinstance(reply, str), json.loads(await self.step(play, reply))
             text = observed["observation"]["text"]
         content = [{"type": "text", "text": text}]
-        return {"content": content, "structured_content": observed, "data": text, "is_error": False}
+        return {"content": content, "structured_content": observed, "data": text, "is_error": is_error}
 
 
 async def sweep(plays: Plays, idle_seconds: float) -> None:

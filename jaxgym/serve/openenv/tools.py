@@ -6,16 +6,13 @@
 """
 
 import inspect
-import re
-import typing
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxgym.serve import trl
+from jaxgym.serve import arguments, trl
+from jaxgym.text import Refusal
 
 REPLY = "reply"
-_KINDS = {str: "string", int: "integer", bool: "boolean", float: "number"}
-_ARGUMENT = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$", re.MULTILINE)
 
 
 class Tool(NamedTuple):
@@ -24,12 +21,12 @@ class Tool(NamedTuple):
     Attributes:
         description: What it is for.
         schema: JSON schema of its arguments.
-        reply: Returns the reply that arguments stand for; they are those of the schema.
+        reply: Returns the reply that arguments stand for, or why they are invalid.
     """
 
     description: str
     schema: dict[str, Any]
-    reply: Callable[[Mapping[str, Any]], str]
+    reply: Callable[[Any], str | Refusal]
 
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
@@ -42,11 +39,9 @@ def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, T
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
     """
-    any_reply = Tool("Makes a move, in the form that the rules ask for.", _MESSAGE, lambda given: given["message"])
-    return {
-        **{tool: _tool(function) for tool, function in trl.replies_of(name, options or {}).items()},
-        REPLY: any_reply,
-    }
+    own = {tool: _tool(tool, function) for tool, function in trl.replies_of(name, options or {}).items()}
+    about = "Makes a move, in the form that the rules ask for."
+    return {**own, REPLY: _made(REPLY, about, _MESSAGE, lambda message: message)}
 
 
 _MESSAGE = {
@@ -57,41 +52,13 @@ _MESSAGE = {
 }
 
 
-def _tool(function: Callable[..., str]) -> Tool:
-    told = inspect.getdoc(function) or ""
-    about = dict(_ARGUMENT.findall(told.partition("Args:")[2].partition("Returns:")[0]))
-    hints, parameters = typing.get_type_hints(function), inspect.signature(function).parameters
-    schema = {
-        "type": "object",
-        "properties": {name: {**_schema(hints[name]), "description": about.get(name, "")} for name in parameters},
-        "required": [name for name, parameter in parameters.items() if parameter.default is parameter.empty],
-        "additionalProperties": False,
-    }
-    return Tool(told.partition("\n")[0], schema, lambda given: function(**given))
+def _tool(name: str, function: Any) -> Tool:
+    return _made(name, (inspect.getdoc(function) or "").partition("\n")[0], function.schema, function)
 
 
-def _schema(hint: Any) -> dict[str, Any]:
-    if typing.get_origin(hint) is typing.Literal:
-        return {"type": "string", "enum": list(typing.get_args(hint))}
-    return {"type": _KINDS[hint]}
+def _made(name: str, about: str, schema: dict[str, Any], function: Callable[..., str | Refusal]) -> Tool:
+    def reply(given: Any) -> str | Refusal:
+        read = arguments.read(name, schema, given)
+        return Refusal(read) if isinstance(read, str) else function(**read)
 
-
-def misfit(schema: Mapping[str, Any], given: Any) -> str | None:
-    """Returns why arguments do not have the form of a tool's schema, one sentence, or None if they have it."""
-    if not isinstance(given, dict):
-        return "the arguments are no object."
-    properties = schema["properties"]
-    for name in given:
-        if name not in properties:
-            return f"there is no argument {name!r}; give {', '.join(properties)}."
-    for name in schema.get("required", ()):
-        if name not in given:
-            return f"the argument {name!r} is missing."
-    for name, value in given.items():
-        kind = next(kind for kind, called in _KINDS.items() if called == properties[name]["type"])
-        if type(value) is not kind:
-            return f"the argument {name!r} is no {properties[name]['type']}."
-        choices = properties[name].get("enum")
-        if choices and value not in choices:
-            return f"the argument {name!r} is none of {', '.join(choices)}."
-    return None
+    return Tool(about, schema, reply)

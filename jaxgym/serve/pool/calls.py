@@ -58,6 +58,8 @@ class Interrupts:
         if self._wake is not None:
             self._wake()
 
+from jaxgym.text import Refusal
+
 
 class Call:
     """One reply to a session, or a seed to start its next episode with.
@@ -71,7 +73,7 @@ class Call:
 
     __slots__ = ("reply", "result", "seed", "session_id")
 
-    def __init__(self, session_id: str, reply: str | None, seed: int | None):
+    def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None):
         self.session_id, self.reply, self.seed = session_id, reply, seed
         self.result: Any = None
 
@@ -93,7 +95,7 @@ class ThreadCall(Call):
 
     __slots__ = ("_woken", "has_left")
 
-    def __init__(self, session_id: str, reply: str | None, seed: int | None):
+    def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None):
         super().__init__(session_id, reply, seed)
         self.has_left = False
         self._woken = threading.Lock()  # free once, whenever there is something to see
@@ -135,7 +137,12 @@ class LoopCall(Call):
     __slots__ = ("_calls", "future", "loop")
 
     def __init__(
-        self, session_id: str, reply: str | None, seed: int | None, loop: asyncio.AbstractEventLoop, calls: "Calls"
+        self,
+        session_id: str,
+        reply: str | Refusal | None,
+        seed: int | None,
+        loop: asyncio.AbstractEventLoop,
+        calls: "Calls",
     ):
         super().__init__(session_id, reply, seed)
         self.loop = loop
@@ -204,7 +211,7 @@ class Calls:
             if call.lead():
                 return
 
-    def wait(self, session_id: str, reply: str | None, seed: int | None) -> Any:
+    def wait(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> Any:
         """Makes a call of a thread, together with those that wait; returns its result or raises it."""
         call = ThreadCall(session_id, reply, seed)
         is_queued = False
@@ -228,7 +235,7 @@ class Calls:
             raise call.result
         return call.result
 
-    def future(self, session_id: str, reply: str | None, seed: int | None) -> "asyncio.Future[Any]":
+    def future(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> "asyncio.Future[Any]":
         """Returns the result of a call of a coroutine, to be awaited; it is made with all others of this round."""
         loop = asyncio.get_running_loop()
         call = LoopCall(session_id, reply, seed, loop, self)

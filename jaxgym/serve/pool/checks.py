@@ -8,6 +8,7 @@ from typing import Any
 from jaxgym import levels
 from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import RequestError, UnknownSessionError
+from jaxgym.text import Refusal
 
 
 def checked_seed(seed: Any) -> int:
@@ -28,8 +29,8 @@ def checked_seed(seed: Any) -> int:
 
 
 def check_reply(reply: object) -> None:
-    """Refuses what is no string."""
-    if not isinstance(reply, str):
+    """Refuses what is neither a string nor a reason why a reply is invalid."""
+    if type(reply) is not str and not isinstance(reply, str | Refusal):  # the common case first
         raise RequestError(f"a reply was given as {reprlib.repr(reply)}; give a string.")
 
 

@@ -83,7 +83,7 @@ class Game:
         self._table = programs.new_table()
         self._rows = np.zeros((len(self._table), programs.seen.width), np.uint8)
         self._free = list(range(len(self._table)))[::-1]
-        self._read: dict[str, Move | Refusal] = {}
+        self._read: dict[str | Refusal, Move | Refusal] = {}
         self._keeps_ledgers = type(words).ledger is not Words.ledger and terms.scoring == "parts"
         self._warm_up()
         costs = {"refusal_cost": terms.refusal_cost, "format_cost": terms.format_cost, "step_cost": terms.step_cost}
@@ -131,7 +131,7 @@ class Game:
             for row, session in enumerate(sessions):
                 session.ledger = self._words.ledger(shape.unflatten([leaf[row] for leaf in leaves]), self.params)
 
-    def step(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
+    def step(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
         """Makes a turn in each of some sessions, no session twice; starts those that have not started."""
         fresh = [session for session in sessions if session.text is None]
         if fresh:
@@ -143,7 +143,7 @@ class Game:
         going_on = iter(self._turns([sessions[lane] for lane in lanes], [replies[lane] for lane in lanes]))
         return [next(going_on) if last is None else repeated(last) for last in repeats]
 
-    def _turns(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
+    def _turns(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
         if not sessions:
             return []
         terms = self._terms
@@ -168,8 +168,10 @@ class Game:
             remember([session.history for session in sessions], replies, outcomes)
         return outcomes
 
-    def _parsed(self, reply: str) -> Move | Refusal:
+    def _parsed(self, reply: str | Refusal) -> Move | Refusal:
         """Parses a reply, and remembers a short one: models mostly say the same few things."""
+        if isinstance(reply, Refusal):
+            return reply
         move = self._words.parse(reply)
         if len(reply) <= _SHORT:
             if len(self._read) >= _MOST_SHORT:

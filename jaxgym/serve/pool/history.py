@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from jaxgym.serve.sessions import Outcome
+from jaxgym.text import Refusal
 
 TURNS = 32
 """Turns that are remembered of an episode."""
@@ -58,9 +59,12 @@ class History:
         return [Remembered(*turn) for turn in self.turns if turn[0] > first]
 
 
-def remember(histories: Iterable[History | None], replies: Iterable[str], outcomes: Iterable[Outcome]) -> None:
+def remember(
+    histories: Iterable[History | None], replies: Iterable[str | Refusal], outcomes: Iterable[Outcome]
+) -> None:
     """Takes note of a turn in each of some sessions; it is on the way of every step."""
     for history, reply, outcome in zip(histories, replies, outcomes, strict=True):
         if history is not None:
             # A plain tuple: the constructor of a NamedTuple takes thrice as long.
-            history.turns.append((outcome[4], reply[:LONGEST], outcome[0][:LONGEST], outcome[1], outcome[5]))
+            said = reply if isinstance(reply, str) else reply.reason
+            history.turns.append((outcome[4], said[:LONGEST], outcome[0][:LONGEST], outcome[1], outcome[5]))

@@ -14,6 +14,7 @@ from jaxgym.options import plain
 from jaxgym.serve.pool.games import Game
 from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, Terms
+from jaxgym.text.catalogue import PARSING
 
 _MOST_IDLE = 64
 """Games without sessions that are kept, since they are likely to be asked for again."""
@@ -24,14 +25,15 @@ Options = Mapping[str, Any]
 class Games:
     """Games by name and options; making one may take seconds, in which the others go on."""
 
-    def __init__(self, capacity: int, device: Any):
+    def __init__(self, capacity: int, device: Any, *, allows_lenient: bool):
         """Makes an empty library.
 
         Args:
             capacity: The most sessions of a game.
             device: The JAX device of the states.
+            allows_lenient: Whether `parsing="lenient"` is accepted.
         """
-        self._capacity, self._device = capacity, device
+        self._capacity, self._device, self._allows_lenient = capacity, device, allows_lenient
         self._making = threading.Lock()
         self._games: dict[Any, tuple[Options, Game]] = {}
         self._programs: dict[Any, Programs] = {}
@@ -63,13 +65,18 @@ class Games:
 
     def _make(self, name: str, options: Options) -> Game:
         env_id, spec = text.text_spec_of(name)
-        known = {*registration.spec_of(env_id).all_options, *spec.options, *SESSION_OPTIONS, "preset", "levels"}
+        own = {*spec.options, *PARSING, *SESSION_OPTIONS}
+        known = {*registration.spec_of(env_id).all_options, *own, "preset", "levels"}
         for option in options:
             if option not in known:
                 raise OptionError(
                     f"a session of {env_id} has no option {option!r}{nearest(option, known)}; "
                     f"give one of {', '.join(sorted(known))}."
                 )
+        if options.get("parsing") == "lenient" and not self._allows_lenient:
+            raise OptionError(
+                f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server reads prose."
+            )
         terms = Terms.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, words = text.make(env_id, **others)

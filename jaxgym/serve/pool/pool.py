@@ -17,6 +17,7 @@ from jaxgym.serve.pool.games import Game, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.sessions import Opening, Outcome, Standing
+from jaxgym.text import Refusal
 
 MOST_SESSIONS = 2**20
 """The largest capacity: each game has a row of some hundred bytes for each session, whether it is open or not."""
@@ -46,6 +47,7 @@ class SessionPool:
         device: Any = None,
         *,
         keeps_history: bool = False,
+        allows_lenient: bool = False,
     ):
         """Makes an empty pool.
 
@@ -55,7 +57,9 @@ class SessionPool:
             idle_seconds: Sessions that were not asked for anything for so long are closed when room or time is
                 needed: by `open`, `open_many` and `close_idle`. Never if None.
             device: The JAX device of the states; JAX's default if None.
-            keeps_history: Whether sessions remember their last turns, for those who watch.
+            keeps_history: Whether sessions remember their last turns, for viewers.
+            allows_lenient: Whether sessions may be opened with `parsing="lenient"`, which searches prose for an action.
+                Off for training: a reply that earns a reward by accident teaches a model to write such replies.
 
         Raises:
             RequestError: If the capacity is no integer from 1 to `MOST_SESSIONS`, or the idle time no number above 0.
@@ -67,7 +71,7 @@ class SessionPool:
                 f"a pool was given idle_seconds={idle_seconds!r}; give a number above 0, or None to close none."
             )
         self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
-        self._games = Games(capacity, jax.devices()[0] if device is None else device)
+        self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
         self._calls = Calls(self._make_calls)  # its lock is that of the sessions and their states
         self._sessions: dict[str, Session] = {}
         self._closed: dict[str, str] = {}
@@ -204,7 +208,7 @@ class SessionPool:
 
     # Turns.
 
-    def step(self, ids: Sequence[str], replies: Sequence[str]) -> list[Outcome]:
+    def step(self, ids: Sequence[str], replies: Sequence[str | Refusal]) -> list[Outcome]:
         """Makes a turn in each of some sessions: the fast path.
 
         A session that has not started is started first; one whose episode has ended answers its last text again,
@@ -212,14 +216,15 @@ class SessionPool:
 
         Args:
             ids: Sessions, each once, of any games.
-            replies: A reply for each.
+            replies: A reply for each; a `Refusal` for one that is known to be invalid, as a tool call with wrong
+                arguments is.
 
         Returns:
             What the replies led to, in the order of the ids.
 
         Raises:
             UnknownSessionError: If there is no such session.
-            RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is no string.
+            RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is neither.
         """
         check_no_string("ids", ids)
         check_no_string("replies", replies)
@@ -245,7 +250,7 @@ class SessionPool:
         with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
 
-    def _step(self, sessions: Sequence[Session], replies: Sequence[str]) -> list[Outcome]:
+    def _step(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
         used = time.monotonic()
         for session in sessions:
             session.used = used
@@ -267,7 +272,7 @@ class SessionPool:
 
     # Calls for one session.
 
-    def step_one(self, session_id: str, reply: str) -> Outcome:
+    def step_one(self, session_id: str, reply: str | Refusal) -> Outcome:
         """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
         check_reply(reply)
         return self._calls.wait(checked_id(session_id), reply, None)
@@ -293,7 +298,7 @@ class SessionPool:
                 self.close([opening.id])
             raise
 
-    async def astep(self, session_id: str, reply: str) -> Outcome:
+    async def astep(self, session_id: str, reply: str | Refusal) -> Outcome:
         """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
         check_reply(reply)
         return await self._calls.future(checked_id(session_id), reply, None)

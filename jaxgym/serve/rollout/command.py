@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
 EPISODES = 128
 """How many episodes are played of games, where no number is given."""
-HEADER = ("game", "episodes", "errors", "success", "return", "reward", "turns", "refusals")
+HEADER = (
+    *("game", "episodes", "errors", "success", "return", "reward", "turns", "refusals"),
+    *("max_turns", "length", "tokens_in", "tokens_out", "failures"),
+)
 _MOST_REASONS = 3
 
 
@@ -135,7 +139,7 @@ def lines_of(summary: Summary) -> tuple[str, ...]:
     """Returns the cells of a summary below `HEADER`; empty ones where no episode was played to its end."""
     counts = (summary.env, str(summary.episodes), str(summary.errors))
     if summary.errors == summary.episodes:
-        return (*counts, *["-"] * (len(HEADER) - len(counts)))
+        return (*counts, *["-"] * (len(HEADER) - len(counts) - 1), str(summary.failures))
     return (
         *counts,
         f"{summary.success:.1%}",
@@ -143,7 +147,16 @@ def lines_of(summary: Summary) -> tuple[str, ...]:
         f"{summary.reward:.3f}",
         f"{summary.turns:.1f}",
         f"{summary.refusals:.2f}",
+        f"{summary.max_turns:.1%}",
+        _shown(summary.length, ".2f"),
+        _shown(summary.prompt_tokens, ".0f"),
+        _shown(summary.completion_tokens, ".0f"),
+        str(summary.failures),
     )
+
+
+def _shown(mean: float, form: str) -> str:
+    return "-" if math.isnan(mean) else format(mean, form)
 
 
 def report(records: Sequence[Record]) -> tuple[list[tuple[str, ...]], str]:

@@ -47,7 +47,7 @@ class EndpointPolicy(Policy):
         self._naming = asyncio.Lock()
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the completion of a chat.
+        """Returns the completion of a chat; one without a text, such as `content: null`, is a completion.
 
         Raises:
             PolicyError: If the endpoint fails, or what it says is no completion.
@@ -57,8 +57,10 @@ class EndpointPolicy(Policy):
             answer = await self._client.chat.completions.create(
                 model=model, messages=request.messages, **self._sampling
             )
-            choice = answer.choices[0]
-            content = choice.message.content
+            choice, usage = answer.choices[0], getattr(answer, "usage", None)
+            content = getattr(choice.message, "content", None)
+            if choice.message is None or not isinstance(content, str | list | None):
+                raise ValueError(f"its first choice has the message {choice.message!r}")
         except PolicyError:
             raise
         except self._openai.APIStatusError as error:
@@ -70,9 +72,13 @@ class EndpointPolicy(Policy):
             raise PolicyError(f"{self._url} could not be asked: {type(error).__name__}: {error}") from error
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise PolicyError(f"{self._url} answered with no completion: {type(error).__name__}: {error}") from error
-        if not isinstance(content, str):
-            raise PolicyError(f"{self._url} answered with the content {content!r}, which is no string.")
-        return Choice(Message(content), choice.finish_reason)
+        reason = getattr(choice, "finish_reason", None)
+        return Choice(
+            Message(content),
+            reason if isinstance(reason, str) else None,
+            _tokens(usage, "prompt_tokens"),
+            _tokens(usage, "completion_tokens"),
+        )
 
     async def _name(self) -> str:
         async with self._naming:
@@ -82,3 +88,9 @@ class EndpointPolicy(Policy):
                     raise PolicyError(f"{self._url} lists no model: name one.", is_final=True)
                 self._model = str(listed.data[0].id)
             return self._model
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    """Returns a number of tokens, or None where the endpoint does not give one."""
+    count = getattr(usage, name, None)
+    return count if type(count) is int and count >= 0 else None

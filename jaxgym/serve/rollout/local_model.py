@@ -1,18 +1,18 @@
 """A language model of Hugging Face's format in a local folder, as a function over a batch of chats."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxgym import extras
 from jaxgym.errors import OptionError
-from jaxgym.serve.rollout.policies import Chat
+from jaxgym.serve.rollout.policies import Chat, Choice, Message
 
 
 def local_model(
     folder: Path, *, max_tokens: int = 256, temperature: float = 1.0, device: str | None = None
-) -> Callable[[list[Chat]], list[str]]:
+) -> Callable[[list[Chat]], list[Choice]]:
     """Loads a model and its tokenizer from a folder; nothing is downloaded.
 
     Args:
@@ -22,7 +22,7 @@ def local_model(
         device: A device of torch; a GPU if there is one, else the CPU, if None.
 
     Returns:
-        A function that takes chats and returns a reply for each.
+        A function that takes chats and returns a reply for each, with the number of tokens of prompt and reply.
 
     Raises:
         ImportError: If `transformers` or `torch` is missing.
@@ -43,7 +43,9 @@ def local_model(
     model.eval()
     sampling = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
 
-    def replies(chats: list[Chat]) -> list[str]:
+    ends = _ends(model, tokenizer)
+
+    def replies(chats: list[Chat]) -> list[Choice]:
         prompts = [_prompt(tokenizer, chat) for chat in chats]
         batch = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(device)
         with torch.no_grad():
@@ -54,9 +56,35 @@ def local_model(
                 pad_token_id=tokenizer.pad_token_id,
                 **sampling,
             )
-        return tokenizer.batch_decode(made[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+        tokens = made[:, batch["input_ids"].shape[1] :]
+        texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        prompt_sizes = batch["attention_mask"].sum(1).tolist()
+        return [
+            choice_of(text, written, size, ends)
+            for text, written, size in zip(texts, tokens.tolist(), prompt_sizes, strict=True)
+        ]
 
     return replies
+
+
+def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
+    """Return the choice of a generated row.
+
+    Args:
+        text: The decoded reply.
+        tokens: What was generated, up to an end token and padding behind it, or up to the limit of tokens.
+        prompt_tokens: Tokens of the prompt, without padding.
+        ends: The end tokens.
+    """
+    size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
+    reason = "length" if size is None else "stop"
+    return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)
+
+
+def _ends(model: Any, tokenizer: Any) -> set[int]:
+    given = getattr(model.generation_config, "eos_token_id", None)
+    given = tokenizer.eos_token_id if given is None else given
+    return set(given) if isinstance(given, list | tuple) else {given}
 
 
 def _prompt(tokenizer: Any, chat: Chat) -> str:

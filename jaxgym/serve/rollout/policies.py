@@ -24,22 +24,31 @@ class PolicyError(RuntimeError):
 
 
 class Message(NamedTuple):
-    """What a policy says."""
+    """What a policy says.
 
-    content: str
+    Attributes:
+        content: The text, or parts as chat clients have them. None is a completion without text.
+        role: "assistant".
+    """
+
+    content: Any
     role: str = "assistant"
 
 
 class Choice(NamedTuple):
-    """A reply, with the names that ms-swift gives to its parts.
+    """A reply, with the names that ms-swift and chat endpoints give to its parts.
 
     Attributes:
         message: What was said.
-        finish_reason: "stop", or "length" where a limit of tokens cut it.
+        finish_reason: "stop", "length" where a limit of tokens cut it, another reason of an endpoint, or None.
+        prompt_tokens: Tokens of the chat, or None if unknown.
+        completion_tokens: Tokens of the reply, or None if unknown.
     """
 
     message: Message
     finish_reason: str | None = "stop"
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
 
 @dataclasses.dataclass
@@ -92,29 +101,30 @@ class BatchPolicy(Policy):
     Chats that wait while the function runs make its next batch. It runs in a thread, one call at a time.
     """
 
-    def __init__(self, function: Callable[[list[Chat]], Sequence[str]], max_batch: int = 64):
+    def __init__(self, function: Callable[[list[Chat]], Sequence[str | Choice | None]], max_batch: int = 64):
         """Takes the function.
 
         Args:
-            function: Takes 1 to `max_batch` chats; returns a reply for each.
+            function: Takes 1 to `max_batch` chats; returns a reply for each, with its tokens as a `Choice`. None is an
+                empty completion.
             max_batch: The most chats of a call.
         """
         self._function, self._max_batch = function, max_batch
-        self._waiting: deque[tuple[Chat, asyncio.Future[str]]] = deque()
+        self._waiting: deque[tuple[Chat, asyncio.Future[Choice]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     async def reply(self, request: Request) -> Choice:
         """Returns the function's reply.
 
         Raises:
-            PolicyError: If the function raises, returns another number of replies, or one that is no string.
+            PolicyError: If the function raises, returns another number of replies, or one of another type.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[str] = loop.create_future()
+        future: asyncio.Future[Choice] = loop.create_future()
         self._waiting.append(([dict(message) for message in request.messages], future))
         if self._worker is None:
             self._worker = loop.create_task(self._work())
-        return Choice(Message(await future))
+        return await future
 
     async def _work(self) -> None:
         try:
@@ -125,24 +135,29 @@ class BatchPolicy(Policy):
         finally:
             self._worker = None
 
-    async def _settle(self, taken: list[tuple[Chat, asyncio.Future[str]]]) -> None:
+    async def _settle(self, taken: list[tuple[Chat, asyncio.Future[Choice]]]) -> None:
         answers = await self._answers([chat for chat, _ in taken]) if taken else []
         for (_, future), answer in zip(taken, answers, strict=True):
             if future.cancelled():  # while the function ran
                 continue
-            if isinstance(answer, str):
-                future.set_result(answer)
-            else:
+            if isinstance(answer, PolicyError):
                 future.set_exception(answer)
+            else:
+                future.set_result(answer)
 
-    async def _answers(self, chats: list[Chat]) -> list[str | PolicyError]:
+    async def _answers(self, chats: list[Chat]) -> list[Choice | PolicyError]:
         try:
             replies = list(await asyncio.to_thread(self._function, chats))
         except Exception as error:  # whatever a user's function raises costs these episodes only
             return [PolicyError(f"the function raised {type(error).__name__}: {error}") for _ in chats]
         if len(replies) != len(chats):
             return [PolicyError(f"the function gave {len(replies)} replies to {len(chats)} chats.") for _ in chats]
-        return [
-            reply if isinstance(reply, str) else PolicyError(f"the function gave {reply!r}, which is no string.")
-            for reply in replies
-        ]
+        return list(map(_choice, replies))
+
+
+def _choice(reply: Any) -> Choice | PolicyError:
+    if isinstance(reply, Choice):
+        return reply
+    if reply is None or isinstance(reply, str):
+        return Choice(Message(reply))
+    return PolicyError(f"the function gave {reply!r}, which is no string.")

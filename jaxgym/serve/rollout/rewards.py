@@ -19,18 +19,18 @@ _CONCISE, _WORDY = 400, 4000
 
 
 def format_reward(completions: Sequence[str], rollout_infos: Sequence[Mapping[str, Any]], **_: Any) -> list[float]:
-    """Returns the part of the replies that had the form asked for, from 0 to 1; 1 where there was none."""
+    """Returns the part of the replies that had the form asked for, from 0 to 1; 0 where there was none."""
     del completions
-    return [infos["num_exact"] / infos["num_turns"] if infos["num_turns"] else 1.0 for infos in rollout_infos]
+    return [infos["num_exact"] / infos["num_turns"] if infos["num_turns"] else 0.0 for infos in rollout_infos]
 
 
 def length_reward(completions: Sequence[str], messages: Sequence[Sequence[Mapping[str, Any]]], **_: Any) -> list[float]:
-    """Returns 1 for replies of 400 characters or fewer in the mean, down to 0 for 4000 or more."""
+    """Returns 1 for replies of 400 characters or fewer in the mean, down to 0 for 4000 or more, or without a reply."""
     del completions
     rewards = []
     for chat in messages:
         lengths = [len(message["content"]) for message in chat if message["role"] == "assistant"]
-        mean = sum(lengths) / max(len(lengths), 1)
+        mean = sum(lengths) / len(lengths) if lengths else _WORDY
         rewards.append(min(max((_WORDY - mean) / (_WORDY - _CONCISE), 0.0), 1.0))
     return rewards
 

@@ -158,7 +158,9 @@ async def _play(index: int, row: Row, scheduler: Scheduler, blend: Blend) -> Rec
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What came of the trajectories of one game; means are over those without an error.
+    """What came of the trajectories of one game; means are over those without an error, which are counted.
+
+    A mean is NaN where one of these trajectories lacks the number, as where an endpoint gives no numbers of tokens.
 
     Attributes:
         env: Its id, or "all".
@@ -169,7 +171,12 @@ class Summary:
         total_reward_error: Its standard error.
         reward: Mean blended reward.
         turns: Mean number of turns.
-        refusals: Mean number of refused replies.
+        refusals: Mean number of refused replies, empty completions included.
+        max_turns: Share of those that were cut after `max_turns` turns.
+        length: Mean number of replies that were cut at the limit of tokens.
+        prompt_tokens: Mean sum of the tokens of an episode's prompts.
+        completion_tokens: Mean sum of the tokens of an episode's replies.
+        failures: Failed attempts at a reply, in all trajectories together.
     """
 
     env: str
@@ -181,6 +188,11 @@ class Summary:
     reward: float
     turns: float
     refusals: float
+    max_turns: float
+    length: float
+    prompt_tokens: float
+    completion_tokens: float
+    failures: int
 
 
 def summaries(records: Iterable[Record]) -> list[Summary]:
@@ -208,8 +220,14 @@ def _summary(env: str, records: Sequence[Record]) -> Summary:
         _mean([record["reward"] for record in whole]),
         _mean([record["num_turns"] for record in whole]),
         _mean([record["num_refusals"] for record in whole]),
+        _mean([float(record["stopped"] == "max_turns") for record in whole]),
+        _mean([record.get("num_length") for record in whole]),
+        _mean([record.get("prompt_tokens") for record in whole]),
+        _mean([record.get("completion_tokens") for record in whole]),
+        sum(sum(record.get("failures", {}).values()) for record in records),
     )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else math.nan

@@ -14,8 +14,9 @@ from typing import Any
 from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.errors import SessionError
+from jaxgym.serve.messages import content_text, usage_of
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.rollout.policies import Choice, Policy, PolicyError, Request
+from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
 from jaxgym.text import Move
 
@@ -157,7 +158,10 @@ class Scheduler:
         Returns:
             `total_reward`, `step_rewards`, `parts` (each part of the reward, summed up), `num_turns`, `num_refusals`,
             `num_exact` (replies in the form asked for), `is_solved`, `terminated`, `truncated`, `stopped` ("done",
-            "max_turns" or "error"), and `error`, which says why it was not played to its end, or None.
+            "max_turns" or "error"), and `error`, which says why it was not played to its end, or None. Of the
+            completions: `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of both
+            numbers of tokens (None where a turn has none), `num_empty` (without text), `num_length` (cut at the limit
+            of tokens), and `failures`, how often each failed attempt at a reply failed.
         """
         stopped, why = "error", None
         self._infos[request.uuid] = _blank()
@@ -166,6 +170,7 @@ class Scheduler:
             for turn in itertools.count(1):
                 choice = await self._reply(request)
                 request.messages.append({"role": "assistant", "content": choice.message.content})
+                self._infos[request.uuid] |= _with_turn(self._infos[request.uuid], choice)
                 ended = await self.on_turn_end(request, choice, turn)
                 self._infos[request.uuid] |= ended.get("rollout_infos", {})
                 if ended.get("done", False) or self.check_finished(request, choice, turn):
@@ -189,13 +194,16 @@ class Scheduler:
             if attempt:
                 await asyncio.sleep(terms.backoff_seconds * 2 ** (attempt - 1))
             try:
-                return await asyncio.wait_for(self.policy.reply(request), terms.turn_seconds)
+                choice = await asyncio.wait_for(self.policy.reply(request), terms.turn_seconds)
+                return choice._replace(message=Message(content_text(choice.message.content)))
             except TimeoutError:
                 failure = PolicyError(f"there was no reply within {terms.turn_seconds:g} s.")
             except PolicyError as error:
                 failure = error
             except Exception as error:  # a policy of somebody else costs its own episodes at most
                 failure = PolicyError(f"the policy raised {type(error).__name__}: {error}")
+            failures: dict[str, int] = self._infos[request.uuid]["failures"]
+            failures[str(failure)] = failures.get(str(failure), 0) + 1
             if failure.is_final:
                 break
         raise failure
@@ -213,4 +221,25 @@ def _blank() -> dict[str, Any]:
         "is_solved": False,
         "terminated": False,
         "truncated": False,
+        "turns": [],
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "num_empty": 0,
+        "num_length": 0,
+        "failures": {},
+    }
+
+
+def _with_turn(infos: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
+    """Returns what is known of the completions of a trajectory after another one."""
+    turns = [*infos["turns"], usage_of(choice)]
+    sums = {
+        name: None if infos[name] is None or turns[-1][name] is None else infos[name] + turns[-1][name]
+        for name in ("prompt_tokens", "completion_tokens")
+    }
+    return {
+        "turns": turns,
+        **sums,
+        "num_empty": infos["num_empty"] + (not choice.message.content.strip()),
+        "num_length": infos["num_length"] + (choice.finish_reason == "length"),
     }

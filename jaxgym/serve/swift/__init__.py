@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
+from jaxgym.serve.messages import content_text
 from jaxgym.serve.sessions import Opening, Outcome
 
 Step = tuple[str, float, bool, dict[str, Any]]
@@ -123,16 +124,6 @@ def info_of(outcome: Outcome) -> dict[str, Any]:
         "is_solved": outcome.is_solved,
         **({"episode": dict(outcome.info)} if outcome.info else {}),
     }
-
-
-def content_text(content: Any) -> str:
-    """Returns the text of a message's content: a string, None, or a list of parts, of which those of text count."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-    return "".join(part for part in parts if isinstance(part, str))
 
 
 def class_name(env_id: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxgym.serve.episodes import Episode, options_of
-from jaxgym.serve.swift import content_text
+from jaxgym.serve.messages import content_text, usage_of
 from jaxgym.text import Move
 from jaxgym.text import sudoku as words
 
@@ -170,12 +170,14 @@ class SudokuHooks(_Base):
         """Makes a scheduler as ms-swift does."""
         super().__init__(*args, **kwargs)
         self._referees: dict[str, Referee] = {}
+        self._turns: dict[str, list[dict[str, Any]]] = {}
 
     def _create_env(self, env_config: dict[str, Any]) -> Any:
         return super()._create_env(env_config) if env_config.get("base_url") else LocalSudoku(env_config)
 
     async def _close_and_remove(self, uuid: str) -> None:
         self._referees.pop(uuid, None)
+        self._turns.pop(uuid, None)
         await super()._close_and_remove(uuid)
 
     async def on_trajectory_start(self, requests: Sequence[Any]) -> None:
@@ -206,7 +208,7 @@ class SudokuHooks(_Base):
             {"role": "system", "content": rules},
             {"role": "user", "content": referee.first_message()},
         ]
-        self._envs[uuid], self._referees[uuid] = env, referee
+        self._envs[uuid], self._referees[uuid], self._turns[uuid] = env, referee, []
         self._total_rewards[uuid], self._step_rewards[uuid], self._pending_obs[uuid] = 0.0, [], None
 
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
@@ -215,7 +217,9 @@ class SudokuHooks(_Base):
         uuid = infer_request.uuid
         env = self._envs.get(uuid)
         if env is None:
-            return {"done": True, "rollout_infos": {"total_reward": 0.0, "step_rewards": [], "gym_done": True}}
+            infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no game is open."}
+            return {"done": True, "rollout_infos": infos}
+        self._turns[uuid].append(usage_of(response_choice))
         move = _PARSER.parse(content_text(response_choice.message.content))
         referee = self._referees[uuid]
         if isinstance(move, Move):
@@ -231,6 +235,7 @@ class SudokuHooks(_Base):
         infos = {
             "total_reward": self._total_rewards[uuid],
             "step_rewards": list(self._step_rewards[uuid]),
+            "turns": list(self._turns[uuid]),
             "gym_done": bool(has_ended),
             **{f"{name}_reward": part for name, part in referee.parts.items()},
         }

@@ -1,0 +1,121 @@
+"""Arguments of tools: the JSON schema of a tool, and the one place that checks what a model calls it with.
+
+>>> def place(row: int, column: int = 1) -> str: "..."
+>>> read("place", schema_of(place), {"row": 2.0})
+{'row': 2}
+>>> read("place", schema_of(place), {"row": 2.5})
+'place: expected an integer for row, got 2.5. Call place(row: integer, column: integer, optional).'
+"""
+
+import inspect
+import re
+import reprlib
+import typing
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from typing import Any
+
+_KINDS = {str: "string", int: "integer"}
+_NOUNS = {"string": "a string", "integer": "an integer"}
+_NAMES = {None: "null", True: "true", False: "false"}
+_ARGUMENT = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$", re.MULTILINE)
+_MOST_BITS = 63
+_MOST_SHOWN = 60
+
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = _brief.maxlong = 40
+_brief.maxlevel = _brief.maxlist = _brief.maxdict = _brief.maxtuple = 3
+
+
+def schema_of(function: Callable[..., Any], pattern: str | None = None) -> dict[str, Any]:
+    """Return the JSON schema of a function's arguments, from its type hints and the `Args:` of its docstring.
+
+    Args:
+        function: The function; each argument is a string, one of some strings (`Literal`), or an integer.
+        pattern: A regular expression that strings must match completely, or None for any string.
+    """
+    about = dict(_ARGUMENT.findall((inspect.getdoc(function) or "").partition("Args:")[2].partition("Returns:")[0]))
+    hints = typing.get_type_hints(function)
+    parameters = {name: entry for name, entry in inspect.signature(function).parameters.items() if name != "self"}
+    return {
+        "type": "object",
+        "properties": {
+            name: {**_schema(hints[name], pattern), "description": about.get(name, "")} for name in parameters
+        },
+        "required": [name for name, entry in parameters.items() if entry.default is entry.empty],
+        "additionalProperties": False,
+    }
+
+
+def _schema(hint: Any, pattern: str | None) -> dict[str, Any]:
+    if typing.get_origin(hint) is typing.Literal:
+        return {"type": "string", "enum": list(typing.get_args(hint))}
+    return {"type": _KINDS[hint], **({"pattern": f"^{pattern}$"} if pattern and hint is str else {})}
+
+
+def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | str:
+    """Check the arguments of a call.
+
+    A whole float such as 2.0 is an integer, as in JSON Schema. Nothing else is converted, and nothing is filled in.
+
+    Args:
+        tool: The name of the tool.
+        schema: The schema of its arguments; each is an integer or a string, perhaps with `enum` or `pattern`.
+        given: What the tool is called with, of any type.
+
+    Returns:
+        The arguments by name, or the reason why they are invalid: what is wrong first, and how to call the tool.
+    """
+    properties, required = schema["properties"], schema.get("required", ())
+    if not isinstance(given, Mapping):
+        return _reason(tool, schema, f"expected an object of arguments, got {quoted(given)}")
+    values = dict[str, Any]()
+    for name, value in given.items():
+        if name not in properties:
+            return _reason(tool, schema, f"expected no argument {quoted(name)}, got {quoted(value)}")
+        entry = properties[name]
+        values[name] = as_kind(value, entry["type"])
+        choices, pattern = entry.get("enum"), entry.get("pattern")
+        expected = f"one of {', '.join(choices)}" if choices else _NOUNS[entry["type"]]
+        if values[name] is None or (choices and value not in choices):
+            return _reason(tool, schema, f"expected {expected} for {name}, got {quoted(value)}")
+        if pattern and not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value):
+            return _reason(tool, schema, f"expected plain words without brackets for {name}, got {quoted(value)}")
+    for name in required:
+        if name not in given:
+            return _reason(tool, schema, f"expected the argument {name}, got none of that name")
+    return values
+
+
+def as_kind(value: Any, kind: str) -> str | int | None:
+    """Return an argument as a `"string"` or an `"integer"`, or None if it is none.
+
+    >>> [as_kind(value, "integer") for value in (2, 2.0, 2.5, True, "2", None)]
+    [2, 2, None, None, None, None]
+    """
+    if kind == "string":
+        return value if isinstance(value, str) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if is_whole and int(value).bit_length() <= _MOST_BITS else None
+
+
+def quoted(value: Any) -> str:
+    """Return a value for an error text, cut to 60 characters; true, false and null as JSON has them."""
+    if value is None or isinstance(value, bool):
+        return _NAMES[value]
+    try:
+        shown = _brief.repr(value)
+    except Exception:  # such as an integer of more digits than Python writes
+        shown = f"a value of type {type(value).__name__}"
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 3]}..."
+
+
+def _reason(tool: str, schema: Mapping[str, Any], fault: str) -> str:
+    required = schema.get("required", ())
+    parameters = [
+        f"{name}: {' | '.join(entry.get('enum') or [entry['type']])}{'' if name in required else ', optional'}"
+        for name, entry in schema["properties"].items()
+    ]
+    return f"{tool}: {fault}. Call {tool}({', '.join(parameters)})."
