@@ -121,10 +121,10 @@ _FAST_TRANSFORMER_CHANGES: dict[str, dict[str, Any]] = {
     "mmbg": {"num_envs": 256, "learning_rate_start": 1.7e-4},
     "mmg": {"num_envs": 256, "learning_rate_start": 2e-4},
 }
-# Endless Mortar Mayhem checks command k 24 k steps after its clue. Only a rollout that holds both has a gradient from one
-# to the other: with 128 steps, learning slows down after ten commands. Updates of 16 384 steps, as published, learn more
-# from each step than updates of 65 536. The published rates fall over 10 000 updates, not over the whole run. minGRU
-# learns all steps of a rollout at once, so that 512 of them cost it little.
+# Endless Mortar Mayhem checks command k 24 k steps after its clue. Only a rollout that holds both has a gradient from
+# one to the other: with 128 steps, learning slows down after ten commands. Updates of 16 384 steps, as published,
+# learn more from each step than updates of 65 536. The published rates fall over 10 000 updates, not over the whole
+# run. minGRU learns all steps of a rollout at once, so that 512 of them cost it little.
 _FAST_ENDLESS = {
     **{"num_envs": 64, "num_steps": 256, "minibatches": 8, "learning_rate_start": 2.75e-4},
     **{"block_updates": 20, "checkpoint_updates": 500},
