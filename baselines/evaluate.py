@@ -266,7 +266,10 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
 
     if agent is not None:
         return named(score(agent.params))
-    template = jax.eval_shape(make_init(setup), seeds_of(setup), game.params)
+    # A checkpoint holds the environments that the run was trained in; those of other levels can have other shapes.
+    trained = make_game(config) if is_paper else game
+    own = make_setup(config, trained)
+    template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
     with RunFolder(arguments.run, config) as folder:
         update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
         scores = {"update": update, **named(score(folder.restore(template, update).params))}

@@ -138,6 +138,12 @@ def published_on(task: str, agent: str) -> str:
     return "training" if agent in json.loads(_PUBLISHED.read_text())["on_training_levels"].get(task, ()) else "held out"
 
 
+def published_beside(task: str, agents: Sequence[str]) -> list[str]:
+    """Return the agents whose published curves are drawn beside ours: the same ones, else GRU."""
+    curves = published().get(task, {})
+    return [agent for agent in agents if agent in curves] or [agent for agent in ("GRU",) if agent in curves]
+
+
 def task_of(config: Config) -> str:
     """The paper's name of the game with these options; id and options where the paper did not play it so."""
     mine = _resolved(config.env, config.env_options)
@@ -318,10 +324,9 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
                 axis.fill_between(place, [p.low for p in found], [p.high for p in found], color=color, alpha=0.2, lw=0)
         elif ends and group.steps_m is not None:
             axes[0].plot(group.steps_m, np.mean(ends), "o", color=color, label=f"{label}, held out")
-    for agent, color in colors.items():
-        if agent in curves:
-            label = f"{agent}, published, {published_on(task, agent)}"
-            axes[0].plot(*curves[agent], "--", color=color, linewidth=1, label=label)
+    for agent in published_beside(task, list(colors)):
+        label = f"{agent}, published, {published_on(task, agent)}"
+        axes[0].plot(*curves[agent], "--", color=colors.get(agent, "0.5"), linewidth=1, label=label)
     for axis, label in zip(axes, ("million environment steps", "minutes"), strict=False):
         axis.set_xlabel(label)
         axis.grid(alpha=0.3)

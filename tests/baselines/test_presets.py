@@ -46,6 +46,19 @@ def test_a_transformer_has_the_settings_of_its_recorded_run(preset: str, run: st
     assert ran.total_steps == PRESETS[preset].total_steps
 
 
+def test_a_large_batch_preset_of_an_endless_game_has_long_rollouts_and_the_published_decay() -> None:
+    endless = [config for name, config in PRESETS.items() if name.startswith(("fast/emm", "fast/emp", "fast/ess"))]
+    assert len(endless) == 17
+    for config in endless:
+        assert config.num_steps >= 256, config.preset
+        assert config.decay_length == PRESETS["jmlr/emm-gru"].decay_length == 163_840_000, config.preset
+        if config.memory in ("gru", "mingru"):
+            assert config.batch_steps == 16_384, config.preset
+            assert config.learning_rate_start == 2.75e-4, config.preset
+    ran = from_json(json.loads((RESULTS / "emm-mingru-32x512-h200" / "config.json").read_text()))
+    assert differences(PRESETS["fast/emm-mingru"], ran) == []
+
+
 def test_mystery_path_on_a_grid_has_the_smaller_transformer_and_more_entropy() -> None:
     config = PRESETS["jmlr/mpg-off-trxl"]
     assert (config.memory_size, config.memory_layers, config.memory_positions) == (256, 2, False)

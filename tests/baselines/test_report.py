@@ -62,6 +62,13 @@ def test_a_published_curve_that_is_of_training_levels_is_not_called_held_out() -
     assert report.published_on("MM", "GRU") == "held out"
 
 
+def test_the_published_gru_is_drawn_beside_agents_without_a_published_curve() -> None:
+    assert report.published_beside("EMM", ["minGRU", "TrXL"]) == ["TrXL"]
+    assert report.published_beside("EMM", ["minGRU", "lru-512"]) == ["GRU"]
+    assert report.published_beside("ESS", ["minGRU+rec"]) == []
+    assert report.published_beside("no task", ["GRU"]) == []
+
+
 def test_published_runs_are_known_by_their_settings() -> None:
     for name in ("jmlr/mm-trxl-rec", "jmlr/emm-gru-384", "jmlr/emm-trxl-gt", "jmlr/ss-gru-rec", "fast/mpg-on-clock"):
         task, agent = name.partition("/")[2].split("-", 1)

@@ -21,9 +21,10 @@ import jaxgym
 from baselines import evaluate, train
 from baselines.config import SCALES, Config, parse_options, to_json
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game, make_paper_game
+from baselines.game import Game, make_game, make_paper_game
 from baselines.grpo import command as grpo
 from baselines.grpo.settings import Settings
+from baselines.ppo import make_init, make_setup, seeds_of
 from baselines.runs import RunFolder, pack_state, read_config, read_rows, unpack_state
 from jaxgym import levels
 
@@ -113,6 +114,21 @@ def test_a_run_can_be_scored_on_the_levels_of_the_papers(
     assert set(scores) == {"update", "paper"}
     assert json.loads((whole / "evaluation-paper.json").read_text()) == scores
     assert evaluate.describe(scores).startswith("paper levels (3): score")
+
+
+def test_a_run_can_be_scored_on_levels_that_list_more_than_those_it_was_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "make_game", make_game)
+    names = dict(env="Endless-MortarMayhem-v0", options=("observation=symbolic",))
+    config = dataclasses.replace(CONFIG, **names, train_levels=4, held_out_levels=2)
+    game = make_game(config)
+    setup = make_setup(config, game)
+    with RunFolder.create(tmp_path / "run", config) as folder:
+        folder.save(make_init(setup)(seeds_of(setup), game.params), 4)
+    scores = evaluate.score_run(evaluate.Arguments(tmp_path / "run", levels="paper", repeats=1, max_steps=4))
+    assert (scores["update"], scores["paper"]["levels"], scores["paper"]["length"]) == (4, 50, 4.0)
+    assert scores["paper"]["metric_name"] == "commands_completed"
 
 
 @pytest.mark.parametrize("env_id", ["MortarMayhem-Grid-v0", "SearingSpotlights-v0"])
