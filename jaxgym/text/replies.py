@@ -73,7 +73,7 @@ _BOXED, _FENCE = "\\boxed{", "```"
 _MOST_WRAPPERS = 4
 
 _LABEL = re.compile(
-    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:action input|actions?|answer)[ \t*_]{0,4}:[*_`]{0,4}",
+    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:action input|actions?|answer)[ \t*_]{0,4}:[*_]{0,4}",
     re.IGNORECASE | re.ASCII | re.MULTILINE,
 )
 _GROUP = re.compile(r"\[([^\[\]]*)\]|\[[^\[\]]*\Z")

@@ -63,25 +63,18 @@ _MOST_SHOWN, _MOST_HINTS, _FEW_OPTIONS = 10, 5, 3
 _MOST_PENALTY = 10
 _IS_SOLVED = 2
 
-_FIELDS = {
-    "row": "row",
-    "column": "column",
-    "col": "column",
-    **dict.fromkeys(("number", "num", "digit", "value"), "number"),
-}
-"""The parts of a move by the names that are accepted for them."""
-
 _PARTS = ("row", "column", "number")
+"""The parts of a move by name."""
 
 _FORMS: tuple[Form, ...] = (
-    *(bracketed, ACTION, ANSWER, json_object("action", *_FIELDS), call(place=("row", "column", "number"))),
+    *(bracketed, ACTION, ANSWER, json_object("action", *_PARTS), call(place=_PARTS)),
     *(boxed, fenced, labeled),
 )
 _BETWEEN = r"(?:\s{0,4},\s{0,4}|\s{1,4})"
 _NUMBERS = re.compile(rf"([0-9]+){_BETWEEN}([0-9]+){_BETWEEN}([0-9]+)", re.ASCII)
 _NAMED = re.compile(rf"(?:place ?)?{rf'{_BETWEEN}(?:and )?'.join([r'([a-z]+)[ :=]{0,3}([0-9]+)'] * 3)}", re.ASCII)
 _PLACE = re.compile(
-    rf"(?:place|put|write) (?:an? )?([0-9]+) (?:at|in|into) row ?([0-9]+){_BETWEEN}(?:and )?col(?:umn)? ?([0-9]+)",
+    rf"(?:place|put|write) (?:an? )?([0-9]+) (?:at|in|into) row ?([0-9]+){_BETWEEN}(?:and )?column ?([0-9]+)",
     re.ASCII,
 )
 _LONGEST_MOVE = 80
@@ -356,12 +349,12 @@ def _numbers_of(value: Any) -> tuple[int, int, int] | None:
     if isinstance(value, str):
         return _written(" ".join(ascii_lower(unwrapped(value)).split())) if len(value) <= _LONGEST_MOVE else None
     if isinstance(value, dict):
-        parts = [(_FIELDS.get(name), whole_number(entry)) for name, entry in value.items() if name != "tool"]
-        values = [dict(parts).get(name) for name in _PARTS] if len(parts) == len(_PARTS) else []
-    else:
-        values = [whole_number(entry) for entry in value] if isinstance(value, list) else []
-    numbers = [number for number in values if number is not None]
-    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == len(values) == len(_PARTS) else None
+        value = [value.get(name) for name in _PARTS] if value.keys() <= {"tool", *_PARTS} else None
+    numbers = [whole_number(entry) for entry in value] if isinstance(value, list) else []
+    match numbers:
+        case [int(row), int(column), int(number)]:
+            return row, column, number
+    return None
 
 
 def _written(text: str) -> tuple[int, int, int] | None:
@@ -374,9 +367,8 @@ def _written(text: str) -> tuple[int, int, int] | None:
     found = _NAMED.fullmatch(text)
     if found is None:
         return None
-    parts = {
-        _FIELDS.get(name): int(number) for name, number in zip(found.groups()[::2], found.groups()[1::2], strict=True)
-    }
+    names, numbers = found.groups()[::2], map(int, found.groups()[1::2])
+    parts = dict(zip(names, numbers, strict=True))
     return (parts["row"], parts["column"], parts["number"]) if parts.keys() == set(_PARTS) else None
 
 

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
+from jaxgym.text import Refusal
+
 # `signal.signal` makes enums of what it takes and returns, which takes as long as a part of a step.
 _signals: Any = importlib.import_module("_signal")
 
@@ -57,8 +59,6 @@ class Interrupts:
         self.came, self._signal = True, given
         if self._wake is not None:
             self._wake()
-
-from jaxgym.text import Refusal
 
 
 class Call:

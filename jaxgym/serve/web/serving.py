@@ -200,7 +200,7 @@ def exiting(serve: Callable[[], None]) -> None:
     try:
         serve()
     except ModuleNotFoundError as error:
-        log.say(extras.missing('serve', error.name))
+        log.say(extras.missing("serve", error.name))
         sys.exit(FAILED)
     except OSError as error:
         log.say(f"{error}")
