@@ -15,7 +15,8 @@ from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Scene
 from jaxgym.options import Option, Word
 from jaxgym.text.frozen_lake_dialects import DIALECTS, WORDS, Dialect
-from jaxgym.text.replies import ascii_lower, invalid, last_phrase, read_answer, whole_number
+from jaxgym.text.reasoning import ascii_lower
+from jaxgym.text.replies import invalid, last_phrase, read_answer, whole_number
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxgym.text.replies import FORMS, Form, ascii_lower, call, find_answer, invalid, last_phrase, words_of
+from jaxgym.text.reasoning import ascii_lower
+from jaxgym.text.replies import FORMS, Form, call, find_answer, invalid, last_phrase, words_of
 from jaxgym.text.words import Action, Move, Refusal
 
 _SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)

@@ -7,8 +7,8 @@ A game lists the forms in which it accepts an answer, highest rank first, and re
 
 The policy, which every game follows:
 
-1. Reasoning is removed first: every delimiter family in `_REASONING`, closed or not, and the harmony channels, of which
-   only `final` is kept.
+1. Reasoning is removed first: every delimiter family of `jaxgym.text.reasoning`, closed or not, and the harmony
+   channels, of which only `final` is kept.
 2. Only the highest form that occurs in the reply counts. Of several answers in that form, the last one counts.
 3. A reply without any form is an answer by itself ("up", "Go up.", "1 2 3").
 4. The answer must match the game's grammar completely. A form that is opened and not closed holds no answer.
@@ -21,50 +21,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from jaxgym.text.reasoning import LONGEST, ascii_lower, places, without_reasoning
+
 T = TypeVar("T")
-
-LONGEST = 8_000
-"""Number of characters at the end of a reply that are searched for an answer."""
-
-_REASONING = (
-    # Most open models, such as DeepSeek-R1, Qwen3, GLM-4.5, MiniMax-M2, Nemotron, EXAONE and Reka Flash.
-    *((f"<{name}>", f"</{name}>") for name in ("think", "thinking", "thought", "thoughts", "reasoning")),
-    ("<seed:think>", "</seed:think>"),  # Seed-OSS
-    ("<longcat_think>", "</longcat_think>"),  # LongCat
-    ("<mm:think>", "</mm:think>"),  # MiniMax-M3
-    ("[think]", "[/think]"),  # Magistral and other Mistral models
-    ("◁think▷", "◁/think▷"),  # Kimi-VL-Thinking
-    ("<|start_thinking|>", "<|end_thinking|>"),  # Command A Reasoning
-    ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),  # Sky-T1, OpenThinker
-    ("<|think:start|>", "<|think:end|>"),  # Solar Open 2
-    ("<|think|>", "<|content|>"),  # Solar Open
-    ("<|channel>", "<channel|>"),  # Gemma 4
-    ("[unused16]", "[unused17]"),  # Pangu
-    ("here is my thought process:", "here is my response:"),  # Granite 3.2
-    ("here's my thought process:", "here's my response:"),
-)
-"""Opening and closing delimiters of reasoning in the chat templates of open models, in lower case."""
-
-_SIGNS = (
-    *("think>", "think]", "think▷", "thinking", "think:", "think|", "thought>", "thoughts>", "reasoning>", "thought|"),
-    *("inner_", "channel", "[unused1", "my thought", "my response:", "|content|"),
-)
-"""Parts of delimiters, of which every delimiter has at least one."""
-
-_LONGEST_DELIMITER = max(len(delimiter) for pair in _REASONING for delimiter in pair)
-_CHANNEL = "<|channel|>"
-_FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>", re.IGNORECASE)
-_CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
-# Harmony after a tokenizer has dropped the special tokens.
-_BARE_CHANNELS, _BARE_FINAL = ("analysis", "commentary"), "assistantfinal"
-_STARTS = ("<|start_response|>", "<|begin_of_solution|>", "<|content|>")
-_ENDS = (
-    *("<|im_end|>", "<|end|>", "<|eot|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|endoftext|>", "<|end_of_text|>"),
-    *("<|end_response|>", "<|end_of_turn_token|>", "<|end_of_solution|>", "<|user|>", "<|observation|>", "<turn|>"),
-    *("<end_of_turn>", "<eos>", "</s>", "<\uff5cend▁of▁sentence\uff5c>"),
-)
-"""Tokens of chat templates before and after an answer, in lower case."""
 
 _ARGUMENTS = ("arguments", "parameters", "input", "args", "function")
 _MOST_OBJECTS = 64
@@ -150,25 +109,6 @@ def read_answer(
     return answer, value
 
 
-def without_reasoning(reply: str) -> str:
-    """Return the last `LONGEST` characters of a reply without reasoning and without tokens of the chat template.
-
-    Reasoning that is not closed extends to the end. Reasoning whose opening delimiter is missing, because it belongs to
-    the prompt, starts at the beginning of the reply.
-    """
-    text = reply[-LONGEST:]
-    head = reply[: max(len(reply) - LONGEST + _LONGEST_DELIMITER, 0)] if len(reply) > LONGEST else ""
-    if _CHANNEL in ascii_lower(text) or _CHANNEL in head:
-        head, text = "", _final_channel(head, text)
-    elif reply.startswith(_BARE_CHANNELS) and _BARE_FINAL in text:
-        head, text = "", text[text.rindex(_BARE_FINAL) + len(_BARE_FINAL) :]
-    opened = _unclosed(head) if head else None
-    lowered = ascii_lower(text)
-    if opened is not None or any(map(lowered.__contains__, _SIGNS)):
-        text = _outside(text, lowered, opened)
-    return _without_tokens(text)
-
-
 def tag(name: str) -> Form:
     """Return the form `<name>…</name>`; names are matched in any case."""
     opening, closing = f"<{name}>", f"</{name}>"
@@ -177,7 +117,7 @@ def tag(name: str) -> Form:
         if "<" not in text:
             return []
         lowered = ascii_lower(text)
-        marks = sorted([*_places(lowered, opening), *_places(lowered, closing)])
+        marks = sorted([*places(lowered, opening), *places(lowered, closing)])
         found, start = list[tuple[Any, str]](), None
         for place in marks:
             is_closing = lowered.startswith(closing, place)
@@ -289,7 +229,7 @@ def labeled(text: str) -> list[tuple[Any, str]]:
 
 def fenced(text: str) -> list[tuple[Any, str]]:
     """Find the last block between two code fences; its first line may name a language."""
-    fences = _places(text, _FENCE)
+    fences = places(text, _FENCE)
     if not fences:
         return []
     if len(fences) % 2:
@@ -379,84 +319,6 @@ def invalid(answer: Answer | None, valid: str, form: str) -> str:
     return f"expected one of {valid}, got {got}. Reply in this form: {form}."
 
 
-# Reasoning.
-
-
-def _unclosed(head: str) -> int | None:
-    """Return the number of the family whose reasoning is open at the end of a text, or None."""
-    lowered = head.lower() if head.isascii() else head
-    latest, family = -1, None
-    for number, (opening, closing) in enumerate(_REASONING):
-        place = lowered.rfind(opening)
-        if place > latest and lowered.find(closing, place) < 0:
-            latest, family = place, number
-    return family
-
-
-def _outside(text: str, lowered: str, opened: int | None) -> str:
-    """Return what is outside of reasoning; `opened` is the family that is open at the start, or None."""
-    marks = list[tuple[int, int, int, bool]]()
-    for number, (opening, closing) in enumerate(_REASONING):
-        marks += [(place, place + len(opening), number, True) for place in _places(lowered, opening)]
-        marks += [(place, place + len(closing), number, False) for place in _places(lowered, closing)]
-    kept, start = list[str](), 0
-    for place, end, family, is_opening in sorted(marks):
-        if opened is None and is_opening:
-            kept.append(text[start:place])
-            opened = family
-        elif not is_opening and opened in (None, family):
-            if opened is None:
-                kept.clear()
-            start, opened = end, None
-    if opened is None:
-        kept.append(text[start:])
-    return "".join(kept)
-
-
-def _final_channel(head: str, text: str) -> str:
-    """Return the content of the last `final` channel of a reply in the harmony format; nothing if it has none."""
-    finals = list(_FINAL.finditer(text))
-    if finals:
-        text = text[finals[-1].end() :]
-    elif _CHANNEL in ascii_lower(text) or not _FINAL.match(head, head.rfind(_CHANNEL)):
-        return ""
-    return _CHANNEL_END.split(text, maxsplit=1)[0]
-
-
-def _without_tokens(text: str) -> str:
-    """Return a text without the tokens of chat templates at its start and end."""
-    text = text.strip()
-    for token in _STARTS if text.startswith("<") else ():
-        if ascii_lower(text[: len(token)]) == token:
-            text = text[len(token) :].lstrip()
-    while text.endswith(">"):
-        lowered = ascii_lower(text[-_LONGEST_TOKEN:])
-        token = next((token for token in _ENDS if lowered.endswith(token)), None)
-        if token is None:
-            break
-        text = text[: -len(token)].rstrip()
-    return text
-
-
-_LONGEST_TOKEN = max(map(len, _ENDS))
-
-
-def ascii_lower(text: str) -> str:
-    """Return a text of the same length in lower case, in which no other letter has become one of a to z."""
-    if not text.isascii():
-        # The Kelvin sign becomes k in lower case, and the dotted I becomes two characters.
-        text = text.replace("\u212a", "\ufffd").replace("\u0130", "\ufffd")
-    return text.lower()
-
-
-def _places(text: str, part: str) -> list[int]:
-    places, place = list[int](), text.find(part)
-    while place >= 0:
-        places.append(place)
-        place = text.find(part, place + len(part))
-    return places
-
-
 # JSON and calls.
 
 
@@ -472,7 +334,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 def _objects(text: str) -> list[tuple[int, int, dict[str, Any]]] | None:
     """Return start, end and content of the JSON objects that are not inside of others; None if there are too many."""
-    starts = _places(text, "{")
+    starts = places(text, "{")
     if len(starts) > _MOST_OBJECTS:
         return None
     found, end = list[tuple[int, int, dict[str, Any]]](), 0

@@ -17,12 +17,12 @@ from jaxgym.envs.toy_text.sudoku import Sudoku
 from jaxgym.envs.toy_text.sudoku_levels import BOX, NUM_CELLS, SIZE
 from jaxgym.envs.toy_text.sudoku_scene import Outcome, Scene
 from jaxgym.options import Flag, Option
+from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import (
     ACTION,
     ANSWER,
     Answer,
     Form,
-    ascii_lower,
     boxed,
     bracketed,
     call,

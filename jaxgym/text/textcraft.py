@@ -16,7 +16,8 @@ import numpy as np
 from jaxgym.envs.text_world.textcraft import MOST_GATHERED, Verb
 from jaxgym.envs.text_world.textcraft_scene import MOST_CARRIED, Outcome, Scene
 from jaxgym.envs.text_world.textcraft_world import NONE, NUM_INPUTS, Amount, world
-from jaxgym.text.replies import FORMS, ascii_lower, call, excerpt, find_answer, whole_number
+from jaxgym.text.reasoning import ascii_lower
+from jaxgym.text.replies import FORMS, call, excerpt, find_answer, whole_number
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 _MOST_SHORT = 8192

@@ -438,7 +438,7 @@ def test_a_client_plays_an_environment(textcraft: str, frozen_lake: str) -> None
 
 def test_a_reply_without_an_action_is_sent_as_an_empty_one_and_two_are_not_sent(textcraft: str) -> None:
     client = TextCraftEnvClient(textcraft)
-    assert client.step("I am lost.").state.startswith("Could not execute nothing")
+    assert client.step("I am lost.").state.startswith("Could not execute an empty reply")
     before = client.observe()
     two = client.step(react("get 1 flax") + "\n" + react("get 1 flax"))
     assert two == StepOutput(

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jaxgym.text import replies
+from jaxgym.text.reasoning import LONGEST, without_reasoning
 from jaxgym.text.replies import (
     ACTION,
     ANSWER,
@@ -25,7 +25,6 @@ from jaxgym.text.replies import (
     tag,
     unwrapped,
     whole_number,
-    without_reasoning,
     words_of,
 )
 
@@ -229,7 +228,7 @@ def test_a_reply_without_a_form_is_its_own_answer() -> None:
 
 
 def test_only_the_end_of_a_long_reply_is_searched() -> None:
-    far = "<action>down</action>" + "x" * replies.LONGEST
+    far = "<action>down</action>" + "x" * LONGEST
     assert find_answer(f"{far}<action>up</action>", FORMS) == Answer("up", "up", is_exact=True)
     answer = find_answer(far, FORMS)
     assert answer is not None
@@ -338,7 +337,7 @@ def read_all(text: str) -> None:
     last_phrase(text, MOVES)
     without_reasoning(text).strip()
     for form in ALL:
-        form(text[: replies.LONGEST])
+        form(text[:LONGEST])
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=repr)
