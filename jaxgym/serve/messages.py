@@ -16,9 +16,9 @@ def content_text(content: Any) -> str:
     >>> content_text([{"type": "thinking", "thinking": "left?"}, {"type": "text", "text": "right"}]), content_text(None)
     ('right', '')
     """
-    if isinstance(content, list | tuple):
-        return "".join(map(_part_text, content))
-    return _part_text(content)
+    text = "".join(map(_part_text, content)) if isinstance(content, list | tuple) else _part_text(content)
+    # Half of a surrogate pair can't be sent on in the next request.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _part_text(part: Any) -> str:

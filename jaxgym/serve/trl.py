@@ -34,7 +34,11 @@ def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Calla
     @functools.wraps(function)
     def call(self: Any, /, *values: Any, **named: Any) -> str:
         names = [*schema["properties"], *(f"value {place}" for place, _ in enumerate(values, 1))]
-        given = arguments.read(name, schema, {**dict(zip(names, values, strict=False)), **named})
+        placed = dict(zip(names, values, strict=False))
+        twice = sorted(placed.keys() & named.keys())
+        if twice:
+            return self._reply(Refusal(f"{name}: expected one value for {twice[0]}, got two. Call it with names only."))
+        given = arguments.read(name, schema, placed | named)
         return self._reply(Refusal(given) if isinstance(given, str) else function(self, **given))
 
     setattr(call, "schema", schema)  # noqa: B010 a function has no attribute that a type checker knows

@@ -14,9 +14,10 @@ import numpy as np
 from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Scene
 from jaxgym.options import Option, Word
+from jaxgym.text.forms import Call, whole_number
 from jaxgym.text.frozen_lake_dialects import DIALECTS, WORDS, Dialect
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import invalid, last_phrase, read_answer, whole_number
+from jaxgym.text.replies import invalid, last_phrase, read_answer
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
@@ -193,8 +194,10 @@ def _read(dialect: Dialect, reply: str, parsing: str) -> Move | Refusal:
 
 
 def _action(dialect: Dialect, value: Any) -> Action | None:
-    if isinstance(value, dict):
-        value = value["direction"] if value.keys() == {"tool", "direction"} else None
+    if isinstance(value, Call):
+        value = value.arguments["direction"]
+    elif isinstance(value, dict):
+        value = value["direction"] if value.keys() == {"direction"} else None
     number = whole_number(value)
     spoken = ascii_lower(value).strip() if isinstance(value, str) else "" if number is None else str(number)
     verb = _VERB.match(spoken)

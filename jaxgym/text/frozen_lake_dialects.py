@@ -4,7 +4,7 @@ import dataclasses
 
 from jaxgym.envs.toy_text.frozen_lake import Action
 from jaxgym.envs.toy_text.frozen_lake_scene import NUM_KINDS, Cell
-from jaxgym.text.replies import ACTION, ANSWER, Form, boxed, bracketed, call, fenced, json_object, labeled
+from jaxgym.text.forms import ACTION, ANSWER, Form, boxed, bracketed, call, fenced, json_object, labeled
 
 WORDS = {action.name.lower(): action for action in Action}
 """Each action by the word for it."""
@@ -69,7 +69,8 @@ def _cells(plain: dict[Cell, str], held: dict[Cell, str]) -> tuple[str, ...]:
     return tuple(looks[Cell(kind)] for looks in (plain, held) for kind in range(NUM_KINDS))
 
 
-_OTHERS = (json_object("action", "direction"), call(move=("direction",)), boxed, fenced, labeled)
+_TOOLS = {"move": ("direction",)}
+_OTHERS = (json_object("action", "direction", **_TOOLS), call(**_TOOLS), boxed, fenced, labeled)
 _FROZEN, _HOLE, _START, _GOAL = Cell.FROZEN, Cell.HOLE, Cell.START, Cell.GOAL
 
 _SWIFT = Dialect(

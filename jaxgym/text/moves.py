@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jaxgym.text.forms import ACTION, ANSWER, Call, Form, boxed, call, fenced, json_object, labeled
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import FORMS, Form, call, find_answer, invalid, last_phrase, words_of
+from jaxgym.text.replies import find_answer, invalid, last_phrase, words_of
 from jaxgym.text.words import Action, Move, Refusal
 
 _SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)
-_ITEM = re.compile(r"(?:(?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)
+_ITEM = re.compile(r"((?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)
 _BLANKS = re.compile(r"[ \t\r]+")
 _MOST_PARTS = 256
 _LONGEST_PART = 64
@@ -52,7 +53,8 @@ class MoveSet:
 
     @functools.cached_property
     def _forms(self) -> tuple[Form, ...]:
-        return (*FORMS[:3], call(act=("actions",)), *FORMS[3:])
+        tools = {"act": ("actions",)}
+        return (ACTION, ANSWER, json_object("action", "actions", **tools), call(**tools), boxed, fenced, labeled)
 
     @property
     def idle(self) -> Move:
@@ -116,9 +118,9 @@ class MoveSet:
 
     def _runs_of(self, value: Any) -> list[_Run] | None:
         """Return the named actions and how often each is made, or None if the answer is no list of actions."""
-        if isinstance(value, dict):
-            value = value.get("actions") if value.keys() == {"tool", "actions"} else None
-        parts = value if isinstance(value, list) else [value]
+        if isinstance(value, Call):
+            value = value.arguments["actions"]
+        parts = value[: self.most + 1] if isinstance(value, list) else [value]
         runs = [run for part in parts for run in (self._read(part) if isinstance(part, str) else [None])]
         return None if not runs or None in runs else [run for run in runs if run is not None]
 
@@ -126,8 +128,10 @@ class MoveSet:
         for part in _SEPARATOR.split(ascii_lower(text), maxsplit=_MOST_PARTS):
             short = _BLANKS.sub(" ", part).strip(" ") if len(part) <= _LONGEST_PART else ""
             item = _ITEM.fullmatch(short)
-            name = self.phrases.get(item[1]) if item else None
-            count = int(item[2] or 1) if item else 0
+            name = self.phrases.get(item[2]) if item else None
+            if item and item[1] and name is not None and name.startswith("turn"):
+                name = None  # "go left" is no turn
+            count = int(item[3] or 1) if item else 0
             yield (name, count) if name is not None and count else None
 
 

@@ -17,23 +17,21 @@ from jaxgym.envs.toy_text.sudoku import Sudoku
 from jaxgym.envs.toy_text.sudoku_levels import BOX, NUM_CELLS, SIZE
 from jaxgym.envs.toy_text.sudoku_scene import Outcome, Scene
 from jaxgym.options import Flag, Option
-from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import (
+from jaxgym.text.forms import (
     ACTION,
     ANSWER,
-    Answer,
+    Call,
     Form,
     boxed,
     bracketed,
     call,
-    excerpt,
     fenced,
     json_object,
     labeled,
-    read_answer,
-    unwrapped,
     whole_number,
 )
+from jaxgym.text.reasoning import ascii_lower
+from jaxgym.text.replies import Answer, excerpt, read_answer
 from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
@@ -67,7 +65,7 @@ _PARTS = ("row", "column", "number")
 """The parts of a move by name."""
 
 _FORMS: tuple[Form, ...] = (
-    *(bracketed, ACTION, ANSWER, json_object("action", *_PARTS), call(place=_PARTS)),
+    *(bracketed, ACTION, ANSWER, json_object("action", *_PARTS, place=_PARTS), call(place=_PARTS)),
     *(boxed, fenced, labeled),
 )
 _BETWEEN = r"(?:\s{0,4},\s{0,4}|\s{1,4})"
@@ -295,7 +293,7 @@ class SudokuWords(Words[Scene]):
         ends = (turns.terminated * 2 + turns.truncated).tolist()
         columns = zip(turns.moves, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
         return [
-            _said(f"{move.reason}\n" if isinstance(move, Refusal) else news, end)
+            _said(f"{_asking_again(move.reason)}\n" if isinstance(move, Refusal) else news, end)
             + board
             + (_SOLVED if end >= _IS_SOLVED else _OUT_OF_MOVES if end else hint)
             for move, news, board, end, hint in columns
@@ -324,6 +322,13 @@ def _said(news: str, end: int) -> str:
     return _ASKING.sub(".", news) if end else news
 
 
+def _asking_again(reason: str) -> str:
+    """Return the reason of an invalid reply with the words by which trainers recognize one."""
+    if "please resubmit" in reason:
+        return reason
+    return f"Invalid action: {reason.removesuffix('.')}; please resubmit another move."
+
+
 def _news(scenes: Scene) -> list[str]:
     """Returns what became of the last moves of B scenes, a line each or nothing."""
     row, column = np.maximum(scenes.last_cell, 0).T
@@ -347,9 +352,10 @@ def _invalid(answer: Answer | None) -> Refusal:
 def _numbers_of(value: Any) -> tuple[int, int, int] | None:
     """Return row, column and number of an answer as they are written, or None if it is not a move."""
     if isinstance(value, str):
-        return _written(" ".join(ascii_lower(unwrapped(value)).split())) if len(value) <= _LONGEST_MOVE else None
-    if isinstance(value, dict):
-        value = [value.get(name) for name in _PARTS] if value.keys() <= {"tool", *_PARTS} else None
+        return _written(" ".join(ascii_lower(value).split())) if len(value) <= _LONGEST_MOVE else None
+    named = value.arguments if isinstance(value, Call) else value
+    if isinstance(named, dict):
+        value = [named.get(name) for name in _PARTS] if named.keys() == set(_PARTS) else None
     numbers = [whole_number(entry) for entry in value] if isinstance(value, list) else []
     match numbers:
         case [int(row), int(column), int(number)]:

@@ -16,15 +16,17 @@ import numpy as np
 from jaxgym.envs.text_world.textcraft import MOST_GATHERED, Verb
 from jaxgym.envs.text_world.textcraft_scene import MOST_CARRIED, Outcome, Scene
 from jaxgym.envs.text_world.textcraft_world import NONE, NUM_INPUTS, Amount, world
+from jaxgym.text.forms import ACTION, ANSWER, Call, boxed, call, fenced, json_object, labeled, whole_number
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import FORMS, call, excerpt, find_answer, whole_number
+from jaxgym.text.replies import excerpt, find_answer
 from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 _MOST_SHORT = 8192
 _LONGEST_COMMAND = 256
 _LONGEST_NAME = 40
 
-_FORMS = (*FORMS[:3], call(get=("item", "count"), craft=("command",), inventory=()), *FORMS[3:])
+_TOOLS = {"get": ("item", "count"), "craft": ("command",), "inventory": ()}
+_FORMS = (ACTION, ANSWER, json_object("action", **_TOOLS), call(**_TOOLS), boxed, fenced, labeled)
 _GET = re.compile(r"get ([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
 _CRAFT = re.compile(r"craft ([0-9]{1,9}) ([a-z][a-z ]*?) using (.+)", re.ASCII)
 _INPUT = re.compile(r"([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
@@ -192,7 +194,7 @@ def _read(reply: str, parsing: str) -> Move | Refusal:
     answer = find_answer(reply, _FORMS)
     if answer is None:
         return Refusal(f"Could not execute an empty reply. {_FORM}")
-    text = _text_of_call(answer.value) if isinstance(answer.value, dict) else answer.value
+    text = _text_of_call(answer.value) if isinstance(answer.value, Call) else answer.value
     found = _command(text) if isinstance(text, str) else None
     if not isinstance(found, Move) and answer.is_plain and parsing == "lenient":
         clauses = [_command(clause[0].strip()) for clause in _CLAUSE.finditer(answer.text)]
@@ -205,14 +207,14 @@ def _read(reply: str, parsing: str) -> Move | Refusal:
 _read_short = functools.lru_cache(_MOST_SHORT)(_read)
 
 
-def _text_of_call(given: Mapping[str, Any]) -> str | None:
+def _text_of_call(given: Call) -> str | None:
     """Return the command of a call such as `get(item="flax", count=3)`, or None if an argument has another type."""
-    match given:
-        case {"tool": "inventory"}:
+    match given.tool, given.arguments:
+        case "inventory", _:
             return "inventory"
-        case {"tool": "craft", "command": str(command)}:
-            return f"craft {command.removeprefix('craft ')}"
-        case {"tool": "get", "item": str(item), "count": count}:
+        case "craft", {"command": str(command)}:
+            return f"craft {ascii_lower(command).strip().removeprefix('craft ')}"
+        case "get", {"item": str(item), "count": count}:
             number = whole_number(count)
             return None if number is None else f"get {number} {item}"
     return None

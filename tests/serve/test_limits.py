@@ -184,6 +184,9 @@ def test_an_origin_is_the_servers_own_or_allowed_by_name() -> None:
         own = f"127.0.0.1:{port}"
         for origin, status in (
             (f"http://{own}", 200),
+            (f"http://localhost:{port}", 200),
+            (f"http://[::1]:{port}", 200),
+            ("http://localhost", 403),
             ("http://box", 200),
             ("https://box:8443", 200),
             ("http://127.0.0.1:1", 403),

@@ -34,6 +34,7 @@ TEXT = {"type": "text", "text": "right"}
         ([7, None, True], ""),
         (7, ""),
         ({"message": "left"}, ""),
+        ("\ud800 é right", "? é right"),
     ],
 )
 def test_the_text_of_a_content_is_that_of_its_text_parts(content: Any, text: str) -> None:

@@ -177,6 +177,13 @@ def test_positions_that_no_argument_has_are_an_invalid_turn() -> None:
     assert env.get_reward() == -1.0
 
 
+def test_an_argument_that_is_given_twice_is_an_invalid_turn() -> None:
+    env: Any = trl.FrozenLakeEnv(refusal_cost=1.0, max_turns=1)
+    env.reset(seed=3)
+    assert "move: expected one value for direction, got two." in env.move("up", direction="left")
+    assert env.get_reward() == -1.0
+
+
 def test_whole_floats_are_integers() -> None:
     said: Any = Said()
     assert said.place(1.0, 2.0, 3) == said.place(row=1, column=2, number=3.0) == "[1 2 3]"

@@ -286,6 +286,7 @@ def test_an_explicit_answer_in_another_form_is_a_move_and_not_exact(dialect: str
         "<action>up|down|left|right</action>",
         "F and up was safe before",
         "I should not go up",
+        *('{"action": {"tool": "move", "direction": "up"}}', "I can't move(left), there is a hole, so I jump."),
         *('{"action": true}', '{"action": 4.5}', '{"action": "4.0"}', "{'action': 'up'}"),
     ],
 )

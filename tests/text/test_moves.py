@@ -108,6 +108,7 @@ def test_an_explicit_answer_is_read(moves: MoveSet, reply: str, text: str) -> No
         (GRID, "I think it is best to turn right.", '"I think it is best to turn right."'),
         (GRID, "Left is deadly, so I go forward", '"Left is deadly, so I go forward"'),
         (GRID, "none is red", '"none is red"'),
+        (GRID, "go left", '"go left"'),
         (GRID, '{"action": true}', "\"{'action': true}\""),
         (GRID, '{"actions": ["forward", 2]}', "\"{'actions': ['forward', 2]}\""),
         (FREE, "Going forward would be deadly.\nAction: jump", '"jump"'),

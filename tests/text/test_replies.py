@@ -6,30 +6,27 @@ import time
 
 import pytest
 
-from jaxgym.text.reasoning import LONGEST, without_reasoning
-from jaxgym.text.replies import (
+from jaxgym.text.forms import (
     ACTION,
     ANSWER,
     FORMS,
-    Answer,
+    Call,
     boxed,
     bracketed,
     call,
-    excerpt,
     fenced,
-    find_answer,
-    invalid,
     json_object,
     labeled,
-    last_phrase,
     tag,
-    unwrapped,
     whole_number,
-    words_of,
 )
+from jaxgym.text.reasoning import LONGEST, without_reasoning
+from jaxgym.text.replies import Answer, excerpt, find_answer, invalid, last_phrase, unwrapped, words_of
 
-PLACE = call(place=("row", "column", "number"), inventory=())
-ALL = (*FORMS[:3], json_object("row", "column"), PLACE, *FORMS[3:], bracketed)
+TOOLS = {"place": ("row", "column", "number"), "inventory": (), "act": ("action",)}
+KEYS = ("action", "actions", "row", "column")
+ALL = (ACTION, ANSWER, json_object(*KEYS, **TOOLS), call(**TOOLS), *FORMS[3:], bracketed)
+PLACED = Call("place", {"row": 1, "column": 2, "number": 3})
 
 # Opening and closing delimiters, as the public chat templates of these models write them.
 FAMILIES = {
@@ -49,6 +46,12 @@ FAMILIES = {
     "Gemma 4": ("<|channel>", "<channel|>"),
     "Pangu": ("[unused16]", "[unused17]"),
     "Granite 3.2": ("Here is my thought process:", "Here is my response:"),
+    "Apriel 1.6": ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+    "Kimi K3": ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    "Inkling": ("<|content_thinking|>", "<|content_text|>"),
+    "Hunyuan 3": ("<think:opensource>", "</think:opensource>"),
+    "K2 Horizon": ("<ifm|think_fast>", "</ifm|think_fast>"),
+    "K2-V2": ("<think_faster>", "</think_faster>"),
 }
 
 
@@ -69,6 +72,7 @@ def test_reasoning_is_removed_closed_or_not(family: str) -> None:
     assert value(f"{opening}{up}{opening}{up}{closing}{down}") == "down"
     assert value(f"{opening}{'x' * 30_000}{closing}{down}") == "down"
     assert value(f"{'x' * 300}{opening}{'x' * 30_000}{down}") is None, "an opening delimiter far before is seen"
+    assert value(f"é{opening}é{'x' * 30_000}{down}") is None, "also beside letters that are not ASCII"
 
 
 def test_a_delimiter_of_another_family_does_not_close_reasoning() -> None:
@@ -91,8 +95,11 @@ HARMONY = "<|channel|>analysis<|message|>maybe [1 2 3]<|end|><|start|>assistant"
         (HARMONY, None),
         ("maybe [1 2 3]<|end|><|start|>assistant<|channel|>final<|message|>[4 5 6]", "4 5 6"),
         ("analysismaybe [1 2 3]assistantfinal[4 5 6]", "4 5 6"),
+        ("analysisWe could [1 2 3] but", None),
+        ("analysishmm [1 2 3]assistantcommentary to=functions.place json", None),
+        ("analysis: [1 2 3]", "1 2 3"),
         (f"<|channel|>analysis<|message|>{'x' * 30_000}[1 2 3]", None),
-        (f"{HARMONY}<|channel|>final<|message|>{'x' * 30_000}[4 5 6]", "4 5 6"),
+        (f"{HARMONY}<|channel|>final<|message|>{'x' * 30_000}<action>up</action>", "up"),
     ],
 )
 def test_of_the_harmony_channels_only_final_is_read(reply: str, expected: str | None) -> None:
@@ -105,6 +112,10 @@ def test_of_the_harmony_channels_only_final_is_read(reply: str, expected: str | 
         "up<|im_end|>",
         "up</s>",
         "<|START_RESPONSE|>up<|END_RESPONSE|>",
+        "<think>x</think><response>up</response>",
+        "Here are my reasoning steps:\nno\n[BEGIN FINAL RESPONSE]up[END FINAL RESPONSE]",
+        "<|begin_of_box|>up<|end_of_box|>",
+        "\ufeffup",
         "up<\uff5cend▁of▁sentence\uff5c>",
         "up<end_of_turn>\n",
     ],
@@ -128,21 +139,25 @@ def test_tokens_of_chat_templates_are_removed_at_both_ends(reply: str) -> None:
         ('{"action": 4}', 4),
         ('{"action": "down"} {"action": "up", "why": "it is {free}"}', "up"),
         ('I go.\n```json\n{"reason": "free", "action": "up"}\n```', "up"),
-        ('{"name": "act", "arguments": {"action": "up"}}', "up"),
-        ('{"name": "act", "arguments": "{\\"action\\": \\"up\\"}"}', "up"),
-        ('{"type": "function", "function": {"name": "act", "arguments": "{\\"action\\": \\"up\\"}"}}', "up"),
+        ('{"name": "act", "arguments": {"action": "up"}}', Call("act", {"action": "up"})),
+        ('{"name": "act", "arguments": "{\\"action\\": \\"up\\"}"}', Call("act", {"action": "up"})),
+        ('{"function": {"name": "Act", "arguments": {"action": "up"}}}', Call("act", {"action": "up"})),
+        ('<tool_call>\n{"name": "inventory", "arguments": {}}\n</tool_call>', Call("inventory", {})),
         ('{"actions": ["up", "left"]}', ["up", "left"]),
         ('{"row": 1, "column": 2}', {"row": 1, "column": 2}),
-        ("place(row=1, column=2, number=3)", {"tool": "place", "row": 1, "column": 2, "number": 3}),
-        ("I call place(number=3, row=1, column=2).", {"tool": "place", "row": 1, "column": 2, "number": 3}),
-        ("place(1, 2, 3)", {"tool": "place", "row": 1, "column": 2, "number": 3}),
-        ("inventory()", {"tool": "inventory"}),
+        ('{"row": [1, 2, 3]}', {"row": [1, 2, 3]}),
+        ("place(row=1, column=2, number=3)", PLACED),
+        ("I call it:\n`place(number=3, row=1, column=2)`.\nDone.", PLACED),
+        ("place(1, 2, 3)", PLACED),
+        ("inventory()", Call("inventory", {})),
+        ("I call inventory() before; up", "I call inventory() before; up"),
         ("so \\boxed{up}.", "up"),
-        ("so $\\boxed{\\text{turn left}}$.", "turn left"),
+        ("so $\\boxed{\\mathbf{\\text{turn left}}}$.", "turn left"),
+        ("\\[ \\boxed{up} \\]", "up"),
         ("Thought: left is a hole.\nAction: up", "up"),
         ("Thought: left is a hole.\nAction:\n\nup\nThat is it.", "up"),
         ("Action: down\nObservation: ...\nAction: up\n", "up"),
-        ("Action: move\nAction Input: up", "up"),
+        ("Action: move\nAction Input: up", "move"),
         ("**Final answer:** up", "up"),
         ("**Action: up**", "up"),
         ("Action:\n```\nup\n```", "up"),
@@ -150,10 +165,14 @@ def test_tokens_of_chat_templates_are_removed_at_both_ends(reply: str) -> None:
         ("I go.\n```\nup\n```", "up"),
         ("```text\nup\n```", "up"),
         ("```up```", "up"),
+        ("```left\nup\n```", "left\nup"),
+        ("<action>**up**</action>", "up"),
+        ("<answer>[1 2 3].</answer>", "1 2 3"),
         ("up", "up"),
         (' **"Up."** ', "Up"),
         ("[up]", "up"),
         ("I think of [1 2] and [3 4]", "3 4"),
+        ('[TOOL_CALLS] {"row": 1, "column": 2, "cells": [3, 5]}', {"row": 1, "column": 2}),
         ("1 2 3", "1 2 3"),
     ],
 )
@@ -174,6 +193,9 @@ def test_each_form_is_found(reply: str, expected: object) -> None:
         '{"action": "up"',
         '{"action": "up", "action": "up"}',
         '{"action": "up"} and "action": "down"',
+        '{"name": "look", "arguments": {"action": "up"}}',
+        '{"name": "act", "arguments": {"action": "up", "times": 3}}',
+        '{"name": "act", "arguments": "not {\\"action\\": \\"up\\"}"}',
         "place(row=1, column=2)",
         "place(row=1, column=2, number=3, depth=4)",
         "place(row=1, row=2, number=3)",
@@ -227,12 +249,18 @@ def test_a_reply_without_a_form_is_its_own_answer() -> None:
     )
 
 
-def test_only_the_end_of_a_long_reply_is_searched() -> None:
+def test_of_a_long_reply_only_the_end_is_searched_and_only_for_the_highest_form() -> None:
     far = "<action>down</action>" + "x" * LONGEST
     assert find_answer(f"{far}<action>up</action>", FORMS) == Answer("up", "up", is_exact=True)
-    answer = find_answer(far, FORMS)
-    assert answer is not None
-    assert answer.is_plain
+    for reply in (far, f"{far}\nAction: up", f"I must not move.{' ' * LONGEST}up", f"91 2 3{' ' * (LONGEST - 5)}"):
+        answer = find_answer(reply, ALL)
+        assert answer is not None
+        assert answer.value is None
+    assert find_answer(f"<think>{far}</think> up", FORMS) == Answer("up", "up", is_plain=True)
+
+
+def test_reasoning_that_names_another_delimiter_is_closed_by_its_own() -> None:
+    assert value(f"<think>not <thinking>{'x' * 9_000}</think><action>up</action>") == "up"
 
 
 @pytest.mark.parametrize(
@@ -324,6 +352,11 @@ TRAPS = (
     " ",
     "up ",
     '{"action":[',
+    '{"actions":["a",',
+    "</s>",
+    "<eos>",
+    "[]",
+    "{{",
     "\\text{",
     "\r\n",
     "😀",
@@ -335,7 +368,7 @@ def read_all(text: str) -> None:
     if answer is not None:
         invalid(answer, "up", "up").encode()
     last_phrase(text, MOVES)
-    without_reasoning(text).strip()
+    without_reasoning(text)
     for form in ALL:
         form(text[:LONGEST])
 

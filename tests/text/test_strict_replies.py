@@ -81,7 +81,6 @@ FORMS = (
     "<action>{}</action>",
     "<answer>{}</answer>",
     '{{"action": "{}"}}',
-    '{{"name": "act", "arguments": {{"action": "{}"}}}}',
     "\\boxed{{{}}}",
     "```\n{}\n```",
     "Action: {}\n",

@@ -271,6 +271,8 @@ def test_cells_with_more_than_three_digits_are_no_hints() -> None:
         ("1 2 3", "[1 2 3]", False),
         ("1, 2, 3", "[1 2 3]", False),
         ("\\boxed{1 2 3}", "[1 2 3]", False),
+        ("\\[ \\boxed{1 2 3} \\]", "[1 2 3]", False),
+        ('{"reason": "cells [R1C1]", "row": 1, "column": 2, "number": 3}', "[1 2 3]", False),
     ],
 )
 def test_an_explicit_answer_is_a_move(reply: str, move: str, is_exact: bool) -> None:
@@ -295,10 +297,11 @@ def test_an_explicit_answer_is_a_move(reply: str, move: str, is_exact: bool) -> 
         ('{"row": true, "column": 2, "number": 3}', "\"{'row': true, 'column': 2, 'number': 3}\""),
         ('{"row": 1.5, "column": 2, "number": 3}', "\"{'row': 1.5, 'column': 2, 'number': 3}\""),
         ("I thought of [1 2 3].\n<answer>[4 5 12]</answer>", '"[4 5 12]"'),
-        ("I thought of [1 2 3].\n<answer>4 5 6</answer>", '"[1 2 3]"'),
+        ("I thought of [1 2 3].\n<answer>4 5 6</answer>", '"[1 2 3] and 4 5 6"'),
         ("[1 2 3] or row [4]", '"[4]"'),
         ("I looked at 3 cells. There are 2 options in 1 of them.", '"I looked at 3 cells. There are 2 options…"'),
         ('{"row": 1, "col": 2, "number": 3}', "\"{'row': 1, 'col': 2, 'number': 3}\""),
+        ('{"row": [1, 2, 3]}', "\"{'row': [1, 2, 3]}\""),
         ("R1: 4 3 2 | 7 5 8", '"R1: 4 3 2 | 7 5 8"'),
         ("There are 21 cells left. Row: 1, Column: 2, Number: 3", '"There are 21 cells left. Row: 1, Column:…"'),
     ],

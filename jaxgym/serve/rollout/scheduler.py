@@ -19,6 +19,7 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
 from jaxgym.text import Move
+from jaxgym.text.reasoning import without_reasoning
 
 MOST_TURNS = 512
 """Turns after which a trajectory is cut where nothing else is said: as many as the longest time limit of a game."""
@@ -240,6 +241,6 @@ def _with_turn(infos: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     return {
         "turns": turns,
         **sums,
-        "num_empty": infos["num_empty"] + (not choice.message.content.strip()),
+        "num_empty": infos["num_empty"] + (not without_reasoning(choice.message.content).text),
         "num_length": infos["num_length"] + (choice.finish_reason == "length"),
     }

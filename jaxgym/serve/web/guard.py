@@ -16,7 +16,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-_AUTHORITY = re.compile(rb"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::[0-9]*)?")
+_AUTHORITY = re.compile(rb"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::([0-9]*))?")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _ONCE = (b"host", b"origin", b"authorization", b"content-length")
 _BEARER = b"bearer"
@@ -122,7 +122,10 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None:
             authority = origin.partition(b"://")[2]
-            if (not authority or authority != host) and _name_of(authority) not in self._named:
+            # Another server of this machine has another port, and its pages are as foreign as those of other machines.
+            is_own = host is not None and _port_of(authority) == _port_of(host)
+            is_known = self._is_known(_name_of(authority), scope) if is_own else _name_of(authority) in self._named
+            if not authority or not is_known:
                 raise RequestRejected(_FORBIDDEN, "pages of other sites may not use this server.")
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
@@ -155,6 +158,11 @@ class Guard:
             return message
 
         return bounded
+
+
+def _port_of(authority: bytes) -> bytes:
+    found = _AUTHORITY.fullmatch(authority)
+    return (found and found[3]) or b""
 
 
 def _name_of(authority: bytes) -> str:

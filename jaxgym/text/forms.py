@@ -1,0 +1,289 @@
+"""The forms in which a reply may give its answer explicitly: tags, JSON, calls, boxes, code fences, labels, brackets.
+
+A form finds all of its answers in a text. A form that is opened and not closed holds no answer.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxgym.text.reasoning import ascii_lower, places
+
+_ARGUMENTS = ("arguments", "parameters", "input", "args")
+_WHOLE_VALUES = ({"action"}, {"actions"})
+_MOST_FOUND = 64
+_MOST_BROKEN = 3
+_MOST_BRACKETS = 256
+_LONGEST_BOX = 400
+_LONGEST_CALL = 400
+_BOXED, _FENCE = "\\boxed{", "```"
+_MOST_WRAPPERS = 4
+
+_LABEL = re.compile(
+    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:actions?|answer)[ \t*_]{0,4}:[*_]{0,4}",
+    re.IGNORECASE | re.ASCII | re.MULTILINE,
+)
+_GROUP = re.compile(r"(?<!\\)\[([^\[\]]*)\]|(?<!\\)\[[^\[\]]*\Z")
+_TOKEN = re.compile(r"[A-Z][A-Z_]+", re.ASCII)  # of a chat template, such as [TOOL_CALLS]
+_OBJECT = re.compile(r'\{\s{0,40}"')
+_LANGUAGE = re.compile(r"(?:json|text|txt|plaintext|markdown|md|python|bash|sh|action)?\s*", re.IGNORECASE | re.ASCII)
+_END_OF_CALL = re.compile(r"[ \t*`.;]*(?:\n|\Z)")
+_LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|texttt)\{(.*)\}", re.DOTALL)
+_ARGUMENT = re.compile(r"""\s{0,8}(?:([a-z_]{1,32})\s{0,8}[=:]\s{0,8})?("[^"]*"|'[^']*'|[^\s,"'()=]+)\s{0,8}(?:,|\Z)""")
+_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class Call(NamedTuple):
+    """A call of a tool of the game, in a reply's text or in JSON.
+
+    Attributes:
+        tool: The tool's name.
+        arguments: A value for each of its parameters, by name.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+Form = Callable[[str], Sequence[tuple[Any, str]]]
+"""Finds all answers of one form in a text, in order: their values and texts as in `Answer`."""
+
+
+def tag(name: str) -> Form:
+    """Return the form `<name>…</name>`; names are matched in any case."""
+    opening, closing = f"<{name}>", f"</{name}>"
+
+    def find(text: str) -> list[tuple[Any, str]]:
+        if "<" not in text:
+            return []
+        lowered = ascii_lower(text)
+        marks = sorted([*places(lowered, opening), *places(lowered, closing)])
+        found, start = list[tuple[Any, str]](), None
+        for place in marks:
+            is_closing = lowered.startswith(closing, place)
+            if not is_closing:
+                start = place + len(opening) if start is None else start
+            elif start is None:
+                found.append((None, text[:place]))
+            else:
+                content = text[start:place].strip()
+                found.append((content, content))
+                start = None
+        if start is not None:
+            found.append((None, text[start:]))
+        return found
+
+    return find
+
+
+def json_object(*names: str, **tools: Sequence[str]) -> Form:
+    """Return the form of a JSON object that has one of some keys, or that calls a tool of the game.
+
+    The value is a `Call` for an object such as `{"name": "move", "arguments": {"direction": "up"}}`, the entry itself
+    if the only key is `action` or `actions`, and else a mapping of the keys that the object has. An object that is not
+    JSON or has a key twice, and a call with another tool or other arguments, are malformed.
+
+    Args:
+        *names: The keys, in lower case.
+        **tools: The names of the parameters of each tool.
+    """
+    marker = re.compile(rf"""["'](?:{"|".join(names)})["']\s*:""", re.IGNORECASE)
+
+    def value_of(given: Mapping[str, Any]) -> tuple[bool, Any]:
+        """Return whether an object has an answer, and the answer."""
+        inner = given.get("function")
+        given = inner if isinstance(inner, dict) else given
+        holders = [given[name] for name in _ARGUMENTS if name in given]
+        if "name" in given and holders:
+            arguments = _whole_object(holders[0]) if isinstance(holders[0], str) else holders[0]
+            tool = given["name"].lower() if isinstance(given["name"], str) else ""
+            if isinstance(arguments, dict) and tool in tools and arguments.keys() == set(tools[tool]):
+                return True, Call(tool, arguments)
+            return True, None
+        found = {name: given[name] for name in names if name in given}
+        return bool(found), next(iter(found.values())) if found.keys() in _WHOLE_VALUES else found
+
+    def find(text: str) -> list[tuple[Any, str]]:
+        if "{" not in text:
+            return []
+        markers = [mark.start() for mark in marker.finditer(text)]
+        objects = _objects(text)
+        if objects is None or len(markers) > _MOST_FOUND:
+            return [(None, text)] if markers else []
+        found = list[tuple[int, Any, str]]()
+        for start, end, given in objects:
+            has_answer, value = value_of(given)
+            if has_answer:
+                found.append((start, value, text[start:end]))
+        spans = [(start, end) for start, end, _ in objects]
+        loose = [place for place in markers if not any(start <= place < end for start, end in spans)]
+        found += [(place, None, text[place:]) for place in loose]
+        return [(value, written) for _, value, written in sorted(found, key=lambda entry: entry[0])]
+
+    return find
+
+
+def call(**tools: Sequence[str]) -> Form:
+    """Return the form of a call on a line of its own, such as `place(row=1, column=2, number=3)`.
+
+    The value is a `Call`, whose arguments are numbers and strings. They may also be given by position.
+
+    Args:
+        **tools: The names of the parameters of each tool, in order.
+    """
+    opening = re.compile(rf"^[ \t>*`-]{{0,8}}({'|'.join(tools)})\(", re.IGNORECASE | re.ASCII | re.MULTILINE)
+
+    def find(text: str) -> list[tuple[Any, str]]:
+        if "(" not in text:
+            return []
+        found = list[tuple[Any, str]]()
+        for begun in itertools.islice(opening.finditer(text), _MOST_FOUND):
+            inside, closing, _ = text[begun.end() : begun.end() + _LONGEST_CALL].partition(")")
+            if closing and not _END_OF_CALL.match(text, begun.end() + len(inside) + 1):
+                continue
+            tool = begun[1].lower()
+            given = _arguments(inside, tools[tool]) if closing else None
+            found.append((None if given is None else Call(tool, given), f"{begun[1]}({inside}{closing}"))
+        return found
+
+    return find
+
+
+def boxed(text: str) -> list[tuple[Any, str]]:
+    r"""Find the last `\boxed{…}`; commands such as `\text{…}` around its content are left out."""
+    start = text.rfind(_BOXED)
+    if start < 0:
+        return []
+    start += len(_BOXED)
+    depth = 1
+    for brace in re.finditer(r"[{}]", text[start : start + _LONGEST_BOX]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            content = inner = text[start : start + brace.start()].strip()
+            for _ in range(_MOST_WRAPPERS):
+                wrapped = _LATEX_TEXT.fullmatch(inner)
+                inner = wrapped[1].strip() if wrapped else inner
+            return [(inner, content)]
+    return [(None, text[start:])]
+
+
+def labeled(text: str) -> list[tuple[Any, str]]:
+    """Find the last line `Action: …` or `Answer: …`; the content is on the same line or the next one (ReAct)."""
+    if ":" not in text:
+        return []
+    labels = list(_LABEL.finditer(text))
+    if not labels:
+        return []
+    rest = text[labels[-1].end() :].strip()
+    if rest.startswith(_FENCE):
+        inside, closing, _ = rest[len(_FENCE) :].partition(_FENCE)
+        return fenced(f"{_FENCE}{inside}{closing}")
+    content = rest.partition("\n")[0].strip()
+    return [(content.strip("*_ "), content)]
+
+
+def fenced(text: str) -> list[tuple[Any, str]]:
+    """Find the last block between two code fences; its first line may name a common language, or `action`."""
+    fences = places(text, _FENCE)
+    if not fences:
+        return []
+    if len(fences) % 2:
+        return [(None, text[fences[-1] :])]
+    inside = text[fences[-2] + len(_FENCE) : fences[-1]]
+    language, newline, rest = inside.partition("\n")
+    content = rest.strip() if newline and _LANGUAGE.fullmatch(language) else inside.strip()
+    return [(content, content)]
+
+
+def bracketed(text: str) -> list[tuple[Any, str]]:
+    r"""Find all `[…]` without brackets inside, for games that ask for this form; one that is not closed is malformed.
+
+    Brackets in JSON objects, `\[` of LaTeX, and tokens of chat templates such as `[TOOL_CALLS]` are not answers.
+    """
+    if "[" not in text:
+        return []
+    if text.count("[") > _MOST_BRACKETS:
+        return [(None, text)]
+    spans = [(start, end) for start, end, _ in _objects(text) or []] if "{" in text else []
+    groups = [
+        group
+        for group in _GROUP.finditer(text)
+        if not any(start <= group.start() < end for start, end in spans) and not _TOKEN.fullmatch(group[1] or "")
+    ]
+    return [(group[1] and group[1].strip(), group[0]) for group in groups]
+
+
+ACTION, ANSWER = tag("action"), tag("answer")
+
+FORMS: tuple[Form, ...] = (ACTION, ANSWER, json_object("action", "actions"), boxed, fenced, labeled)
+"""The forms of a game whose prompt asks for `<action>…</action>` and whose answers are strings, in their rank."""
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a value of a JSON object or tool argument as an integer, or None if it is no whole number.
+
+    Whole floats are integers. Booleans, fractions, strings and all other types are not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == value // 1 and abs(value) < float("inf") else None
+
+
+# JSON and calls.
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = {name.lower(): value for name, value in pairs}
+    if len(entries) < len(pairs):
+        raise ValueError("an entry occurs twice")
+    return entries
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def _objects(text: str) -> list[tuple[int, int, dict[str, Any]]] | None:
+    """Return start, end and content of the JSON objects that are not inside of others; None if many are broken."""
+    found, end, broken = list[tuple[int, int, dict[str, Any]]](), 0, 0
+    for start in (begun.start() for begun in _OBJECT.finditer(text)):
+        if start < end:
+            continue
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):  # no JSON, a number of too many digits, or nested too deeply
+            broken += 1
+            if broken > _MOST_BROKEN:
+                return None
+            continue
+        found.append((start, end, value))
+        if len(found) > _MOST_FOUND:
+            return None
+    return found
+
+
+def _whole_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is, or None if it is anything else."""
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _arguments(inside: str, parameters: Sequence[str]) -> dict[str, Any] | None:
+    """Return the arguments of a call by name, or None if they are not one for each parameter."""
+    given, end = dict[str, Any](), 0
+    unnamed: Iterator[str] = iter(parameters)
+    while end < len(inside):
+        argument = _ARGUMENT.match(inside, end)
+        if argument is None or len(given) >= len(parameters):
+            return None
+        name = argument[1].lower() if argument[1] else next(unnamed)
+        if name in given:
+            return None
+        text = argument[2]
+        given[name] = int(text) if _INTEGER.fullmatch(text) else text.strip("\"'")
+        end = argument.end()
+    return given if given.keys() == set(parameters) else None
