@@ -41,7 +41,7 @@ def _recall(recall_game: Callable[..., Game]) -> Any:
     game = recall_game()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "make_game", lambda _: game)
-        patch.setattr(evaluate, "make_game", lambda _, **flags: game)
+        patch.setattr(evaluate, "make_game", lambda _, **_flags: game)
         yield
 
 
