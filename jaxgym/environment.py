@@ -264,7 +264,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def _start(self, key: jax.Array, params: TParams) -> TState:
         level, index = levels.draw(self, key, params)
-        return dataclasses.replace(self.initial_state(level, params), level_index=jnp.asarray(index, jnp.int32))
+        return dataclasses.replace(self.initial_state(level, params), level_index=index)
 
     def step_env(
         self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams

@@ -164,7 +164,7 @@ def _level(env: Any, seed: jax.Array, params: Any) -> Any:
     return env.sample_level(level_key(seed), params)
 
 
-def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> tuple[Any, jax.Array | np.ndarray]:
+def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
     """Draw the level of a reset: from the level buffer if there is one, else of a random training seed.
 
     Returns:
@@ -176,11 +176,11 @@ def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) ->
     if params.levels is None:
         # The upper 31 bits: a training seed.
         seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
-        return env.sample_level(level_key(seed), params), NO_INDEX
+        return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
     check_bank(env, params.levels, params)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
     level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
-    return level, index
+    return level, index.astype(jnp.int32)
 
 
 def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
