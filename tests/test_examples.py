@@ -67,6 +67,7 @@ def test_the_code_blocks_of_the_training_page_run_and_its_loggers_get_what_the_l
     loggers: dict[str, Logged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("baselines.train.record_video", lambda *_, **__: [])  # half a minute of compiling
     run_blocks(TRAINING)
     for name, logged in loggers.items():
         rows = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
