@@ -24,7 +24,9 @@ INT32_END = 2**31
 """Numbers are below it, and so are seeds: programs count, and make keys, in int32."""
 
 # They change how long a run lasts or how it is reported, never what it has learned by a given update.
-FREE_ON_RESUME = frozenset({"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats"})
+FREE_ON_RESUME = frozenset(
+    {"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats", "eval_every"}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Config:
     """Level seeds that are scored and never trained on."""
     eval_repeats: int = 1
     """Episodes per level when scoring; the policy is sampled, so they differ."""
+    eval_every: int = 0
+    """Blocks between two evaluations on the held-out levels during training; 0 evaluates at the end alone."""
 
     memory: str = "gru"
     """What the agent remembers by: clock (the step of the episode alone), gru, gtrxl, lru, lstm, mingru, none, stack4
@@ -258,6 +262,7 @@ _POSITIVE = (
     "checkpoint_updates",
 )
 _NOT_NEGATIVE = (
+    "eval_every",
     "train_levels",
     "memory_layers",
     "bptt",

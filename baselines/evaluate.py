@@ -4,8 +4,11 @@ Each level is played once per repeat with actions sampled from the policy, all a
 each lane counts: counting until a number of episodes is reached would favour short ones.
 """
 
+import csv
 import dataclasses
-from collections.abc import Callable
+import itertools
+import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,7 +24,9 @@ from baselines import exits
 from baselines.config import INT32_END, check_seed
 from baselines.errors import ConfigError, RunError
 from baselines.game import (
+    PAPER_SEEDS,
     Game,
+    held_out_seeds,
     is_frame,
     make_frame_game,
     make_game,
@@ -62,6 +67,7 @@ class _Play(NamedTuple):
 
 
 Player = Callable[[Any, Any, Any, jax.Array], Episodes]
+HeldOutScorer = Callable[[Any, int], list[dict[str, float]]]
 
 
 def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
@@ -127,18 +133,104 @@ def evaluate(
         For "held_out" and "training", unless the game has none, the levels played, the means of score, return, success,
         length and the game's own metric, and the share of episodes that were cut; each also by seed.
     """
-    metric = metric_name_of(setup.env, game.params)
+    return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
+
+
+def _play_splits(
+    setup: Setup, game: Game, params: Any, repeats: int, seed: int, max_steps: int
+) -> dict[str, list[Episodes]]:
+    """Return the episodes of each seed's agent by split; those of one level lie side by side."""
     player = make_player(setup, max_steps)
     agents = _agents(setup, params)
     keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
     return {
-        split: {"metric_name": metric}
-        | _summary(
-            levels, repeats, [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
-        )
-        for split, levels in (("held_out", game.held_out_levels), ("training", game.training_levels))
-        if levels is not None
+        split: [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
+        for split, levels in _splits(game).items()
     }
+
+
+def _splits(game: Game) -> dict[str, Any]:
+    found = {"held_out": game.held_out_levels, "training": game.training_levels}
+    return {split: levels for split, levels in found.items() if levels is not None}
+
+
+def _summaries(setup: Setup, game: Game, repeats: int, played: dict[str, list[Episodes]]) -> dict[str, Any]:
+    metric = {"metric_name": metric_name_of(setup.env, game.params)}
+    return {split: metric | _summary(levels, repeats, played[split]) for split, levels in _splits(game).items()}
+
+
+def make_held_out_scorer(setup: Setup, game: Game) -> HeldOutScorer:
+    """Return a function that plays the held-out levels during training; it compiles on its first call.
+
+    It takes network parameters and the updates done, from which the sampled actions follow, and returns for each seed
+    the means `held_out_score`, `held_out_return`, `held_out_success` and `held_out_length`.
+    """
+    player = make_player(setup)
+
+    def score(params: Any, update: int) -> list[dict[str, float]]:
+        agents, key = _agents(setup, params), jax.random.fold_in(jax.random.key(setup.config.seed), update)
+        levels = _repeat(game.held_out_levels, setup.config.eval_repeats)
+        played = [
+            player(agent, levels, game.params, key_agent)
+            for agent, key_agent in zip(agents, jax.random.split(key, len(agents)), strict=True)
+        ]
+        return [
+            {f"held_out_{name}": float(np.mean(values)) for name, values in _columns(episodes).items()}
+            for episodes in played
+        ]
+
+    return score
+
+
+def _columns(episodes: Episodes) -> dict[str, np.ndarray]:
+    leaves = {
+        "score": episodes.score,
+        "return": episodes.reward,
+        "success": episodes.success,
+        "length": episodes.length,
+    }
+    return {name: np.asarray(leaf, np.float64) for name, leaf in leaves.items()}
+
+
+def level_rows(
+    split: str, level_seeds: Sequence[int], repeats: int, first_seed: int, played: Sequence[Episodes]
+) -> list[dict[str, Any]]:
+    """Return one row per agent, level and episode, as plain values.
+
+    Args:
+        split: of the levels.
+        level_seeds: of the levels that were played, in order.
+        repeats: episodes per level.
+        first_seed: of the run; its agents have consecutive seeds.
+        played: the episodes of each agent, those of one level side by side.
+    """
+    rows: list[dict[str, Any]] = []
+    for run_seed, episodes in enumerate(played, first_seed):
+        columns, is_whole = _columns(episodes), np.asarray(episodes.is_whole)
+        for number, (level_seed, episode) in enumerate(itertools.product(level_seeds, range(repeats))):
+            values = {name: float(columns[name][number]) for name in ("return", "score", "success")}
+            place = {"split": split, "run_seed": run_seed, "level_seed": int(level_seed), "episode": episode}
+            end = {"length": int(columns["length"][number]), "cut": int(not is_whole[number])}
+            rows.append(place | values | end)
+    return rows
+
+
+def write_level_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows as CSV with a header, or as JSON lines where the name ends in .jsonl.
+
+    Raises:
+        RunError: when the file cannot be written.
+    """
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            if path.suffix == ".jsonl":
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+                return
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise RunError(f"cannot write {path} ({error.strerror or error}). Choose another --per-level.") from error
 
 
 def _agents(setup: Setup, params: Any) -> list[Any]:
@@ -229,6 +321,8 @@ class Arguments:
     """Seed of the sampled actions."""
     max_steps: int = MAX_STEPS
     """Where an episode that does not end is cut."""
+    per_level: Path | None = None
+    """Also write one row per held-out level (or level of the papers) and episode to this .csv or .jsonl file."""
 
 
 def score_run(arguments: Arguments) -> dict[str, Any]:
@@ -239,8 +333,10 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
     Raises:
         RunError: when the folder holds no run, or no such checkpoint, or cannot be written, after the scores were told.
         ConfigError: when a number of levels, repeats or steps is below 1, the seed is out of range, or a
-            checkpoint is asked for of an agent of the zoo.
+            checkpoint is asked for of an agent of the zoo; when the file for rows is neither .csv nor .jsonl, or its
+            directory does not exist.
     """
+    _check_per_level(arguments.per_level)
     if not 1 <= arguments.max_steps < INT32_END:
         raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {INT32_END - 1}")
     for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
@@ -257,28 +353,57 @@ def score_run(arguments: Arguments) -> dict[str, Any]:
     shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
     game = make_paper_game(shown) if is_paper else make_game(shown, flag="--levels")
     setup = make_setup(shown, game)
-    score = partial(
-        evaluate, setup, game, repeats=shown.eval_repeats, seed=arguments.seed, max_steps=arguments.max_steps
-    )
 
-    def named(scores: dict[str, Any]) -> dict[str, Any]:
-        return {"paper": scores["held_out"]} if is_paper else scores
+    def score(params: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        played = _play_splits(setup, game, params, shown.eval_repeats, arguments.seed, arguments.max_steps)
+        scores = _summaries(setup, game, shown.eval_repeats, played)
+        scores = {"paper": scores["held_out"]} if is_paper else scores
+        if arguments.per_level is None:
+            return scores, []
+        split, seeds = ("paper", PAPER_SEEDS) if is_paper else ("held_out", held_out_seeds(shown))
+        return scores, level_rows(split, seeds, shown.eval_repeats, config.seed, played["held_out"])
 
     if agent is not None:
-        return named(score(agent.params))
+        scores, rows = score(agent.params)
+        _keep(scores, rows, arguments.per_level)
+        return scores
     # A checkpoint holds the environments that the run was trained in; those of other levels can have other shapes.
     trained = make_game(config) if is_paper else game
     own = make_setup(config, trained)
     template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
     with RunFolder(arguments.run, config) as folder:
         update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
-        scores = {"update": update, **named(score(folder.restore(template, update).params))}
-        try:
-            folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", scores)
-        except RunError:
-            tqdm.write(describe(scores))  # a folder that others may only read is no reason to lose them
-            raise
+        scores, rows = score(folder.restore(template, update).params)
+        scores = {"update": update, **scores}
+        write = partial(folder.write_json, "evaluation-paper.json" if is_paper else "evaluation.json", scores)
+        _keep(scores, rows, arguments.per_level, write)
     return scores
+
+
+def _check_per_level(path: Path | None) -> None:
+    if path is None:
+        return
+    if path.suffix not in (".csv", ".jsonl"):
+        raise ConfigError(f"expected --per-level to name a .csv or .jsonl file, got {path}")
+    if not path.parent.is_dir():
+        raise ConfigError(
+            f"expected --per-level to be in an existing directory, got {path}. Create {path.parent} first."
+        )
+
+
+def _keep(
+    scores: dict[str, Any],
+    rows: list[dict[str, Any]],
+    per_level: Path | None,
+    write_scores: Callable[[], None] = lambda: None,
+) -> None:
+    try:
+        write_scores()
+        if per_level is not None:
+            write_level_rows(per_level, rows)
+    except RunError:
+        tqdm.write(describe(scores))  # a folder that others may only read is no reason to lose them
+        raise
 
 
 def describe(scores: dict[str, Any]) -> str:

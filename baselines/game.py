@@ -139,7 +139,7 @@ def _make_game(config: Config, flag: str) -> Game:
     from jaxgym import levels
 
     env, params = jaxgym.make(config.env, **config.env_options)
-    held_out = levels.make_bank(env, params, levels.held_out_seeds(config.held_out_levels))
+    held_out = levels.make_bank(env, params, held_out_seeds(config))
     if not config.train_levels:
         training = levels.make_bank(env, params, levels.train_seeds(config.held_out_levels))
         params = dataclasses.replace(params, levels=None)
@@ -156,6 +156,13 @@ def _make_game(config: Config, flag: str) -> Game:
     shown = min(config.held_out_levels, levels.num_levels(training))
     sample = jax.tree.map(lambda leaf: leaf[:shown], training)
     return Game(env, dataclasses.replace(params, levels=training), sample, held_out, description)
+
+
+def held_out_seeds(config: Config) -> Any:
+    """Return the level seeds of a config's held-out levels, uint32 (N,)."""
+    from jaxgym import levels
+
+    return levels.held_out_seeds(config.held_out_levels)
 
 
 def _not_held_out(config: Config, bank: Any, held_out: Any, flag: str) -> Any:

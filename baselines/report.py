@@ -8,7 +8,7 @@ of the runs whose log was kept, and its legend says of how many.
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -198,7 +198,9 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
             continue
         config = read_config(folder)
         alike = dataclasses.replace(
-            config, seed=0, num_seeds=1, preset="", eval_repeats=1, checkpoint_updates=1, keep_checkpoints=1, unroll=1
+            config,
+            **dict(seed=0, num_seeds=1, preset="", eval_repeats=1, eval_every=0),
+            **dict(checkpoint_updates=1, keep_checkpoints=1, unroll=1),
         )
         groups.setdefault(alike, []).extend(_read_runs(folder, config))
     if not groups:
@@ -208,6 +210,49 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     made = [Group(config, task_of(config), agent_of(config), runs) for config, runs in groups.items()]
     order = [task.title for task in TASKS.values()]
     return sorted(made, key=lambda group: (order.index(group.task) if group.task in order else len(order), group.task))
+
+
+def score_matrices(
+    groups: Sequence[Group],
+    *,
+    split: str = "held_out",
+    result: str = "score",
+    tasks: Sequence[str] | None = None,
+    name_of: Callable[[Group], str] = lambda group: group.agent,
+) -> dict[str, np.ndarray]:
+    """Return the scores of runs in the shape that rliable takes: by algorithm, float64 (num_runs, num_tasks).
+
+    Args:
+        groups: of `read_groups`.
+        split: "held_out", "training" or "paper".
+        result: "score" (the normalized return), "return", "success", "length" or "metric".
+        tasks: the tasks in the order of the columns; by default all tasks of the groups, in the order of the groups.
+        name_of: gives the algorithm of a group; the agent by default.
+
+    Raises:
+        RunError: when an algorithm has no scored run of a task, more runs of one task than of another, or two groups
+            of runs with different settings for one task.
+    """
+    columns = list(dict.fromkeys(group.task for group in groups)) if tasks is None else list(tasks)
+    found: dict[str, dict[str, list[float]]] = {}
+    for group in groups:
+        if group.task not in columns:
+            continue
+        scores = found.setdefault(name_of(group), {})
+        if group.task in scores:
+            raise RunError(
+                f"expected one setting of {name_of(group)} on {group.task}, got several. "
+                "Leave the folders of the others out, or give them names by name_of."
+            )
+        scores[group.task] = group.results(split, result)
+    for name, scores in found.items():
+        counts = {task: len(scores.get(task, ())) for task in columns}
+        if 0 in counts.values() or len(set(counts.values())) > 1:
+            raise RunError(
+                f"expected equally many runs of {name} with {split} scores on each task, got {counts}. "
+                "Evaluate the missing runs, or choose the tasks by tasks=."
+            )
+    return {name: np.array([scores[task] for task in columns], np.float64).T for name, scores in found.items()}
 
 
 def _read_runs(folder: Path, config: Config) -> list[Run]:

@@ -308,10 +308,12 @@ class RunFolder:
         axes = figure.subplots(2, sharex=True)
         rows = self.rows()
         for seed in sorted({row["seed"] for row in rows}):
-            own = [row for row in rows if row["seed"] == seed and row["episodes"]]
             for axis, name in zip(axes, ("score", "return"), strict=True):
-                axis.plot([row["steps"] for row in own], [row[name] for row in own], label=f"seed {seed}", linewidth=1)
-                axis.set_ylabel(f"training {name}")
+                for column, style in ((name, "-"), (f"held_out_{name}", "o:")):
+                    own = [row for row in rows if row["seed"] == seed and row.get(column) is not None]
+                    steps, values = ([row[key] for row in own] for key in ("steps", column))
+                    axis.plot(steps, values, style, label=f"{column}, seed {seed}", linewidth=1, markersize=3)
+                axis.set_ylabel(name)
                 axis.grid(alpha=0.3)
         axes[0].set_title(self.path.name, fontsize="medium")
         axes[1].set_xlabel("environment steps")

@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import time
+from functools import partial
 from typing import Annotated, Any
 
 import jax
@@ -17,10 +18,10 @@ import tyro
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from baselines import devices, exits, runs
+from baselines import devices, exits, hooks, runs
 from baselines.config import SCALES, Config, check_lists, from_name, value_of
 from baselines.errors import ConfigError, RunError
-from baselines.evaluate import describe, evaluate, no_video, record_video
+from baselines.evaluate import HeldOutScorer, describe, evaluate, make_held_out_scorer, no_video, record_video
 from baselines.game import Game, make_game
 from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
 from baselines.presets import PRESETS, listed
@@ -28,7 +29,6 @@ from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
 
 _PROG = "python -m baselines.train"
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
-_SUMS = ("return", "length", "success", "score")  # over episodes; the log has their means
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,18 +102,21 @@ def defaults_of(arguments: list[str]) -> Config:
     return PRESETS[preset]
 
 
-def train(config: Config, place: Place) -> str:
+def train(config: Config, place: Place, on_block: hooks.OnBlock | None = None) -> str:
     """Train, score and record an agent.
 
     Args:
         config: what to learn and how.
         place: where to keep it.
+        on_block: a callback for loggers, called on the host after each block with a flat dict of plain numbers (see
+            `hooks.block_metrics`). Of several processes, which all have to pass it, the first one calls it.
 
     Returns:
         The closing line, with the held-out score.
 
     Raises:
-        RunError: when the folder cannot be used, a checkpoint does not fit, or the loss stops being a number.
+        RunError: when the folder cannot be used, a checkpoint does not fit, the loss stops being a number, or
+            `on_block` raises; the checkpoint of its block is saved then.
         ConfigError: when a setting cannot be used.
     """
     begin = time.monotonic()
@@ -124,7 +127,7 @@ def train(config: Config, place: Place) -> str:
     mesh = devices.make_mesh(config)
     if jax.process_index() > 0:
         with devices.Follower(path, config) as folder:
-            run_blocks(config, game, folder, mesh)
+            run_blocks(config, game, folder, mesh, on_block)
         return f"process {jax.process_index()} is done: the first one has the results"
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
@@ -133,7 +136,7 @@ def train(config: Config, place: Place) -> str:
                 f"--total-steps {config.total_steps} becomes {config.trained_steps}: "
                 f"whole blocks of {config.batch_steps * config.block_updates} steps"
             )
-        state = run_blocks(config, game, folder, mesh)
+        state = run_blocks(config, game, folder, mesh, on_block)
         scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
         folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})
         folder.draw_curve()
@@ -152,7 +155,9 @@ def _default_name(config: Config) -> str:
     return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def run_blocks(config: Config, game: Game, folder: RunFolder, mesh: Mesh | None = None) -> TrainState:
+def run_blocks(
+    config: Config, game: Game, folder: RunFolder, mesh: Mesh | None = None, on_block: hooks.OnBlock | None = None
+) -> TrainState:
     """The state after the last update, having gone on from the folder's newest checkpoint if there is one.
 
     Args:
@@ -160,9 +165,11 @@ def run_blocks(config: Config, game: Game, folder: RunFolder, mesh: Mesh | None 
         game: of the config.
         folder: of the run.
         mesh: of the devices that share the training; None for one.
+        on_block: a callback, see `train`.
 
     Raises:
-        RunError: when something cannot be written, a checkpoint does not fit, or the loss stops being a number.
+        RunError: when something cannot be written, a checkpoint does not fit, the loss stops being a number, or
+            `on_block` raises.
     """
     setup = make_setup(config, game)
     init = make_init(setup)
@@ -176,7 +183,7 @@ def run_blocks(config: Config, game: Game, folder: RunFolder, mesh: Mesh | None 
     state, env_params = devices.place_state(state, config, mesh), devices.replicate(game.params, mesh)
     rows = folder.cut_log(done)
     clock = _Clock(rows[-1]["seconds"] if rows else 0.0)
-    block = make_train_block(setup, mesh)
+    block, score = make_train_block(setup, mesh), make_held_out_scorer(setup, game)
     steps_per_update = config.batch_steps * config.num_seeds
     with tqdm(
         total=config.num_updates * steps_per_update,
@@ -192,16 +199,20 @@ def run_blocks(config: Config, game: Game, folder: RunFolder, mesh: Mesh | None 
             state, metrics = block(state, env_params)
             rows = _rows(config, jax.tree.map(on_host, metrics), done, clock)
             _check(rows, folder)
-            folder.append(rows)
             before, done = done, done + config.block_updates
+            if config.eval_every and done // config.block_updates % config.eval_every == 0:
+                _add_held_out(rows, score, devices.local(state.params), clock)
+            folder.append(rows)
             is_due = done // config.checkpoint_updates > before // config.checkpoint_updates
-            if is_due or done >= config.num_updates:
+            is_due |= done >= config.num_updates
+            if is_due:
                 folder.save(state, done)
                 folder.draw_curve()
                 gc.collect()  # a figure is a cycle of objects, and beside JAX's many it would lie about for long
             bar.set_description("training", refresh=False)
             bar.set_postfix(_postfix(rows), refresh=False)
             bar.update(config.block_updates * steps_per_update)
+            hooks.call(on_block, rows, partial(folder.save, state, done) if not is_due else lambda: None)
     # Gathered here, where all hosts still take part.
     return state._replace(params=devices.local(state.params), update=devices.local(state.update))
 
@@ -229,11 +240,23 @@ def _rows(config: Config, metrics: dict[str, np.ndarray], done: int, clock: _Clo
     for index in range(config.block_updates):
         for lane in range(config.num_seeds):
             row: Row = {name: float(values[lane, index]) for name, values in metrics.items()}
-            row |= {name: row[name] / row["episodes"] if row["episodes"] else None for name in _SUMS}
+            row |= {name: row[name] / row["episodes"] if row["episodes"] else None for name in hooks.EPISODE_MEANS}
             place = {"update": done + index + 1, "steps": (done + index + 1) * config.batch_steps}
             clock_row = {"seconds": round(seconds, 3), "steps_per_second": round(speed)}
             rows.append(place | {"seed": config.seed + lane} | row | clock_row)
     return rows
+
+
+def _add_held_out(rows: list[Row], score: HeldOutScorer, params: Any, clock: _Clock) -> None:
+    """Add held-out results to the last row of each seed, and print their means over seeds."""
+    if jax.process_index() > 0:
+        return
+    scores = score(params, rows[-1]["update"])
+    clock.lap()  # the speed of the next block is that of training alone
+    for row, own in zip(rows[-len(scores) :], scores, strict=True):
+        row |= own
+    means = [f"{name.removeprefix('held_out_')} {np.mean([own[name] for own in scores]):.3f}" for name in scores[0]]
+    tqdm.write(f"update {rows[-1]['update']}, held-out levels: {', '.join(means)}")
 
 
 def _check(rows: list[Row], folder: RunFolder) -> None:

@@ -32,12 +32,15 @@ class EnvState(gymnax_environment.EnvState):
         level: What was sampled for this episode, a `Level` of the game.
         episode_return: Sum of the rewards since the reset, float32 ().
         terminated: Whether the last step ended the episode by the rules of the game, bool ().
+        level_index: Index of the level in the level buffer that the reset drew from, int32 (); -1 for any other level.
     """
 
     time: jax.Array  # pyright: ignore[reportIncompatibleVariableOverride] — gymnax says int, and stores arrays.
     level: Any
     episode_return: jax.Array
     terminated: jax.Array
+    # By keyword with a default, so that a game that builds its state need not name it.
+    level_index: jax.Array | np.ndarray = struct.field(default=levels.NO_INDEX, kw_only=True)
 
 
 @struct.dataclass
@@ -209,7 +212,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         Returns:
             Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`, whose entries are
             the same on every step: `reward` (sum so far, this step included) and `length` of the episode, the game's
-            own, `terminated`, `truncated`, and `final_observation`. Both flags may be true together.
+            own, `terminated`, `truncated`, `level_index` (of this episode's level in the level buffer that its reset
+            drew from, int32 (); -1 for any other level), and `final_observation`. Both flags may be true together.
 
         Raises:
             ActionError: If the action has another shape than the action space, is not of an integer dtype, or, unless
@@ -236,7 +240,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def _step(
         self, key: jax.Array, state: TState, action: jax.Array, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        started = self.initial_state(levels.draw(self, key, params), params)
+        started = self._start(key, params)
         pytrees.check_state(self.env_id, state, started)
         stepped, reward, terminated, info = self._advance(state, action, params)
         truncated = self.is_truncated(stepped, params)
@@ -246,6 +250,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             **info,
             "terminated": terminated,
             "truncated": truncated,
+            "level_index": stepped.level_index,
             "final_observation": self.observe(key, stepped, action, params),
         }
         return self.observe(key, following, action, params), following, reward, terminated, truncated, info
@@ -253,9 +258,13 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def reset_env(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
         """Starts an episode; gymnax's hook, not jitted. See `reset`."""
         pytrees.check_params(self.env_id, params, type(self.default_params))
-        state = self.initial_state(levels.draw(self, key, params), params)
+        state = self._start(key, params)
         pytrees.register_nodes((state, params))
         return self.observe(key, state, None, params), state
+
+    def _start(self, key: jax.Array, params: TParams) -> TState:
+        level, index = levels.draw(self, key, params)
+        return dataclasses.replace(self.initial_state(level, params), level_index=index)
 
     def step_env(
         self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams
@@ -273,7 +282,10 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         action = self._checked_action(action, params)
         made = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
         stepped = dataclasses.replace(
-            made.state, episode_return=state.episode_return + made.reward, terminated=made.terminated
+            made.state,
+            episode_return=state.episode_return + made.reward,
+            terminated=made.terminated,
+            level_index=state.level_index,
         )
         info = {"reward": stepped.episode_return, "length": stepped.time, **made.metrics}
         return stepped, made.reward, made.terminated, info

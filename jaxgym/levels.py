@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 SPLIT_SIZE = 1 << 31
 """The number of seeds in each split."""
 
+NO_INDEX = np.int32(-1)
+"""Level index of an episode whose level was not drawn from a level buffer."""
+
 _ROOT_SEED = 0
 _BANK_BATCH = 8192
 _ORIGINALS_VERSION = 1
@@ -161,8 +164,11 @@ def _level(env: Any, seed: jax.Array, params: Any) -> Any:
     return env.sample_level(level_key(seed), params)
 
 
-def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> Any:
-    """Returns the level of a reset: from the bank if there is one, else of a random training seed; consumes `key`.
+def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
+    """Draw the level of a reset: from the level buffer if there is one, else of a random training seed.
+
+    Returns:
+        The level and its index in the buffer, int32 (); the index is `NO_INDEX` without a buffer.
 
     Raises:
         LevelError: If `params.levels` is no bank of the environment.
@@ -170,10 +176,11 @@ def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) ->
     if params.levels is None:
         # The upper 31 bits: a training seed.
         seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
-        return env.sample_level(level_key(seed), params)
+        return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
     check_bank(env, params.levels, params)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
-    return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
+    level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
+    return level, index.astype(jnp.int32)
 
 
 def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequence[int] | np.ndarray) -> Any:

@@ -139,16 +139,15 @@ def _check_structure(case: _Case) -> None:
             _describe(first) == _describe(later),
             f"reset and step disagree about the {name}: {_describe(first)} and {_describe(later)}",
         )
-    for name, value, dtype in zip(
-        ("reward", "terminated", "truncated"), stepped[2:5], (jnp.float32, jnp.bool_, jnp.bool_), strict=True
-    ):
+    info = stepped[5]
+    for name in ("reward", "length", "terminated", "truncated", "level_index", "final_observation"):
+        _require(name in info, f"info has no entry {name!r}")
+    dtypes = {"reward": jnp.float32, "terminated": jnp.bool_, "truncated": jnp.bool_, "level_index": jnp.int32}
+    for (name, dtype), value in zip(dtypes.items(), (*stepped[2:5], info["level_index"]), strict=True):
         _require(
             value.shape == () and value.dtype == dtype,
             f"{name} is {value.dtype} {value.shape}; it has to be a scalar of {np.dtype(dtype)}",
         )
-    info = stepped[5]
-    for name in ("reward", "length", "terminated", "truncated", "final_observation"):
-        _require(name in info, f"info has no entry {name!r}")
     _require(
         _describe(info["final_observation"]) == _describe(observation),
         "final_observation is not of the observation's structure, shape and dtype",
@@ -268,14 +267,24 @@ def _check_ending(case: _Case, params: EnvParams, alone: Any, stepped: Any, trun
         bool(stepped[4]) == truncated, f"truncated is {stepped[4]} at step {last_state.time}; expected {truncated}"
     )
     _require_equal(info["final_observation"], last, "final_observation is not the one before the auto-reset")
-    flags = (info["terminated"], info["truncated"])
-    _require_equal(flags, stepped[3:5], "the flags in info are not those of the step")
+    entries = [info[name] for name in ("terminated", "truncated", "level_index")]
+    _require_equal(entries, [*stepped[3:5], last_state.level_index], "flags or level_index in info are not the step's")
     if terminated or truncated:
         _require(state.time == 0, f"state.time is {state.time} after an ending; a new episode starts at 0")
-        started = case.env.reset_to_level(case.key(), state.level, dataclasses.replace(params, levels=None))
-        _require_equal((observation, state), started, "what follows an ending is not the start of a level")
+        seen, started = case.env.reset_to_level(case.key(), state.level, dataclasses.replace(params, levels=None))
+        first = (seen, dataclasses.replace(started, level_index=state.level_index))
+        _require_equal((observation, state), first, "what follows an ending is not the start of a level")
+        _check_index(params, state)
     else:
         _require_equal((observation, state), (last, last_state), "a step that ends nothing is not the bare step")
+
+
+def _check_index(params: EnvParams, state: Any) -> None:
+    """Check that the first state of an episode has the index of its level in the level buffer, -1 without one."""
+    index, bank = int(state.level_index), params.levels
+    _require((index == -1) == (bank is None), f"level_index is {index}; it has to be -1 without a level buffer alone")
+    level = state.level if bank is None else jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], bank)
+    _require_equal(state.level, level, f"a reset gives another level than number {index} of the level buffer")
 
 
 def _check_auto_reset(case: _Case) -> None:
@@ -322,16 +331,11 @@ def _same(kind: type[Any], env: AnyEnvironment) -> Any:
 
 
 def _check_levels(case: _Case) -> None:
-    levels = _levels(case.bank)
-    for level in levels:
+    for level in _levels(case.bank):
         _, state = case.env.reset_to_level(case.key(), level, dataclasses.replace(case.unlimited, levels=None))
         _require_equal(state.level, level, "reset_to_level does not start in the level that it was given")
     for key in case.keys(_SEEDS):
-        _, state = case.reset(key, case.banked)
-        _require(
-            any(_difference(state.level, level) is None for level in levels),
-            "a reset gives a level that is not in the bank",
-        )
+        _check_index(case.banked, case.reset(key, case.banked)[1])
 
 
 def _check_drawings(case: _Case) -> None:

@@ -119,6 +119,27 @@ class TestTheCheckFailsWhen:
 
         self.check_step("no entry 'length'", change)
 
+    def test_the_level_index_is_of_another_dtype(self) -> None:
+        def change(*values: Any) -> Any:
+            return *values[:5], {**values[5], "level_index": jnp.float32(0.0)}
+
+        self.check_step("level_index is float32", change)
+
+    def test_the_level_index_is_that_of_the_next_episode(self) -> None:
+        def change(observation: Any, state: Any, *rest: Any) -> Any:
+            return observation, state, *rest[:3], {**rest[3], "level_index": state.level_index}
+
+        self.check_step("level_index in info", change)
+
+    def test_the_level_index_is_of_another_level(self) -> None:
+        def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+            observation, state, *rest = Walk.step(self, key, state, action, params)
+            shifted = jnp.where(state.level_index < 0, state.level_index, (state.level_index + 1) % 8)
+            state = dataclasses.replace(state, level_index=jnp.where(state.time == 0, shifted, state.level_index))
+            return observation, state, *rest
+
+        self.check("another level than number", step=step)
+
     def test_all_keys_give_one_level(self) -> None:
         self.check("give one level", sample_level=lambda *_: jnp.int32(7))
 

@@ -4,6 +4,8 @@ import json
 import re
 import runpy
 import shlex
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,70 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARKDOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MOST_TURNS = 200
+TRAINING = ROOT / "docs/training.md"
 PAGES = [page for page in MARKDOWN if BLOCK.search(page.read_text())]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_code_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
+class Logged(list[tuple[str, float, int]]):
+    """Name, value and step of what a logger was given; the methods have the parameters of the three originals."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        self.append((tag, scalar_value, global_step))
+
+    def log(self, data: dict[str, float], step: int) -> None:
+        self.extend((name, value, step) for name, value in data.items())
+
+    def log_params(self, params: dict[str, Any]) -> None:
+        assert params["env"] == "FrozenLake-v0"
+
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
+        self.log(metrics, step)
+
+    def __enter__(self) -> "Logged":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def loggers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Logged]:
+    """Doubles of the loggers that pages import, none of which is a dependency."""
+    logged = {name: Logged() for name in ("tensorboard", "wandb", "mlflow")}
+    board, wandb, mlflow = (types.ModuleType(name) for name in ("tensorboardX", "wandb", "mlflow"))
+    board.SummaryWriter = lambda _: logged["tensorboard"]  # pyright: ignore[reportAttributeAccessIssue]
+    wandb.init = lambda *, project, config: logged["wandb"]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: ARG005
+    mlflow.start_run = lambda *, run_name: logged["mlflow"]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: ARG005
+    for name in ("log_params", "log_metrics"):
+        setattr(mlflow, name, getattr(logged["mlflow"], name))
+    for module in (board, wandb, mlflow):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return logged
+
+
+def test_the_code_blocks_of_the_training_page_run_and_its_loggers_get_what_the_log_has(
+    loggers: dict[str, Logged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("baselines.train.record_video", lambda *_, **__: [])  # half a minute of compiling
+    run_blocks(TRAINING)
+    for name, logged in loggers.items():
+        rows = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
+        assert {(tag, value, step) for tag, value, step in logged if tag in ("held_out_score", "update")} == {
+            (tag, row[tag], row["steps"]) for row in rows[1::2] for tag in ("held_out_score", "update")
+        }
+        assert {"loss", "return", "steps_per_second"} < {tag for tag, *_ in logged}
+
+
+def run_blocks(page: Path) -> None:
     names: dict[str, object] = {}
     for block in BLOCK.findall(page.read_text()):
         exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != TRAINING], ids=lambda page: page.stem)
+def test_the_code_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
+    run_blocks(page)
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:

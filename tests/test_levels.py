@@ -12,6 +12,7 @@ import pytest
 import jaxgym
 from jaxgym import levels
 from jaxgym.errors import LevelError, OptionError
+from jaxgym.wrappers import FrameSkip, LastActionReward
 
 GAME = "MortarMayhemB-Grid-v0"
 HALF = 2**31
@@ -159,7 +160,7 @@ def test_fresh_resets_give_levels_of_training_seeds(made: tuple[Any, Any], start
     key = jax.random.key(11)
     seed = int(jax.random.bits(jax.random.clone(key), (), jnp.uint32)) // 2
     assert seed < HALF
-    level = jax.device_get(levels.draw(env, key, params))
+    level, _ = jax.device_get(levels.draw(env, key, params))
     assert jax.tree.all(jax.tree.map(np.array_equal, level, levels.level_from_seed(env, seed, params)))
 
 
@@ -171,6 +172,67 @@ def test_an_auto_reset_draws_from_the_bank_too(made: tuple[Any, Any], bank: Any)
     _, state, _, _, truncated, _ = step(jax.random.split(jax.random.key(1), 50), state, jnp.int32(0), params)
     assert truncated.all()
     assert set(contents(jax.device_get(state.level))) == set(contents(params.levels))
+
+
+# The index of the level in a level buffer.
+
+
+def play_to_the_ends(env: Any, params: Any, steps: int) -> tuple[Any, Any, Any]:
+    """Play 32 environments by random actions; return the level before each step, `info`, and the last state."""
+
+    def step(state: Any, key: jax.Array) -> tuple[Any, Any]:
+        key_action, key_step = jax.random.split(key)
+        actions = jax.vmap(env.action_space(params).sample)(jax.random.split(key_action, 32))
+        keys = jax.random.split(key_step, 32)
+        _, after, _, _, _, info = jax.vmap(env.step, (0, 0, 0, None))(keys, state, actions, params)
+        return after, (state.level, {name: info[name] for name in ("level_index", "terminated", "truncated")})
+
+    _, state = jax.vmap(env.reset, (0, None))(jax.random.split(jax.random.key(2), 32), params)
+    state, played = jax.jit(lambda state: jax.lax.scan(step, state, jax.random.split(jax.random.key(3), steps)))(state)
+    return *jax.device_get(played), state
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda env: env, lambda env: LastActionReward(FrameSkip(env, 2))], ids=["bare", "wrapped"]
+)
+def test_info_has_the_index_of_the_level_of_the_episode_that_ended(
+    made: tuple[Any, Any], bank: Any, wrap: Callable[[Any], Any]
+) -> None:
+    env, params = made
+    params = dataclasses.replace(params, levels=bank, max_steps_in_episode=3)
+    played, info, _ = play_to_the_ends(wrap(env), params, 12)
+    ended = info["terminated"] | info["truncated"]
+    index = info["level_index"]
+    assert (index.dtype, index.shape) == (np.int32, (12, 32))
+    assert ended.sum() >= 32
+    assert len(set(index[ended].tolist())) > 8
+    expected = jax.tree.map(lambda leaf: np.asarray(leaf)[index[ended]], bank)
+    jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda leaf: leaf[ended], played), expected)
+    # The same on every step of an episode: it changes after an ending alone.
+    assert (index[1:][~ended[:-1]] == index[:-1][~ended[:-1]]).all()
+
+
+def test_the_index_is_minus_one_for_a_level_that_is_not_from_a_level_buffer(made: tuple[Any, Any], bank: Any) -> None:
+    env, params = made
+    _, info, state = play_to_the_ends(env, dataclasses.replace(params, levels=None, max_steps_in_episode=3), 4)
+    assert (info["level_index"] == -1).all()
+    level = jax.tree.map(lambda leaf: leaf[5], bank)
+    _, given = env.reset_to_level(jax.random.key(0), level, dataclasses.replace(params, levels=bank))
+    assert given.level_index == -1
+    assert jax.tree.map(lambda leaf: leaf[0], state).level_index.dtype == jnp.int32
+
+
+def test_a_game_that_builds_its_state_anew_keeps_the_index(made: tuple[Any, Any], bank: Any) -> None:
+    env, params = made
+
+    class Rebuilt(type(env)):
+        def transition(self, state: Any, action: jax.Array, params: Any) -> Any:
+            moved = super().transition(state, action, params)
+            return dataclasses.replace(moved, state=dataclasses.replace(moved.state, level_index=np.int32(-1)))
+
+    rebuilt = Rebuilt(**{field.name: getattr(env, field.name) for field in dataclasses.fields(env)})
+    _, info, _ = play_to_the_ends(rebuilt, dataclasses.replace(params, levels=bank), 3)
+    assert (info["level_index"] >= 0).all()
 
 
 def test_a_bank_of_100_000_levels_works_under_jit_and_vmap(made: tuple[Any, Any], bank: Any, starts: Any) -> None:

@@ -96,6 +96,7 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
             level=self.inner_level(state.level),
             episode_return=state.episode_return,
             terminated=state.terminated,
+            level_index=state.level_index,
         )
 
     def sample_level(self, key: jax.Array, params: Any) -> Any:
@@ -149,7 +150,7 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
 
 def bare(inner: Any) -> Any:
     """Returns a state without what every state holds."""
-    return dataclasses.replace(inner, time=None, level=None, episode_return=None, terminated=None)
+    return dataclasses.replace(inner, time=None, level=None, episode_return=None, terminated=None, level_index=None)
 
 
 def inside(params: OuterParams) -> Any:

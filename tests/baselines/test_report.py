@@ -282,3 +282,48 @@ def test_scores_on_the_levels_of_the_papers_have_a_column(tmp_path: Path) -> Non
     header, _, line = report.table([group], seed=0).splitlines()
     cells = dict(zip(header.split(" | "), line.split(" | "), strict=True))
     assert (cells["score, papers' levels"], cells["score, held out"]) == ("0.250", "0.500")
+
+
+def test_scores_come_in_the_shape_of_rliable(tmp_path: Path) -> None:
+    scores = {
+        ("mm", "gru"): (0.1, 0.2, 0.3),
+        ("mm", "trxl-rec"): (0.4, 0.5),
+        ("ss", "gru"): (0.6, 0.7, 0.8),
+        ("ss", "trxl-rec"): (0.9, 1.0),
+    }
+    for (task, agent), values in scores.items():
+        for seed, score in enumerate(values):
+            config = dataclasses.replace(PRESETS[f"fast/{task}-{agent}"], seed=seed)
+            write_run(tmp_path / f"{task}-{agent}-{seed}", config, score, [])
+    groups = report.read_groups(list(tmp_path.iterdir()))
+    found = report.score_matrices(groups, tasks=["SS", "MM"])
+    assert {name: matrix.dtype for name, matrix in found.items()} == {"GRU": np.float64, "TrXL+rec": np.float64}
+    assert found["GRU"].tolist() == [[0.6, 0.1], [0.7, 0.2], [0.8, 0.3]]
+    assert found["TrXL+rec"].tolist() == [[0.9, 0.4], [1.0, 0.5]]
+    by_default = report.score_matrices(groups, result="success", name_of=lambda group: group.config.memory)
+    assert by_default["gru"].tolist() == [[0.05, 0.3], [0.1, 0.35], [0.15, 0.4]]  # Mortar Mayhem first, as in reports
+    assert report.score_matrices(groups, tasks=["SS"], split="training")["GRU"].tolist() == [[1.0], [1.0], [1.0]]
+
+
+def test_scores_that_make_no_rectangle_are_an_error(tmp_path: Path) -> None:
+    for name, seed in (("fast/mm-gru", 0), ("fast/mm-gru", 1), ("fast/ss-gru", 0)):
+        write_run(tmp_path / f"{name[5:]}-{seed}", dataclasses.replace(PRESETS[name], seed=seed), 0.5, [])
+    groups = report.read_groups(list(tmp_path.iterdir()))
+    with pytest.raises(RunError, match=r"^expected equally many runs of GRU .* got \{'MM': 2, 'SS': 1\}"):
+        report.score_matrices(groups)
+    with pytest.raises(RunError, match=r"got \{'MM': 2, 'MP': 0\}"):
+        report.score_matrices(groups, tasks=["MM", "MP"])
+    write_run(tmp_path / "lower", dataclasses.replace(PRESETS["fast/mm-gru"], gamma=0.9), 0.5, [])
+    groups = report.read_groups(list(tmp_path.iterdir()))
+    with pytest.raises(RunError, match=r"^expected one setting of GRU on MM, got several"):
+        report.score_matrices(groups, tasks=["MM"])
+    named = report.score_matrices(groups, tasks=["MM"], name_of=lambda group: f"gamma {group.config.gamma}")
+    assert {name: matrix.shape for name, matrix in named.items()} == {"gamma 0.995": (2, 1), "gamma 0.9": (1, 1)}
+
+
+def test_how_often_a_run_was_evaluated_makes_no_line_of_its_own(tmp_path: Path) -> None:
+    for seed, every in enumerate((0, 5)):
+        config = dataclasses.replace(PRESETS["fast/mm-gru"], seed=seed, eval_every=every)
+        write_run(tmp_path / str(seed), config, 0.5, [])
+    (group,) = report.read_groups(list(tmp_path.iterdir()))
+    assert len(group.runs) == 2

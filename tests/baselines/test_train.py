@@ -1,7 +1,10 @@
 """Runs on disk: what they leave, how they go on after a kill, and what they say when they cannot."""
 
+import contextlib
+import csv
 import dataclasses
 import errno
+import io
 import json
 import logging
 import os
@@ -14,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import jaxgym
-from baselines import evaluate, train
+from baselines import evaluate, hooks, train
 from baselines.config import SCALES, Config, parse_options, to_json
 from baselines.errors import ConfigError, RunError
 from baselines.game import Game, make_game, make_paper_game
@@ -37,11 +42,12 @@ CONFIG = dataclasses.replace(
 
 @pytest.fixture(scope="module", autouse=True)
 def _recall(recall_game: Callable[..., Game]) -> Any:
-    """Every run trains on Recall with frames, which is no registered environment."""
+    """Every run trains on Recall, which is no registered environment and has no frames for a video."""
     game = recall_game()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "record_video", lambda *_, **__: [])
         patch.setattr(train, "make_game", lambda _: game)
-        patch.setattr(evaluate, "make_game", lambda _, **_flags: game)
+        patch.setattr(evaluate, "make_game", lambda *_, **__: game)
         yield
 
 
@@ -94,6 +100,166 @@ def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, float]], str, Any]:
+    """The run of `whole`, evaluated every three blocks, with a callback: folder, metrics, output and axes."""
+    runs, metrics, output, figures = tmp_path_factory.mktemp("logged"), [], io.StringIO(), []
+    config = dataclasses.replace(CONFIG, eval_every=3, eval_repeats=200)
+    savefig = Figure.savefig
+
+    def keep(figure: Figure, *given: Any, **named: Any) -> None:
+        figures.append(figure)
+        savefig(figure, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
+        patch.setattr(Figure, "savefig", keep)
+        train.train(config, train.Place("logged", runs), on_block=metrics.append)
+    return runs / "logged", metrics, output.getvalue(), figures[-1].axes
+
+
+def test_on_block_gets_plain_numbers_of_each_block_and_changes_nothing(whole: Path, logged: Any) -> None:
+    folder, metrics, *_ = logged
+    rows = read_rows(folder / "metrics.jsonl")
+    bare = [{name: row[name] for name in row if not name.startswith("held_out")} for row in rows]
+    assert without_times(bare) == without_times(read_rows(whole / "metrics.jsonl"))
+    assert [(block["update"], block["steps"]) for block in metrics] == [(2 * n, 128 * n) for n in range(1, 7)]
+    assert all(type(name) is str and type(value) in (int, float) for block in metrics for name, value in block.items())
+    for number, block in enumerate(metrics):
+        first, last = rows[2 * number : 2 * number + 2]
+        assert block["loss"] == pytest.approx((first["loss"] + last["loss"]) / 2)
+        assert block["seconds"] == last["seconds"]
+        assert block["episodes"] == first["episodes"] + last["episodes"] == 32
+        # Every episode of Recall has four steps, so both updates end 16 of them.
+        assert block["success"] == pytest.approx((first["success"] + last["success"]) / 2)
+        assert {"return", "length", "steps_per_second", "policy_loss", "learning_rate"} < set(block)
+
+
+def test_held_out_scores_are_in_the_log_the_console_the_curve_and_the_callback(logged: Any) -> None:
+    folder, metrics, output, axes = logged
+    rows = read_rows(folder / "metrics.jsonl")
+    scored = {row["update"]: row for row in rows if "held_out_score" in row}
+    assert list(scored) == [6, 12]
+    assert [block["update"] for block in metrics if "held_out_score" in block] == [6, 12]
+    assert metrics[2]["held_out_score"] == scored[6]["held_out_score"]
+    assert scored[6]["held_out_length"] == 4.0
+    assert scored[12]["held_out_score"] == scored[12]["held_out_success"] == scored[12]["held_out_return"]
+    final = json.loads((folder / "evaluation.json").read_text())["held_out"]["score"]
+    # 600 episodes each, so the standard error of the difference is 0.03 at most.
+    assert scored[12]["held_out_score"] == pytest.approx(final, abs=0.15)
+    assert f"update 6, held-out levels: score {scored[6]['held_out_score']:.3f}" in output
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes[0].lines}
+    assert lines["held_out_score, seed 0"] == [[64.0 * update, scored[update]["held_out_score"]] for update in (6, 12)]
+    assert len(lines["score, seed 0"]) == 12
+
+
+@pytest.mark.parametrize("stop", [6, 8], ids=["between checkpoints", "at a checkpoint"])
+def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: Path, tmp_path: Path, stop: int) -> None:
+    def full(metrics: dict[str, float]) -> None:
+        if metrics["update"] == stop:
+            raise ConnectionError("no route to the tracking server\nsecond line")
+
+    wanted = f"expected on_block to return, got ConnectionError: no route to the tracking server at update {stop}. "
+    with pytest.raises(RunError, match=f"^{wanted}.* fix on_block and resume the run") as raised:
+        train.train(CONFIG, train.Place("cut", tmp_path), on_block=full)
+    assert isinstance(raised.value.__cause__, ConnectionError)
+    assert max(int(path.name) for path in (tmp_path / "cut" / "checkpoints").iterdir()) == stop
+    train.train(CONFIG, train.Place("cut", tmp_path, resume=True))
+    rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
+    assert rows == expected
+    jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+
+
+def test_each_of_several_seeds_is_evaluated_and_logged(tmp_path: Path) -> None:
+    config = dataclasses.replace(CONFIG, num_seeds=2, seed=5, eval_every=1, eval_repeats=3, total_steps=128)
+    metrics: list[dict[str, float]] = []
+    train.train(config, train.Place("two", tmp_path), on_block=metrics.append)
+    rows = read_rows(tmp_path / "two" / "metrics.jsonl")[-2:]
+    assert [row["seed"] for row in rows] == [5, 6]
+    (block,) = metrics
+    assert [block[f"seed_{row['seed']}/held_out_score"] for row in rows] == [row["held_out_score"] for row in rows]
+    assert block["held_out_score"] == pytest.approx(sum(row["held_out_score"] for row in rows) / 2)
+
+
+def test_the_metrics_of_a_block_weigh_results_by_episodes_and_leave_out_what_is_not_known() -> None:
+    row = {"seconds": 2.0, "steps_per_second": 64}
+    first = row | {"update": 1, "steps": 64, "seed": 0, "loss": 1.0, "episodes": 1.0, "return": 3.0, "score": 0.0}
+    last = row | {"update": 2, "steps": 128, "seed": 0, "loss": 2.0, "episodes": 3.0, "return": 7.0, "score": 1.0}
+    position = {"update": 2, "steps": 128, "seconds": 2.0, "steps_per_second": 64}
+    assert hooks.block_metrics([first, last]) == position | {"episodes": 4, "loss": 1.5, "return": 6.0, "score": 0.75}
+    none = {"episodes": 0.0, "return": None, "score": None}
+    assert hooks.block_metrics([first | none, last | none]) == position | {"episodes": 0, "loss": 1.5}
+
+
+def test_one_row_is_written_for_each_level_and_episode(whole: Path, tmp_path: Path) -> None:
+    names = ["split", "run_seed", "level_seed", "episode", "return", "score", "success", "length", "cut"]
+    scores = evaluate.score_run(evaluate.Arguments(whole, levels=3, repeats=4, per_level=tmp_path / "out.csv"))
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == names
+    assert [(int(row["level_seed"]), int(row["episode"])) for row in rows] == [
+        (2**31 + level, episode) for level in range(3) for episode in range(4)
+    ]
+    assert {(row["split"], row["run_seed"], row["length"], row["cut"]) for row in rows} == {("held_out", "0", "4", "0")}
+    for name in ("return", "score", "success"):
+        assert np.mean([float(row[name]) for row in rows]) == pytest.approx(scores["held_out"][name])
+    evaluate.score_run(evaluate.Arguments(whole, levels=3, repeats=4, per_level=tmp_path / "out.jsonl"))
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [{name: type(rows[0][name])(value) for name, value in line.items()} for line in lines] == rows
+
+
+def test_the_rows_of_the_papers_levels_have_their_seeds(
+    whole: Path, tmp_path: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game = recall_game()._replace(training_levels=None, held_out_levels=jnp.arange(50, dtype=jnp.int32) % 3)
+    monkeypatch.setattr(evaluate, "make_paper_game", lambda _: game)
+    shutil.copytree(whole, tmp_path / "run")
+    evaluate.score_run(evaluate.Arguments(tmp_path / "run", levels="paper", per_level=tmp_path / "paper.jsonl"))
+    rows = [json.loads(line) for line in (tmp_path / "paper.jsonl").read_text().splitlines()]
+    assert [row["level_seed"] for row in rows] == list(range(200_000, 200_050))
+    assert {row["split"] for row in rows} == {"paper"}
+
+
+def test_rows_have_the_episodes_of_each_agent_in_the_order_of_the_levels() -> None:
+    def episodes(first: float) -> evaluate.Episodes:
+        numbers = np.arange(first, first + 4)
+        is_whole = np.array([True, False, True, True])
+        return evaluate.Episodes(numbers, numbers.astype(int), numbers / 10, numbers / 100, numbers, is_whole)
+
+    rows = evaluate.level_rows("held_out", [7, 9], 2, 3, [episodes(1.0), episodes(5.0)])
+    assert [(row["run_seed"], row["level_seed"], row["episode"], row["return"]) for row in rows] == [
+        *((3, 7, 0, 1.0), (3, 7, 1, 2.0), (3, 9, 0, 3.0), (3, 9, 1, 4.0)),
+        *((4, 7, 0, 5.0), (4, 7, 1, 6.0), (4, 9, 0, 7.0), (4, 9, 1, 8.0)),
+    ]
+    assert rows[1]["cut"] == 1
+    assert (rows[0]["length"], rows[0]["success"], rows[0]["score"]) == (1, 0.1, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("out.txt", "expected --per-level to name a .csv or .jsonl file, got "),
+        ("no/out.csv", "in an existing directory"),
+    ],
+)
+def test_a_file_for_rows_that_cannot_be_is_an_error_before_anything_is_played(
+    whole: Path, tmp_path: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "make_player", pytest.fail)
+    with pytest.raises(ConfigError, match=message):
+        evaluate.score_run(evaluate.Arguments(whole, per_level=tmp_path / name))
+
+
+def test_scores_are_shown_and_kept_when_rows_cannot_be_written(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out.csv").mkdir()
+    shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation*.json"))
+    with pytest.raises(RunError, match=r"^cannot write .*out\.csv \(Is a directory\)\. Choose another --per-level"):
+        evaluate.score_run(evaluate.Arguments(tmp_path / "run", levels=3, per_level=tmp_path / "out.csv"))
+    assert "held-out levels (" in capsys.readouterr().out
+    assert (tmp_path / "run" / "evaluation.json").exists()
 
 
 def test_a_run_can_be_scored_later(whole: Path) -> None:

@@ -624,7 +624,8 @@ def test_info_tells_reward_and_length_so_far_and_the_share_of_checks_passed(game
 @pytest.mark.parametrize("game", ["mm", "mmbg"])
 def test_info_has_the_same_entries_on_every_step(game: str) -> None:
     env, params = make(game)
-    entries = {"reward", "length", "success", "commands_completed", "terminated", "truncated", "final_observation"}
+    entries = {"reward", "length", "success", "commands_completed", "terminated", "truncated", "level_index"}
+    entries.add("final_observation")
     clue = (1, 1) if game in WITH_CLUES else (0, 0)
     _, state = env.reset_to_level(jax.random.key(0), make_level([UP], clue=clue, delay=1), params)
     for t in range(1, 4):
@@ -638,6 +639,7 @@ def test_info_has_the_same_entries_on_every_step(game: str) -> None:
             "commands_completed": ((), jnp.float32),
             "terminated": ((), jnp.bool_),
             "truncated": ((), jnp.bool_),
+            "level_index": ((), jnp.int32),
             "final_observation": (env.observation_space(params).shape, jnp.float32),
         }
         if terminated:

@@ -298,7 +298,7 @@ def test_random_agents_fare_as_in_the_original(env_id: str, returns: tuple[float
     @jax.vmap
     def play(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         key_reset, key_actions = jax.random.split(key)
-        state = env.initial_state(levels.draw(env, key_reset, params), params)
+        state = env.initial_state(levels.draw(env, key_reset, params)[0], params)
         space = env.action_space(params)
         actions = jax.vmap(space.sample)(jax.random.split(key_actions, steps))
 
