@@ -6,6 +6,7 @@ client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,8 +25,9 @@ from websockets.sync.client import connect
 
 from jaxgym import interrupts
 from jaxgym.errors import OptionError
+from jaxgym.serve import command
 from jaxgym.serve.web import http, joined
-from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, listen, listening
+from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, listen, listening
 
 SECONDS = 30
 LARGE = 1 << 24
@@ -234,6 +236,23 @@ def test_each_token_of_a_file_is_one_and_the_scheme_is_bearer(tmp_path: Path) ->
 
 def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
     assert {kind(env="nothing").host for kind in PROTOCOLS.values()} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("flag", [("--workers", "4"), ("--workers=4",)])
+def test_the_flag_workers_names_the_two_ways_to_scale_out(
+    protocol: str, flag: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main([protocol, "--env", "nothing", "--port", "0", *flag])
+    told = capsys.readouterr().err
+    assert ended.value.code == MISUSED
+    assert "Ray Serve" in told
+    assert "reverse proxy" in told
+    (page, anchor) = re.findall(r"(docs/\w+\.md)#([\w-]+)", told)[0]
+    headings = re.findall(r"^##+ (.*)$", (Path(__file__).parents[2] / page).read_text(), re.MULTILINE)
+    section = headings[[heading.lower().replace(" ", "-") for heading in headings].index(anchor) :][:3]
+    assert section == ["Scale out", "Ray Serve", "Reverse proxy"]
 
 
 def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() -> None:

@@ -139,7 +139,6 @@ def test_without_a_page_nothing_of_it_is_there(hosted: http.Hosted) -> None:
     with openenv(hosted, page=False) as client:
         assert client.get("/", headers=HTML).json() == {"detail": "Not Found"}
         assert client.get("/page/sessions").status_code == 404
-    assert not OpenEnv(env="corridor", workers=2).has_page
     pool = SessionPool(4)
     opening = pool.open("corridor", 3, OPTIONS)
     session = pool.look(opening.id)

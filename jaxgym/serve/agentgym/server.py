@@ -25,14 +25,12 @@ from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.guard import Message, Receive, Send, token_of_request
 from jaxgym.serve.web.http import Loading, Parts, run
 from jaxgym.serve.web.serving import AgentGym, settle_jax
-from jaxgym.serve.web.worker import Place
 
 if TYPE_CHECKING:
     from jaxgym.serve.agentgym.wrapper import Wrapper
     from jaxgym.serve.pool import SessionPool
 
 _OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 400, 404, 405, 422, 503
-_ALONE = Place()
 _SWEEPS = 4
 """How often it is looked for idle sessions in the time after which they are closed."""
 
@@ -157,12 +155,11 @@ class App:
         return token_of_request(scope["headers"]).decode("latin-1")
 
 
-def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
+def loads(serving: AgentGym) -> Callable[[], Routes]:
     """Returns what imports JAX and makes the routes; it takes seconds and runs in a thread.
 
     Args:
         serving: The environments, and how many sessions there may be.
-        place: Which of several workers this is.
     """
 
     def make() -> Routes:
@@ -176,7 +173,7 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
 
         # The clients of AgentGym send what their own parsers left of a reply.
         pool = SessionPool(
-            serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page, allows_lenient=True
+            serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page, allows_lenient=True
         )
         wrappers = dict[str, Wrapper]()
         for env, options in serving.games():
@@ -186,7 +183,6 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
                     f"{env} was given twice; a server has one of each, so serve the other at another port."
                 )
             wrappers[prefix] = wrap(env, pool, parse_options(options))
-            wrappers[prefix].count(place.number + place.created * place.workers, place.workers)
         routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()
@@ -198,12 +194,12 @@ def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
 
 def serve(serving: AgentGym, listener: socket.socket) -> None:
     """Answers on a socket until the process is asked to end; see `jaxgym.serve.web.http.run`."""
-    run(parts(serving, Place()), serving, listener)
+    run(parts(serving), serving, listener)
 
 
-def parts(serving: AgentGym, place: Place) -> Parts:
-    """Returns what answers, in one of several workers or alone."""
-    loading = Loading(loads(serving, place))
+def parts(serving: AgentGym) -> Parts:
+    """Return what answers."""
+    loading = Loading(loads(serving))
     tells_apart = serving.token_file is not None
 
     async def served() -> Served:

@@ -23,7 +23,6 @@ from jaxgym.serve.web.answers import quoted
 from jaxgym.serve.web.guard import App, Message, Receive, Send
 from jaxgym.serve.web.http import Hosted, Loading, Parts, behind_guard, hosting, run, token_of
 from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, listening
-from jaxgym.serve.web.worker import Place
 
 _log = logging.getLogger(__name__)
 
@@ -295,9 +294,8 @@ def _hosting(serving: Serving) -> Loading[Hosted]:
     return Loading(hosting(serving, {"scoring": "environment"}, spare=SPARE))
 
 
-def parts(serving: Serving, place: Place) -> Parts:
-    """Returns what answers, in one of several workers or alone."""
-    del place  # sessions have names that nobody else gives
+def parts(serving: Serving) -> Parts:
+    """Return what answers."""
     loading = _hosting(serving)
     app = OpenEnvApp(serving, loading)
     return Parts(app, loading, app.drain)
@@ -305,7 +303,7 @@ def parts(serving: Serving, place: Place) -> Parts:
 
 def serve(serving: Serving, listener: socket.socket) -> None:
     """Answers on a socket until the process is asked to end; see `jaxgym.serve.web.http.run`."""
-    run(parts(serving, Place()), serving, listener)
+    run(parts(serving), serving, listener)
 
 
 # For packages that wrap a game.

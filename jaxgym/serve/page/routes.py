@@ -53,7 +53,7 @@ def with_page(app: App, serving: Serving, served: Callable[[], Awaitable[Served]
         serving: Whether there is a page, and who is let in.
         served: Returns what there is to be watched and played, as soon as it is loaded.
     """
-    if not serving.has_page:
+    if not serving.page:
         return app
     page = _routes(_Page(served))
 

@@ -146,7 +146,7 @@ def hosting(
 
         env_id, spec = text.text_spec_of(serving.env)
         options = {**(defaults or {}), **parse_options(serving.options)}
-        pool = SessionPool(serving.max_sessions + spare, idle_seconds, keeps_history=serving.has_page)
+        pool = SessionPool(serving.max_sessions + spare, idle_seconds, keeps_history=serving.page)
         instructions = pool.prepare(env_id, options)
         # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
         gc.collect()
@@ -167,7 +167,7 @@ def behind_guard(app: App, serving: Serving, loading: Loading[Any]) -> App:
         app,
         token_of(serving),
         serving.max_kilobytes * KILOBYTE,
-        has_page=serving.has_page,
+        has_page=serving.page,
         host=serving.host,
         allowed_hosts=serving.allowed_host,
     )

@@ -67,17 +67,10 @@ class Serving:
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
     page: bool = True
-    """Whether browsers get a page at / to watch and play sessions; several workers have none."""
-    workers: int = 1
-    """Processes that answer. Each holds its share of the sessions, and all of the game; a core for each is useful."""
-
-    @property
-    def has_page(self) -> bool:
-        """Whether there is a page: what it shows is known to one process."""
-        return self.page and self.workers == 1
+    """Whether browsers get a page at / to watch and play sessions."""
 
     def __post_init__(self) -> None:
-        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1, "workers": 1}
+        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1}
         for name, low in lows.items():
             if not getattr(self, name) >= low:
                 flag = "--" + name.replace("_", "-")
@@ -91,10 +84,6 @@ class Serving:
             raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
         if self.max_sessions > _MOST_SESSIONS:
             raise OptionError(f"--max-sessions {self.max_sessions} was given; give a number up to {_MOST_SESSIONS}.")
-        if self.workers > self.max_sessions:
-            raise OptionError(
-                f"{self.workers} workers were asked for with {self.max_sessions} sessions; give each one at least."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
