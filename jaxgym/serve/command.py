@@ -1,4 +1,4 @@
-"""The command `jaxgym serve`: one folder for each protocol, which is imported when the socket listens already."""
+"""The command `jaxgym serve`: one folder for each protocol, which is imported when the address is bound."""
 
 import importlib
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tyro
 
 from jaxgym.errors import OptionError
-from jaxgym.serve.web.serving import PROTOCOLS, exiting, listening
+from jaxgym.serve.web.serving import PROTOCOLS, exiting, starting
 
 _NO_WORKERS = (
     "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
@@ -34,8 +34,8 @@ def run(words: Sequence[str]) -> None:
         description=_ABOUT,
     )
     folder = next(f"jaxgym.serve.{name}" for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
-    with listening(serving) as listener:
-        importlib.import_module(f"{folder}.server").serve(serving, listener)
+    with starting(serving) as bound:
+        importlib.import_module(f"{folder}.server").serve(serving, bound)
 
 
 def main(words: Sequence[str]) -> None:
