@@ -4,7 +4,7 @@
         client = await Socket.connect(server.port)
 
 Server and clients want a core each. A client speaks no more of its protocol than these servers need, so that the time
-is the server's. The processor time of a server is that of all threads of all its processes.
+is the server's. The processor time of a server is that of all its threads.
 """
 
 import argparse
@@ -25,19 +25,19 @@ import jax
 
 import jaxgym
 
-PARENT, TICKS = 1, slice(11, 13)  # in /proc/PID/stat behind the name: who started it; user and system time
+TICKS = slice(11, 13)  # in /proc/PID/stat behind the name: user and system time
 SHORT, MIDDLE, LONG = 125, 126, 127  # lengths of frames: as they are, in two bytes, in eight
 TEXT, BINARY, CLOSE, PING, MASKED = 0x81, 0x82, 0x88, 0x89, 0x80
 END_SECONDS = 60
 
 
 class Server:
-    """A server of a protocol, in processes of its own; ended with its context."""
+    """A server of a protocol, in a process of its own; ended with its context."""
 
-    def __init__(self, protocol: str, env: str, *words: str, sessions: int, workers: int = 1):
+    def __init__(self, protocol: str, env: str, *words: str, sessions: int):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        flags = ["--port", str(self.port), "--max-sessions", str(sessions), "--workers", str(workers)]
+        flags = ["--port", str(self.port), "--max-sessions", str(sessions)]
         self.command = [sys.executable, "-m", "jaxgym", "serve", protocol, "--env", env, *words, *flags]
         self.code: int | None = None
 
@@ -60,34 +60,15 @@ class Server:
         self.code = self.process.returncode
         return said
 
-    def pids(self) -> list[int]:
-        """All of its processes."""
-        parents = {pid: int(stat[PARENT]) for pid, stat in _stats().items()}
-        found = [self.process.pid]
-        for pid in found:
-            found += [child for child, parent in parents.items() if parent == pid]
-        return found
-
-    def processor_seconds(self) -> list[float]:
-        """The time that each of its processes has used, its own first."""
-        stats = _stats()
-        tick = os.sysconf("SC_CLK_TCK")
-        return [sum(map(int, stats[pid][TICKS])) / tick for pid in self.pids() if pid in stats]
+    def processor_seconds(self) -> float:
+        """The time that it has used."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, stat[TICKS])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
-        """MiB that it holds, all of its processes together."""
-        pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
-        return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def _stats() -> dict[int, list[str]]:
-    stats = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            stats[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
-        except OSError:  # of a process that has just ended
-            continue
-    return stats
+        """MiB that it holds."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 class Connection:
@@ -174,7 +155,7 @@ class Socket:
 Play = Callable[[float], Coroutine[Any, Any, list[float]]]
 
 
-async def measure(server: Server, play: Play, seconds: float) -> tuple[list[float], float, list[float]]:
+async def measure(server: Server, play: Play, seconds: float) -> tuple[list[float], float, float]:
     """Plays for a while after a warm-up.
 
     Args:
@@ -183,16 +164,16 @@ async def measure(server: Server, play: Play, seconds: float) -> tuple[list[floa
         seconds: How long.
 
     Returns:
-        The seconds of the steps, those of all together, and those of the processor, of each of the server's processes.
+        The seconds of the steps, those of all together, and those of the server's processor.
     """
     await play(time.perf_counter() + min(1.0, seconds))
     begun, used = time.perf_counter(), server.processor_seconds()
     steps = await play(begun + seconds)
     wall = time.perf_counter() - begun
-    return steps, wall, [after - before for before, after in zip(used, server.processor_seconds(), strict=True)]
+    return steps, wall, server.processor_seconds() - used
 
 
-def tell(title: str, steps: Sequence[float], wall: float, processor: Sequence[float]) -> None:
+def tell(title: str, steps: Sequence[float], wall: float, processor: float) -> None:
     """Prints the figures of a measurement."""
     ordered = sorted(steps)
     middle, slow = (1e3 * ordered[int(part * len(ordered))] for part in (0.5, 0.99))
@@ -201,9 +182,7 @@ def tell(title: str, steps: Sequence[float], wall: float, processor: Sequence[fl
     )
     print(title)
     print(f"{len(steps)} steps in {wall:.2f} s; a step takes {middle:.1f} ms, 1 of 100 more than {slow:.1f} ms")
-    each = 1e6 / len(steps)
-    print(f"{sum(processor) * each:.1f} us of the server's processor time a step", end="")
-    print(f", {processor[0] * each:.1f} us of them in front of its workers" if len(processor) > 1 else "")
+    print(f"{processor * 1e6 / len(steps):.1f} us of the server's processor time a step")
     print(f"{len(steps) / wall:.0f} steps/s")
 
 
@@ -212,6 +191,5 @@ def flags(doc: str, env: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--env", default=env, help="an id that has words, or its short name")
     parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")
-    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long is measured")
     return parser

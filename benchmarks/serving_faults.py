@@ -1,4 +1,4 @@
-"""What the servers bear: forgotten sessions, malformed calls, greedy and dying clients, dying workers, and their end.
+"""What the servers bear: forgotten sessions, malformed calls, greedy and dying clients, and their end.
 
     python benchmarks/serving_faults.py
     python benchmarks/serving_faults.py --protocol openenv --sessions 100 --calls 1000 --only forgotten malformed
@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import random
 import signal
 import socket
@@ -46,8 +45,8 @@ def show(protocol: str, what: str) -> None:
     print(f"{protocol}: {what}", flush=True)
 
 
-def served(protocol: str, *words: str, sessions: int, workers: int = 1) -> Server:
-    return Server(protocol, GAMES[protocol][0], *words, sessions=sessions, workers=workers)
+def served(protocol: str, *words: str, sessions: int) -> Server:
+    return Server(protocol, GAMES[protocol][0], *words, sessions=sessions)
 
 
 async def until(holds: Any, what: str) -> None:
@@ -114,7 +113,7 @@ class Player:
 
 async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
     room, idle = settings.sessions + 1, ("--idle-seconds", str(IDLE_SECONDS))
-    with served(protocol, *idle, sessions=room, workers=settings.workers) as server:
+    with served(protocol, *idle, sessions=room) as server:
         (await Player(server.port, protocol).open()).close()
         memory = [server.memory()]
         for _ in range(3):
@@ -249,7 +248,7 @@ async def malformed(protocol: str, settings: argparse.Namespace) -> None:
         (Path(folder) / "tokens").write_text("anne\nbob\n")
         words = ["--token-file", f"{folder}/tokens"] if protocol == "agentgym" else []
         ours, theirs = (f"Authorization: Bearer {name}\r\n" if words else "" for name in ("anne", "bob"))
-        with served(protocol, *words, sessions=32, workers=settings.workers) as server:
+        with served(protocol, *words, sessions=32) as server:
             alone = await Player(server.port, protocol, ours).open()
             for _ in range(60):
                 await alone.step()
@@ -282,7 +281,8 @@ async def malformed(protocol: str, settings: argparse.Namespace) -> None:
 
 
 async def greedy(protocol: str, settings: argparse.Namespace) -> None:
-    with served(protocol, sessions=8, workers=settings.workers) as server:
+    del settings
+    with served(protocol, sessions=8) as server:
         await (await Player(server.port, protocol).open()).step()
         before = server.memory()
         head = await Connection.connect(server.port)
@@ -326,10 +326,11 @@ async def flood_of_pings(line: Socket) -> None:
 
 
 async def dying(protocol: str, settings: argparse.Namespace) -> None:
+    del settings
     if protocol != "openenv":
         return  # there, sessions do not end with connections
     room = 16
-    with served(protocol, sessions=room, workers=settings.workers) as server:
+    with served(protocol, sessions=room) as server:
         for _ in range(10):
             players = [await Player(server.port, protocol).open() for _ in range(room)]
             for player in players:
@@ -351,7 +352,8 @@ async def end_of(player: Player) -> str:
 
 
 async def ending(protocol: str, settings: argparse.Namespace) -> None:
-    with served(protocol, sessions=64, workers=settings.workers) as server:
+    del settings
+    with served(protocol, sessions=64) as server:
         players = [await Player(server.port, protocol).open() for _ in range(64)]
         for player in players[:32]:
             player.send()
@@ -367,62 +369,7 @@ async def ending(protocol: str, settings: argparse.Namespace) -> None:
     show(protocol, f"asked to end, it answered 32 steps, closed with {dict(codes)} and ended in {seconds:.1f} s with 0")
 
 
-async def workers(protocol: str, settings: argparse.Namespace) -> None:
-    del settings
-    with served(protocol, sessions=16, workers=2) as server:
-        players = [await Player(server.port, protocol).open() for _ in range(8)]
-        pids = [pid for pid in server.pids() if is_worker(pid)]
-        check(len(pids) == 2, f"there are {len(pids)} workers")
-        os.kill(pids[1], signal.SIGKILL)
-        seen = Counter[str]()
-        for player in players:
-            try:
-                said = await player.step()
-                seen["lost, and told so" if "error" in said else "goes on"] += 1
-            except (EOFError, ConnectionError):
-                seen["closed"] += 1
-        check(seen["goes on"] == 4 and seen.total() == 8, f"of 8 sessions on 2 workers: {seen}")
-
-        begun = time.monotonic()
-        # Half of them are in the worker that follows, when its game is loaded.
-        players += [await patiently_opened(server.port, protocol) for _ in range(8)]
-        seconds = time.monotonic() - begun
-        show(protocol, f"a worker of two was killed: {dict(seen)}; 8 more sessions were open {seconds:.0f} s later")
-        every = server.pids()
-        server.process.kill()
-
-        async def are_gone() -> bool:
-            return not any(map(is_alive, every))
-
-        begun, server.code = time.monotonic(), 0
-        await until(are_gone, "workers outlive their parent")
-        show(protocol, f"their parent was killed, and they ended {time.monotonic() - begun:.1f} s later")
-
-
-async def patiently_opened(port: int, protocol: str) -> Player:
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return await Player(port, protocol).open()
-        except Failure:
-            if time.monotonic() > end:
-                raise
-            await asyncio.sleep(0.2)
-
-
-def is_worker(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
-
-
-def is_alive(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
-PARTS = {part.__name__: part for part in (forgotten, malformed, greedy, dying, ending, workers)}
+PARTS = {part.__name__: part for part in (forgotten, malformed, greedy, dying, ending)}
 
 
 def main() -> None:
@@ -431,7 +378,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=list(PARTS), choices=tuple(PARTS), help="what is tried")
     parser.add_argument("--sessions", type=int, default=1000, help="sessions that are forgotten")
     parser.add_argument("--calls", type=int, default=10_000, help="malformed calls")
-    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
     settings = parser.parse_args()
     for protocol in settings.protocol:
         for part in settings.only:

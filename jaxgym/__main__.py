@@ -16,7 +16,7 @@ def main() -> None:
         if words == ["--version"]:
             sys.stdout.write(f"jaxgym {jaxgym.__version__}\n")
             return
-        if words[:1] == ["serve"]:  # a server listens before anything is imported that takes time
+        if words[:1] == ["serve"]:  # `jaxgym.cli` imports NumPy and JAX, which a server settles first
             from jaxgym.serve import command
 
             command.main(words[1:])

@@ -69,7 +69,14 @@ ARROWS = {
         "jaxgym.text",
     },
     "jaxgym.serve.page": CORE
-    | {"jaxgym.serve.errors", "jaxgym.serve.pictures", "jaxgym.serve.sessions", "jaxgym.serve.web", "jaxgym.text"},
+    | {
+        "jaxgym.serve.errors",
+        "jaxgym.serve.pictures",
+        "jaxgym.serve.pool",
+        "jaxgym.serve.sessions",
+        "jaxgym.serve.web",
+        "jaxgym.text",
+    },
     "jaxgym.serve": CORE
     | {"jaxgym.envs", "jaxgym.extras", "jaxgym.originals", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
 }

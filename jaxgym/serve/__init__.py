@@ -8,7 +8,7 @@
     openenv    a server of one game, and clients of all servers of OpenEnv
     agentgym   a server of several games, and the client side of AgentGym
 
-What is named below is imported when it is first asked for, so that a server can listen before JAX is there.
+What is named below is imported when it is first asked for, so that the command line is read without JAX.
 """
 
 import importlib

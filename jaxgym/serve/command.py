@@ -1,12 +1,17 @@
-"""The command `jaxgym serve`: one folder for each protocol, which is imported when the socket listens already."""
+"""The command `jaxgym serve`: one folder for each protocol, which is imported when the address is bound."""
 
 import importlib
 from collections.abc import Sequence
 
 import tyro
 
-from jaxgym.serve.web.serving import PROTOCOLS, exiting, listening
+from jaxgym.errors import OptionError
+from jaxgym.serve.web.serving import PROTOCOLS, exiting, starting
 
+_NO_WORKERS = (
+    "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
+    "proxy; docs/serve.md#scale-out has both recipes."
+)
 _ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 
 
@@ -20,6 +25,8 @@ def run(words: Sequence[str]) -> None:
         OptionError, UnknownIdError, LevelError: If something that was given does not exist.
         OSError: If the address can't be had, or the file of the token not read.
     """
+    if any(word.partition("=")[0] == "--workers" for word in words):
+        raise OptionError(_NO_WORKERS)
     serving = tyro.extras.subcommand_cli_from_dict(
         dict(PROTOCOLS),
         prog="jaxgym serve",
@@ -27,11 +34,8 @@ def run(words: Sequence[str]) -> None:
         description=_ABOUT,
     )
     folder = next(f"jaxgym.serve.{name}" for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
-    with listening(serving) as listener:
-        if serving.workers > 1:
-            importlib.import_module("jaxgym.serve.web.workers").serve(serving, f"{folder}.front", listener)
-        else:
-            importlib.import_module(f"{folder}.server").serve(serving, listener)
+    with starting(serving) as bound:
+        importlib.import_module(f"{folder}.server").serve(serving, bound)
 
 
 def main(words: Sequence[str]) -> None:

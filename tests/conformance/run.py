@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 import xml.etree.ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import Annotated
 import tyro
 
 ROOT = Path(__file__).parents[2]
-FIRST_ROUTES = {"agentgym": "/", "openenv": "/metadata"}
 SECONDS_TO_LOAD = 120
 MISSING = "no harness in {}: name its folder with CONFORMANCE_DIR. Nothing was run.\n"
 
@@ -60,7 +58,6 @@ def trl(game: str, calls: str) -> Line:
     return Line(f"TRL {game}", "trl_env.py", ("--factory", f"jaxgym.serve.trl:{game}", "--calls", calls))
 
 
-SECONDS_TO_LISTEN = 60
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0")
 FORWARD = "text:<action>forward</action>"
 ACT = '[["act", {"actions": "forward"}], ["act", {"actions": "jump"}]]'
@@ -151,14 +148,11 @@ def served(words: tuple[str, ...]) -> Iterator[str]:
     command = [sys.executable, "-m", "jaxgym", "serve", *words, "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(SECONDS_TO_LISTEN):
+        for _ in range(SECONDS_TO_LOAD):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
             time.sleep(1)
-        url = f"http://127.0.0.1:{port}"
-        # Its first answer comes when the game is loaded, which clients may not have the patience for.
-        urllib.request.urlopen(url + FIRST_ROUTES[words[0]], timeout=SECONDS_TO_LOAD).close()
-        yield url
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait()

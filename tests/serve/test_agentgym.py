@@ -43,11 +43,11 @@ from jaxgym.serve.agentgym.client import (
     TextCraftEnvClient,
     TextCraftTask,
 )
-from jaxgym.serve.agentgym.server import App, Routes, loads
+from jaxgym.serve.agentgym.server import App, Routes, load, make_app
 from jaxgym.serve.web.guard import Guard
-from jaxgym.serve.web.http import Loading, Parts, run
-from jaxgym.serve.web.serving import AgentGym, listen
+from jaxgym.serve.web.serving import AgentGym
 from tests.serve import corridor
+from tests.serve.running import running
 
 PAGE = Path(__file__).parents[2] / "docs/agentgym.md"
 SOLUTION = ("get 1 ash log", "craft 4 ash planks using 1 ash log")
@@ -57,17 +57,8 @@ SOLUTION = ("get 1 ash log", "craft 4 ash planks using 1 ash log")
 def served(env: str, *options: str) -> Iterator[str]:
     """Yields the address of a server."""
     serving = AgentGym(env, options, host="127.0.0.1", port=0, max_sessions=16, idle_seconds=0)
-    with listen(serving) as listener:
-        loading = Loading(loads(serving))
-        thread = threading.Thread(target=run, args=(Parts(App(loading), loading), serving, listener))
-        thread.start()
-        host, port = listener.getsockname()
-        try:
-            ask(f"http://{host}:{port}", "GET", "/")
-            yield f"http://{host}:{port}"
-        finally:
-            loading.on_failure()
-            thread.join()
+    with running(make_app(serving, load(serving)), serving) as (port, _):
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +276,7 @@ def test_each_environment_of_a_command_is_followed_by_its_options() -> None:
 
 def test_an_environment_is_served_once() -> None:
     with pytest.raises(OptionError, match="FrozenLake-v0 was given twice"):
-        loads(AgentGym("frozen_lake", ("FrozenLake-v0", "size=8")))()
+        load(AgentGym("frozen_lake", ("FrozenLake-v0", "size=8")))
 
 
 def test_the_tasks_of_textcraft_are_those_of_the_depths_that_are_allowed() -> None:
@@ -313,9 +304,7 @@ def routes(pool: SessionPool) -> Routes:
 
 @pytest.fixture(scope="module")
 def app(routes: Routes) -> Guard:
-    loading = Loading[Routes](lambda: routes)
-    loading.value = routes
-    return Guard(App(loading, tells_apart=True), "anne\nbob\n", 1000)
+    return Guard(App(routes, tells_apart=True), "anne\nbob\n", 1000)
 
 
 def call(app: Guard, method: str, path: str, token: str = "anne", **body: Any) -> tuple[int, Any]:

@@ -11,13 +11,14 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from jaxgym.serve.agentgym.server import App, loads
+from jaxgym.serve.agentgym.server import App, load
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.page.routes import MOST_PLAYED
 from jaxgym.serve.web import http
 from jaxgym.serve.web.answers import quoted
-from jaxgym.serve.web.serving import AgentGym, OpenEnv, listen
+from jaxgym.serve.web.serving import AgentGym, OpenEnv
 from tests.serve import corridor, test_agentgym, test_openenv
+from tests.serve.running import running
 
 MOST = 4096
 LONG = ("x" * 200_000, "\0" * 40_000, "☃" * 30_000, "🂡" * 15_000, '"\\' * 50_000)
@@ -38,7 +39,7 @@ VALUES = [
 def address() -> Iterator[str]:
     corridor.register()
     serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
-    hosted = http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
+    hosted = http.host(serving, {"scoring": "environment"}, spare=SPARE)
     with test_openenv.served(hosted, max_kilobytes=2048) as where:
         yield where
 
@@ -215,13 +216,6 @@ def test_clients_have_as_many_sessions_as_they_may_however_they_ask_at_once(addr
 
 def test_environments_are_as_many_as_there_may_be_however_many_ask_at_once() -> None:
     serving = AgentGym("frozen_lake", port=0, max_sessions=5, idle_seconds=0)
-    loading = http.Loading(loads(serving))
-    with listen(serving) as listener:
-        server = http.make_server(http.Parts(App(loading), loading), serving)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        told = at_once(20, lambda _: httpx.post(f"{base}/create", timeout=60).status_code)
-        server.should_exit = True
-        thread.join()
+    with running(App(load(serving)), serving) as (port, _):
+        told = at_once(20, lambda _: httpx.post(f"http://127.0.0.1:{port}/create", timeout=60).status_code)
     assert Counter(told) == {200: 5, 503: 15}

@@ -6,11 +6,11 @@ client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +24,10 @@ from websockets.sync.client import connect
 
 from jaxgym import interrupts
 from jaxgym.errors import OptionError
+from jaxgym.serve import command
 from jaxgym.serve.web import http, joined
-from jaxgym.serve.web.serving import PROTOCOLS, OpenEnv, listen, listening
+from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, starting
+from tests.serve.running import running
 
 SECONDS = 30
 LARGE = 1 << 24
@@ -52,15 +54,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 def served(app: Any = echo, page: bool = False, **settings: Any) -> Iterator[tuple[int, Any]]:
     """Serves; gives the port and the server."""
     serving = OpenEnv(env="nothing", port=0, page=page, **settings)
-    with listen(serving) as listener:
-        server = http.make_server(http.Parts(app, http.Loading(lambda: True)), serving)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield listener.getsockname()[1], server
-        finally:
-            server.should_exit = True
-            thread.join()
+    with running(app, serving) as (port, server):
+        yield port, server
 
 
 @pytest.fixture(scope="module")
@@ -236,26 +231,52 @@ def test_the_servers_listen_on_this_machine_alone_unless_told() -> None:
     assert {kind(env="nothing").host for kind in PROTOCOLS.values()} == {"127.0.0.1"}
 
 
-def test_a_server_that_is_asked_to_end_while_it_loads_ends_with_exit_code_0() -> None:
-    program = """if True:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("flag", [("--workers", "4"), ("--workers=4",)])
+def test_the_flag_workers_names_the_two_ways_to_scale_out(
+    protocol: str, flag: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main([protocol, "--env", "nothing", "--port", "0", *flag])
+    told = capsys.readouterr().err
+    assert ended.value.code == MISUSED
+    assert "Ray Serve" in told
+    assert "reverse proxy" in told
+    (page, anchor) = re.findall(r"(docs/\w+\.md)#([\w-]+)", told)[0]
+    headings = re.findall(r"^##+ (.*)$", (Path(__file__).parents[2] / page).read_text(), re.MULTILINE)
+    section = headings[[heading.lower().replace(" ", "-") for heading in headings].index(anchor) :][:3]
+    assert section == ["Scale out", "Ray Serve", "Reverse proxy"]
+
+
+def test_a_server_that_loads_lets_no_client_in_and_ends_at_once_when_asked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = f"""if True:
         import time
-        from jaxgym.serve.web import http
-        from jaxgym.serve.web.serving import OpenEnv, PROTOCOLS, listen
-        serving = OpenEnv(env="nothing", port=0, page=False)
-        with listen(serving) as listener:
-            http.run(http.Parts(lambda *_: None, http.Loading(lambda: time.sleep(60))), serving, listener)
+        from jaxgym.serve import command
+        from jaxgym.serve.pool import SessionPool
+
+        def load(*_):
+            print("loads", flush=True)
+            time.sleep(60)
+
+        SessionPool.prepare = load
+        command.main(["openenv", "--env", "frozen_lake", "--port", "{port}"])
     """
-    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    port = int(process.stderr.readline().rpartition(":")[2])
-    assert httpx.get(f"http://127.0.0.1:{port}/", headers={"Origin": "null"}).status_code == 403  # it is there
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loads\n"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), SECONDS)
     process.terminate()
-    assert process.communicate(timeout=SECONDS) == (None, "")
+    assert process.communicate(timeout=SECONDS) == ("", "jaxgym: loading frozen_lake\n")
     assert process.returncode == 0
 
 
 @pytest.mark.parametrize(("asked", "code"), [("SIGTERM", 0), ("SIGINT", interrupts.CODE)])
-def test_a_server_that_is_asked_to_end_as_soon_as_it_listens_ends_at_once(asked: str, code: int) -> None:
+def test_a_server_that_is_asked_to_end_as_soon_as_it_has_its_address_ends_at_once(asked: str, code: int) -> None:
     program = f"""
 import signal
 from jaxgym.serve import command
@@ -272,7 +293,7 @@ command.main(["openenv", "--env", "nothing", "--port", "0"])
 
 def test_a_server_that_has_ended_leaves_the_signals_of_its_process_as_they_were() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    with listening(OpenEnv(env="nothing", port=0)):
+    with starting(OpenEnv(env="nothing", port=0)):
         during = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     assert not set(during) & set(before)
@@ -281,17 +302,16 @@ def test_a_server_that_has_ended_leaves_the_signals_of_its_process_as_they_were(
 def test_servers_leave_accelerators_alone_and_make_small_steps_at_once_whoever_imported_jax_first() -> None:
     program = """if True:
         import jax
-        from jaxgym.serve.agentgym.server import loads
-        from jaxgym.serve.web.http import hosting
-        from jaxgym.serve.web.serving import AgentGym, OpenEnv, be_a_server
-        be_a_server()
-        for load in (hosting(OpenEnv(env="nothing")), loads(AgentGym(env="nothing"))):
+        from jaxgym.serve.openenv.server import make_app, settings
+        from jaxgym.serve.web.serving import OpenEnv, starting
+        def show():
+            print(jax.config.jax_platforms, jax.config.read("jax_cpu_enable_async_dispatch"))
             jax.config.update("jax_platforms", None)
             jax.config.update("jax_cpu_enable_async_dispatch", True)
-            try:
-                load()
-            except ValueError:
-                print(jax.config.jax_platforms, jax.config.read("jax_cpu_enable_async_dispatch"))
+        with starting(OpenEnv(env="nothing", port=0)):
+            show()
+        make_app(settings("nothing"))
+        show()
     """
     environment = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
     command = [sys.executable, "-c", program]

@@ -17,7 +17,7 @@ atexit.register(CLIENT.close)
 PROGRAM = """if True:
     import sys
     from jaxgym.serve.web import http
-    from jaxgym.serve.web.serving import OpenEnv, listening
+    from jaxgym.serve.web.serving import OpenEnv, starting
 
     async def app(scope, receive, send):
         if scope["path"] == "/fail":
@@ -26,8 +26,8 @@ PROGRAM = """if True:
         await send({"type": "http.response.body", "body": b"said"})
 
     serving = OpenEnv(env="nothing", port=int(sys.argv[1]), page=False)
-    with listening(serving) as listener:
-        http.run(http.Parts(app, http.Loading(lambda: True)), serving, listener)
+    with starting(serving) as bound:
+        http.run(app, serving, bound)
 """
 
 

@@ -28,7 +28,7 @@ ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}
 def address() -> Iterator[str]:
     corridor.register()
     serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
-    hosted = http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
+    hosted = http.host(serving, {"scoring": "environment"}, spare=SPARE)
     with test_openenv.served(hosted) as where:
         yield where
 
@@ -168,7 +168,7 @@ def test_a_session_that_has_ended_is_not_found_whatever_is_asked(session: httpx.
 
 def test_a_session_that_was_idle_for_too_long_is_not_found() -> None:
     corridor.register()
-    hosted = http.hosting(OpenEnv(env="corridor", max_sessions=4), spare=SPARE)()
+    hosted = http.host(OpenEnv(env="corridor", max_sessions=4), spare=SPARE)
     with (
         test_openenv.served(hosted, idle_seconds=0.5) as where,
         httpx.Client(base_url=f"http://{where}", headers=BOTH) as client,

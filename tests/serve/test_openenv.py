@@ -11,7 +11,6 @@ import runpy
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -33,8 +33,9 @@ from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.openenv.tools import tools_of
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
-from jaxgym.serve.web.serving import OpenEnv, listen
+from jaxgym.serve.web.serving import OpenEnv, bind
 from tests.serve import corridor
+from tests.serve.running import running
 
 ROOT = Path(__file__).parents[2]
 ROOM = 4
@@ -45,23 +46,16 @@ WIN = ["<right>"] * 8
 def hosted() -> http.Hosted:
     corridor.register()
     serving = OpenEnv(env="corridor", max_sessions=ROOM)
-    return http.hosting(serving, {"scoring": "environment"}, spare=SPARE)()
+    return http.host(serving, {"scoring": "environment"}, spare=SPARE)
 
 
 @contextlib.contextmanager
 def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     """Serves the corridor; gives the address without its scheme."""
     serving = OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
-    loading = http.Loading(lambda: hosted)
-    with listen(serving) as listener:
-        app = OpenEnvApp(serving, loading)
-        server = http.make_server(http.Parts(app, loading, app.drain), serving)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        host, port = listener.getsockname()[:2]
-        yield f"{host}:{port}"
-        server.should_exit = True
-        thread.join()
+    app = OpenEnvApp(serving, hosted)
+    with running(app, serving, app.drain) as (port, _):
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
@@ -427,9 +421,11 @@ def test_what_was_asked_for_is_answered_before_the_server_ends(
 
 def test_a_game_that_can_not_be_loaded_ends_the_server() -> None:
     serving = OpenEnv(env="no_such_game", port=0)
-    loading = http.Loading(http.hosting(serving))
-    with listen(serving) as listener, pytest.raises(ValueError, match="no_such_game"):
-        http.run(http.Parts(OpenEnvApp(serving, loading), loading), serving, listener)
+    with bind(serving) as bound:
+        with pytest.raises(ValueError, match="no_such_game"):
+            openenv_server.serve(serving, bound)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(bound.getsockname(), 10)
 
 
 def test_the_command_says_why_it_can_not_serve(
@@ -453,13 +449,30 @@ def test_the_package_serves_the_game_that_its_environment_names(monkeypatch: pyt
     serving = package["SERVING"]
     assert (serving.env, serving.options, serving.max_sessions) == ("corridor", ("length=5", "bonus=2"), 7)
 
-    async def status() -> int:
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(package["app"]), base_url="http://localhost"
-        ) as client:
-            return (await client.get("/health")).status_code
+    with pytest.raises(RuntimeError, match="lifespan"):
+        TestClient(package["app"]).get("/health")
+    with TestClient(package["app"], base_url="http://localhost") as client:
+        assert client.get("/health").status_code == 200
+        assert client.get("/metadata").json()["name"] == "corridor"
 
-    assert asyncio.run(status()) == 200
+
+def test_an_app_whose_game_can_not_be_loaded_does_not_start() -> None:
+    async def started() -> list[Any]:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "lifespan.startup"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        with pytest.raises(ValueError, match="no_such_game"):
+            await openenv_server.make_app(OpenEnv(env="no_such_game"))({"type": "lifespan"}, receive, send)
+        return sent
+
+    (sent,) = asyncio.run(started())
+    assert sent["type"] == "lifespan.startup.failed"
+    assert "'no_such_game' is no environment" in sent["message"]
 
 
 def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,8 +492,8 @@ def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch)
         dataclasses.replace(most, max_sessions=10**6 + 1)
 
 
-def test_the_command_listens_before_jax_is_imported() -> None:
-    program = "import sys, jaxgym.serve.openenv.server, jaxgym.serve.command; print('jax' in sys.modules)"
+def test_the_command_line_is_read_before_jax_is_imported() -> None:
+    program = "import sys, jaxgym.serve.command; print('jax' in sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout == "False\n"
 

@@ -20,12 +20,11 @@ from starlette.testclient import TestClient
 
 from jaxgym import text
 from jaxgym.serve import SessionPool
-from jaxgym.serve.agentgym.server import App, Routes
+from jaxgym.serve.agentgym.server import Routes, make_app
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.page import routes
-from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.looks import looks_of
 from jaxgym.serve.pool.history import LONGEST, TURNS
 from jaxgym.serve.web import http
@@ -39,29 +38,23 @@ OPTIONS = {"scoring": "environment", "max_turns": 3 * TURNS}
 @pytest.fixture(scope="module")
 def hosted() -> http.Hosted:
     corridor.register()
-    return http.hosting(OpenEnv(env="corridor", max_sessions=16), OPTIONS, spare=SPARE)()
+    return http.host(OpenEnv(env="corridor", max_sessions=16), OPTIONS, spare=SPARE)
 
 
 @contextlib.contextmanager
 def openenv(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = OpenEnv(env="corridor", max_sessions=16, **settings)
-    loading = http.Loading(lambda: hosted)
-    app = http.behind_guard(OpenEnvApp(serving, loading), serving, loading)
-    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+    app = http.behind_guard(OpenEnvApp(serving, hosted), serving)
+    with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 
 @contextlib.contextmanager
 def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = AgentGym(env="corridor", **settings)
-    tells_apart = serving.token_file is not None
-    loading = http.Loading(lambda: Routes(hosted.pool, {"": wrap(hosted.env_id, hosted.pool, hosted.options)}))
-
-    async def served() -> Served:
-        return (await loading.get()).served(tells_apart)
-
-    app = http.behind_guard(routes.with_page(App(loading, tells_apart), serving, served), serving, loading)
-    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+    own = Routes(hosted.pool, {"": wrap(hosted.env_id, hosted.pool, hosted.options)})
+    app = http.behind_guard(make_app(serving, own), serving)
+    with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 
@@ -139,7 +132,6 @@ def test_without_a_page_nothing_of_it_is_there(hosted: http.Hosted) -> None:
     with openenv(hosted, page=False) as client:
         assert client.get("/", headers=HTML).json() == {"detail": "Not Found"}
         assert client.get("/page/sessions").status_code == 404
-    assert not OpenEnv(env="corridor", workers=2).has_page
     pool = SessionPool(4)
     opening = pool.open("corridor", 3, OPTIONS)
     session = pool.look(opening.id)

@@ -4,7 +4,6 @@ Chromium --HTTP--> uvicorn in a thread --> the pool
 """
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ import pytest
 from jaxgym.serve.openenv.plays import SPARE
 from jaxgym.serve.openenv.server import OpenEnvApp
 from jaxgym.serve.web import http
-from jaxgym.serve.web.serving import OpenEnv, listen
+from jaxgym.serve.web.serving import OpenEnv
 from tests.serve import chromium
+from tests.serve.running import running
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,21 +33,15 @@ SETTINGS: dict[str, Any] = {"env": "frozen_lake", "port": 0, "max_sessions": 8}
 
 @pytest.fixture(scope="module")
 def hosted() -> http.Hosted:
-    return http.hosting(OpenEnv(**SETTINGS), {"scoring": "environment"}, spare=SPARE)()
+    return http.host(OpenEnv(**SETTINGS), {"scoring": "environment"}, spare=SPARE)
 
 
 @contextlib.contextmanager
 def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     serving = OpenEnv(**SETTINGS, **settings)
-    loading = http.Loading(lambda: hosted)
-    with listen(serving) as listener:
-        app = OpenEnvApp(serving, loading)
-        server = http.make_server(http.Parts(app, loading, app.drain), serving)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
+    app = OpenEnvApp(serving, hosted)
+    with running(app, serving, app.drain) as (port, _):
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture(scope="module")

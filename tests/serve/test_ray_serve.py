@@ -31,6 +31,23 @@ for _ in range(4):
         assert told["info"]["turn"] == 1
         texts.add(told["text"])
 assert len(texts) == 1
+
+def call(header, method, **params):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    told = httpx.post(f"http://127.0.0.1:{sys.argv[1]}/mcp", json=body, headers={"X-Session-Id": header}, timeout=60)
+    return told.json()
+
+def begin(header, session_id):
+    return call(header, "tools/call", name="begin", arguments={"seed": 3}, session_id=session_id)
+
+sessions = {f"client {number}": "" for number in range(16)}
+for client in sessions:
+    sessions[client] = call(client, "openenv/session/create")["result"]["session_id"]
+for client, session_id in sessions.items():
+    assert "result" in begin(client, session_id)
+# There are two replicas, so the header of another client reaches the session of the first one or does not.
+first = next(iter(sessions.values()))
+assert {"result" in begin(client, first) for client in sessions} == {True, False}
 serve.shutdown()
 ray.shutdown()
 """

@@ -9,30 +9,30 @@ expect; a server that is full, with 503.
 """
 
 import asyncio
-import gc
 import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from jaxgym import text
+from jaxgym.errors import OptionError
+from jaxgym.options import parse_options
 from jaxgym.serve.agentgym.bodies import BodyError, Route, read_body, read_query
+from jaxgym.serve.agentgym.wrapper import Wrapper
+from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.page.boards import Served
 from jaxgym.serve.page.routes import with_page
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.web import guard, log
 from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.guard import Message, Receive, Send, token_of_request
-from jaxgym.serve.web.http import Loading, Parts, run
-from jaxgym.serve.web.serving import AgentGym, settle_jax
-from jaxgym.serve.web.worker import Place
-
-if TYPE_CHECKING:
-    from jaxgym.serve.agentgym.wrapper import Wrapper
-    from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.web.http import freeze, run
+from jaxgym.serve.web.serving import AgentGym
 
 _OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 400, 404, 405, 422, 503
-_ALONE = Place()
 _SWEEPS = 4
 """How often it is looked for idle sessions in the time after which they are closed."""
 
@@ -40,7 +40,7 @@ _SWEEPS = 4
 class Routes:
     """The routes of some environments: one at the root, or several, each under a prefix."""
 
-    def __init__(self, pool: "SessionPool", wrappers: Mapping[str, "Wrapper"]):
+    def __init__(self, pool: SessionPool, wrappers: Mapping[str, Wrapper]):
         """Compiles what the environments need, so that nothing is compiled in service.
 
         Args:
@@ -113,16 +113,16 @@ class Routes:
 
 
 class App:
-    """The ASGI application: it answers `GET /health` at once, and all else when its routes are there."""
+    """The ASGI application of some routes."""
 
-    def __init__(self, loading: Loading[Routes], tells_apart: bool = False):
-        """Makes it.
+    def __init__(self, routes: Routes, tells_apart: bool = False):
+        """Make it.
 
         Args:
-            loading: Makes the routes.
+            routes: The routes.
             tells_apart: Whether an environment belongs to the token that it was created with.
         """
-        self._loading, self._tells_apart = loading, tells_apart
+        self._routes, self._tells_apart = routes, tells_apart
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -148,8 +148,7 @@ class App:
             if message["type"] == "http.disconnect":
                 raise HTTPException(_BAD, "the client left before its request was complete.")
             pieces.append(message.get("body", b""))
-        routes = self._loading.value or await self._loading.get()
-        return await routes.answer(method, path, scope["query_string"], b"".join(pieces), self._owner(scope))
+        return await self._routes.answer(method, path, scope["query_string"], b"".join(pieces), self._owner(scope))
 
     def _owner(self, scope: Message) -> str | None:
         if not self._tells_apart:
@@ -157,56 +156,34 @@ class App:
         return token_of_request(scope["headers"]).decode("latin-1")
 
 
-def loads(serving: AgentGym, place: Place = _ALONE) -> Callable[[], Routes]:
-    """Returns what imports JAX and makes the routes; it takes seconds and runs in a thread.
+def load(serving: AgentGym) -> Routes:
+    """Return the routes of the environments, ready to be played, which takes seconds.
 
-    Args:
-        serving: The environments, and how many sessions there may be.
-        place: Which of several workers this is.
+    Raises:
+        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
     """
-
-    def make() -> Routes:
-        settle_jax()
-        from jaxgym import text
-        from jaxgym.errors import OptionError
-        from jaxgym.options import parse_options
-        from jaxgym.serve.agentgym.wrapper import Wrapper
-        from jaxgym.serve.agentgym.wrappers import wrap
-        from jaxgym.serve.pool import SessionPool
-
-        # The clients of AgentGym send what their own parsers left of a reply.
-        pool = SessionPool(
-            serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.has_page, allows_lenient=True
-        )
-        wrappers = dict[str, Wrapper]()
-        for env, options in serving.games():
-            prefix = f"/{text.text_spec_of(env)[1].short_name}"
-            if prefix in wrappers:
-                raise OptionError(
-                    f"{env} was given twice; a server has one of each, so serve the other at another port."
-                )
-            wrappers[prefix] = wrap(env, pool, parse_options(options))
-            wrappers[prefix].count(place.number + place.created * place.workers, place.workers)
-        routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
-        # What JAX holds is there for good: a garbage collection that passes over it takes milliseconds less.
-        gc.collect()
-        gc.freeze()
-        return routes
-
-    return make
+    # The clients of AgentGym send what their own parsers left of a reply.
+    pool = SessionPool(
+        serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page, allows_lenient=True
+    )
+    wrappers = dict[str, Wrapper]()
+    for env, options in serving.games():
+        prefix = f"/{text.text_spec_of(env)[1].short_name}"
+        if prefix in wrappers:
+            raise OptionError(f"{env} was given twice; a server has one of each, so serve the other at another port.")
+        wrappers[prefix] = wrap(env, pool, parse_options(options))
+    routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
+    freeze()
+    return routes
 
 
-def serve(serving: AgentGym, listener: socket.socket) -> None:
-    """Answers on a socket until the process is asked to end; see `jaxgym.serve.web.http.run`."""
-    run(parts(serving, Place()), serving, listener)
-
-
-def parts(serving: AgentGym, place: Place) -> Parts:
-    """Returns what answers, in one of several workers or alone."""
-    loading = Loading(loads(serving, place))
+def make_app(serving: AgentGym, routes: Routes) -> guard.App:
+    """Return the app of some routes, with the page."""
     tells_apart = serving.token_file is not None
+    return with_page(App(routes, tells_apart), serving, routes.served(tells_apart))
 
-    async def served() -> Served:
-        return (await loading.get()).served(tells_apart)
 
-    return Parts(with_page(App(loading, tells_apart), serving, served), loading)
+def serve(serving: AgentGym, bound: socket.socket) -> None:
+    """Load the environments and serve until the process is asked to end; see `jaxgym.serve.web.http.run`."""
+    log.say(f"loading {serving.env}")
+    run(make_app(serving, load(serving)), serving, bound)

@@ -98,11 +98,7 @@ class Wrapper:
         self.name, self.instructions = name, ""
         self._pool, self._options = pool, dict(options or {})
         self._running: dict[int, Running] = {}
-        self._count, self._step = 0, 1
-
-    def count(self, first: int, step: int) -> None:
-        """Settles the ids that it gives: `first`, `first + step`, and so on; 0, 1, 2, ... without that."""
-        self._count, self._step = first, step
+        self._count = 0
 
     def prepare(self) -> None:
         """Compiles what is needed, so that nothing is compiled in service; may run in another thread.
@@ -247,7 +243,7 @@ class Wrapper:
 
     async def _create(self, owner: str | None, data_idx: int) -> int:
         number = self._count
-        self._count += self._step
+        self._count += 1
         opening = await self._pool.aopen(self.name, self.seed_of(data_idx), self._options, start=False)
         self._running[number] = Running(opening.id, owner)
         if len(self._running) > 2 * self._pool.capacity:

@@ -6,7 +6,6 @@ one of its own.
 """
 
 import time
-from collections.abc import Awaitable, Callable
 from importlib import metadata
 from typing import Any
 
@@ -29,14 +28,14 @@ _TAKEN, _EMPTY, _BAD, _GONE, _NOT_ALLOWED = 202, 204, 400, 404, 405
 _CALL, _TOLD = "call", "told"
 
 
-async def respond(request: Request, plays_of: Callable[[], Awaitable[Plays]]) -> Response:
+async def respond(request: Request, plays: Plays) -> Response:
     """Answer a request to `/mcp`: a POST with messages, or a DELETE that ends a session.
 
     Args:
         request: The request.
-        plays_of: Returns the sessions as soon as there may be some.
+        plays: The sessions.
     """
-    text, plays = await request.body(), await plays_of()
+    text = await request.body()
     version, named = request.headers.get(VERSION), request.headers.get(SESSION)
     if version is not None and version not in VERSIONS:
         return _rejected(f"unsupported {VERSION} {quoted(version)}; send one of {', '.join(VERSIONS)}.")

@@ -1,21 +1,19 @@
 """What clients of OpenEnv do with their sessions, whichever way they came in."""
 
 import asyncio
-import importlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxgym.serve import arguments
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError, RpcError, Shown
+from jaxgym.serve.openenv.tools import tools_of
 from jaxgym.serve.web.answers import quoted
 from jaxgym.serve.web.http import Hosted
-
-if TYPE_CHECKING:
-    from jaxgym.text import Refusal
+from jaxgym.text import Refusal
 
 SPARE = 32
 """Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""
@@ -73,9 +71,7 @@ class Plays:
         self.hosted, self.max_sessions, self._idle_seconds = hosted, max_sessions, idle_seconds
         self._pool = hosted.pool
         self._plays: dict[str, Play] = {}
-        # It imports JAX, which a server does not wait for before it listens.
-        self._tools = importlib.import_module("jaxgym.serve.openenv.tools")
-        self._moves = self._tools.tools_of(hosted.env_id, hosted.options)
+        self._moves = tools_of(hosted.env_id, hosted.options)
 
     def __len__(self) -> int:
         """Sessions that are open."""
@@ -136,7 +132,7 @@ class Plays:
         opening = await self._pool.areset(play.id, seed)
         return play.shown.opened(opening, episode_id or frames.new_id())
 
-    async def step(self, play: Play, reply: "str | Refusal") -> str:
+    async def step(self, play: Play, reply: str | Refusal) -> str:
         """Makes a turn; returns the observation, as JSON."""
         outcome = await self._pool.astep(play.id, reply)
         if play.shown.episode_id is None:

@@ -1,6 +1,5 @@
 """What a server of OpenEnv answers over HTTP: each call plays in a session of its own."""
 
-from collections.abc import Awaitable, Callable
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -47,12 +46,12 @@ _PATHS = (
 )
 
 
-def routes(serving: Serving, plays: Callable[[], Awaitable[Plays]]) -> Starlette:
+def routes(serving: Serving, plays: Plays) -> Starlette:
     """Returns the app of the routes.
 
     Args:
         serving: What is played.
-        plays: Returns the sessions as soon as there may be some.
+        plays: The sessions.
     """
     own = _Routes(serving, plays)
     app = Starlette(
@@ -78,7 +77,7 @@ def _openapi(name: str) -> dict[str, Any]:
 class _Routes:
     """The routes of a server."""
 
-    def __init__(self, serving: Serving, plays: Callable[[], Awaitable[Plays]]):
+    def __init__(self, serving: Serving, plays: Plays):
         self._serving, self._plays = serving, plays
 
     async def health(self, _: Request) -> Response:
@@ -91,7 +90,7 @@ class _Routes:
         return answer(_openapi(self._serving.env))
 
     async def metadata(self, _: Request) -> Response:
-        hosted = (await self._plays()).hosted
+        hosted = self._plays.hosted
         return answer(
             {
                 "name": hosted.short_name,
@@ -104,10 +103,10 @@ class _Routes:
         )
 
     async def environments(self, _: Request) -> Response:
-        return answer([(await self._plays()).hosted.short_name])
+        return answer([self._plays.hosted.short_name])
 
     async def state(self, _: Request) -> Response:
-        plays = await self._plays()
+        plays = self._plays
 
         async def stand(play: Play) -> dict[str, Any]:
             return plays.state(play)
@@ -117,13 +116,13 @@ class _Routes:
     async def reset(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
         frames.start_of(given, ("body",))
-        plays = await self._plays()
+        plays = self._plays
         return Response(await plays.once(lambda play: plays.reset(play, given)), media_type="application/json")
 
     async def step(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
         reply = frames.reply_of(given.get("action"), ("body", "action"))
-        plays = await self._plays()
+        plays = self._plays
         return Response(await plays.once(lambda play: plays.step(play, reply)), media_type="application/json")
 
     async def mcp(self, request: Request) -> Response:
@@ -153,7 +152,7 @@ class _Routes:
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
     async def _check_name(self, request: Request) -> None:
-        name, hosted = request.path_params["name"], (await self._plays()).hosted
+        name, hosted = request.path_params["name"], self._plays.hosted
         if name.lower() not in (hosted.short_name.lower(), hosted.env_id.lower()):
             raise HTTPException(404, f"unknown environment {quoted(name)!r}; this server has {hosted.short_name!r}")
 

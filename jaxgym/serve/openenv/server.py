@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.exceptions import HTTPException
-
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
@@ -19,11 +17,11 @@ from jaxgym.serve.openenv.plays import SPARE, Play, Plays, sweep
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.routes import with_page
+from jaxgym.serve.web import log
 from jaxgym.serve.web.answers import quoted
 from jaxgym.serve.web.guard import App, Message, Receive, Send
-from jaxgym.serve.web.http import Hosted, Loading, Parts, behind_guard, hosting, run, token_of
-from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, listening
-from jaxgym.serve.web.worker import Place
+from jaxgym.serve.web.http import Hosted, behind_guard, host, loaded_at_start, run
+from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, token_of
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +29,7 @@ _NORMAL, _AWAY, _RESTART = 1000, 1001, 1012
 _PATIENCE = 2.0  # seconds for its first frame where there is no room for a client, or for reading that it ends
 
 Scope = MutableMapping[str, Any]
-Answers = Callable[[Plays, Play, str], Awaitable[str]]
+Answers = Callable[[Play, str], Awaitable[str]]
 
 
 class _HangUp(Exception):
@@ -44,23 +42,28 @@ class _HangUp(Exception):
 class OpenEnvApp:
     """The app: `/ws` and `/mcp` over WebSocket, and the routes over HTTP."""
 
-    def __init__(self, serving: Serving, loading: Loading[Hosted]):
-        """Answers as soon as the game is loaded.
+    def __init__(self, serving: Serving, hosted: Hosted):
+        """Make it.
 
         Args:
             serving: How many sessions there may be, and for how long.
-            loading: The game.
+            hosted: The game.
         """
-        self._serving, self._loading = serving, loading
-        self._made: Plays | None = None
+        self._plays = plays = Plays(hosted, serving.max_sessions, serving.idle_seconds)
+        self._idle_seconds = serving.idle_seconds
         self._sweeping: asyncio.Task[None] | None = None
         self._in_hand, self._is_ending = 0, False
         token = token_of(serving)
-        self._is_of_many = token is not None and len(token.split()) > 1
-        self._http = with_page(routes(serving, self._plays), serving, self._served)
+        # OpenEnv does not tell its clients apart, so with several tokens nobody watches what others play.
+        is_of_many = token is not None and len(token.split()) > 1
+        board = Board(hosted.env_id, hosted.env_id, hosted.short_name, hosted.options, hosted.instructions)
+        served = Served(hosted.pool, [board], lambda _: [] if is_of_many else plays.ids())
+        self._http = with_page(routes(serving, plays), serving, served)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request or talks with the client of a socket."""
+        if self._sweeping is None and self._idle_seconds:
+            self._sweeping = asyncio.create_task(sweep(self._plays, self._idle_seconds))
         path = scope["path"].rstrip("/") or "/"
         scope = scope if path == scope["path"] else {**scope, "path": path}
         if scope["type"] != "websocket":
@@ -72,23 +75,6 @@ class OpenEnvApp:
         else:
             await send({"type": "websocket.close", "code": _NORMAL})
 
-    async def _plays(self) -> Plays:
-        """Returns the sessions, as soon as there may be some."""
-        if self._made is None:
-            hosted = await self._loading.get()
-            if self._made is None:
-                self._made = Plays(hosted, self._serving.max_sessions, self._serving.idle_seconds)
-                if self._serving.idle_seconds:
-                    self._sweeping = asyncio.create_task(sweep(self._made, self._serving.idle_seconds))
-        return self._made
-
-    async def _served(self) -> Served:
-        """Returns what the page shows; where there are several tokens, nobody watches what others play."""
-        plays = await self._plays()
-        hosted = plays.hosted
-        board = Board(hosted.env_id, hosted.env_id, hosted.short_name, hosted.options, hosted.instructions)
-        return Served(hosted.pool, [board], lambda _: [] if self._is_of_many else plays.ids())
-
     # Sockets.
 
     async def _talk(
@@ -99,30 +85,10 @@ class OpenEnvApp:
         answers: Answers,
         tell: Callable[..., str],
     ) -> None:
-        """Talks with the client of a socket to its end; its session ends with it, unless it was there before."""
+        """Talk with the client of a socket to its end; its session ends with it, unless it was there before."""
+        plays = self._plays
         await receive()
         await send({"type": "websocket.accept"})
-        # Behind a frame that nobody takes no ping is answered, and a client that gets no answer hangs up.
-        first = asyncio.ensure_future(receive())
-        try:
-            await self._welcome(scope, _after(first, receive), send, answers, tell)
-        finally:
-            first.cancel()
-
-    async def _welcome(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        answers: Answers,
-        tell: Callable[..., str],
-    ) -> None:
-        """Talks with a client whose socket is open, as soon as the game is there."""
-        try:
-            plays = await self._plays()
-        except HTTPException as error:
-            await _turn_away(receive, send, tell(frames.SESSION_ERROR, error.detail))
-            return
         try:
             named = parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
             is_attached = bool(named) and scope["path"] == "/ws"
@@ -136,7 +102,7 @@ class OpenEnvApp:
             return
         try:
             play.hang_up = _hanging_up(send, asyncio.current_task())
-            await self._converse(plays, play, receive, send, answers)
+            await self._converse(play, receive, send, answers)
         except _HangUp as end:
             await _close(send, _NORMAL, "", end.last)
         except (OSError, asyncio.CancelledError):  # of a client that is gone, or was hung up on
@@ -146,7 +112,7 @@ class OpenEnvApp:
             if not is_attached or play.is_ending:
                 plays.close(play)
 
-    async def _converse(self, plays: Plays, play: Play, receive: Receive, send: Send, answers: Answers) -> None:
+    async def _converse(self, play: Play, receive: Receive, send: Send, answers: Answers) -> None:
         """Answers what a client sends until it goes."""
         while True:
             message = await receive()
@@ -155,19 +121,19 @@ class OpenEnvApp:
             self._in_hand += 1
             try:
                 play.used = time.monotonic()
-                await send({"type": "websocket.send", "text": await self._said(plays, play, message, answers)})
+                await send({"type": "websocket.send", "text": await self._said(play, message, answers)})
             finally:
                 self._in_hand -= 1
             if self._is_ending:
                 await _close(send, _RESTART, "the server ends")
                 return
 
-    async def _said(self, plays: Plays, play: Play, message: Message, answers: Answers) -> str:
+    async def _said(self, play: Play, message: Message, answers: Answers) -> str:
         text = message.get("text")
         if text is None:
             raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is text, not bytes."))
         try:
-            return await answers(plays, play, text)
+            return await answers(play, text)
         except (_HangUp, OSError):
             raise
         except Exception:  # a client is told that something is wrong with the server, and goes on
@@ -180,7 +146,7 @@ class OpenEnvApp:
         while self._in_hand:
             await asyncio.sleep(0.005)
 
-    async def _frame(self, plays: Plays, play: Play, text: str) -> str:
+    async def _frame(self, play: Play, text: str) -> str:
         """Answers a frame of `/ws`."""
         try:
             frame = frames.loads(text)
@@ -196,14 +162,14 @@ class OpenEnvApp:
                 reply = data.get("message") if is_plain and data else None
                 if type(reply) is not str:
                     reply = frames.reply_of(_data(frame, required=True))
-                return frames.observation_frame(await plays.step(play, reply))
+                return frames.observation_frame(await self._plays.step(play, reply))
             if kind == "reset":
-                return frames.observation_frame(await plays.reset(play, _data(frame, required=False)))
+                return frames.observation_frame(await self._plays.reset(play, _data(frame, required=False)))
             if kind == "state":
                 _only(frame, "type")
-                return json.dumps({"type": "state", "data": plays.state(play)})
+                return json.dumps({"type": "state", "data": self._plays.state(play)})
             if kind == "mcp":
-                return json.dumps({"type": "mcp", "data": await plays.rpc(_data(frame, required=True), play)})
+                return json.dumps({"type": "mcp", "data": await self._plays.rpc(_data(frame, required=True), play)})
             if kind == "close":
                 _only(frame, "type")
                 raise _HangUp
@@ -213,19 +179,9 @@ class OpenEnvApp:
             return frames.error_frame(frames.EXECUTION_ERROR, str(error))
         return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
 
-    async def _call(self, plays: Plays, play: Play, text: str) -> str:
+    async def _call(self, play: Play, text: str) -> str:
         """Answers a call of `/mcp`."""
-        return json.dumps(await plays.rpc_text(text, play))
-
-
-def _after(first: asyncio.Future[Message], receive: Receive) -> Receive:
-    """Returns what receives a message that was asked for already, and then the others."""
-    waiting = [first]
-
-    async def received() -> Message:
-        return await (waiting.pop() if waiting else receive())
-
-    return received
+        return json.dumps(await self._plays.rpc_text(text, play))
 
 
 async def _turn_away(receive: Receive, send: Send, last: str | None) -> None:
@@ -290,22 +246,21 @@ def _rpc_frame(_: str, message: str, **more: Any) -> str:
     return json.dumps(frames.rpc_error(None, frames.RpcError(frames.SERVER_ERROR, message, more)))
 
 
-def _hosting(serving: Serving) -> Loading[Hosted]:
+def load(serving: Serving) -> OpenEnvApp:
+    """Return the app with its game, ready to be played, which takes seconds.
+
+    Raises:
+        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
+    """
     # Clients of this protocol score for themselves: unless the options say otherwise, the reward is the environment's.
-    return Loading(hosting(serving, {"scoring": "environment"}, spare=SPARE))
+    return OpenEnvApp(serving, host(serving, {"scoring": "environment"}, spare=SPARE))
 
 
-def parts(serving: Serving, place: Place) -> Parts:
-    """Returns what answers, in one of several workers or alone."""
-    del place  # sessions have names that nobody else gives
-    loading = _hosting(serving)
-    app = OpenEnvApp(serving, loading)
-    return Parts(app, loading, app.drain)
-
-
-def serve(serving: Serving, listener: socket.socket) -> None:
-    """Answers on a socket until the process is asked to end; see `jaxgym.serve.web.http.run`."""
-    run(parts(serving, Place()), serving, listener)
+def serve(serving: Serving, bound: socket.socket) -> None:
+    """Load the game and serve until the process is asked to end; see `jaxgym.serve.web.http.run`."""
+    log.say(f"loading {serving.env}")
+    app = load(serving)
+    run(app, serving, bound, app.drain)
 
 
 # For packages that wrap a game.
@@ -326,18 +281,18 @@ def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
 
 
 def make_app(serving: Serving) -> App:
-    """Returns the app for any ASGI server, which loads the game with its lifespan.
+    """Return the app for any ASGI server, which loads the game when the server starts.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
+    token_of(serving)
     be_a_server()
-    loading = _hosting(serving)
-    return behind_guard(OpenEnvApp(serving, loading), serving, loading)
+    return loaded_at_start(lambda: behind_guard(load(serving), serving))
 
 
 def listen_and_serve(serving: Serving) -> None:
-    """Serves until the process is asked to end; see `jaxgym.serve.web.serving.listening` and `serve`."""
-    with listening(serving) as listener:
-        serve(serving, listener)
+    """Serve until the process is asked to end; see `jaxgym.serve.web.serving.starting` and `serve`."""
+    with starting(serving) as bound:
+        serve(serving, bound)

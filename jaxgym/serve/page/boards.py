@@ -1,10 +1,9 @@
 """What a server hands to its page: its games, and which sessions may be watched."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool import SessionPool
 
 
 class Board(NamedTuple):
@@ -34,6 +33,6 @@ class Served(NamedTuple):
         sessions: Returns the ids of the sessions that whoever brings these words in `Authorization` may watch.
     """
 
-    pool: "SessionPool"
+    pool: SessionPool
     boards: Sequence[Board]
     sessions: Callable[[str], Iterable[str]]

@@ -8,12 +8,11 @@ nobody. Its frame is drawn from what the host knows of it already, in a thread, 
 """
 
 import asyncio
-import importlib
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,14 +23,12 @@ from starlette.routing import Route
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.boards import Board, Served
 from jaxgym.serve.page.document import SAFE
+from jaxgym.serve.page.looks import Looks, looks_of
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool.games import Session
 from jaxgym.serve.web.answers import answer, refusals
 from jaxgym.serve.web.guard import App, Message, Receive, Send, token_of_request
 from jaxgym.serve.web.serving import Serving
-
-if TYPE_CHECKING:
-    from jaxgym.serve.page.looks import Looks
-    from jaxgym.serve.pool import SessionPool
-    from jaxgym.serve.pool.games import Session
 
 PREFIX = "/page/"
 MOST_PLAYED = 8
@@ -45,15 +42,15 @@ _MOST_FRAMES = 32
 _GONE = "this session was closed, perhaps since it was idle for too long; start another one."
 
 
-def with_page(app: App, serving: Serving, served: Callable[[], Awaitable[Served]]) -> App:
+def with_page(app: App, serving: Serving, served: Served) -> App:
     """Returns an app that answers what the page asks for, and leaves all else to another.
 
     Args:
         app: The app of the protocol.
         serving: Whether there is a page, and who is let in.
-        served: Returns what there is to be watched and played, as soon as it is loaded.
+        served: The sessions and games to watch and play.
     """
-    if not serving.has_page:
+    if not serving.page:
         return app
     page = _routes(_Page(served))
 
@@ -103,7 +100,7 @@ class _Play:
 class _Page:
     """The routes of the page; used in one event loop."""
 
-    def __init__(self, served: Callable[[], Awaitable[Served]]):
+    def __init__(self, served: Served):
         self._served = served
         self._plays: dict[str, _Play] = {}
         self._watches: dict[str, tuple[str, int]] = {}  # of the pool's ids: an id to watch it by, and its number
@@ -115,7 +112,7 @@ class _Page:
     # To be watched.
 
     async def games(self, _: Request) -> Response:
-        served = await self._served()
+        served = self._served
         told = list[dict[str, Any]]()
         for board in served.boards:
             looks = await self._looks_of(board)
@@ -126,7 +123,7 @@ class _Page:
         return _answer({"games": told})
 
     async def sessions(self, request: Request) -> Response:
-        served = await self._served()
+        served = self._served
         self._close_idle(served.pool)
         shown = self._shown(served, _owner(request))
         busiest = set(sorted(shown, key=lambda name: -shown[name].used)[:_MOST_LISTED])
@@ -134,7 +131,7 @@ class _Page:
         return _answer({"sessions": told, "total": len(shown)})
 
     async def session(self, request: Request) -> Response:
-        served = await self._served()
+        served = self._served
         found = self._found(served, request)
         if found is None:
             return _answer({"gone": True})
@@ -143,7 +140,7 @@ class _Page:
         return _answer(self._view(served, *found, episode, number))
 
     async def frame(self, request: Request) -> Response:
-        served = await self._served()
+        served = self._served
         found = self._found(served, request)
         content = None
         if found is not None and found[1].text is not None:
@@ -155,7 +152,7 @@ class _Page:
     # To be played.
 
     async def play(self, request: Request) -> Response:
-        served, given, owner = await self._served(), await _body(request), _owner(request)
+        served, given, owner = self._served, await _body(request), _owner(request)
         board = next((board for board in served.boards if board.short_name == given.get("game")), None)
         if board is None:
             known = ", ".join(board.short_name for board in served.boards)
@@ -193,7 +190,7 @@ class _Page:
         return _answer({"closed": True})
 
     async def _play(self, request: Request) -> tuple[Served, dict[str, Any], _Play]:
-        served, given = await self._served(), await _body(request)
+        served, given = self._served, await _body(request)
         key = given.get("key")
         play = self._plays.get(key) if isinstance(key, str) else None
         if play is None or play.owner != _owner(request) or served.pool.look(play.id) is None:
@@ -207,7 +204,7 @@ class _Page:
             raise HTTPException(404, _GONE)
         return _answer({"key": key, **self._view(served, play.id, session, episode, number)})
 
-    def _close_idle(self, pool: "SessionPool") -> None:
+    def _close_idle(self, pool: SessionPool) -> None:
         last = time.monotonic() - PLAY_SECONDS
         for key, play in list(self._plays.items()):
             session = pool.look(play.id)
@@ -218,7 +215,7 @@ class _Page:
 
     # Sessions, by the ids that let watch them.
 
-    def _shown(self, served: Served, owner: str) -> dict[str, "Session"]:
+    def _shown(self, served: Served, owner: str) -> dict[str, Session]:
         """Returns the open sessions that someone may watch, by the pool's ids."""
         own = [play.id for play in self._plays.values() if play.owner == owner]
         looked = {name: served.pool.look(name) for name in (*served.sessions(owner), *own)}
@@ -226,13 +223,13 @@ class _Page:
             del self._watches[name]
         return {name: session for name, session in looked.items() if session is not None}
 
-    def _found(self, served: Served, request: Request) -> tuple[str, "Session"] | None:
+    def _found(self, served: Served, request: Request) -> tuple[str, Session] | None:
         watch = request.path_params["watch"]
         name = next((name for name, (known, _) in self._watches.items() if known == watch), None)
         session = None if name is None else self._shown(served, _owner(request)).get(name)
         return None if name is None or session is None else (name, session)
 
-    def _summary(self, served: Served, name: str, session: "Session") -> dict[str, Any]:
+    def _summary(self, served: Served, name: str, session: Session) -> dict[str, Any]:
         if name not in self._watches:
             self._count += 1
             self._watches[name] = secrets.token_urlsafe(12), self._count
@@ -250,7 +247,7 @@ class _Page:
         }
         return {**told, "number": session.number, "total_reward": session.total_reward, "state": state}
 
-    def _view(self, served: Served, name: str, session: "Session", episode: int, number: int) -> dict[str, Any]:
+    def _view(self, served: Served, name: str, session: Session, episode: int, number: int) -> dict[str, Any]:
         """Returns a session and the turns that follow one; all that are remembered if that is of another episode."""
         history = session.history
         told = self._summary(served, name, session)
@@ -261,16 +258,13 @@ class _Page:
 
     # Frames.
 
-    def _looks_of(self, board: Board) -> "asyncio.Future[Looks]":
-        def make() -> "Looks":
-            # It imports JAX, which a server does not wait for before it listens.
-            return importlib.import_module("jaxgym.serve.page.looks").looks_of(board.name, board.options)
-
+    def _looks_of(self, board: Board) -> asyncio.Future[Looks]:
         if board.short_name not in self._looks:
-            self._looks[board.short_name] = asyncio.ensure_future(asyncio.to_thread(make))
+            making = asyncio.to_thread(looks_of, board.name, board.options)
+            self._looks[board.short_name] = asyncio.ensure_future(making)
         return self._looks[board.short_name]
 
-    async def _drawn(self, served: Served, name: str, session: "Session") -> bytes | None:
+    async def _drawn(self, served: Served, name: str, session: Session) -> bytes | None:
         episode = 0 if session.history is None else session.history.episode
         at = name, episode, session.number
         if at not in self._frames:
@@ -291,7 +285,7 @@ class _Page:
             return await asyncio.to_thread(draw, scene)
 
 
-def _board_of(served: Served, session: "Session") -> Board:
+def _board_of(served: Served, session: Session) -> Board:
     """Returns the game of a session; a server has one of each environment."""
     env_id = session.game.env_id
     return next((board for board in served.boards if board.env_id == env_id), served.boards[0])

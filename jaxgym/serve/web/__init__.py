@@ -1,1 +1,1 @@
-"""What every server consists of, whatever it speaks: its settings, its socket, its guard and its workers."""
+"""What every server consists of, whatever it speaks: its settings, its socket and its guard."""

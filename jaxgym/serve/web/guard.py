@@ -87,9 +87,6 @@ class Guard:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, or have the app answer it."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         try:
             self._check_headers(scope)
             if self._page is not None and self._page.is_asked_for(scope):

@@ -7,7 +7,6 @@ work. It also waits for ever for a client that does not finish its request, or d
 import asyncio
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -54,15 +53,10 @@ _TOO_BIG, _NO_TEXT, _POLICY = 1009, 1007, 1008
 
 
 class JoinedWrites:
-    """A transport that writes what it is given in one round of the event loop at its end.
+    """A transport that writes what it is given in one round of the event loop at its end."""
 
-    Attributes:
-        on_lost: Called once when the connection is lost; None for nothing.
-    """
-
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop, on_lost: Callable[[], None] | None = None):
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop):
         """Takes a transport, which all but writing is left to."""
-        self.on_lost = on_lost
         self._transport, self._loop = transport, loop
         self._waiting: list[bytes] = []
         self._lingering: asyncio.TimerHandle | None = None
@@ -94,12 +88,9 @@ class JoinedWrites:
             self._lingering = self._loop.call_later(_LINGER_SECONDS, self._transport.abort)
 
     def lose(self) -> None:
-        """Tells that the connection is lost."""
+        """End with the connection."""
         if self._lingering is not None:
             self._lingering.cancel()
-        if self.on_lost is not None:
-            self.on_lost()
-            self.on_lost = None
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -113,12 +104,8 @@ class JoinedProtocol(HttpToolsProtocol):
     A head is parsed when it is complete, and only when the request before it is answered: of what a client sends ahead,
     the connection holds one read. A body goes to the app, which bounds it. What frames a chunked body (sizes,
     extensions, trailers) is bounded here and never seen by the app.
-
-    Attributes:
-        on_lost: Called once when the connection is lost, whatever it has become; None for nothing.
     """
 
-    on_lost: Callable[[], None] | None = None
     _held = b""  # an incomplete head, or what follows a request that is being answered
     _is_in_body = _is_chunked = _is_over = False
     _left = 0  # bytes of the body that are yet to come, unless it is chunked
@@ -129,7 +116,7 @@ class JoinedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Start on a connection."""
-        joined = JoinedWrites(transport, self.loop, self.on_lost)
+        joined = JoinedWrites(transport, self.loop)
         super().connection_made(joined)  # pyright: ignore[reportArgumentType]
         self._set_deadline(True)
 

@@ -1,6 +1,6 @@
-"""What a server is told, and how a process becomes one.
+"""Settings of a server, and how a process becomes one: bind the address, load the game, listen.
 
-Nothing that this module imports takes time: clients are let in at once and wait for what is loaded behind the socket.
+Nothing that this module imports takes time, so that `--help` and a wrong flag answer at once.
 """
 
 import contextlib
@@ -25,9 +25,10 @@ MISUSED, FAILED = 2, 1
 """Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
 
 _HIGHEST_PORT = 65535
+_VISIBLE = range(0x21, 0x7F)
 _HOST_NAME = re.compile(r"[\w.-]+|[0-9a-fA-F:.]*::?[0-9a-fA-F:.]*", re.ASCII)
 _MOST_SESSIONS = 10**6  # a pool holds these, and those that calls over HTTP play in
-_BACKLOG = 2048
+BACKLOG = 2048
 
 
 def _number(name: str, default: int) -> int:
@@ -67,17 +68,10 @@ class Serving:
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
     page: bool = True
-    """Whether browsers get a page at / to watch and play sessions; several workers have none."""
-    workers: int = 1
-    """Processes that answer. Each holds its share of the sessions, and all of the game; a core for each is useful."""
-
-    @property
-    def has_page(self) -> bool:
-        """Whether there is a page: what it shows is known to one process."""
-        return self.page and self.workers == 1
+    """Whether browsers get a page at / to watch and play sessions."""
 
     def __post_init__(self) -> None:
-        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1, "workers": 1}
+        lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1}
         for name, low in lows.items():
             if not getattr(self, name) >= low:
                 flag = "--" + name.replace("_", "-")
@@ -91,10 +85,6 @@ class Serving:
             raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
         if self.max_sessions > _MOST_SESSIONS:
             raise OptionError(f"--max-sessions {self.max_sessions} was given; give a number up to {_MOST_SESSIONS}.")
-        if self.workers > self.max_sessions:
-            raise OptionError(
-                f"{self.workers} workers were asked for with {self.max_sessions} sessions; give each one at least."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,30 +114,74 @@ class AgentGym(Serving):
 PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentGym}
 
 
-def listen(serving: Serving) -> socket.socket:
-    """Returns a socket that listens; clients are let in from here on.
+def token_of(serving: Serving) -> str | None:
+    """Returns the token that requests have to bring, or several, one a line; or None.
 
     Raises:
-        OSError: If the address can't be had.
+        OptionError: If its file is empty, or holds anything but visible ASCII characters.
+        OSError: If its file can't be read.
     """
-    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    path = serving.token_file
+    if path is None:
+        return None
     try:
-        return socket.create_server((serving.host, serving.port), family=family, backlog=_BACKLOG)
+        token = path.read_bytes()
     except OSError as error:
-        where = f"{serving.host} port {serving.port}"
-        reason = error.strerror if error.errno is None or error.errno < 0 else os.strerror(error.errno)
-        raise OSError(f"can't listen at {where}: {reason}; give another --host or --port.") from error
+        raise OSError(f"--token-file {path} can't be read: {error.strerror}.") from error
+    lines = token.split()
+    if not lines or any(byte not in _VISIBLE for line in lines for byte in line):
+        what = "holds what no header can bring; write visible ASCII characters" if lines else "is empty; write a token"
+        raise OptionError(f"--token-file {path} {what} into it, one token a line.")
+    return "\n".join(line.decode() for line in lines)
+
+
+def bind(serving: Serving) -> socket.socket:
+    """Return a socket at the address of a server, which does not listen: clients are refused until the game is loaded.
+
+    Raises:
+        OSError: If the address is not available.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in serving.host else socket.AF_INET)
+    try:
+        if os.name == "posix":  # elsewhere the option means that two servers share a port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((serving.host, serving.port))
+    except OSError as error:
+        bound.close()
+        raise _unavailable(serving, error) from error
+    return bound
+
+
+def listen(serving: Serving, bound: socket.socket) -> None:
+    """Let clients in.
+
+    Raises:
+        OSError: If another server has come to listen at the address since it was bound.
+    """
+    try:
+        bound.listen(BACKLOG)
+    except OSError as error:
+        raise _unavailable(serving, error) from error
+
+
+def _unavailable(serving: Serving, error: OSError) -> OSError:
+    reason = error.strerror if error.errno is None or error.errno < 0 else os.strerror(error.errno)
+    where = f"{serving.host} port {serving.port}"
+    return OSError(f"can't listen at {where}: {reason}; give another --host or --port.")
 
 
 @contextlib.contextmanager
-def listening(serving: Serving) -> Iterator[socket.socket]:
-    """Makes a server of the process, with a socket that listens; `listen` and `be_a_server` say how.
+def starting(serving: Serving) -> Iterator[socket.socket]:
+    """Make the process a server and yield its socket; see `bind` and `be_a_server`.
 
-    Until what serves takes the signals, SIGTERM ends the process at once with exit code 0, and SIGINT with 130.
+    Until the server takes the signals, SIGTERM ends the process at once with exit code 0, and SIGINT with 130.
     """
-    with _ending_when_asked(), listen(serving) as listener:
+    with _ending_when_asked(), bind(serving) as bound:
+        token_of(serving)  # a file that can't be used ends the server before it loads
         be_a_server()
-        yield listener
+        yield bound
 
 
 @contextlib.contextmanager
@@ -166,21 +200,16 @@ def _ending_when_asked() -> Iterator[None]:
 
 
 def be_a_server() -> None:
-    """Keeps JAX off a language model's accelerator, unless the environment of the process says otherwise.
+    """Settle how a server uses the machine and JAX, before anything is computed.
 
-    It takes no time; `settle_jax` follows where JAX is imported.
+    JAX stays off a language model's accelerator, unless the environment of the process says otherwise.
     """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     log.keep_standard_descriptors()
     _let_many_in()
-
-
-def settle_jax() -> None:
-    """Settles how a server uses JAX, which takes seconds where it is yet to be imported, and has computed nothing."""
-    import jax
-
+    jax = importlib.import_module("jax")  # takes seconds, which nobody waits for who mistypes a flag
     if jax.config.values["jax_platforms"] is None:  # of a program that imported it first, such as a game of its own
-        jax.config.update("jax_platforms", os.environ.get("JAX_PLATFORMS"))
+        jax.config.update("jax_platforms", os.environ["JAX_PLATFORMS"])
     # Small steps are done before a thread could take them over; JAX reads this from no environment.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
 
