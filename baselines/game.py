@@ -206,7 +206,7 @@ def _has_frames(game: Game) -> bool:
 
 
 def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
-    """Whether an array of an observation is a frame, uint8 (H, W, C)."""
+    """Return whether an array of an observation is a frame, uint8 (H, W, C)."""
     return dtype == jnp.uint8 and len(shape) == len("HWC")
 
 

@@ -63,6 +63,7 @@ def loggers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Logged]:
     return logged
 
 
+@pytest.mark.slow
 def test_the_code_blocks_of_the_training_page_run_and_its_loggers_get_what_the_log_has(
     loggers: dict[str, Logged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

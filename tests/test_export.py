@@ -46,7 +46,7 @@ def check(env: Any, params: Any) -> None:
     check_loads(env.step, key, state, action, params)
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", [*IDS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in IDS[2:])])
 def test_reset_and_step_are_serialized_and_loaded(env_id: str) -> None:
     check(*jaxgym.make(env_id, **OPTIONS))
 

@@ -400,6 +400,7 @@ def blocks() -> list[str]:
     return sorted(found, key=lambda block: "AsyncVectorEnv" in block)
 
 
+@pytest.mark.slow
 def test_the_page_shows_workers_that_run(tmp_path: Path) -> None:
     script = tmp_path / "workers.py"
     script.write_text(blocks()[-1])

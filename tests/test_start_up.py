@@ -32,15 +32,19 @@ TRAIN = ("-m", "baselines.train", "--list")
 SCRIPT = ("-c", "import sys; sys.argv[0] = 'jaxgym'; from jaxgym.__main__ import main; main()", "list")
 
 
+# Some stand for all where time is short: each one starts a process.
+QUICK = [(SERVE, "uvicorn"), (SERVE, "jax"), (LIST, "tyro"), (TRAIN, "optax"), (SCRIPT, "gymnasium")]
+OTHERS = [
+    *((SERVE, name) for name in ("gymnasium", "jaxgym.serve.command", "tyro", "jaxgym.serve.openenv.server")),
+    *((SERVE, name) for name in ("uvloop", "jaxgym.text")),
+    *((LIST, name) for name in ("gymnasium", "numpy", "jaxgym.cli", "jaxgym.commands", "jax", "jaxlib")),
+    *((TRAIN, name) for name in ("gymnasium", "jax", "flax")),
+]
+
+
 @pytest.mark.parametrize(
     ("command", "module"),
-    [
-        *((SERVE, name) for name in ("gymnasium", "jaxgym.serve.command", "tyro", "jaxgym.serve.openenv.server")),
-        *((SERVE, name) for name in ("uvicorn", "uvloop", "jaxgym.text", "jax")),
-        *((LIST, name) for name in ("gymnasium", "numpy", "jaxgym.cli", "tyro", "jaxgym.commands", "jax", "jaxlib")),
-        *((TRAIN, name) for name in ("gymnasium", "optax", "jax", "flax")),
-        (SCRIPT, "gymnasium"),
-    ],
+    [*QUICK, *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS)],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )
 def test_an_interrupt_at_an_import_ends_a_command_with_130(

@@ -67,7 +67,7 @@ _MOST_TOKENS = 8
 
 
 class Visible(NamedTuple):
-    """What is left of a reply without its reasoning.
+    """The part of a reply outside its reasoning.
 
     Attributes:
         text: The text, without tokens of the chat template at its start and end.

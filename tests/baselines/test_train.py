@@ -154,7 +154,9 @@ def test_held_out_scores_are_in_the_log_the_console_the_curve_and_the_callback(l
     assert len(lines["score, seed 0"]) == 12
 
 
-@pytest.mark.parametrize("stop", [6, 8], ids=["between checkpoints", "at a checkpoint"])
+@pytest.mark.parametrize(
+    "stop", [6, pytest.param(8, marks=pytest.mark.slow)], ids=["between checkpoints", "at a checkpoint"]
+)
 def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: Path, tmp_path: Path, stop: int) -> None:
     def full(metrics: dict[str, float]) -> None:
         if metrics["update"] == stop:
@@ -171,6 +173,7 @@ def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: P
     jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
 
 
+@pytest.mark.slow
 def test_each_of_several_seeds_is_evaluated_and_logged(tmp_path: Path) -> None:
     config = dataclasses.replace(CONFIG, num_seeds=2, seed=5, eval_every=1, eval_repeats=3, total_steps=128)
     metrics: list[dict[str, float]] = []

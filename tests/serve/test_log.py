@@ -44,7 +44,10 @@ def status(port: int, path: str) -> int:
     raise AssertionError("no server listens")
 
 
-@pytest.mark.parametrize("stderr", ["full", "closed", "without a reader", "never read"])
+@pytest.mark.parametrize(
+    "stderr",
+    ["full", *(pytest.param(how, marks=pytest.mark.slow) for how in ("closed", "without a reader", "never read"))],
+)
 def test_a_server_whose_log_can_not_be_written_keeps_serving(stderr: str) -> None:
     port = free_port()
     command: list[Any] = [sys.executable, "-c", PROGRAM, str(port)]

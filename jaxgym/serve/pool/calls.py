@@ -102,7 +102,7 @@ class ThreadCall(Call):
         self._woken.acquire()
 
     def is_dropped(self) -> bool:
-        """Whether an interrupt took the thread away."""
+        """Return whether an interrupt took the thread away."""
         return self.has_left
 
     def lead(self) -> bool:

@@ -24,7 +24,7 @@ class PolicyError(RuntimeError):
 
 
 class Message(NamedTuple):
-    """What a policy says.
+    """A completion of a policy.
 
     Attributes:
         content: The text, or parts as chat clients have them. None is a completion without text.

@@ -158,7 +158,7 @@ async def _play(index: int, row: Row, scheduler: Scheduler, blend: Blend) -> Rec
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What came of the trajectories of one game; means are over those without an error, which are counted.
+    """Results of the trajectories of one game; means exclude those that ended with an error, which are counted.
 
     A mean is NaN where one of these trajectories lacks the number, as where an endpoint gives no numbers of tokens.
 

@@ -1,1 +1,1 @@
-"""What every server consists of, whatever it speaks: its settings, its socket and its guard."""
+"""The parts that all servers share: settings, socket and guard."""
