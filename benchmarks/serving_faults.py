@@ -1,4 +1,4 @@
-"""What the servers bear: forgotten sessions, malformed calls, greedy and dying clients, and their end.
+"""Fault tests of the servers: forgotten sessions, malformed calls, greedy and dying clients, and shutdown.
 
     python benchmarks/serving_faults.py
     python benchmarks/serving_faults.py --protocol openenv --sessions 100 --calls 1000 --only forgotten malformed

@@ -19,7 +19,7 @@ FORWARD, UP, DOWN = range(3)
 
 @struct.dataclass
 class Level:
-    """What is sampled for an episode: the way to turn, 0 for up and 1 for down, int32 ()."""
+    """Level of an episode: the way to turn, 0 for up and 1 for down, int32 ()."""
 
     way: jax.Array
 

@@ -1,4 +1,4 @@
-"""What a command prints without the optional packages: one line that names all of them."""
+"""A command without its optional packages prints one line that names all of them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What one connection may take of a server, and who may ask it, whatever protocol is served."""
+"""Limits of one connection, and checks of host, origin and token, in every protocol."""
 
 import asyncio
 import socket

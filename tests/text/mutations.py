@@ -38,7 +38,7 @@ class Said(NamedTuple):
 
 
 class Game(NamedTuple):
-    """What replies to a game are made of.
+    """The parts from which replies to a game are made.
 
     Attributes:
         family: The reader of the oracle.

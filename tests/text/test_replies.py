@@ -1,4 +1,4 @@
-"""Where the explicit answer of a reply is found, and that any string is read in linear time without an exception."""
+"""The explicit answer of a reply is found, and any string is read in linear time without an exception."""
 
 import json
 import random

@@ -68,7 +68,7 @@ class Serving:
     max_kilobytes: int = 256
     """The longest request or message, in units of 1024 bytes."""
     page: bool = True
-    """Whether browsers get a page at / to watch and play sessions."""
+    """Serve a page at / to watch and play sessions."""
 
     def __post_init__(self) -> None:
         lows = {"port": 0, "max_sessions": 1, "idle_seconds": 0, "max_kilobytes": 1}
