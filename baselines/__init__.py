@@ -8,7 +8,7 @@ from baselines.errors import EXTRA
 from jaxgym import extras, interrupts
 
 if TYPE_CHECKING:
-    from baselines.zoo import Agent
+    from baselines.zoo import TrainedAgent
 
 interrupts.start("baselines")
 
@@ -21,7 +21,7 @@ for _name in ("optax", "tqdm", "tyro"):
         raise ModuleNotFoundError(_message, name=_name)
 
 
-def load(env_id: str) -> "Agent":
+def load(env_id: str) -> "TrainedAgent":
     """The trained agent of an environment that comes with the package, see `baselines.zoo.load`."""
     from baselines import zoo  # starts a JAX backend, which a training command has to set flags for first
 
