@@ -8,6 +8,7 @@ from baselines.errors import EXTRA
 from jaxgym import extras, interrupts
 
 if TYPE_CHECKING:
+    from baselines.memories.cell import MemoryCell
     from baselines.zoo import TrainedAgent
 
 interrupts.start("baselines")
@@ -26,3 +27,18 @@ def load(env_id: str) -> "TrainedAgent":
     from baselines import zoo  # starts a JAX backend, which a training command has to set flags for first
 
     return zoo.load(env_id)
+
+
+def register_memory(name: str, cell: "type[MemoryCell]") -> None:
+    """Give a memory cell a name for `memory=` and `--memory`; "my_package.module:MyCell" needs none.
+
+    Args:
+        name: without a colon, and not that of another cell.
+        cell: a subclass of `baselines.memories.cell.MemoryCell`.
+
+    Raises:
+        ConfigError: when the name names another cell, or the cell is no such class.
+    """
+    from baselines import memories
+
+    memories.register_cell(name, cell)

@@ -56,7 +56,7 @@ class Config:
 
     memory: str = "gru"
     """What the agent remembers by: clock (the step of the episode alone), gru, gtrxl, lru, lstm, mingru, none, stack4
-    (frames in colour), stack16 (in grey) or trxl."""
+    (frames in color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell."""
     memory_size: int = 512
     """Units of the memory."""
     memory_layers: int = 0

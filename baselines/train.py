@@ -130,7 +130,7 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
         ConfigError: when a setting cannot be used.
     """
     begin = time.monotonic()
-    path = place.runs_dir / (place.name or _default_name(config))
+    path = place.runs_dir / (place.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)
     jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # refuses what does not fit before there is a folder
@@ -159,10 +159,11 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
     return f"held-out score {scores['held_out']['score']:.3f} in {time.monotonic() - begin:.0f} s -> {path}"
 
 
-def _default_name(config: Config) -> str:
-    if config.preset:
-        return f"{config.preset.replace('/', '-')}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
-    return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+def default_name(config: Config) -> str:
+    """Return the name of a run's folder where none is given."""
+    env, memory = (name.rpartition(":")[2] for name in (config.env, config.memory))  # of "module:Name"
+    what = config.preset.replace("/", "-") or f"{env}_{memory}_{config.scale}"
+    return f"{what}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def run_blocks(
