@@ -24,7 +24,7 @@ from baselines import ppo
 from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.ppo import Metrics, Setup, TrainBlock, TrainState
+from baselines.ppo import Metrics, Rates, Setup, TrainBlock, TrainState
 from baselines.runs import Row, RunFolder, is_key, on_host, pack_state, unpack_state
 
 DEVICE_AXIS = "devices"
@@ -99,19 +99,20 @@ def make_train_block(setup: Setup, mesh: Mesh | None = None) -> TrainBlock:
         return ppo.make_train_block(setup)
     block = function = ppo.seeds_block(setup)
 
-    def local_block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
-        state, metrics = block(_map_split(lambda leaf: leaf[0], state), env_params)
+    def local_block(state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
+        state, metrics = block(_map_split(lambda leaf: leaf[0], state), env_params, rates)
         return _map_split(lambda leaf: leaf[None], state), metrics
 
     if mesh is None:
-        function = jax.vmap(block, in_axes=(_SPLIT, None), out_axes=(_SPLIT, None), axis_name=DEVICE_AXIS)
+        function = jax.vmap(block, in_axes=(_SPLIT, None, None), out_axes=(_SPLIT, None), axis_name=DEVICE_AXIS)
     else:
         specs = state_specs(setup.config)
-        out_specs = (specs, P() if is_split else P(DEVICE_AXIS))
+        of_seeds = P() if is_split else P(DEVICE_AXIS)
+        in_specs, out_specs = (specs, P(), of_seeds), (specs, of_seeds)
         function = local_block if is_split else block
         # Gradients are averaged by hand, which the check of replication would do once more.
-        function = jax.shard_map(function, mesh=mesh, in_specs=(specs, P()), out_specs=out_specs, check_vma=False)
-    return jax.jit(function, donate_argnums=0, compiler_options=compiler_options())
+        function = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return ppo.with_rates(setup, jax.jit(function, donate_argnums=0, compiler_options=compiler_options()))
 
 
 def state_specs(config: Config) -> TrainState:

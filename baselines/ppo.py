@@ -11,10 +11,11 @@ Axes: T steps of a rollout, B environments, K action branches, S seeds. Nothing 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 
@@ -26,7 +27,6 @@ from baselines.losses import (
     Sizes,
     entropy,
     gae,
-    linear_decay,
     log_prob,
     normalise,
     policy_loss,
@@ -35,6 +35,7 @@ from baselines.losses import (
 )
 from baselines.memories.cell import State
 from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
+from baselines.rates import Rates, rates_of
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
@@ -157,28 +158,47 @@ def seeds_of(setup: Setup) -> jax.Array:
     return seeds if setup.seed_axis else seeds[0]
 
 
-TrainBlock = Callable[[TrainState, Any], tuple[TrainState, Metrics]]
+class TrainBlock(Protocol):
+    """A compiled program that makes `block_updates` updates."""
+
+    def __call__(self, state: TrainState, env_params: Any, rates: Rates | None = None) -> tuple[TrainState, Metrics]:
+        """Return the new state and metrics, float32 (block_updates,), or (S, block_updates) with several seeds.
+
+        Args:
+            state: is donated.
+            env_params: of the environment.
+            rates: of all seeds, or (S,) of each; those of the config by default. Other values compile nothing anew.
+        """
+        ...
 
 
 def make_train_block(setup: Setup) -> TrainBlock:
-    """Return a jitted function of a state, which is donated, and environment parameters.
-
-    It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
-    (S, block_updates) with several seeds.
-    """
-    return jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options())
+    """Return the jitted train block of a run on one device."""
+    return with_rates(setup, jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options()))
 
 
-def seeds_block(setup: Setup) -> TrainBlock:
-    """Return the function of `make_train_block` without jit, for programs that it is a part of."""
+def with_rates(setup: Setup, block: Callable[..., tuple[TrainState, Metrics]]) -> TrainBlock:
+    """Return the train block whose default rates are those of the config."""
+    shape = (setup.config.num_seeds,) if setup.seed_axis else ()
+    own = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), rates_of(setup.config))
 
-    def block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+    def with_default(state: TrainState, env_params: Any, rates: Rates | None = None) -> tuple[TrainState, Metrics]:
+        given = own if rates is None else jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), rates)
+        return block(state, env_params, given)
+
+    return with_default
+
+
+def seeds_block(setup: Setup) -> Callable[[TrainState, Any, Rates], tuple[TrainState, Metrics]]:
+    """Return the function that `make_train_block` compiles, for programs that it is a part of."""
+
+    def block(state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
         def one_update(state: TrainState, _: None) -> tuple[TrainState, Metrics]:
-            return train_update(setup, state, env_params)
+            return train_update(setup, state, env_params, rates)
 
         return lax.scan(one_update, state, length=setup.config.block_updates)
 
-    return jax.vmap(block, in_axes=(0, None), axis_name=setup.seed_axis) if setup.seed_axis else block
+    return jax.vmap(block, in_axes=(0, None, 0), axis_name=setup.seed_axis) if setup.seed_axis else block
 
 
 def _mean(setup: Setup, tree: Any) -> Any:
@@ -186,13 +206,13 @@ def _mean(setup: Setup, tree: Any) -> Any:
     return tree if setup.mean_axis is None else lax.pmean(tree, setup.mean_axis)
 
 
-def train_update(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+def train_update(setup: Setup, state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
     """One rollout and the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
     state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
     metrics = metrics if setup.mean_axis is None else lax.psum(metrics, setup.mean_axis)
     batch = estimate(setup, state, rollout, memory)
-    state, update_metrics = update(setup, state, batch, key_minibatches)
+    state, update_metrics = update(setup, state, batch, key_minibatches, rates)
     return state, metrics | update_metrics
 
 
@@ -313,17 +333,18 @@ def estimate(setup: Setup, state: TrainState, rollout: Trajectory, memory: State
     return Batch(rollout, memory, advantage, advantage + rollout.value)
 
 
-def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tuple[TrainState, Metrics]:
+def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array, rates: Rates) -> tuple[TrainState, Metrics]:
     """`epochs` passes over the batch in minibatches of whole sequences, drawn anew for each pass."""
     config = setup.config
     fraction = state.update.astype(jnp.float32) * (config.batch_steps / config.decay_length)
-    learning_rate = linear_decay(config.learning_rate_start, config.learning_rate_end, fraction)
-    entropy_coef = linear_decay(config.entropy_start, config.entropy_end, fraction)
+    learning_rate, entropy_coef = rates.learning_rate.at(fraction), rates.entropy_coef.at(fraction)
 
     def step(learned: tuple[Any, optax.OptState], chosen: jax.Array) -> tuple[tuple[Any, optax.OptState], Metrics]:
         params, optimiser = learned
         minibatch = take_sequences(batch, chosen, config.sequence_steps)
-        grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(setup, params, minibatch, entropy_coef)
+        grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(
+            setup, params, minibatch, entropy_coef, rates.clip
+        )
         grads = _mean(setup, grads)
         metrics["grad_norm"] = optax.tree.norm(grads)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
@@ -365,7 +386,9 @@ def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
     return jax.tree.map(take, batch._replace(memory=()))._replace(memory=memory)
 
 
-def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:
+def minibatch_loss(
+    setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array, clip: jax.Array
+) -> tuple[jax.Array, Metrics]:
     """PPO's loss on some lanes, and its parts."""
     config, rollout = setup.config, batch.rollout
     # Sequences come in random order, so the first of them are a fair sample.
@@ -376,8 +399,8 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
     if config.normalise_advantage:
         advantage = normalise(advantage, lambda values: _mean(setup, values.mean()))
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
-    policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=config.clip, joint=config.joint_ratio)
-    value = value_loss(output.value, rollout.value, batch.target, clip=config.clip)
+    policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=clip, joint=config.joint_ratio)
+    value = value_loss(output.value, rollout.value, batch.target, clip=clip)
     mean_entropy = entropy(output.logits, setup.sizes).mean()
     loss = policy.loss + config.value_coef * value - entropy_coef * mean_entropy
     metrics = {

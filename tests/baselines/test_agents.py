@@ -120,7 +120,7 @@ def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple
     def run(state: ppo.TrainState) -> Any:
         after, rollout, memory, _ = ppo.collect(setup, state, game.params)
         batch = ppo.estimate(setup, after, rollout, memory)
-        return rollout, ppo.minibatch_loss(setup, state.params, batch, jnp.float32(0))
+        return rollout, ppo.minibatch_loss(setup, state.params, batch, jnp.float32(0), jnp.float32(0.1))
 
     rollout, (loss, metrics) = run(state)
     np.testing.assert_array_equal(rollout.truth[0], truth)
