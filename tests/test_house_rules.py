@@ -210,9 +210,8 @@ def follows_the_arrows(path: str, tree: ast.Module) -> Iterator[str]:
             yield f"{path}:{line}: imports {imported}"
         elif is_within(room, "jaxgym.envs") and is_within(imported, "jaxgym.text") and not path.endswith(TEXT_FILES):
             yield f"{path}:{line}: only {', '.join(TEXT_FILES)} import {imported}"
-        elif is_within(imported, "jaxgym") and not is_within(imported, room):
-            if not any(is_within(imported, allowed) for allowed in ARROWS[room]):
-                yield f"{path}:{line}: {room} imports {imported}"
+        elif is_within(imported, "jaxgym") and not any(is_within(imported, part) for part in (room, *ARROWS[room])):
+            yield f"{path}:{line}: {room} imports {imported}"
 
 
 def imports_no_extra(path: str, tree: ast.Module) -> Iterator[str]:
