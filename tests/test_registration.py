@@ -368,7 +368,9 @@ def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sent
 def test_a_state_of_another_environment_or_of_a_batch_is_an_error_in_a_sentence(started: Any) -> None:
     game = started(GRID)
     other = started("FrozenLake-v0")[1]
-    with pytest.raises(StateError, match=r"expected a state of class .*mortar_mayhem\.game\.State, got .*frozen_lake\.game\.State"):
+    with pytest.raises(
+        StateError, match=r"expected a state of class .*mortar_mayhem\.game\.State, got .*frozen_lake\.game\.State"
+    ):
         act((game[0], other, game[2]), 1)
     batch = jax.eval_shape(jax.vmap(game[0].reset, (0, None)), jax.random.split(jax.random.key(0), 3), game[2])[1]
     with pytest.raises(StateError, match=r"whose time has shape \(\), got \(3,\)\. jax\.vmap the step over a batch"):
