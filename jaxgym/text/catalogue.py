@@ -1,29 +1,14 @@
-"""The one table of environments that have words, and `make`, which returns both."""
+"""Environments that have a text interface, and `make`, which returns both."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from jaxgym import registration
+from jaxgym import registration, registry
 from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
 from jaxgym.options import Option, Word, resolve
+from jaxgym.spec import TextSpec
 from jaxgym.text.words import Words
-
-
-@dataclasses.dataclass(frozen=True)
-class TextSpec:
-    """How an environment is put into words.
-
-    Attributes:
-        build: Takes the environment and a value for each option; returns its words.
-        options: What can be chosen about the words, by name; no name is one of the environment's options.
-        short_name: The name under which frameworks of language models know it, such as `"frozen_lake"`.
-    """
-
-    build: Callable[[Any, Mapping[str, Any]], Words[Any]]
-    short_name: str
-    options: Mapping[str, Option] = dataclasses.field(default_factory=dict[str, Option])
-
 
 PARSING: Mapping[str, Option] = {
     "parsing": Word(
@@ -34,53 +19,47 @@ PARSING: Mapping[str, Option] = {
 }
 """The option that every environment with words has."""
 
-_specs: dict[str, TextSpec] = {}
-
-
-def register(env_id: str, spec: TextSpec) -> None:
-    """Gives words to an environment of `jaxgym.register`.
-
-    Raises:
-        UnknownIdError: If the environment is not registered.
-        ValueError: If it has words already, the short name is taken, or an option has the name of one of the
-            environment's.
-    """
-    taken = registration.spec_of(env_id).all_options.keys() & spec.options.keys()
-    if env_id in _specs or spec.short_name in {other.short_name for other in _specs.values()}:
-        raise ValueError(f"{env_id!r} or the short name {spec.short_name!r} already has words; choose another.")
-    if taken:
-        raise ValueError(f"{env_id} has options {', '.join(sorted(taken))} itself; name those of its words otherwise.")
-    _specs[env_id] = spec
-
-
-def unregister(env_id: str) -> None:
-    """Remove the text interface of an environment; the environment stays registered.
-
-    Raises:
-        UnknownIdError: If the environment is not registered, or has no text interface.
-    """
-    del _specs[text_spec_of(env_id)[0]]
-
 
 def text_envs() -> dict[str, str]:
-    """Returns the ids that have words, by short name."""
-    return {spec.short_name: env_id for env_id, spec in _specs.items()}
+    """Return the ids that have a text interface, by short name.
+
+    Of environments that are registered by an entry point without a short name, only the loaded ones are listed.
+    """
+    return registry.short_names()
+
+
+def short_name_of(name: str) -> str:
+    """Return the short name of an environment with a text interface, by its id or its short name.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no text interface.
+    """
+    env_id, _ = text_spec_of(name)
+    return next(short_name for short_name, known in text_envs().items() if known == env_id)
 
 
 def text_spec_of(name: str) -> tuple[str, TextSpec]:
-    """Returns the id and the words of an environment, by its id or its short name.
+    """Return the id and the text interface of an environment, by its id or its short name.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     env_id = text_envs().get(name, name) if isinstance(name, str) else name
-    if not isinstance(env_id, str) or env_id not in _specs:
-        known = [*_specs, *text_envs()]
-        raise UnknownIdError(
-            f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(text_envs())}, "
-            "or its id."
-        )
-    return env_id, _specs[env_id]
+    if env_id not in registry.ids():
+        raise _unknown(name)
+    spec = registration.spec_of(env_id).text
+    if spec is None:
+        raise _unknown(name)
+    return env_id, spec
+
+
+def _unknown(name: Any) -> UnknownIdError:
+    short_names = text_envs()
+    known = [*short_names.values(), *short_names]
+    return UnknownIdError(
+        f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(short_names)}, "
+        "or its id."
+    )
 
 
 def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:

@@ -18,8 +18,9 @@ import jax
 import numpy as np
 
 import jaxgym
-from jaxgym.envs.memory import arena, mortar_mayhem
-from jaxgym.envs.memory import mortar_mayhem_scene as seen
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
+from jaxgym.envs.mortar_mayhem import scene as seen
 from tests.parity import endless_mortar_mayhem, endless_mystery_path, mystery_path, searing_spotlights
 from tests.parity.recordings import Family, Recording
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym import levels, text
-from jaxgym.envs.text_world.textcraft import level_of_task
-from jaxgym.envs.text_world.textcraft_world import world
+from jaxgym.envs.textcraft.game import level_of_task
+from jaxgym.envs.textcraft.world import world
 from jaxgym.serve.agentgym.bodies import Field, Route, optional, words
 from jaxgym.serve.agentgym.wrapper import ID, Wrapper
 from jaxgym.serve.errors import SessionError

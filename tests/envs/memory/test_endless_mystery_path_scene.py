@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory import endless_mystery_path_scene as seen
+from jaxgym.envs.mystery_path import endless_scene as seen
 
 LANES, STEPS, CHANGES = 16, 48, 160
 

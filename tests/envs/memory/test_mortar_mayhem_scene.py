@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxgym
-from jaxgym.envs.memory import mortar_mayhem_scene as seen
-from jaxgym.envs.memory.mortar_mayhem import Level
+from jaxgym.envs.mortar_mayhem import scene as seen
+from jaxgym.envs.mortar_mayhem.game import Level
 
 TILE, TILE_BORDER = (21, 43, 77), (29, 60, 107)
 RED, RED_BORDER = (81, 18, 26), (112, 24, 36)

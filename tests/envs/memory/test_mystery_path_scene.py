@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory import mystery_path_scene as seen
-from jaxgym.envs.memory.arena import agent_radius
+from jaxgym.envs.memory_gym.arena import agent_radius
+from jaxgym.envs.mystery_path import scene as seen
 
 BLACK, BLUE, GREEN, RED = (0, 0, 0), (0, 0, 255), (0, 255, 0), (255, 0, 0)
 BODY, HAND = (250, 204, 153), (50, 50, 50)
