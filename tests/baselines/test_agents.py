@@ -148,8 +148,14 @@ def test_a_game_without_ground_truth_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"memory": "none", "residual": True}, "--residual is for one layer of gru, lstm or a cell of your own; memory 'none'"),
-        ({"memory": "trxl", "residual": True}, "--residual is for one layer of gru, lstm or a cell of your own; memory 'trxl'"),
+        (
+            {"memory": "none", "residual": True},
+            "--residual is for one layer of gru, lstm or a cell of your own; memory 'none'",
+        ),
+        (
+            {"memory": "trxl", "residual": True},
+            "--residual is for one layer of gru, lstm or a cell of your own; memory 'trxl'",
+        ),
         (
             {"memory_layers": 2, "residual": True},
             "is for one layer of gru, lstm or a cell of your own; memory 'gru' of 2 layers",

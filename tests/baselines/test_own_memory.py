@@ -29,11 +29,16 @@ NAME = "jaxgym_external_cell:MovingAverages"
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "minibatches": 2, "memory_size": 8, "hidden_size": 8}
 
 
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drops what a test registers."""
+    monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))
+
+
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> type[MemoryCell]:
     """The cell, importable."""
     monkeypatch.syspath_prepend(PACKAGE)
-    monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))  # what a test registers is forgotten after it
     return cell_of(NAME)
 
 
@@ -138,6 +143,17 @@ def test_the_cell_of_the_page_is_the_one_of_the_package_and_is_short() -> None:
     code = blocks_of_the_page()[0]
     assert code == (PACKAGE / "jaxgym_external_cell.py").read_text()
     assert len(code.splitlines()) < 60
+
+
+@pytest.mark.slow
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "record_video", lambda *_, **__: [])  # half a minute of compiling
+    names: dict[str, object] = {}
+    for block in blocks_of_the_page():
+        exec(compile(block, "own_memory.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("held-out score")
+    assert (tmp_path / "runs/averages/evaluation.json").exists()
 
 
 @pytest.mark.slow
