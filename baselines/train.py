@@ -152,7 +152,8 @@ def train(config: Config, place: Place, on_block: hooks.OnBlock | None = None) -
 def _default_name(config: Config) -> str:
     if config.preset:
         return f"{config.preset.replace('/', '-')}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
-    return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    env_id = config.env.rpartition(":")[2]
+    return f"{env_id}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def run_blocks(
