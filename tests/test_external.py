@@ -89,7 +89,7 @@ pool = SessionPool(capacity=2)
 opened = pool.open("echo", 3, {"delay": 1})
 number = opened.text.split()[-1].rstrip(".")
 for _ in range(2):
-    outcome, = pool.step([opened.session_id], [f"<action>{number}</action>"])
+    outcome, = pool.step([opened.id], [f"<action>{number}</action>"])
 print(outcome.reward, outcome.terminated)
 tools = trl.env_class("echo")(delay=0)
 print(tools.reset(seed=3).splitlines()[0])
