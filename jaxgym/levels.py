@@ -23,7 +23,7 @@ from jax import lax
 from jax.core import Tracer
 
 from jaxgym import bank_files, registry
-from jaxgym.errors import LevelError
+from jaxgym.errors import LevelError, UnknownIdError
 from jaxgym.options import is_integer, plain, resolve, with_preset
 
 SPLIT_SIZE = 1 << 31
@@ -291,9 +291,10 @@ def build_original(
         OptionError: If an option or the preset does not exist, or an option does not take the given value.
         LevelError: If the id has no original.
     """
+    env_id = registry.import_module_of(env_id)
     spec = registry.load(env_id)
     if spec.original is None:
-        known = [name for name in registry.ids() if registry.load(name).original is not None]
+        known = [name for name in registry.ids() if _has_original(name)]
         raise LevelError(
             f"{env_id} was asked for original levels and has none; ids with original levels are {', '.join(known)}: "
             "for this one, make a bank with jaxgym.levels.make_bank."
@@ -305,6 +306,13 @@ def build_original(
     values = resolve(env_id, spec.all_options, plain)
     env, params = spec.build(env_id, {name: value for name, value in values.items() if name != "max_steps"})
     return spec.original, env, params, plain
+
+
+def _has_original(env_id: str) -> bool:
+    try:
+        return registry.load(env_id).original is not None
+    except UnknownIdError:  # of an installed package that can't be imported
+        return False
 
 
 def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> str:

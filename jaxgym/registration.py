@@ -56,12 +56,12 @@ def registered_envs() -> tuple[str, ...]:
 
 
 def spec_of(env_id: str) -> Spec:
-    """Return how an environment is made.
+    """Return how an environment is made; `"my_package.module:MyGame-v0"` imports the module first.
 
     Raises:
-        UnknownIdError: If the id is not registered.
+        UnknownIdError: If the id is not registered, or its module or entry point can't be imported.
     """
-    return registry.load(env_id)
+    return registry.load(registry.import_module_of(env_id))
 
 
 def presets(env_id: str) -> dict[str, Preset]:
@@ -79,7 +79,7 @@ def make(
     """Makes an environment and its parameters.
 
     Args:
-        env_id: One of `registered_envs()`.
+        env_id: One of `registered_envs()`, or `"my_package.module:MyGame-v0"`, which imports the module first.
         preset: A name of `presets(env_id)`, such as `"jmlr2025"`: its options are used where none are given beside it.
         levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
             first n training levels; a bank of `jaxgym.levels` is used as it is, and decides how much a level lists
@@ -103,7 +103,16 @@ def make(
         ForkError: In a forked child of a process that runs JAX.
     """
     forks.check()
-    spec = spec_of(env_id)
+    env_id = registry.import_module_of(env_id)
+    return make_registered(env_id, preset=preset, levels=levels, max_steps=max_steps, **options)
+
+
+def make_registered(
+    env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
+) -> tuple[AnyEnvironment, EnvParams]:
+    """Make an environment as `make` does, but import no module that the id names: for ids from requests."""
+    forks.check()
+    spec = registry.load(env_id)
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
     given = {**spec.sizes_of(levels), **with_preset(env_id, spec.presets, preset, given)}
     values = resolve(env_id, spec.all_options, given)

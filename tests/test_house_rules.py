@@ -66,7 +66,7 @@ ARROWS = {
     "jaxgym.human": CORE | SHARED | {"jaxgym.extras", "jaxgym.registration", "jaxgym.spec", "jaxgym.text"},
     "jaxgym.serve.sessions": {"jaxgym.options"},
     "jaxgym.serve.pool": CORE
-    | {"jaxgym.registration", "jaxgym.serve.errors", "jaxgym.serve.sessions", "jaxgym.text", "jaxgym.threefry"},
+    | {"jaxgym.registry", "jaxgym.serve.errors", "jaxgym.serve.sessions", "jaxgym.text", "jaxgym.threefry"},
     "jaxgym.serve.web": CORE
     | {
         "jaxgym.extras",
@@ -85,7 +85,7 @@ ARROWS = {
         "jaxgym.serve.web",
         "jaxgym.text",
     },
-    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.extras", "jaxgym.registration", "jaxgym.text", "jaxgym.threefry"},
+    "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.extras", "jaxgym.registry", "jaxgym.text", "jaxgym.threefry"},
 }
 UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli", "jaxgym.commands")  # re-exports and command line: every room
 WITH_EXTRAS = ("jaxgym.cli", "jaxgym.commands", "jaxgym.flags", "jaxgym.human", "jaxgym.serve")

@@ -6,6 +6,8 @@ is shown to catch a planted violation.
 
 import ast
 import collections
+import functools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +24,9 @@ LAZY_NAMES = {"jaxgym"}
 COMPUTED_IMPORTS = {"jaxgym", "jaxgym.registry", "baselines.memories"}
 """Modules that import a module whose name is not a constant: public names, entry points, and memory cells."""
 
+NAMES_MODULES = r"\b(import_module_of|(jaxgym|registration|text|catalogue)\.(make|spec_of|presets))$"
+"""Functions that import the module of a name. For names from requests, servers have `make_registered` and `load`."""
+
 # Packages that do not keep the last two rules yet.
 NOT_YET = ("jaxgym.serve",)
 
@@ -29,7 +34,8 @@ ONE_PER_GAME = {"State", "Params", "Level", "Scene", "Visible"}
 """Class names that each package of a game may define once."""
 
 
-def trees(*packages: str) -> dict[str, ast.Module]:
+@functools.cache
+def trees(*packages: str) -> Trees:
     found = dict[str, ast.Module]()
     for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -92,6 +98,17 @@ def computed_imports(modules: Trees) -> list[str]:
     ]
 
 
+def given_names(modules: Trees) -> list[str]:
+    """Places in `jaxgym.serve` that import the module of a name such as `"module:MyGame-v0"`; see `NAMES_MODULES`."""
+    return [
+        f"{module}:{node.lineno}"
+        for module, tree in modules.items()
+        if module.startswith("jaxgym.serve.") and module != "jaxgym.serve.command"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name) and re.search(NAMES_MODULES, ast.unparse(node))
+    ]
+
+
 def lazy_modules(modules: Trees) -> set[str]:
     """Modules that define names on first use."""
     return {
@@ -121,6 +138,13 @@ def test_no_modules_import_each_other() -> None:
 
 def test_every_imported_module_is_named_by_a_constant() -> None:
     assert not [place for place in computed_imports(trees("jaxgym", "baselines")) if not place.startswith(NOT_YET)]
+
+
+def test_a_server_imports_no_module_that_a_request_names() -> None:
+    assert not given_names(trees("jaxgym"))
+    for source in ("text.make(name)", "registration.spec_of(name)", "registry.import_module_of(name)"):
+        tree = ast.parse(source)
+        assert given_names({"jaxgym.serve.planted": tree, "jaxgym.serve.command": tree}) == ["jaxgym.serve.planted:1"]
 
 
 def test_lazy_names_are_those_of_the_package_only() -> None:

@@ -1,7 +1,7 @@
 """Environments in words: what a language model reads, and what its replies mean."""
 
 from jaxgym.spec import TextSpec
-from jaxgym.text.catalogue import make, short_name_of, text_envs, text_spec_of
+from jaxgym.text.catalogue import make, make_registered, short_name_of, text_envs, text_spec_of
 from jaxgym.text.words import Ledger, Move, Refusal, Turn, Turns, Words
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Turns",
     "Words",
     "make",
+    "make_registered",
     "short_name_of",
     "text_envs",
     "text_spec_of",

@@ -23,7 +23,7 @@ PARSING: Mapping[str, Option] = {
 def text_envs() -> dict[str, str]:
     """Return the ids that have a text interface, by short name.
 
-    Of environments that are registered by an entry point without a short name, only the loaded ones are listed.
+    Of environments that are registered by an entry point, those whose spec is loaded are listed.
     """
     return registry.short_names()
 
@@ -41,32 +41,29 @@ def short_name_of(name: str) -> str:
 def text_spec_of(name: str) -> tuple[str, TextSpec]:
     """Return the id and the text interface of an environment, by its id or its short name.
 
+    It imports no module that the name gives, as in `"my_package.module:MyGame-v0"`: names may come from requests.
+
     Raises:
         UnknownIdError: If there is no such environment, or it has no text interface.
     """
-    env_id = text_envs().get(name, name) if isinstance(name, str) else name
-    if env_id not in registry.ids():
-        raise _unknown(name)
-    spec = registration.spec_of(env_id).text
+    env_id = registry.id_of(name) if isinstance(name, str) else name
+    spec = registry.load(env_id).text if env_id in registry.ids() else None
     if spec is None:
-        raise _unknown(name)
+        short_names = text_envs()
+        known = [*short_names.values(), *short_names]
+        raise UnknownIdError(
+            f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(short_names)}, "
+            "or its id."
+        )
     return env_id, spec
-
-
-def _unknown(name: Any) -> UnknownIdError:
-    short_names = text_envs()
-    known = [*short_names.values(), *short_names]
-    return UnknownIdError(
-        f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(short_names)}, "
-        "or its id."
-    )
 
 
 def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
     """Makes an environment that is played in words.
 
     Args:
-        name: An id of `jaxgym.make` that has words, or its short name.
+        name: An id of `jaxgym.make` that has words, or its short name. `"my_package.module:MyGame-v0"` imports the
+            module first.
         **options: Options of the environment and of its words, `parsing`, `preset`, `levels` and `max_steps` included.
 
     Returns:
@@ -77,9 +74,14 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
         OptionError: If an option does not exist or does not take the given value.
         LevelError: See `jaxgym.make`.
     """
+    return make_registered(registry.import_module_of(name), **options)
+
+
+def make_registered(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
+    """Make an environment as `make` does, but import no module that the name gives: for names from requests."""
     env_id, spec = text_spec_of(name)
     declared = {**spec.options, **PARSING}
-    known = {*registration.spec_of(env_id).all_options, *declared, "preset", "levels"}
+    known = {*registry.load(env_id).all_options, *declared, "preset", "levels"}
     for option in options:
         if option not in known:
             raise OptionError(
@@ -88,5 +90,6 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
             )
     own = {option: value for option, value in options.items() if option in declared}
     values = resolve(env_id, declared, own)
-    env, params = registration.make(env_id, **{name: value for name, value in options.items() if name not in own})
+    others = {option: value for option, value in options.items() if option not in own}
+    env, params = registration.make_registered(env_id, **others)
     return env, params, dataclasses.replace(spec.build(env, values), parsing=values["parsing"])

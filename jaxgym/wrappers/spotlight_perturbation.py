@@ -215,7 +215,7 @@ class SpotlightPerturbation(Wrapper):
             spots=spotlights.walk(spots, jnp.asarray(_NOWHERE_PX), 0)[0],
             num_spawned=lights.num_spawned + is_due.astype(jnp.int32),
             spawn_timer=jnp.where(is_due, 0, timer),
-            alpha=spotlight_game.dimmed(lights.alpha, params),
+            alpha=spotlights.dimmed(lights.alpha, params),
         )
         return dataclasses.replace(made, state=dataclasses.replace(made.state, memory=lights))
 

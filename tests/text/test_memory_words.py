@@ -100,19 +100,18 @@ def mortar_scenes(env: Any, chance: np.random.Generator) -> mortar.Scene:
     else:
         places = np.where(is_endless, chance.choice([-3, -2, 40, 85], (NUM_SCENES, 2)), 42 + chance.integers(-3, 3))
     is_red = chance.random(NUM_SCENES) < 0.5
-    is_blank, code = is_red & (not is_endless), None
+    is_blank, commands = is_red & (not is_endless), None
     if getattr(env, "act_only", False):
         is_blank[:] = True
-        code = np.zeros((NUM_SCENES, 20, 9), np.float32)
-        code[np.arange(NUM_SCENES), 0, chance.integers(0, 9, NUM_SCENES)] = 1
-        code = code.reshape(NUM_SCENES, 180)
+        commands = np.full((NUM_SCENES, 20), -1, np.int32)
+        commands[:, 0] = chance.integers(0, 9, NUM_SCENES)
     return mortar.Scene(
         arena_size=size.astype(np.int32),
         agent_position_px=places.astype(np.int32),
         agent_heading=chance.choice([0, 2, 4] if is_grid else range(8), NUM_SCENES).astype(np.int32),
         command=np.where(is_blank, NO_COMMAND, chance.choice([0, 4, 9], NUM_SCENES)).astype(np.int32),
         safe_tile=np.where(is_red[:, None], chance.integers(0, 2, (NUM_SCENES, 2)), -1).astype(np.int32),
-        command_code=code,
+        commands=commands,
     )
 
 

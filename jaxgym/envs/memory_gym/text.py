@@ -1,20 +1,19 @@
-"""What the words of the Memory Gym games share: how they move, and that they tell what the symbolic observation does.
+"""Text interfaces of Memory Gym: actions by name, and descriptions that are made of a game's `Visible`.
 
-A scene holds more than its frame shows where something covers something else. The symbolic observation is read off the
-frame, so words that are made of its numbers alone never tell more than the frame.
+A scene holds more than its frame shows where something covers something else. The facts of `Visible` are those of the
+frame, so a text that is made of them alone never tells more than the frame.
 """
 
 import contextlib
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, Along, GridAction
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, Along, GridAction
 from jaxgym.options import Integer, Option
 from jaxgym.text.moves import MoveSet
 from jaxgym.text.words import Action, Move, Refusal, Turn, Turns, Words
@@ -87,7 +86,7 @@ def moves_of(env: Any, values: Mapping[str, Any]) -> MoveSet:
 
 @dataclasses.dataclass(frozen=True)
 class FrameWords(Words[TScene]):
-    """Words that are made of the symbolic observation.
+    """Text that is made of the facts that a frame shows.
 
     Subclasses define `rules` and `say`.
 
@@ -108,8 +107,8 @@ class FrameWords(Words[TScene]):
         """Returns the rules of the game and a legend of what is said of its frames."""
         raise NotImplementedError  # Every game has its own.
 
-    def say(self, numbers: np.ndarray) -> list[str]:
-        """Returns the words of B symbolic observations, float32 (B, n)."""
+    def say(self, seen: Any) -> list[str]:
+        """Return the text of the facts of B frames: a `Visible` of arrays on the host with B rows."""
         raise NotImplementedError  # Every game has its own.
 
     def ending(self, reward: float) -> str:
@@ -141,7 +140,7 @@ class FrameWords(Words[TScene]):
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
         """Returns what the frames of the scenes of B sessions show."""
         del params
-        return self.say(numbers_of(self.env, scenes))
+        return self.say(visible_in(self.env, scenes))
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
         """Returns the reply as it was understood, what the frame shows, and whether the episode has ended."""
@@ -164,27 +163,27 @@ class FrameWords(Words[TScene]):
         return f"{first}\n{seen}\nA limit has cut the episode off." if truncated else f"{first}\n{seen}"
 
 
-def numbers_of(env: Any, scenes: Any) -> np.ndarray:
-    """Returns the symbolic observations of B scenes, float32 (B, n).
+def visible_in(env: Any, scenes: Any) -> Any:
+    """Return the facts that the frames of B scenes show, as arrays on the host with B rows.
 
     They are made on the host's processor, in chunks of two sizes that are filled up, so that B never makes a new
     program.
     """
     observe, rows = _observer(env), len(jax.tree.leaves(scenes)[0])
-    made = list[np.ndarray]()
+    made = list[Any]()
     with _on_host():
         for first in range(0, rows, _CHUNKS[-1]):
             count = min(rows - first, _CHUNKS[-1])
             size = next(size for size in _CHUNKS if size >= count)
             lanes = np.minimum(np.arange(first, first + size), rows - 1)
             chunk = jax.tree.map(lambda leaf, lanes=lanes: np.asarray(leaf)[lanes], scenes)
-            made.append(np.asarray(observe(chunk))[:count])
-    return made[0] if len(made) == 1 else np.concatenate(made)
+            made.append(jax.tree.map(lambda leaf, count=count: leaf[:count], jax.device_get(observe(chunk))))
+    return made[0] if len(made) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *made)
 
 
 @functools.cache
-def _observer(env: Any) -> Callable[[Any], jax.Array]:
-    return jax.jit(jax.vmap(dataclasses.replace(env, observation="symbolic").observe_scene))
+def _observer(env: Any) -> Callable[[Any], Any]:
+    return jax.jit(jax.vmap(env.visible))
 
 
 def _on_host() -> contextlib.AbstractContextManager[Any]:
@@ -198,28 +197,6 @@ def _host() -> Any:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX was started without it
         return None
-
-
-def columns(numbers: np.ndarray, widths: Sequence[int]) -> list[np.ndarray]:
-    """Returns symbolic observations, float32 (B, n), as fields of so many numbers, and what is left, if anything is."""
-    ends = list(itertools.accumulate(widths))
-    fields = [numbers[:, end - width : end] for width, end in zip(widths, ends, strict=True)]
-    return [*fields, numbers[:, ends[-1] :]] if numbers.shape[1] > ends[-1] else fields
-
-
-def px_of(shares: np.ndarray, whole_px: int = SCREEN_PX) -> list[int]:
-    """Returns float32 (B, 1) times so many px."""
-    return np.rint(shares[:, 0] * np.float32(whole_px)).astype(np.int64).tolist()
-
-
-def is_set(field: np.ndarray) -> list[bool]:
-    """Returns whether any number of a field is not zero."""
-    return np.any(field, axis=1).tolist()
-
-
-def choice_of(one_hot: np.ndarray) -> list[int]:
-    """Returns which of the numbers is the largest, or -1 where all are zero."""
-    return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1).tolist()
 
 
 def heading_names(looks: np.ndarray) -> list[str]:

@@ -34,6 +34,8 @@ from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, NO_COMMAND, select
 from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
 from jaxgym.envs.mortar_mayhem.game import MOST_COMMANDS, MOST_STEPS
+from jaxgym.envs.mortar_mayhem.symbols import symbols
+from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
 from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
@@ -135,7 +137,7 @@ class EndlessMortarMayhem(
 
     Observation:
         uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
-        `jaxgym.envs.mortar_mayhem.scene.symbols`).
+        `jaxgym.envs.mortar_mayhem.symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical. Ignored while commands are shown.
@@ -261,13 +263,17 @@ class EndlessMortarMayhem(
             agent_heading=state.heading,
             command=jnp.where(is_clue_seen(state), clue_at(state, params), NO_COMMAND),
             safe_tile=jnp.where(state.tiles_on & params.visual_feedback, state.target_tile, -1),
-            command_code=None,
+            commands=None,
         )
+
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale, math.ceil(self.rim_px))
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
         """Returns the picture or the symbols."""
         if self.observation == "symbolic":
-            return seen.symbols(scene, self.agent_scale, math.ceil(self.rim_px))
+            return symbols(self.visible(scene))
         return seen.draw_torus(scene, self.agent_scale)
 
 

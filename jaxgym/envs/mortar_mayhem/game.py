@@ -40,6 +40,8 @@ from jaxgym.envs.mortar_mayhem.commands import (
     select,
 )
 from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
+from jaxgym.envs.mortar_mayhem.symbols import symbols
+from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
 from jaxgym.errors import OptionError
 from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
@@ -193,7 +195,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         uint8 (84, 84, 3), row first; the act-only games give a dict of that as `visual_observation` and the commands
         as `vector_observation`, float32 (180,): a one-hot code of nine for each of 20 slots, in the order stay, right,
         left, up, down, right-down, right-up, left-down, left-up. With `observation="symbolic"`, a float32 vector
-        instead of either (see `jaxgym.envs.mortar_mayhem.scene.symbols`).
+        instead of either (see `jaxgym.envs.mortar_mayhem.symbols`).
     Action:
         Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
         number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored while
@@ -326,16 +328,20 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
             agent_heading=state.heading,
             command=jnp.where(is_clue_phase(state), clue_at(state), NO_COMMAND),
             safe_tile=jnp.where(is_red, state.target_tile, -1),
-            command_code=command_code(state.level.commands) if self.act_only else None,
+            commands=state.level.commands if self.act_only else None,
         )
+
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.Scene) -> Any:
         """Returns the picture, with the command code in the act-only games; or the symbols."""
         if self.observation == "symbolic":
-            return seen.symbols(scene, self.agent_scale)
+            return symbols(self.visible(scene))
         frame = seen.draw(scene, self.agent_scale)
         if self.act_only:
-            return {"visual_observation": frame, "vector_observation": scene.command_code}
+            return {"visual_observation": frame, "vector_observation": command_code(scene.commands)}
         return frame
 
 

@@ -13,12 +13,11 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.envs.memory_gym.agent import agent_sprites, heading_looks, placement_looks
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.envs.memory_gym.agent import agent_sprites
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.mortar_mayhem import glyphs
 from jaxgym.envs.mortar_mayhem.commands import NO_COMMAND, NUM_COMMANDS
 from jaxgym.rendering.canvas import stamp
-from jaxgym.rendering.looks import hiding_offsets
 from jaxgym.rendering.sprites import bitmap, rectangle
 
 TILE_PX = 14
@@ -69,7 +68,7 @@ class Scene:
         agent_heading: In eighths of a turn, int32 ().
         command: The command shown, or `NO_COMMAND`, int32 ().
         safe_tile: The one tile that is not red, or (-1, -1) while no tile is red, int32 (2,).
-        command_code: The commands as one-hot codes, float32 (180,), in the act-only games; else None.
+        commands: The commands listed in the act-only games, int32 (N,), -1 behind the last one; else None.
     """
 
     arena_size: jax.Array
@@ -77,7 +76,7 @@ class Scene:
     agent_heading: jax.Array
     command: jax.Array
     safe_tile: jax.Array
-    command_code: Any
+    commands: Any
 
 
 @functools.cache
@@ -143,48 +142,3 @@ def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
     flat = jnp.asarray(frames.reshape(-1, *frames.shape[2:]))
     frame = lax.dynamic_index_in_dim(flat, safe_tile * (NUM_COMMANDS + 1) + scene.command, keepdims=False)
     return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
-
-
-def _visible_safe_tile(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the safe tile, or (-1, -1) where no tile is red or a large agent covers the safe one whole."""
-    sprites = agent_sprites(agent_scale)
-    is_hidden = hiding_offsets(sprites, TILE_PX)
-    if not is_hidden.any():
-        return scene.safe_tile
-    corner = arena_corner_px(scene.arena_size) + TILE_PX * scene.safe_tile
-    offset = corner - scene.agent_position_px + sprites.anchor + sprites.side
-    column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)
-    return jnp.where(jnp.asarray(is_hidden)[scene.agent_heading, row, column], -1, scene.safe_tile)
-
-
-def symbols(scene: Scene, agent_scale: float, margin_px: int | None = None) -> jax.Array:
-    """Returns a scene of Mortar Mayhem as numbers, float32 (n,); equal vectors and equal pictures go together.
-
-    In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
-    tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot
-    in columns and rows (6 + 6; zero while no tile is red, and where a large agent hides it), the command shown one-hot
-    (9; zero for none). In the act-only games the 180 numbers of the command code follow.
-
-    Where the agent may leave the screen, `margin_px` says how far its centre may lie outside, and the first of the
-    placements that look alike there stands for all.
-    """
-    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
-    position, heading = scene.agent_position_px, jnp.asarray(heading_looks(agent_scale))[scene.agent_heading]
-    if margin_px is not None:
-        looks = jnp.asarray(placement_looks(agent_scale, margin_px))
-        column, row = position + margin_px
-        placement = looks[column, row, scene.agent_heading]
-        position, heading = placement[:2], placement[2]
-    tile = tile_at(position, scene.arena_size)
-    parts = [
-        position.astype(jnp.float32) / np.float32(SCREEN_PX),
-        one_hot(heading, NUM_HEADINGS),
-        one_hot(tile, LARGEST_ARENA).reshape(-1),
-        one_hot(scene.arena_size - SMALLEST_ARENA, LARGEST_ARENA - SMALLEST_ARENA + 1),
-        (scene.safe_tile[:1] >= 0).astype(jnp.float32),
-        one_hot(_visible_safe_tile(scene, agent_scale), LARGEST_ARENA).reshape(-1),
-        one_hot(scene.command, NUM_COMMANDS),
-    ]
-    if scene.command_code is not None:
-        parts.append(scene.command_code)
-    return jnp.concatenate(parts)

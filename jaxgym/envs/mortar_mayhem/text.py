@@ -2,37 +2,27 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxgym.envs.memory_gym.agent import heading_looks
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     FrameWords,
-    choice_of,
-    columns,
     free_speed,
     heading_names,
-    is_set,
     moves_of,
     moves_option,
     number,
     one_of,
-    px_of,
     tile_name,
 )
-from jaxgym.envs.mortar_mayhem.commands import COMMAND_ONE_HOT, COMMANDS, NUM_COMMANDS
-from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, SMALLEST_ARENA, TILE_PX, Scene, arena_corner_px
+from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
+from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px
+from jaxgym.envs.mortar_mayhem.visible import Visible
 from jaxgym.spec import TextSpec
-
-# Widths of the fields of the symbolic observation, in its order.
-_SIZES = LARGEST_ARENA - SMALLEST_ARENA + 1
-_FIELDS = (1, 1, NUM_HEADINGS, LARGEST_ARENA, LARGEST_ARENA, _SIZES, 1, LARGEST_ARENA, LARGEST_ARENA, NUM_COMMANDS)
-
-_IN_CODE = [COMMANDS[index] for index in np.argsort(COMMAND_ONE_HOT)]
-"""The commands in the order of the one-hot code."""
 
 _STRAIGHT_COMMANDS = 5
 _DIAGONALS = "; a diagonal one, such as right-down, to the tile that touches the corner"
@@ -116,27 +106,21 @@ class MortarMayhemWords(FrameWords[Scene]):
             lines.append("Deadly tiles are red.")
         return lines
 
-    def say(self, numbers: np.ndarray) -> list[str]:
-        """Returns the command, the place and heading of the agent, and the tiles."""
-        x, y, headings, tile_x, tile_y, sizes, is_red, safe_x, safe_y, commands, *code = columns(numbers, _FIELDS)
-        places = zip(choice_of(tile_x), choice_of(tile_y), choice_of(headings), strict=True)
+    def say(self, seen: Visible) -> list[str]:
+        """Return the command, the place and heading of the agent, and the tiles."""
+        places = zip(seen.agent_px.tolist(), seen.agent_tile.tolist(), seen.agent_heading.tolist(), strict=True)
         if self._is_grid:
-            who = [f"{tile_name(row, column)}{self._facing[heading]}" for column, row, heading in places]
+            who = [f"{tile_name(row, column)}{self._facing[heading]}" for _, (column, row), heading in places]
         else:
             who = [
-                f"x {at_x}, y {at_y} ({tile_name(row, column)}){self._facing[heading]}"
-                for at_x, at_y, (column, row, heading) in zip(px_of(x), px_of(y), places, strict=True)
+                f"x {x}, y {y} ({tile_name(row, column)}){self._facing[heading]}"
+                for (x, y), (column, row), heading in places
             ]
-        tiles = zip(choice_of(sizes), is_set(is_red), choice_of(safe_x), choice_of(safe_y), strict=True)
-        said = [
-            f"{_command(command)}\nYou: {you}\n{_tiles(*arena)}"
-            for command, you, arena in zip(choice_of(commands), who, tiles, strict=True)
-        ]
-        if not code:
-            return said
+        arenas = zip(seen.arena_size.tolist(), seen.is_red.tolist(), *seen.safe_tile.T.tolist(), strict=True)
+        commands = map(_command, seen.command.tolist()) if seen.commands is None else _lists(seen.commands)
         return [
-            f"Commands: {listed}\n{text.partition(chr(10))[2]}"
-            for listed, text in zip(_lists(code[0]), said, strict=True)
+            f"{command}\nYou: {you}\n{_tiles(*arena)}"
+            for command, you, arena in zip(commands, who, arenas, strict=True)
         ]
 
     @functools.cached_property
@@ -145,23 +129,21 @@ class MortarMayhemWords(FrameWords[Scene]):
 
 
 def _command(command: int) -> str:
-    return f"Command shown: {COMMANDS[command] if command >= 0 else 'none'}"
+    return f"Command shown: {'none' if command == NO_COMMAND else COMMANDS[command]}"
 
 
 @functools.cache
-def _tiles(size: int, is_red: bool, column: int, row: int) -> str:
-    side = size + SMALLEST_ARENA
+def _tiles(side: int, is_red: bool, column: int, row: int) -> str:
     if not is_red:
         return f"Tiles ({side} x {side}): none is red"
     safe = f"all but {tile_name(row, column)}" if row >= 0 else "all that can be seen"
     return f"Tiles ({side} x {side}): {safe} are red"
 
 
-def _lists(code: np.ndarray) -> Sequence[str]:
-    """Returns the commands of one-hot codes, float32 (B, 180)."""
-    slots = code.reshape(len(code), -1, NUM_COMMANDS)
-    commands = np.where(slots.any(axis=2), slots.argmax(axis=2), -1).tolist()
-    return [", ".join(_IN_CODE[command] for command in row if command >= 0) for row in commands]
+def _lists(commands: np.ndarray) -> list[str]:
+    """Return the listed commands of B frames, int32 (B, N)."""
+    names = (", ".join(COMMANDS[command] for command in row if command >= 0) for row in commands.tolist())
+    return [f"Commands: {listed}" for listed in names]
 
 
 FREE_TEXT, GRID_TEXT = TextSpec(build, moves_option(8)), TextSpec(build, moves_option(1))

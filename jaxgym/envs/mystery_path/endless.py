@@ -32,7 +32,9 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import endless_scene as seen
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path.endless_segments import EndlessMysteryPathLevel, direction_after, segment_at
+from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible, visible_in
 from jaxgym.envs.mystery_path.scene import start_px
+from jaxgym.envs.mystery_path.symbols import endless_symbols
 from jaxgym.options import Flag, Integer, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete
 
@@ -167,7 +169,7 @@ class EndlessMysteryPath(
 
     Observation:
         uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
-        `jaxgym.envs.mystery_path.endless_scene.symbols`).
+        `jaxgym.envs.mystery_path.symbols.endless_symbols`).
     Action:
         0 nothing, 1 right, 2 up, 3 down. Ignored on the step after a fall, which leads back to the start.
     Start:
@@ -309,9 +311,15 @@ class EndlessMysteryPath(
             lost_stamina_px=jnp.where(params.show_stamina, red, -1),
         )
 
+    def visible(self, scene: seen.EndlessMysteryPathScene) -> EndlessMysteryPathVisible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale)
+
     def observe_scene(self, scene: seen.EndlessMysteryPathScene) -> jax.Array:
         """Returns the picture or the symbols."""
-        return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene, self.agent_scale)
+        if self.observation == "symbolic":
+            return endless_symbols(self.visible(scene))
+        return seen.draw(scene, self.agent_scale)
 
 
 def moved_ground_px(walked_px: jax.Array, params: EndlessMysteryPathParams) -> jax.Array:

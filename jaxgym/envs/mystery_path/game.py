@@ -35,6 +35,8 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import layout as mystery_layout
 from jaxgym.envs.mystery_path import scene as seen
 from jaxgym.envs.mystery_path.path_search import SIZE
+from jaxgym.envs.mystery_path.symbols import NUM_SYMBOLS, symbols
+from jaxgym.envs.mystery_path.visible import Visible, farthest_px, visible_in
 from jaxgym.options import Choices, Flag, IntegerList, Option, Real, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
@@ -161,7 +163,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
 
     Observation:
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (53,), see
-        `jaxgym.envs.mystery_path.scene.symbols`.
+        `jaxgym.envs.mystery_path.symbols`.
     Action:
         Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
         number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored in the step
@@ -195,8 +197,8 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         """The space of the observation in the class docstring."""
         del params
         if self.observation == "symbolic":
-            high = max(1.0, seen.farthest_px(self.agent_scale) / arena.SCREEN_PX)
-            return Box(low=0.0, high=high, shape=(seen.NUM_SYMBOLS,), dtype=jnp.float32)
+            high = max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX)
+            return Box(low=0.0, high=high, shape=(NUM_SYMBOLS,), dtype=jnp.float32)
         return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
@@ -273,9 +275,15 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
             goal_tile=jnp.where(params.show_goal, state.level.goal_tile, seen.HIDDEN),
         )
 
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale)
+
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
         """Returns the picture or the symbols."""
-        return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene, self.agent_scale)
+        if self.observation == "symbolic":
+            return symbols(self.visible(scene))
+        return seen.draw(scene, self.agent_scale)
 
 
 def tile_of(number: jax.Array) -> jax.Array:

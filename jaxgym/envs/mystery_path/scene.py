@@ -13,7 +13,6 @@ from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
-from jaxgym.rendering.looks import hiding_offsets, placement_looks
 from jaxgym.rendering.sprites import bitmap
 
 TILE_PX = SCREEN_PX // SIZE
@@ -24,7 +23,6 @@ HIDDEN = -1
 CROSS_CENTER_PX = 5
 """The pixel (column and row) of the cross that lies on the centre of the agent."""
 
-NUM_SYMBOLS = 2 + NUM_HEADINGS + 2 * SIZE + 1 + 4 * SIZE
 
 _CROSS = """
 ##......##
@@ -74,7 +72,7 @@ def cross_picture() -> np.ndarray:
 
 
 @functools.cache
-def _figures(agent_scale: float) -> SpriteSheet:
+def figures(agent_scale: float) -> SpriteSheet:
     """Returns the agent at each of the eight headings, then the same with a cross over it."""
     agents, cross = agent_sprites(agent_scale), cross_picture()
     anchor = max(agents.anchor, CROSS_CENTER_PX)
@@ -95,14 +93,15 @@ def _ends() -> SpriteSheet:
     return SpriteSheet.of(pictures, anchor=0)
 
 
-def _figure(scene: Scene) -> jax.Array:
+def figure_of(scene: Scene) -> jax.Array:
+    """Return the index of the agent's sprite in `figures`, with or without cross, int32 ()."""
     return scene.agent_heading + NUM_HEADINGS * scene.has_cross.astype(jnp.int32)
 
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
     """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
     ground = _ground(scene.origin_tile, scene.goal_tile)
-    return stamp(ground, _figures(agent_scale), _figure(scene), scene.agent_position_px)
+    return stamp(ground, figures(agent_scale), figure_of(scene), scene.agent_position_px)
 
 
 def _paint(origin_tile: jax.Array, goal_tile: jax.Array) -> jax.Array:
@@ -126,50 +125,3 @@ def _ground_of_batch(
     is_any_shown = (tiles[0] != HIDDEN).any() | (tiles[1] != HIDDEN).any()
     black = jnp.zeros((size, *_FRAME), jnp.uint8)
     return lax.cond(is_any_shown, jax.vmap(_paint), lambda *_: black, *tiles), True
-
-
-@functools.cache
-def _looks(agent_scale: float) -> np.ndarray:
-    """Returns what looks like each placement of a figure, see `placement_looks`; x and y count from the radius."""
-    radius = agent_radius(agent_scale)
-    return placement_looks(_figures(agent_scale), radius, farthest_px(agent_scale), SCREEN_PX)
-
-
-def farthest_px(agent_scale: float) -> int:
-    """Returns the largest x and y of the agent's centre; the start of a large agent is partly outside."""
-    return max(SCREEN_PX - agent_radius(agent_scale), TILE_PX * (SIZE - 1) + agent_radius(agent_scale))
-
-
-def _visible(tile: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the tile, or (-1, -1) where it is not shown or a large agent covers it whole."""
-    figures = _figures(agent_scale)
-    is_hidden = hiding_offsets(figures, TILE_PX)
-    if not is_hidden.any():
-        return tile
-    offset = TILE_PX * tile - scene.agent_position_px + figures.anchor + figures.side
-    column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)
-    return jnp.where(jnp.asarray(is_hidden)[_figure(scene), row, column], HIDDEN, tile)
-
-
-def symbols(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns a scene as numbers, float32 (53,); equal vectors and equal pictures go together.
-
-    In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
-    tile one-hot in columns and rows (7 + 7), whether the cross is shown (1), the start tile and the goal tile one-hot
-    in columns and rows (7 + 7 each; zero where it is not shown, or hidden by a large agent). Of the placements of the
-    agent that look alike at the rim of the screen, the first stands for all.
-    """
-    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
-    column, row = scene.agent_position_px - agent_radius(agent_scale)
-    x, y, figure = jnp.asarray(_looks(agent_scale))[column, row, _figure(scene)]
-    position = jnp.stack([x, y])
-    ends = [_visible(tile, scene, agent_scale) for tile in (scene.origin_tile, scene.goal_tile)]
-    return jnp.concatenate(
-        [
-            position.astype(jnp.float32) / np.float32(SCREEN_PX),
-            one_hot(figure % NUM_HEADINGS, NUM_HEADINGS),
-            one_hot(position // TILE_PX, SIZE).reshape(-1),
-            (figure >= NUM_HEADINGS).astype(jnp.float32)[None],
-            *(one_hot(tile, SIZE).reshape(-1) for tile in ends),
-        ]
-    )

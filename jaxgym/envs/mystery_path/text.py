@@ -8,32 +8,23 @@ from typing import Any
 import numpy as np
 
 from jaxgym.envs.memory_gym.agent import heading_looks
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     FrameWords,
-    choice_of,
-    columns,
     course_moves,
     free_speed,
     heading_names,
-    is_set,
     moves_of,
     moves_option,
     number,
-    px_of,
     tile_name,
 )
 from jaxgym.envs.mystery_path import endless_scene as endless
+from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import TILE_PX, Scene
+from jaxgym.envs.mystery_path.visible import Visible
 from jaxgym.spec import TextSpec
-
-# Widths of the fields of the symbolic observations, in their order.
-_FIELDS = (1, 1, NUM_HEADINGS, SIZE, SIZE, 1, SIZE, SIZE, SIZE, SIZE)
-_ENDLESS_FIELDS = (
-    *(1, 1, NUM_HEADINGS, endless.NUM_ROWS, 1, endless.NUM_COLUMNS * endless.NUM_ROWS, endless.NUM_COLUMNS),
-    *(TILE_PX, 1, 1),
-)
 
 _CROSS = "Red cross: on you"
 _FALL = "Your next action then does nothing but put you back to the start; further actions go on from there."
@@ -82,19 +73,16 @@ class MysteryPathWords(FrameWords[Scene]):
         """Returns that the goal is reached: nothing else ends the game by its rules."""
         return f"You have reached the goal. {super().ending(reward)}"
 
-    def say(self, numbers: np.ndarray) -> list[str]:
-        """Returns the place and heading of the agent, its cross, and the ends of the path where they are shown."""
-        x, y, headings, tile_x, tile_y, crosses, *ends = columns(numbers, _FIELDS)
-        rows, facing = choice_of(tile_y), self._facing
-        tiles = [tile_name(row, column) for row, column in zip(rows, choice_of(tile_x), strict=True)]
+    def say(self, seen: Visible) -> list[str]:
+        """Return the place and heading of the agent, its cross, and the ends of the path where they are shown."""
+        tiles = [tile_name(row, column) for column, row in seen.agent_tile.tolist()]
         if not self.env.grid:
-            places = zip(px_of(x), px_of(y), tiles, strict=True)
-            tiles = [f"x {at_x}, y {at_y} ({tile})" for at_x, at_y, tile in places]
+            tiles = [f"x {x}, y {y} ({tile})" for (x, y), tile in zip(seen.agent_px.tolist(), tiles, strict=True)]
         said = [
-            f"You: {tile}{facing[heading]}{f'{chr(10)}{_CROSS}' if cross else ''}"
-            for tile, heading, cross in zip(tiles, choice_of(headings), is_set(crosses), strict=True)
+            f"You: {tile}{self._facing[heading]}{f'{chr(10)}{_CROSS}' if cross else ''}"
+            for tile, heading, cross in zip(tiles, seen.agent_heading.tolist(), seen.has_cross.tolist(), strict=True)
         ]
-        shown = zip(*map(choice_of, ends), strict=True)
+        shown = zip(*seen.origin_tile.T.tolist(), *seen.goal_tile.T.tolist(), strict=True)
         return [f"{text}{_ends(*tiles)}" for text, tiles in zip(said, shown, strict=True)]
 
     @functools.cached_property
@@ -138,24 +126,27 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
         ]
         return "\n".join(line.strip() for line in lines)
 
-    def say(self, numbers: np.ndarray) -> list[str]:
-        """Returns the place and heading of the agent, its cross, and what is seen of path, ice and stamina."""
-        x, y, headings, rows, crosses, tiles, left, ice, has_bar, lost = columns(numbers, _ENDLESS_FIELDS)
+    def say(self, seen: EndlessMysteryPathVisible) -> list[str]:
+        """Return the place and heading of the agent, its cross, and what is seen of path, ice and stamina."""
+        agents = zip(
+            *(seen.has_agent.tolist(), seen.agent_px.tolist(), seen.agent_row.tolist(), seen.agent_heading.tolist()),
+            strict=True,
+        )
         who = [
-            f"x {at_x}, y {at_y} ({f'row {row + 1}' if row >= 0 else 'on no row'}){self._facing[heading]}"
-            if heading >= 0
+            f"x {x}, y {y} ({f'row {row + 1}' if row >= 0 else 'on no row'}){self._facing[heading]}"
+            if is_seen
             else "not seen"
-            for at_x, at_y, row, heading in zip(px_of(x), px_of(y), choice_of(rows), choice_of(headings), strict=True)
+            for is_seen, (x, y), row, heading in agents
         ]
-        paths = _paths(tiles, left)
-        grounds = [f"\nIce: moved left by {moved} px" if moved >= 0 else "" for moved in choice_of(ice)]
+        grounds = [f"\nIce: moved left by {moved} px" if moved >= 0 else "" for moved in seen.ice_px.tolist()]
         bars = [
             f"\nStamina bar: {red} of {SCREEN_PX} px are red" if is_shown else ""
-            for is_shown, red in zip(is_set(has_bar), px_of(lost), strict=True)
+            for is_shown, red in zip(seen.has_stamina.tolist(), seen.lost_stamina_px.tolist(), strict=True)
         ]
+        paths, crosses = _paths(seen.tiles, seen.left_px), seen.has_cross.tolist()
         return [
             f"You: {you}{f'{chr(10)}{_CROSS}' if cross else ''}\n{path}{ground}{bar}"
-            for you, cross, path, ground, bar in zip(who, is_set(crosses), paths, grounds, bars, strict=True)
+            for you, cross, path, ground, bar in zip(who, crosses, paths, grounds, bars, strict=True)
         ]
 
     @functools.cached_property
@@ -163,14 +154,12 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
         return heading_names(heading_looks(self.env.agent_scale))
 
 
-def _paths(tiles: np.ndarray, left: np.ndarray) -> list[str]:
-    """Returns the path tiles in words, from float32 (B, 63) and the left edges of their columns, float32 (B, 9)."""
-    is_tile = tiles.reshape(len(tiles), endless.NUM_COLUMNS, endless.NUM_ROWS) > 0
-    edges = np.rint(left * np.float32(TILE_PX)).astype(np.int64)
+def _paths(tiles: np.ndarray, left_px: np.ndarray) -> list[str]:
+    """Return the path tiles in B frames, bool (B, 9, 7), by the left edges of their columns, int32 (B, 9)."""
     parts = [list[str]() for _ in tiles]
-    for session, column in zip(*np.nonzero(is_tile.any(axis=2)), strict=True):
-        rows = ", ".join(str(row + 1) for row in np.flatnonzero(is_tile[session, column]))
-        parts[session].append(f"x {edges[session, column]}: row {rows}")
+    for session, column in zip(*np.nonzero(tiles.any(axis=2)), strict=True):
+        rows = ", ".join(str(row + 1) for row in np.flatnonzero(tiles[session, column]))
+        parts[session].append(f"x {left_px[session, column]}: row {rows}")
     return [f"Path tiles in sight: {'; '.join(part) or 'none'}" for part in parts]
 
 

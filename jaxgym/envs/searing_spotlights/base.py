@@ -14,12 +14,13 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
 from jaxgym.envs.searing_spotlights.health import health_tables
+from jaxgym.envs.searing_spotlights.spotlights import FULL_ALPHA
 from jaxgym.envs.searing_spotlights.symbols import symbols
+from jaxgym.envs.searing_spotlights.visible import Visible, visible_in
 from jaxgym.errors import OptionError
 from jaxgym.options import Flag, Integer, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
-FULL_ALPHA = 255
 FAR_BLOCK_PX = 28
 NEAR_BLOCK_PX = 21
 
@@ -328,7 +329,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             num_spawned=state.num_spawned + is_due.astype(jnp.int32),
             spawn_timer=jnp.where(is_due, 0, state.spawn_timer + 1),
             is_full=is_full,
-            alpha=dimmed(state.alpha, params),
+            alpha=spotlights.dimmed(state.alpha, params),
             num_hits=state.num_hits + is_hit.astype(jnp.int32),
             is_hit=is_hit,
             last_action=jnp.where(is_action, pair, arena.Along.STAY),
@@ -384,14 +385,10 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             "shown_reward": jnp.where(params.show_last_positive_reward, state.shown_positive, seen.NOT_SHOWN),
         }
 
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.look)
+
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
         """Returns the picture; or the symbols."""
-        return symbols(scene, self.look) if self.observation == "symbolic" else seen.draw(scene, self.look)
-
-
-def dimmed(alpha: jax.Array, params: Any) -> jax.Array:
-    """Returns the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
-    duration = jnp.asarray(params.light_dim_off_duration)
-    slower = jnp.minimum(alpha + FULL_ALPHA // jnp.maximum(duration, 1), FULL_ALPHA)
-    darker = jnp.where(duration > 0, slower, params.light_threshold)
-    return jnp.where(alpha <= params.light_threshold, darker, alpha)
+        return symbols(self.visible(scene)) if self.observation == "symbolic" else seen.draw(scene, self.look)

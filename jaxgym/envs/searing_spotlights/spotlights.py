@@ -20,6 +20,9 @@ from jaxgym.envs.searing_spotlights.pairs import Pair
 
 SMALLEST_RADIUS_PX = 2
 LARGEST_RADIUS_PX = 42
+FULL_ALPHA = 255
+"""Complete darkness."""
+
 TRACK_WORDS = 5
 """Random words of a track."""
 
@@ -249,3 +252,11 @@ def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
 def select_track(tracks: Tracks, index: jax.Array) -> Tracks:
     """Returns one of N tracks."""
     return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, keepdims=False), tracks)
+
+
+def dimmed(alpha: jax.Array, params: Any) -> jax.Array:
+    """Returns the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
+    duration = jnp.asarray(params.light_dim_off_duration)
+    slower = jnp.minimum(alpha + FULL_ALPHA // jnp.maximum(duration, 1), FULL_ALPHA)
+    darker = jnp.where(duration > 0, slower, params.light_threshold)
+    return jnp.where(alpha <= params.light_threshold, darker, alpha)

@@ -8,28 +8,21 @@ from typing import Any
 import numpy as np
 
 from jaxgym.envs.memory_gym.agent import heading_looks
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, Along
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     FrameWords,
-    choice_of,
-    columns,
     free_speed,
     heading_names,
-    is_set,
     moves_of,
     moves_option,
     number,
     one_of,
-    px_of,
 )
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene
+from jaxgym.envs.searing_spotlights.visible import BRIGHTEST, SQUARES, Visible
 from jaxgym.spec import TextSpec
 
-_SQUARES = SCREEN_PX // SQUARE_PX
-_BRIGHTEST = 9
-_FARTHEST_PX = 88
-"""What the coordinates of the symbolic observation are a share of."""
-
+_HIGHEST_DIGIT = 9
 _ALONG = (("stay", "left", "right"), ("stay", "up", "down"))
 _HUES = {(False, False): "", (True, False): "\nBlue is in sight.", (False, True): "\nRed is in sight."}
 _REWARDS = ("not positive", "positive")
@@ -74,8 +67,8 @@ class SearingSpotlightsWords(FrameWords[Scene]):
             f"Positions are px of a screen of {SCREEN_PX} x {SCREEN_PX}, x to the right and y down.",
             free_speed(params),
             "Only what is seen whole and in full light is listed; in the dark you do not see yourself either.",
-            f"Light: one digit for each of {_SQUARES} x {_SQUARES} squares of the floor, {SQUARE_PX} px a side, row by "
-            f"row from the top: 0 is dark, {_BRIGHTEST} is bright. The uppermost {BAR_PX} px are a bar with your "
+            f"Light: one digit for each of {SQUARES} x {SQUARES} squares of the floor, {SQUARE_PX} px a side, row by "
+            f"row from the top: 0 is dark, {_HIGHEST_DIGIT} is bright. The uppermost {BAR_PX} px are a bar with your "
             "health.",
         ]
         if not bool(params.black_background) and not bool(params.hide_chessboard):
@@ -87,30 +80,23 @@ class SearingSpotlightsWords(FrameWords[Scene]):
             lines.append("The bar also shows whether the reward of the step before the last one was positive.")
         return lines
 
-    def say(self, numbers: np.ndarray) -> list[str]:
-        """Returns what is seen whole, how bright the floor is, and what the bar shows."""
-        num_exit = 0 if self._is_endless else 4
-        num_squares, num_coins = _SQUARES**2, self._num_coins(numbers.shape[1])
-        fields = (1, 1, 1, NUM_HEADINGS, *(1, 1, 1) * num_coins, *(1,) * num_exit, num_squares, 1, 1, 1, 3, 3, 2)
-        has_agent, x, y, headings, *rest = columns(numbers, fields)
-        light, blue, red, lost, along_x, along_y, rewards = rest[-7:]
-        agents = _things("You", has_agent, x, y)
-        facing = [self._facing[heading] if heading >= 0 else "" for heading in choice_of(headings)]
-        seen = [f"{agent or 'You: not seen'}{face}" for agent, face in zip(agents, facing, strict=True)]
-        things = [_things("\nCoin", *rest[3 * coin : 3 * coin + 3]) for coin in range(num_coins)]
-        if num_exit:
-            *place, is_open = rest[3 * num_coins : 3 * num_coins + num_exit]
-            states = [" (open)" if flag else " (closed)" for flag in is_set(is_open)]
-            exits = _things("\nExit", *place)
-            things.append([f"{door}{state}" if door else "" for door, state in zip(exits, states, strict=True)])
-        hues = [_HUES.get(pair, "\nBlue and red are in sight.") for pair in zip(is_set(blue), is_set(red), strict=True)]
-        bars = zip(px_of(lost, HEALTH_BAR_PX), choice_of(along_x), choice_of(along_y), choice_of(rewards), strict=True)
-        parts = [seen, *things, _lights(light), hues, [_bar(*bar) for bar in bars]]
+    def say(self, seen: Visible) -> list[str]:
+        """Return what is seen whole, how bright the floor is, and what the bar shows."""
+        agents = zip(_things("You", seen.has_agent, seen.agent_px), seen.agent_heading.tolist(), strict=True)
+        parts = [[f"{agent}{self._facing[heading]}" if agent else "You: not seen" for agent, heading in agents]]
+        parts += [
+            _things("\nCoin", is_listed, places_px)
+            for is_listed, places_px in zip(seen.has_coin.T, seen.coins_px.swapaxes(0, 1), strict=True)
+        ]
+        if seen.has_exit is not None:
+            exits = zip(_things("\nExit", seen.has_exit, seen.exit_px), seen.is_open.tolist(), strict=True)
+            parts.append([f"{door} ({'open' if is_open else 'closed'})" if door else "" for door, is_open in exits])
+        hues = zip(seen.has_blue.tolist(), seen.has_red.tolist(), strict=True)
+        bars = zip(seen.lost_health_px.tolist(), *seen.action.T.tolist(), seen.reward.tolist(), strict=True)
+        parts.append(_lights(seen.light))
+        parts.append([_HUES.get(hue, "\nBlue and red are in sight.") for hue in hues])
+        parts.append([_bar(*bar) for bar in bars])
         return ["".join(part) for part in zip(*parts, strict=True)]
-
-    def _num_coins(self, width: int) -> int:
-        without = 3 + NUM_HEADINGS + _SQUARES**2 + 2 + 1 + 2 * len(Along) + len(_REWARDS)
-        return (width - without - (0 if self._is_endless else 4)) // 3
 
     @functools.cached_property
     def _facing(self) -> list[str]:
@@ -135,17 +121,18 @@ def _light_rules(params: Any) -> list[str]:
     return lines + [f"{what} gives a reward of {number(value)}." for what, value in rewards.items() if float(value)]
 
 
-def _things(name: str, is_listed: np.ndarray, x: np.ndarray, y: np.ndarray) -> list[str]:
-    """Returns where a thing is in B frames; nothing where it is not listed."""
-    places = zip(is_set(is_listed), px_of(x, _FARTHEST_PX), px_of(y, _FARTHEST_PX), strict=True)
-    return [f"{name}: x {at_x}, y {at_y}" if flag else "" for flag, at_x, at_y in places]
+def _things(name: str, is_listed: np.ndarray, places_px: np.ndarray) -> list[str]:
+    """Return where a thing is in B frames; nothing where it is not listed."""
+    places = zip(is_listed.tolist(), places_px.tolist(), strict=True)
+    return [f"{name}: x {x}, y {y}" if flag else "" for flag, (x, y) in places]
 
 
 def _lights(light: np.ndarray) -> list[str]:
-    digits = np.rint(light * np.float32(_BRIGHTEST)).astype(np.uint8) + np.uint8(ord("0"))
-    rows = np.full((len(light), _SQUARES, 2 * _SQUARES), ord(" "), np.uint8)
+    shares = light.astype(np.float32) / BRIGHTEST.astype(np.float32)
+    digits = np.rint(shares * np.float32(_HIGHEST_DIGIT)).astype(np.uint8) + np.uint8(ord("0"))
+    rows = np.full((len(light), SQUARES, 2 * SQUARES), ord(" "), np.uint8)
     rows[:, :, 0] = ord("\n")
-    rows[:, :, 1::2] = digits.reshape(-1, _SQUARES, _SQUARES)
+    rows[:, :, 1::2] = digits.reshape(-1, SQUARES, SQUARES)
     return [f"\nLight:{row.tobytes().decode('ascii')}" for row in rows]
 
 
