@@ -165,8 +165,8 @@ def make_train_block(setup: Setup) -> TrainBlock:
     """Return a jitted function of a state, which is donated, environment parameters, and optionally `Rates`.
 
     It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
-    (S, block_updates) with several seeds. Rates are those of all seeds, or (S,) of each; by default those of the config.
-    Other rates compile nothing anew.
+    (S, block_updates) with several seeds. Rates are those of all seeds, or (S,) of each; by default those of the
+    config. Other rates compile nothing anew.
     """
     return with_rates(setup, jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options()))
 
