@@ -153,7 +153,7 @@ dist: $(STAMP) ## Build the sdist and the wheel in dist/, check them, and try th
 	$(BIN)/python -m uv build --quiet --no-build-isolation --python $(BIN)/python
 	$(BIN)/python -m uv tool run --quiet --from "twine>=6.1" twine check --strict dist/*
 	@$(BIN)/python -m venv $(WHEEL)
-	@$(WHEEL)/bin/python -m pip install -qq --disable-pip-version-check dist/*.whl
+	@$(BIN)/python -m uv pip install --quiet --python $(WHEEL)/bin/python dist/*.whl
 	cd $(WHEEL) && bin/python -I -c '$(TRY_WHEEL)'
 
 clean: ## Remove .venv and every cache; runs/ stays.
