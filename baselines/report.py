@@ -113,7 +113,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class ReportFlags:
     """Write a Markdown table and learning curves of finished or stopped runs."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
@@ -381,7 +381,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     figure.savefig(path, dpi=90)
 
 
-def report(arguments: Arguments) -> Path:
+def report(arguments: ReportFlags) -> Path:
     """Writes report.md and a curve for each task; returns the table's path.
 
     Raises:
@@ -407,7 +407,7 @@ def report(arguments: Arguments) -> Path:
 def main() -> None:
     """Command line."""
     with exits.told():
-        tqdm.write(str(report(tyro.cli(Arguments, prog="python -m baselines.report"))))
+        tqdm.write(str(report(tyro.cli(ReportFlags, prog="python -m baselines.report"))))
 
 
 if __name__ == "__main__":

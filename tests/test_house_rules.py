@@ -107,11 +107,11 @@ HEADINGS = ("Observation:", "Action:", "Start:", "Reward:", "End:", "Info:", "Ve
 # The names that readers of settings give to them.
 SETTINGS = {
     config.Config: {"config", "shown"},
-    train.Place: {"place"},
+    train.TrainFlags: {"place"},
     grpo_settings.Settings: {"settings", "config"},  # the folder of every run calls them config
-    runs.Place: {"place"},
-    train.Arguments: {"arguments"},
-    evaluate.Arguments: {"arguments"},
+    runs.RunDir: {"place"},
+    train.TrainArguments: {"arguments"},
+    evaluate.EvaluateFlags: {"arguments"},
 }
 
 # In pieces, so that this file keeps the rule too.

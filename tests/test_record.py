@@ -93,6 +93,6 @@ def test_training_says_that_there_is_no_video(
     scores = {"held_out": {"score": 0.0}}
     monkeypatch.setattr(train, "evaluate", lambda *_, **__: scores)
     monkeypatch.setattr(train, "describe", lambda _: "scores")
-    train.train(settings, train.Place(name="run", runs_dir=tmp_path))
+    train.train(settings, train.RunDir(name="run", runs_dir=tmp_path))
     assert evaluate.no_video(FRAMELESS) in capsys.readouterr().out
     assert not (tmp_path / "run" / "video.gif").exists()

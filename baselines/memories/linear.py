@@ -5,7 +5,7 @@ log2 T takes the place of a loop of T steps; an episode's start is a_t = 0.
 """
 
 import math
-from typing import Any
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import matmul
+from baselines.memories.cell import MatmulCell, matmul
 
 _SLOWEST = 256.0  # steps; a few rollouts, and the length of a usual episode
 _RADII = (0.9, 0.999)  # memories of 10 to 1000 steps
@@ -21,22 +21,13 @@ _LARGEST_PHASE = math.pi / 10  # radians per step; slow turns, for long episodes
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-class MinGRU(nn.Module):
+class MinGRU(MatmulCell):
     """Minimal gated recurrent unit, h = (1 - z) h + z n, with gate z and candidate n made of the input alone.
 
     Feng et al., 2024 (arXiv 2410.01201), with the sum in plain float32: factors up to 1 overflow nothing.
-
-    Attributes:
-        size: units H.
-        dtype: type of the operands of the matrix products; gates and state are float32.
     """
 
-    size: int
-    dtype: Any = jnp.float32
-
-    def initial_state(self, batch: int) -> jax.Array:
-        """Zeros, float32 (batch, H)."""
-        return jnp.zeros((batch, self.size), jnp.float32)
+    stacked_layers: ClassVar[int] = 2
 
     @nn.compact
     def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -54,19 +45,16 @@ class MinGRU(nn.Module):
         return states[-1], states
 
 
-class LRU(nn.Module):
+class LRU(MatmulCell):
     """Linear recurrent unit: a diagonal complex recurrence with learned decays and rotations, the same at every step.
 
     Orvieto et al., 2023 (arXiv 2303.06349). Eigenvalues start spread over a ring, by quantiles and not by chance, and
     the input is scaled so that the state's variance does not depend on them.
 
-    Attributes:
-        size: complex units, and real outputs H.
-        dtype: type of the operands of the matrix products; the state is float32.
+    `size` is the number of complex units, and of real outputs H.
     """
 
-    size: int
-    dtype: Any = jnp.float32
+    stacked_layers: ClassVar[int] = 2
 
     def initial_state(self, batch: int) -> jax.Array:
         """Zeros, float32 (batch, 2 H): real parts, then imaginary ones."""

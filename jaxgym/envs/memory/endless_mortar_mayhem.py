@@ -19,7 +19,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -149,6 +149,8 @@ class EndlessMortarMayhem(Environment[Level, State, Params, seen.Scene]):
     Versions:
         v0: as memory-gym 1.0.2.
     """
+
+    metric: ClassVar[str] = "commands_completed"
 
     max_given_commands: int
     agent_scale: float

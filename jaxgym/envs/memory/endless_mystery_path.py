@@ -183,6 +183,8 @@ class EndlessMysteryPath(Environment[Level, State, Params, seen.Scene]):
         v0: as memory-gym 1.0.2.
     """
 
+    metric: ClassVar[str] = "tiles_visited"
+
     max_segments: int
     max_given_segments: int
     agent_scale: float

@@ -20,7 +20,7 @@ repainted floor, spotlights in the first frame) does not exist. Frames are row f
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -141,6 +141,8 @@ class EndlessSearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params
     Versions:
         v0: as memory-gym 1.0.2.
     """
+
+    metric: ClassVar[str] = "coins_collected"
 
     max_listed_coins: int
 

@@ -20,7 +20,7 @@ frames raises an error there and is skipped here. Frames are row first; the orig
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -211,6 +211,8 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         v0: as memory-gym 1.0.2.
     """
 
+    metric: ClassVar[str] = "commands_completed"
+
     grid: bool
     act_only: bool
     max_commands: int
@@ -278,6 +280,12 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
             tiles_on=no,
             success=no,
         )
+
+    def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
+        """Returns the return divided by the largest of the level; the success where no reward is given for any."""
+        count = state.level.command_count.astype(jnp.float32)
+        largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
+        return jnp.where(largest > 0, info["reward"] / largest, info["success"].astype(jnp.float32))
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
