@@ -19,6 +19,7 @@ import nbformat
 import numpy as np
 import pytest
 
+import baselines
 import jaxgym
 from baselines.game import make_game
 from baselines.ppo import make_init, make_setup
@@ -176,15 +177,19 @@ def test_the_mortar_mayhem_player_completes_every_command(
     assert film.read_bytes().startswith(b"GIF")
 
 
-@pytest.fixture(scope="module")
-def ppo_gru() -> types.ModuleType:
-    """Return the script examples/ppo_gru.py as a module."""
-    spec = importlib.util.spec_from_file_location("ppo_gru", ROOT / "examples/ppo_gru.py")
+def load_script(name: str) -> types.ModuleType:
+    """Return a script of examples/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def ppo_gru() -> types.ModuleType:
+    return load_script("ppo_gru")
 
 
 def test_the_single_file_script_is_short_and_imports_nothing_of_the_baselines() -> None:
@@ -288,3 +293,27 @@ def test_the_single_file_script_trains_and_reports(
 def test_the_cpu_mode_of_the_single_file_script_solves_its_game(ppo_gru: types.ModuleType) -> None:
     _, held_out = ppo_gru.train(ppo_gru.CPU)
     assert held_out["held_out_return"] > 0.18  # the best is 0.2
+
+
+def test_the_loop_of_your_own_trains_resumes_and_acts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, path = load_script("own_loop"), tmp_path / "run"
+    small = {"num_envs": 8, "num_steps": 8, "minibatches": 2, "block_updates": 2, "memory_size": 8, "hidden_size": 8}
+    monkeypatch.setattr(script, "CONFIG", dataclasses.replace(script.CONFIG, **small, train_levels=50))
+    calls = [("--updates", "2"), ("--updates", "6", "--target", "9"), ("--updates", "99", "--target", "-1")]
+    for flags in calls:
+        monkeypatch.setattr("sys.argv", ["own_loop.py", str(path), *flags, "--zoo", "MortarMayhem-Grid-v0"])
+        monkeypatch.setattr(script, "play", lambda agent, *_: len(agent.config.env))
+        script.main()
+    lines = capsys.readouterr().out.splitlines()
+    updates = [line.partition(":")[0] for line in lines if line.startswith(("update", "resumed"))]
+    assert updates == ["update 2", "resumed at update 2", "update 4", "update 6", "resumed at update 6", "update 8"]
+    assert lines[-1] == "MortarMayhem-Grid-v0, trained agent: mean return 20.000"
+
+
+@pytest.mark.slow
+def test_an_agent_of_the_zoo_scores_in_the_loop_of_your_own() -> None:
+    script = load_script("own_loop")
+    agent = baselines.load("MortarMayhem-Grid-v0")
+    assert script.play(agent, 4, 130) > 0.9
