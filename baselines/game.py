@@ -149,7 +149,8 @@ def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
     """The game as a person sees it: itself when it has frames, else the same one drawn; None without frames."""
     if _has_frames(game):
         return game
-    if getattr(game.env, "env_id", None) != config.env:  # a game of the caller's own, which only the caller can draw
+    # Only the caller can draw a game of the caller's own.
+    if getattr(game.env, "env_id", None) != config.env.rpartition(":")[2]:
         return None
     import jaxgym
 

@@ -11,7 +11,7 @@ Axes: T steps of a rollout, B environments, K action branches, S seeds. Nothing 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -158,26 +158,20 @@ def seeds_of(setup: Setup) -> jax.Array:
     return seeds if setup.seed_axis else seeds[0]
 
 
-class TrainBlock(Protocol):
-    """A compiled program that makes `block_updates` updates."""
-
-    def __call__(self, state: TrainState, env_params: Any, rates: Rates | None = None) -> tuple[TrainState, Metrics]:
-        """Return the new state and metrics, float32 (block_updates,), or (S, block_updates) with several seeds.
-
-        Args:
-            state: is donated.
-            env_params: of the environment.
-            rates: of all seeds, or (S,) of each; those of the config by default. Other values compile nothing anew.
-        """
-        ...
+TrainBlock = Callable[..., tuple[TrainState, Metrics]]
 
 
 def make_train_block(setup: Setup) -> TrainBlock:
-    """Return the jitted train block of a run on one device."""
+    """Return a jitted function of a state, which is donated, environment parameters, and optionally `Rates`.
+
+    It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
+    (S, block_updates) with several seeds. Rates are those of all seeds, or (S,) of each; by default those of the
+    config. Other rates compile nothing anew.
+    """
     return with_rates(setup, jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options()))
 
 
-def with_rates(setup: Setup, block: Callable[..., tuple[TrainState, Metrics]]) -> TrainBlock:
+def with_rates(setup: Setup, block: TrainBlock) -> TrainBlock:
     """Return the train block whose default rates are those of the config."""
     shape = (setup.config.num_seeds,) if setup.seed_axis else ()
     own = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), rates_of(setup.config))

@@ -323,7 +323,10 @@ def table(groups: Sequence[Group], seed: int) -> str:
         cut = group.results("held_out", "share_cut")
         cells.append(f"{np.mean(cut):.0%}" if cut else _NONE)
         curve = curves.get(group.task, {}).get(group.agent)
-        cells.append(_NONE if curve is None or steps_m is None else f"{np.interp(steps_m, *curve):.2f}")
+        if curve is None or steps_m is None or steps_m < curve[0][0]:  # before the first published score
+            cells.append(_NONE)
+        else:
+            cells.append(f"{np.interp(steps_m, *curve):.2f}")
         cells.append(_NONE if curve is None else f"{curve[1][-1]:.2f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ import pytest
 
 import jaxgym
 from baselines import config, evaluate, game, train
-from jaxgym import cli, specs
+from jaxgym import cli, registry
 from jaxgym.errors import OptionError
 from jaxgym.options import Word
 from tests.t_maze import TMaze
@@ -56,7 +56,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         SYMBOLIC_FIRST: jaxgym.Spec(symbolic_first, {"observation": observation}),
     }
     for env_id, spec in made.items():
-        monkeypatch.setitem(specs._specs, env_id, spec)
+        monkeypatch.setitem(registry._entries, env_id, registry.Entry(spec))
 
 
 @pytest.mark.parametrize("words", [[], ["observation=pixels"]])

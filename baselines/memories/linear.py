@@ -13,7 +13,7 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import MatmulCell, matmul
+from baselines.memories.cell import MatmulCell, Params, matmul
 
 _SLOWEST = 256.0  # steps; a few rollouts, and the length of a usual episode
 _RADII = (0.9, 0.999)  # memories of 10 to 1000 steps
@@ -68,15 +68,24 @@ class LRU(MatmulCell):
         # Zero means the start, so that weight decay pulls back to the ring and not away from it.
         log_rate = self.param("log_rate", nn.initializers.zeros, (self.size,))
         log_phase = self.param("log_phase", nn.initializers.zeros, (self.size,))
-        rates, phases = ring(self.size)
-        rate, phase = rates * jnp.exp(log_rate), phases * jnp.exp(log_phase)
-        eigenvalue = jnp.exp(lax.complex(-rate, phase))
-        scale = jnp.sqrt(-jnp.expm1(-2 * rate))  # √(1 - |eigenvalue|²)
+        is_made = self.has_variable("params", "dynamics")
+        eigenvalue, scale = self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_phase)
         projected = matmul(inputs, kernel_in, self.dtype) * jnp.tile(scale, 2)[None, None]
         decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
         states = linear_scan(decay, _as_complex(projected), _as_complex(state))
         states = jnp.concatenate([states.real, states.imag], axis=-1)
         return states[-1], matmul(states, kernel_out, self.dtype)
+
+    def precompute(self, params: Params) -> Params:
+        """Return the parameters with kernels in `dtype`, and with the eigenvalues that follow from them."""
+        return {**super().precompute(params), "dynamics": _dynamics(params["log_rate"], params["log_phase"])}
+
+
+def _dynamics(log_rate: jax.Array, log_phase: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the eigenvalues λ, complex64 (H,), and the scale of the input, √(1 - |λ|²), float32 (H,)."""
+    rates, phases = ring(log_rate.shape[0])
+    rate, phase = rates * jnp.exp(log_rate), phases * jnp.exp(log_phase)
+    return jnp.exp(lax.complex(-rate, phase)), jnp.sqrt(-jnp.expm1(-2 * rate))
 
 
 def ring(size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,6 @@ from jax import lax
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.memories.cell import MemoryCell, Params, Shape
-from baselines.memories.one_query import ages, read_newest
 
 _LONGEST_WAVE = 10_000.0  # steps
 _EPSILON = 1e-6  # added to variances
@@ -295,6 +294,26 @@ class TransformerXL(MemoryCell):
             stream = block(stream, read)
         after = Window(tuple(entries), (state.slot + count) % slots, position[:, -1] + 1)
         return after, self.norm(stream.swapaxes(0, 1))
+
+
+def read_newest(queries: jax.Array, rows: jax.Array, newest: jax.Array, count: jax.Array) -> jax.Array:
+    """Return sums of rows, weighed by softmax of their products with queries, (B, H, D) in the type of the rows.
+
+    Args:
+        queries: of H heads, (B, H, D).
+        rows: ring buffers of S slots, (B, S, D).
+        newest: slot of the newest row, int32 (B,).
+        count: how many rows count, the newest and those before it, 1 to S, int32 (B,).
+    """
+    scores = jnp.einsum("bhd,bnd->bhn", queries, rows, preferred_element_type=jnp.float32)
+    counts = ages(newest, rows.shape[1]) < count[:, None]
+    shares = nn.softmax(jnp.where(counts[:, None], scores, -jnp.inf)).astype(rows.dtype)
+    return jnp.einsum("bhn,bnd->bhd", shares, rows, preferred_element_type=jnp.float32).astype(rows.dtype)
+
+
+def ages(newest: jax.Array, slots: int) -> jax.Array:
+    """Return how many steps before the newest slot, int32 (B,), each slot was written, int32 (B, S)."""
+    return (newest[:, None] - jnp.arange(slots, dtype=jnp.int32)[None]) % slots
 
 
 def _affine(rows: jax.Array, kernel: jax.Array, bias: jax.Array, dtype: Any) -> jax.Array:

@@ -148,11 +148,17 @@ def test_a_game_without_ground_truth_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"memory": "none", "residual": True}, "--residual is for one layer of gru or lstm; memory 'none'"),
-        ({"memory": "trxl", "residual": True}, "--residual is for one layer of gru or lstm; memory 'trxl'"),
+        (
+            {"memory": "none", "residual": True},
+            "--residual is for one layer of gru, lstm or a cell of your own; memory 'none'",
+        ),
+        (
+            {"memory": "trxl", "residual": True},
+            "--residual is for one layer of gru, lstm or a cell of your own; memory 'trxl'",
+        ),
         (
             {"memory_layers": 2, "residual": True},
-            "is for one layer of gru or lstm; memory 'gru' of 2 layers",
+            "is for one layer of gru, lstm or a cell of your own; memory 'gru' of 2 layers",
         ),
         ({"memory": "clock", "memory_layers": 2}, "memory 'clock' has no layers"),
     ],

@@ -67,6 +67,7 @@ def test_the_score_of_mortar_mayhem_is_the_share_of_the_largest_return_also_in_a
     _, state = env.reset(jax.random.key(0), params)
     info = {"success": jnp.asarray(0, jnp.int32), "reward": jnp.asarray(1.0)}
     assert env.normalized_return(info, state, params) == 1.0 / (4 * 0.5 + 2.0)
+    assert env.metric == "commands_completed"
 
 
 def test_the_score_of_a_game_of_gymnax_is_its_return() -> None:

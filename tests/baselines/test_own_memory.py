@@ -1,6 +1,7 @@
 """Memory cells of other packages: by module, by a registered name, in saved runs, and as the tutorial shows it."""
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -28,11 +29,16 @@ NAME = "jaxgym_external_cell:MovingAverages"
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "minibatches": 2, "memory_size": 8, "hidden_size": 8}
 
 
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drops what a test registers."""
+    monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))
+
+
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> type[MemoryCell]:
     """The cell, importable."""
     monkeypatch.syspath_prepend(PACKAGE)
-    monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))  # what a test registers is forgotten after it
     return cell_of(NAME)
 
 
@@ -43,7 +49,7 @@ def test_a_module_and_a_class_name_a_cell(on_path: type[MemoryCell]) -> None:
     stack = make_memory(Config(memory=NAME, memory_size=24, memory_layers=2))
     assert isinstance(stack, ResidualStack)
     assert [type(layer) for layer in stack.cells] == [on_path, on_path]
-    assert from_json(to_json(Config(memory=NAME))).memory == NAME
+    assert from_json(json.loads(json.dumps(to_json(Config(memory=NAME))))).memory == NAME
 
 
 def test_a_network_calls_a_cell_for_all_that_it_needs(on_path: type[MemoryCell]) -> None:
@@ -137,6 +143,17 @@ def test_the_cell_of_the_page_is_the_one_of_the_package_and_is_short() -> None:
     code = blocks_of_the_page()[0]
     assert code == (PACKAGE / "jaxgym_external_cell.py").read_text()
     assert len(code.splitlines()) < 60
+
+
+@pytest.mark.slow
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "record_video", lambda *_, **__: [])  # half a minute of compiling
+    names: dict[str, object] = {}
+    for block in blocks_of_the_page():
+        exec(compile(block, "own_memory.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("held-out score")
+    assert (tmp_path / "runs/averages/evaluation.json").exists()
 
 
 @pytest.mark.slow

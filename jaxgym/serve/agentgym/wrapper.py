@@ -111,8 +111,8 @@ class Wrapper:
     @property
     def board(self) -> Board:
         """What the page shows of it."""
-        env_id, spec = text.text_spec_of(self.name)
-        return Board(self.name, env_id, spec.short_name, self._options, self.instructions)
+        env_id, _ = text.text_spec_of(self.name)
+        return Board(self.name, env_id, text.short_name_of(env_id), self._options, self.instructions)
 
     def sessions(self, owner: str | None) -> list[str]:
         """Returns the sessions of the caller's environments, by their ids in the pool."""
