@@ -1,11 +1,14 @@
 """What the documents show runs as it is shown: code blocks, the notebook, the scripts."""
 
+import dataclasses
+import importlib.util
 import json
 import re
 import runpy
 import shlex
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,14 @@ import jax
 import jax.numpy as jnp
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 
+import baselines
 import jaxgym
+from baselines.game import make_game
+from baselines.ppo import make_init, make_setup
+from baselines.presets import PRESETS
 from jaxgym import levels, text
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +32,8 @@ MARKDOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MOST_TURNS = 200
 TRAINING = ROOT / "docs/training.md"
 OWN_MEMORY = ROOT / "docs/own_memory.md"  # tests/baselines/test_own_memory.py runs it
-PAGES = [page for page in MARKDOWN if BLOCK.search(page.read_text())]
+INTEROP = ROOT / "docs/interop.md"  # tests/test_interop.py runs it, by section
+PAGES = [page for page in MARKDOWN if page != INTEROP and BLOCK.search(page.read_text())]
 
 
 class Logged(list[tuple[str, float, int]]):
@@ -169,3 +178,145 @@ def test_the_mortar_mayhem_player_completes_every_command(
     runpy.run_path(script, run_name="__main__")
     assert "commands completed: 100%" in capsys.readouterr().out
     assert film.read_bytes().startswith(b"GIF")
+
+
+def load_script(name: str) -> types.ModuleType:
+    """Return a script of examples/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def ppo_gru() -> types.ModuleType:
+    return load_script("ppo_gru")
+
+
+def test_the_single_file_script_is_short_and_imports_nothing_of_the_baselines() -> None:
+    lines = (ROOT / "examples/ppo_gru.py").read_text().splitlines()
+    assert len(lines) <= 400
+    assert not [line for line in lines if re.match(r"\s*(from|import) +(baselines|benchmarks|tests)", line)]
+
+
+def test_the_gpu_mode_has_the_settings_of_the_preset(ppo_gru: types.ModuleType) -> None:
+    preset, script = PRESETS["fast/mmbg-gru"], ppo_gru.Config()
+    names = {
+        **{"learning_rate": "learning_rate_start", "entropy_coef": "entropy_start", "entropy_coef_end": "entropy_end"},
+        **{"size": "memory_size", "eval_episodes": "eval_repeats"},
+    }
+    own = {"eval_every", "eval_steps"}  # the preset evaluates once, at the end
+    for field in dataclasses.fields(script):
+        if field.name not in own:
+            assert getattr(script, field.name) == getattr(preset, names.get(field.name, field.name)), field.name
+    assert script.size == preset.hidden_size
+    assert script.num_blocks == preset.num_blocks
+    # All that the preset has beside these settings is off or the default.
+    assert (preset.bptt, preset.reconstruction, preset.normalise_advantage, preset.decay_steps) == (0, 0.0, False, 0)
+
+
+@pytest.mark.standard_promotion
+def test_the_gpu_mode_has_the_network_of_the_preset(ppo_gru: types.ModuleType) -> None:
+    preset = dataclasses.replace(PRESETS["fast/mmbg-gru"], train_levels=4, held_out_levels=2)
+    game = make_game(preset)
+    trained = jax.eval_shape(make_init(make_setup(preset, game)), jnp.int32(0), game.params)
+    ppo = ppo_gru.PPO(dataclasses.replace(ppo_gru.Config(), train_levels=4, held_out_levels=2))
+    state = jax.eval_shape(ppo.init, 0, ppo.env_params)
+    count = [sum(leaf.size for leaf in jax.tree.leaves(tree.params)) for tree in (state, trained)]
+    assert count[0] - count[1] == 2 * preset.memory_size  # a bias of the hidden state's gates, as in PyTorch
+    after, metrics = jax.eval_shape(ppo.block, state, ppo.env_params)
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), state
+    )
+    assert set(metrics) == {"return", "length", "success", "loss", "entropy"}
+
+
+def test_the_gradient_of_the_scripts_gru_is_that_of_automatic_differentiation(
+    ppo_gru: types.ModuleType, get_key: Callable[[], jax.Array]
+) -> None:
+    steps, batch, size = 8, 3, 5
+    with jax.numpy_rank_promotion("allow"):
+        shapes = ((size, 3 * size), (3 * size,), (batch, size), (steps, batch, 3 * size))
+        arguments = [jax.random.normal(get_key(), shape) for shape in shapes]
+        starts = jax.random.bernoulli(get_key(), 0.3, (steps, batch))
+        weights = jax.random.normal(get_key(), (steps, batch, size))
+        assert starts.any()
+
+        def gradients(recur: Callable[..., jax.Array]) -> Any:
+            def loss(arguments: list[jax.Array]) -> jax.Array:
+                return (weights * recur(*arguments, starts, jnp.float32)).sum()
+
+            return jax.grad(loss)(arguments)
+
+        for own, automatic in zip(gradients(ppo_gru.recur), gradients(ppo_gru.recur_plain), strict=True):
+            np.testing.assert_allclose(own, automatic, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.standard_promotion
+def test_the_scripts_value_of_a_time_limit_is_that_of_the_last_observation(ppo_gru: types.ModuleType) -> None:
+    config = dataclasses.replace(
+        ppo_gru.CPU, options=("observation=symbolic", "max_steps=2"), num_envs=4, size=8, train_levels=4
+    )
+    ppo = ppo_gru.PPO(config)
+    state = jax.jit(ppo.init)(0, ppo.env_params)
+    step = jax.jit(ppo.step)
+    play, first, _ = step(state.params, state.play, ppo.env_params)
+    assert not first.ended.any()
+    after, second, results = step(state.params, play, ppo.env_params)
+    assert second.ended.all()
+    assert (results["length"] == 2).all()
+    # Two steps of the environment by hand, without a time limit and therefore without the reset after it.
+    params = dataclasses.replace(ppo.env_params, max_steps_in_episode=0)
+    last = jax.vmap(ppo.env.step, (None, 0, 0, None))(jax.random.key(1), play.env_state, second.action, params)
+    value = ppo.act(state.params, after.hidden, last[0], jnp.zeros(4, bool))[2]
+    np.testing.assert_allclose(second.reward, last[2] + config.gamma * value, rtol=1e-5, atol=1e-6)
+    assert (jnp.abs(value) > 1e-3).any()
+
+
+@pytest.mark.standard_promotion
+def test_the_single_file_script_trains_and_reports(
+    ppo_gru: types.ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = {"num_envs": 8, "num_steps": 8, "block_updates": 2, "size": 8, "train_levels": 50, "held_out_levels": 4}
+    config = dataclasses.replace(ppo_gru.CPU, **small, total_steps=300, eval_every=2, eval_steps=64)
+    state, held_out = ppo_gru.train(config)
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["steps"] for row in rows] == [128, 256, 384]
+    assert ["held_out_return" in row for row in rows] == [False, True, True]
+    assert rows[-1].items() >= {name: round(value, 4) for name, value in held_out.items()}.items()
+    assert int(state.update) == 6
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
+    assert 1 <= held_out["held_out_length"] <= 2 * 8
+
+
+@pytest.mark.slow
+@pytest.mark.standard_promotion
+def test_the_cpu_mode_of_the_single_file_script_solves_its_game(ppo_gru: types.ModuleType) -> None:
+    _, held_out = ppo_gru.train(ppo_gru.CPU)
+    assert held_out["held_out_return"] > 0.18  # the best is 0.2
+
+
+def test_the_loop_of_your_own_trains_resumes_and_acts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, path = load_script("own_loop"), tmp_path / "run"
+    small = {"num_envs": 8, "num_steps": 8, "minibatches": 2, "block_updates": 2, "memory_size": 8, "hidden_size": 8}
+    monkeypatch.setattr(script, "CONFIG", dataclasses.replace(script.CONFIG, **small, train_levels=50))
+    calls = [("--updates", "2"), ("--updates", "6", "--target", "9"), ("--updates", "99", "--target", "-1")]
+    for flags in calls:
+        monkeypatch.setattr("sys.argv", ["own_loop.py", str(path), *flags, "--zoo", "MortarMayhem-Grid-v0"])
+        monkeypatch.setattr(script, "play", lambda agent, *_: len(agent.config.env))
+        script.main()
+    lines = capsys.readouterr().out.splitlines()
+    updates = [line.partition(":")[0] for line in lines if line.startswith(("update", "resumed"))]
+    assert updates == ["update 2", "resumed at update 2", "update 4", "update 6", "resumed at update 6", "update 8"]
+    assert lines[-1] == "MortarMayhem-Grid-v0, trained agent: mean return 20.000"
+
+
+@pytest.mark.slow
+def test_an_agent_of_the_zoo_scores_in_the_loop_of_your_own() -> None:
+    script = load_script("own_loop")
+    agent = baselines.load("MortarMayhem-Grid-v0")
+    assert script.play(agent, 4, 130) > 0.9

@@ -6,7 +6,7 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,15 @@ from baselines.runs import RunFolder, pack_state, read_config, unpack_state
 FOLDER = Path(__file__).parent
 _PARAMS = "params.npz"
 _DECODER = "params.decoder."
+
+
+class AgentStep(NamedTuple):
+    """What an agent returns for one step of B environments."""
+
+    action: jax.Array  # for `env.step`, int32 (B,) or (B, branches)
+    logits: jax.Array  # of the policy, float32 (B, actions), those of several branches side by side
+    value: jax.Array  # estimate of the discounted return, float32 (B,)
+    memory: State  # recurrent state for the next step, leaves (B, ...)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,20 +67,22 @@ class TrainedAgent:
         return self.setup.network.memory.initial_state(batch)
 
     def act(self, key: jax.Array, memory: State, observation: Observation, start: jax.Array) -> tuple[State, jax.Array]:
-        """One step of B lanes; may be jitted and scanned.
+        """Return the recurrent state and the actions of `step`."""
+        taken = self.step(key, memory, observation, start)
+        return taken.memory, taken.action
+
+    def step(self, key: jax.Array, memory: State, observation: Observation, start: jax.Array) -> AgentStep:
+        """Run the network for one step of B environments and sample actions; may be jitted and scanned.
 
         Args:
             key: PRNG key of the sampled actions; it is consumed.
-            memory: of the step before, leaves (B, ...).
+            memory: recurrent state after the step before, leaves (B, ...); at first that of `initial_memory`.
             observation: leaves (B, ...).
             start: whether the observation is the first of an episode, bool (B,).
-
-        Returns:
-            The memory after the step, and actions for `env.step`, int32 (B,) or (B, branches).
         """
         memory, output = act(self.setup, self.acting_params, memory, observation, start)
         action = sample_action(key, output.logits, self.setup.sizes)
-        return memory, action if self.setup.has_branches else action[..., 0]
+        return AgentStep(action if self.setup.has_branches else action[..., 0], output.logits, output.value, memory)
 
 
 def agents() -> tuple[str, ...]:

@@ -72,6 +72,26 @@ def test_an_agent_acts_alike_in_a_program_and_outside(
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), found, expected)
 
 
+def test_a_step_returns_action_logits_value_and_recurrent_state(
+    small: zoo.TrainedAgent, get_key: Callable[[], jax.Array]
+) -> None:
+    shape = small.game.env.observation_space(small.game.params).shape
+    given = small.initial_memory(3), jax.random.uniform(get_key(), (3, *shape)), jnp.asarray([True, False, True])
+    key = get_key()
+    taken = small.step(key, *given)
+    hidden, observation, start = given
+    state, output = small.setup.network.apply(small.params, hidden, observation[None], start[None])
+    np.testing.assert_allclose(taken.logits, output.logits[0], atol=1e-5)
+    np.testing.assert_allclose(taken.value, output.value[0], atol=1e-5)
+    np.testing.assert_allclose(taken.memory, state, atol=1e-5)
+    assert taken.logits.shape == (3, small.game.env.num_actions)
+    assert taken.action.shape == taken.value.shape == (3,)
+    # Logits of which one is far above the others are sampled as that action.
+    sure = jax.tree.map(lambda leaf: 1e4 * leaf, small.params)
+    sure_step = zoo.TrainedAgent(small.game, small.setup, sure).step(get_key(), *given)
+    assert (sure_step.action == sure_step.logits.argmax(axis=-1)).all()
+
+
 def test_what_is_kept_is_what_is_loaded(
     small: zoo.TrainedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
