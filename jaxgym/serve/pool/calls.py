@@ -61,7 +61,7 @@ class Interrupts:
             self._wake()
 
 
-class Call:
+class PoolCall:
     """One reply to a session, or a seed to start its next episode with.
 
     Attributes:
@@ -86,7 +86,7 @@ class Call:
         raise NotImplementedError  # Threads and coroutines wait differently.
 
 
-class ThreadCall(Call):
+class ThreadCall(PoolCall):
     """A call that a thread waits for.
 
     Attributes:
@@ -126,7 +126,7 @@ class ThreadCall(Call):
         self._woken.acquire()
 
 
-class LoopCall(Call):
+class LoopCall(PoolCall):
     """A call that a coroutine waits for.
 
     Attributes:
@@ -179,7 +179,7 @@ def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *a
 class Calls:
     """The lock of a pool, as a context, and the calls that wait for it."""
 
-    def __init__(self, make: Callable[[Sequence[Call]], None]):
+    def __init__(self, make: Callable[[Sequence[PoolCall]], None]):
         """Makes an empty queue.
 
         Args:
@@ -187,7 +187,7 @@ class Calls:
         """
         self._make = make
         self._lock = threading.Lock()
-        self._queue: deque[Call] = deque()
+        self._queue: deque[PoolCall] = deque()
         self._flushing: set[asyncio.AbstractEventLoop] = set()
         self._interrupts = Interrupts()  # of who holds the lock
 
@@ -255,9 +255,9 @@ class Calls:
 
     def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
         """Makes all calls that wait, one a session, and hands the results over; frees the lock."""
-        calls: dict[str, Call] = {}
+        calls: dict[str, PoolCall] = {}
         try:
-            later: list[Call] = []
+            later: list[PoolCall] = []
             for call in [self._queue.popleft() for _ in range(len(self._queue))]:
                 if call.session_id in calls:
                     later.append(call)
@@ -270,7 +270,7 @@ class Calls:
             _hand_over(calls.values(), here)
 
 
-def _hand_over(calls: Iterable[Call], here: asyncio.AbstractEventLoop | None) -> None:
+def _hand_over(calls: Iterable[PoolCall], here: asyncio.AbstractEventLoop | None) -> None:
     """Hands the results of calls to those who wait for them; `here` is the event loop that this runs in, if any."""
     elsewhere: dict[asyncio.AbstractEventLoop, list[LoopCall]] = {}
     for call in calls:
