@@ -23,9 +23,10 @@ from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.document import SAFE, document
 from jaxgym.serve.page.looks import Looks, looks_of
 from jaxgym.serve.pool.games import Session
-from jaxgym.serve.web.answers import answer, read_json, refusals
+from jaxgym.serve.web.answers import answer, refusals
 from jaxgym.serve.web.guard import App, Message, Receive, Send, asks_for_page, token_of_request
 from jaxgym.serve.web.http import Hosted
+from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving
 
 PREFIX = "/page/"

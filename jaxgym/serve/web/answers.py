@@ -1,7 +1,6 @@
-"""JSON of requests and answers, and the answers to requests that are invalid."""
+"""Answers in JSON, those to invalid requests among them."""
 
 import json
-import math
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,43 +13,11 @@ from jaxgym.serve.errors import CapacityError, SessionError
 
 _REFUSED, _FULL = 422, 503
 _MOST_QUOTED = 80
-_MOST_KEY = 40
 MOST_SAID = 1000
 """Maximum length of an error message."""
 
 MOST_ERRORS = 4
 """Maximum number of faults of one request that its answer lists."""
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):  # an error message quotes it in JSON, which has no such numbers
-        raise ValueError(f"{text[:20]} is no number of JSON")
-    return number
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"expected each key of an object once, got {quoted(twice, _MOST_KEY)} twice")
-    return entries
-
-
-_decoder = json.JSONDecoder(parse_float=_number, parse_constant=_number, object_pairs_hook=_object)
-
-
-def read_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: If it is not JSON, has a number that is not finite, or has a key twice in one object.
-        RecursionError: If it is nested too deeply.
-    """
-    if isinstance(text, bytes):
-        text = text.decode(json.detect_encoding(text), "surrogatepass")
-    return _decoder.decode(text)
 
 
 def quoted(given: Any, most: int = _MOST_QUOTED) -> str:

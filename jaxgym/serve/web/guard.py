@@ -76,17 +76,14 @@ class Guard:
         self._expected = None if token is None else [line.encode() for line in token.split()]
         self._hosts = KnownHosts(host, allowed_hosts)
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
         """Answer a request, or have the app answer it."""
         try:
             self._check_headers(scope)
             self._check_token(scope)
         except RequestRejected as error:
-            await _reject(error, scope, receive, send)
-            return
-        if scope["type"] == "http":
-            receive = self._bounded(receive)
-        await self._app(scope, receive, send)
+            return _reject(error, scope, receive, send)
+        return self._app(scope, self._bounded(receive) if scope["type"] == "http" else receive, send)
 
     def _check_headers(self, scope: Mapping[str, Any]) -> None:
         """Raise RequestRejected unless host, origin and announced length of a request are acceptable."""

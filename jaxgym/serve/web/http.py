@@ -154,6 +154,7 @@ def make_server(app: App, serving: Serving) -> uvicorn.Server:
 
     config = uvicorn.Config(
         behind_guard(app, serving),
+        interface="asgi3",
         http=HttpConnection,
         ws=SocketConnection,
         ws_max_size=serving.max_kilobytes * KILOBYTE,
