@@ -8,7 +8,8 @@ from baselines.errors import EXTRA
 from jaxgym import extras, interrupts
 
 if TYPE_CHECKING:
-    from baselines.zoo import Agent
+    from baselines.memories.cell import MemoryCell
+    from baselines.zoo import TrainedAgent
 
 interrupts.start("baselines")
 
@@ -21,8 +22,23 @@ for _name in ("optax", "tqdm", "tyro"):
         raise ModuleNotFoundError(_message, name=_name)
 
 
-def load(env_id: str) -> "Agent":
+def load(env_id: str) -> "TrainedAgent":
     """The trained agent of an environment that comes with the package, see `baselines.zoo.load`."""
     from baselines import zoo  # starts a JAX backend, which a training command has to set flags for first
 
     return zoo.load(env_id)
+
+
+def register_memory(name: str, cell: "type[MemoryCell]") -> None:
+    """Give a memory cell a name for `memory=` and `--memory`; "my_package.module:MyCell" needs none.
+
+    Args:
+        name: without a colon, and not that of another cell.
+        cell: a subclass of `baselines.memories.cell.MemoryCell`.
+
+    Raises:
+        ConfigError: when the name names another cell, or the cell is no such class.
+    """
+    from baselines import memories
+
+    memories.register_cell(name, cell)

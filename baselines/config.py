@@ -6,7 +6,6 @@ for `throughput` and `cpu`.
 
 import dataclasses
 import difflib
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args
@@ -57,7 +56,7 @@ class Config:
 
     memory: str = "gru"
     """What the agent remembers by: clock (the step of the episode alone), gru, gtrxl, lru, lstm, mingru, none, stack4
-    (frames in colour), stack16 (in grey) or trxl."""
+    (frames in color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell."""
     memory_size: int = 512
     """Units of the memory."""
     memory_layers: int = 0
@@ -331,19 +330,6 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
     )
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{kind} {name!r} is unknown, allowed are {', '.join(sorted(table))}{hint}")
-
-
-def value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """What a flag is given, before there are defaults to parse the command line with; None if it is given nothing.
-
-    As for the parser, which complains of a flag without a value, the last of several counts.
-    """
-    given = None
-    for word, following in itertools.pairwise([*arguments, "--"]):
-        name, equals, value = word.partition("=")
-        if name == flag:
-            given = value if equals else None if following.startswith("--") else following
-    return given
 
 
 def check_lists(flags: Iterable[str], arguments: Sequence[str]) -> None:

@@ -1,9 +1,15 @@
-"""Several devices, on one host or on several: where arrays lie, and how hosts agree.
+"""Several devices, on one host or on several: their programs, where arrays lie, and how hosts agree.
+
+Several devices share either the seeds, which have nothing to do with each other, or the environments of one run. In the
+latter case each part of the state that has environments has a leading axis of N devices, and so has the key: each
+device acts, and shuffles its sequences, by itself. Minibatch m is what all devices take as their m-th, and gradients
+are averaged over the devices. One device can do the work of all by vmap, with the same result up to rounding.
 
 On several hosts every process runs the same program on its own devices. The first one, the leader, has the run's
 folder; the others compute with it and write nothing.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,11 +20,16 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from baselines import ppo
+from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.ppo import DEVICE_AXIS, TrainState, state_specs
+from baselines.ppo import Metrics, Rates, Setup, TrainBlock, TrainState
 from baselines.runs import Row, RunFolder, is_key, on_host, pack_state, unpack_state
 
+DEVICE_AXIS = "devices"
+# Which parts have an axis of devices where environments are split among these.
+_SPLIT = TrainState._make([None, None, 0, 0, 0, 0, 0, None])
 _LEADER_ALONE_S = 3600  # at the end the leader scores and draws, and the others wait
 
 
@@ -57,6 +68,63 @@ def make_mesh(config: Config) -> Mesh | None:
     if config.devices == 1:
         return None
     return Mesh(np.asarray(jax.devices()[: config.devices]), (DEVICE_AXIS,))
+
+
+def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
+    """Return `ppo.make_init` of a run; where devices split its environments, the state has an axis of devices."""
+    if not setup.config.is_split:
+        return ppo.make_init(setup)
+    count = setup.config.devices
+
+    def init(seed: jax.Array, env_params: Any) -> TrainState:
+        state = ppo.init_state(setup, seed, env_params)
+        keys = jax.random.split(state.key, count)
+        state = _map_split(lambda leaf: leaf.reshape(count, -1, *leaf.shape[1:]), state._replace(key=()))
+        return state._replace(key=keys)
+
+    return jax.jit(init)
+
+
+def make_train_block(setup: Setup, mesh: Mesh | None = None) -> TrainBlock:
+    """Return `ppo.make_train_block` of a run on the devices of a mesh; without one, a single device does their work.
+
+    Args:
+        setup: of the run.
+        mesh: of as many devices as the config has, along the axis `DEVICE_AXIS`.
+    """
+    is_split = setup.config.is_split
+    if is_split:
+        setup = setup._replace(mean_axis=DEVICE_AXIS, vmap_axis=DEVICE_AXIS if mesh is None else None)
+    elif mesh is None:
+        return ppo.make_train_block(setup)
+    block = function = ppo.seeds_block(setup)
+
+    def local_block(state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
+        state, metrics = block(_map_split(lambda leaf: leaf[0], state), env_params, rates)
+        return _map_split(lambda leaf: leaf[None], state), metrics
+
+    if mesh is None:
+        function = jax.vmap(block, in_axes=(_SPLIT, None, None), out_axes=(_SPLIT, None), axis_name=DEVICE_AXIS)
+    else:
+        specs = state_specs(setup.config)
+        of_seeds = P() if is_split else P(DEVICE_AXIS)
+        in_specs, out_specs = (specs, P(), of_seeds), (specs, of_seeds)
+        function = local_block if is_split else block
+        # Gradients are averaged by hand, which the check of replication would do once more.
+        function = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return ppo.with_rates(setup, jax.jit(function, donate_argnums=0, compiler_options=compiler_options()))
+
+
+def state_specs(config: Config) -> TrainState:
+    """Return how a state lies on a mesh of several devices."""
+    if config.is_split:
+        return TrainState._make(P() if axis is None else P(DEVICE_AXIS) for axis in _SPLIT)
+    return TrainState._make(P(DEVICE_AXIS) for _ in _SPLIT)
+
+
+def _map_split(function: Callable[[jax.Array], jax.Array], state: TrainState) -> TrainState:
+    parts = zip(state, _SPLIT, strict=True)
+    return TrainState._make(part if axis is None else jax.tree.map(function, part) for part, axis in parts)
 
 
 def place_state(state: TrainState, config: Config, mesh: Mesh | None) -> TrainState:

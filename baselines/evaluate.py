@@ -22,21 +22,20 @@ from tqdm import tqdm
 
 from baselines import exits
 from baselines.config import INT32_END, check_seed
+from baselines.devices import make_init
 from baselines.errors import ConfigError, RunError
 from baselines.game import (
     PAPER_SEEDS,
-    Game,
+    TrainingGame,
     held_out_seeds,
     is_frame,
     make_frame_game,
     make_game,
     make_paper_game,
-    metric_name_of,
-    score_of,
     success_of,
 )
 from baselines.losses import sample_action
-from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
+from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
 
@@ -56,7 +55,7 @@ class Episodes(NamedTuple):
     is_whole: jax.Array  # whether it ended before the step limit, bool
 
 
-class _Play(NamedTuple):
+class _PlayState(NamedTuple):
     env_state: Any
     observation: Any
     start: jax.Array
@@ -82,18 +81,18 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
         episodes = Episodes(zeros, jnp.zeros(num_lanes, jnp.int32), zeros, zeros, zeros, jnp.zeros(num_lanes, bool))
         memory = setup.network.memory.initial_state(num_lanes)
         start = jnp.ones(num_lanes, bool)
-        first = _Play(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
+        first = _PlayState(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
 
-        def is_going_on(play: _Play) -> jax.Array:
+        def is_going_on(play: _PlayState) -> jax.Array:
             return (play.step < max_steps) & ~play.episodes.is_whole.all()
 
-        metric = metric_name_of(setup.env, env_params)
-        return lax.while_loop(is_going_on, lambda play: _step(setup, params, env_params, metric, play), first).episodes
+        acting = setup.network.precompute(params)
+        return lax.while_loop(is_going_on, lambda play: _step(setup, acting, env_params, play), first).episodes
 
     return jax.jit(play)
 
 
-def _step(setup: Setup, params: Any, env_params: Any, metric: str, play: _Play) -> _Play:
+def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _PlayState:
     key, key_action, key_step = jax.random.split(play.key, 3)
     memory, output = act(setup, params, play.memory, play.observation, play.start)
     action = sample_action(key_action, output.logits, setup.sizes)
@@ -107,17 +106,17 @@ def _step(setup: Setup, params: Any, env_params: Any, metric: str, play: _Play) 
         reward=info["reward"].astype(jnp.float32),
         length=info["length"].astype(jnp.int32),
         success=success_of(info),
-        score=score_of(info, play.env_state, env_params),
-        metric=info[metric].astype(jnp.float32),
+        score=jax.vmap(setup.env.normalized_return, (0, 0, None))(info, play.env_state, env_params),
+        metric=info.get(setup.env.metric, info["reward"]).astype(jnp.float32),
         is_whole=ended,
     )
     is_over = play.episodes.is_whole
     episodes = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), play.episodes, now)
-    return _Play(env_state, observation, ended, memory, episodes, key, play.step + 1)
+    return _PlayState(env_state, observation, ended, memory, episodes, key, play.step + 1)
 
 
 def evaluate(
-    setup: Setup, game: Game, params: Any, *, repeats: int, seed: int, max_steps: int = MAX_STEPS
+    setup: Setup, game: TrainingGame, params: Any, *, repeats: int, seed: int, max_steps: int = MAX_STEPS
 ) -> dict[str, Any]:
     """Mean results of each seed's agent on held-out and on training levels, alone and averaged over seeds.
 
@@ -137,7 +136,7 @@ def evaluate(
 
 
 def _play_splits(
-    setup: Setup, game: Game, params: Any, repeats: int, seed: int, max_steps: int
+    setup: Setup, game: TrainingGame, params: Any, repeats: int, seed: int, max_steps: int
 ) -> dict[str, list[Episodes]]:
     """Return the episodes of each seed's agent by split; those of one level lie side by side."""
     player = make_player(setup, max_steps)
@@ -149,17 +148,17 @@ def _play_splits(
     }
 
 
-def _splits(game: Game) -> dict[str, Any]:
+def _splits(game: TrainingGame) -> dict[str, Any]:
     found = {"held_out": game.held_out_levels, "training": game.training_levels}
     return {split: levels for split, levels in found.items() if levels is not None}
 
 
-def _summaries(setup: Setup, game: Game, repeats: int, played: dict[str, list[Episodes]]) -> dict[str, Any]:
-    metric = {"metric_name": metric_name_of(setup.env, game.params)}
+def _summaries(setup: Setup, game: TrainingGame, repeats: int, played: dict[str, list[Episodes]]) -> dict[str, Any]:
+    metric = {"metric_name": setup.env.metric}
     return {split: metric | _summary(levels, repeats, played[split]) for split, levels in _splits(game).items()}
 
 
-def make_held_out_scorer(setup: Setup, game: Game) -> HeldOutScorer:
+def make_held_out_scorer(setup: Setup, game: TrainingGame) -> HeldOutScorer:
     """Return a function that plays the held-out levels during training; it compiles on its first call.
 
     It takes network parameters and the updates done, from which the sampled actions follow, and returns for each seed
@@ -258,7 +257,7 @@ def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, An
     return counts | means | {f"{name}_by_seed": values.mean(axis=1).tolist() for name, values in kept.items()}
 
 
-def record_video(setup: Setup, game: Game, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:
+def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:
     """Frames, uint8 (H, W, 3), of the first seed's agent on the first held-out level; none without frames."""
     pixels = make_frame_game(setup.config, game)
     if pixels is None:
@@ -306,7 +305,7 @@ def _frame(observation: Any) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class EvaluateFlags:
     """Score the agent of a run on levels that it has not seen."""
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -325,7 +324,7 @@ class Arguments:
     """Also write one row per held-out level (or level of the papers) and episode to this .csv or .jsonl file."""
 
 
-def score_run(arguments: Arguments) -> dict[str, Any]:
+def score_run(arguments: EvaluateFlags) -> dict[str, Any]:
     """Results of `evaluate` for a run on disk, also written to its evaluation.json, or for an agent of the zoo.
 
     Those on the levels of the papers are under "paper", and are written to evaluation-paper.json.
@@ -419,7 +418,7 @@ def describe(scores: dict[str, Any]) -> str:
 def main() -> None:
     """Command line."""
     with exits.told():
-        tqdm.write(describe(score_run(tyro.cli(Arguments, prog="python -m baselines.evaluate"))))
+        tqdm.write(describe(score_run(tyro.cli(EvaluateFlags, prog="python -m baselines.evaluate"))))
 
 
 if __name__ == "__main__":

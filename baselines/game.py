@@ -18,7 +18,7 @@ PAPER_SEEDS = range(200_000, 200_050)
 _HOLD_OUT = "--held-out-levels"
 
 
-class Game(NamedTuple):
+class TrainingGame(NamedTuple):
     """What a run is trained and scored on."""
 
     env: Any
@@ -28,48 +28,9 @@ class Game(NamedTuple):
     description: str
 
 
-# What an endless game counts, in place of a success; its papers report these.
-_COUNTS = ("commands_completed", "tiles_visited", "coins_collected")
-
-
 def success_of(info: dict[str, jax.Array]) -> jax.Array:
     """Whether an episode reached its goal, float32 (...); 0 in an endless game, which has none."""
     return info.get("success", jnp.zeros_like(info["length"])).astype(jnp.float32)
-
-
-def metric_name_of(env: Any, params: Any) -> str:
-    """What the game itself counts, an entry of `info`; its success where it counts nothing."""
-    step = jax.eval_shape(env.step, jax.random.key(0), *_first(env, params), params)
-    return next((name for name in _COUNTS if name in step[5]), "success" if "success" in step[5] else "reward")
-
-
-def _first(env: Any, params: Any) -> tuple[Any, Any]:
-    _, env_state = jax.eval_shape(env.reset, jax.random.key(0), params)
-    action = jax.eval_shape(env.action_space(params).sample, jax.random.key(0))
-    return env_state, action
-
-
-def score_of(info: dict[str, jax.Array], env_state: Any, params: Any) -> jax.Array:
-    """How much of an episode was achieved, where 1 is all of it, float32 (...).
-
-    In Mortar Mayhem that is the return divided by the largest one of the level. (Its `commands_completed` would count a
-    failed last command, as the original does.) In an endless game it is what the game counts, without a largest value.
-    In other games it is the success.
-
-    Args:
-        info: of a step.
-        env_state: before that step.
-        params: of the environment.
-    """
-    if "success" not in info:
-        counts = [info[name] for name in _COUNTS if name in info]
-        return (counts[0] if counts else info["reward"]).astype(jnp.float32)
-    success = success_of(info)
-    if not hasattr(params, "reward_command_success"):
-        return success
-    count = env_state.level.command_count.astype(jnp.float32)
-    largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
-    return jnp.where(largest > 0, info["reward"] / largest, success)
 
 
 def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
@@ -81,7 +42,7 @@ def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
     return None if inner is None else lambda state: inner(env.inner_state(state))
 
 
-def make_game(config: Config, flag: str = _HOLD_OUT) -> Game:
+def make_game(config: Config, flag: str = _HOLD_OUT) -> TrainingGame:
     """The environment and the levels that a config names.
 
     Held-out levels are left out of the training levels by content: a short game has few distinct levels, and two seeds
@@ -99,7 +60,7 @@ def make_game(config: Config, flag: str = _HOLD_OUT) -> Game:
         return _as_seen(config, _make_game(config, flag))
 
 
-def make_paper_game(config: Config) -> Game:
+def make_paper_game(config: Config) -> TrainingGame:
     """The environment of a config, with the levels on which the papers score agents in place of the held-out ones.
 
     Raises:
@@ -112,7 +73,7 @@ def make_paper_game(config: Config) -> Game:
         bank = levels.original(config.env, PAPER_SEEDS, **config.env_options)
         # The environment has room for what these levels list, which is more than its own do.
         env, params = jaxgym.make(config.env, levels=bank, **config.env_options)
-        game = Game(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
+        game = TrainingGame(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
         return _as_seen(config, game)
 
 
@@ -126,7 +87,7 @@ def _config_errors() -> Iterator[None]:
         raise ConfigError(str(error)) from error
 
 
-def _as_seen(config: Config, game: Game) -> Game:
+def _as_seen(config: Config, game: TrainingGame) -> TrainingGame:
     if not config.last_action_reward:
         return game
     from jaxgym.wrappers import LastActionReward
@@ -134,7 +95,7 @@ def _as_seen(config: Config, game: Game) -> Game:
     return game._replace(env=LastActionReward(game.env))
 
 
-def _make_game(config: Config, flag: str) -> Game:
+def _make_game(config: Config, flag: str) -> TrainingGame:
     import jaxgym
     from jaxgym import levels
 
@@ -143,7 +104,7 @@ def _make_game(config: Config, flag: str) -> Game:
     if not config.train_levels:
         training = levels.make_bank(env, params, levels.train_seeds(config.held_out_levels))
         params = dataclasses.replace(params, levels=None)
-        return Game(
+        return TrainingGame(
             env, params, training, held_out, f"training levels: fresh; held-out levels: {config.held_out_levels}"
         )
     bank = levels.make_bank(env, params, levels.train_seeds(config.train_levels))
@@ -155,7 +116,7 @@ def _make_game(config: Config, flag: str) -> Game:
     )
     shown = min(config.held_out_levels, levels.num_levels(training))
     sample = jax.tree.map(lambda leaf: leaf[:shown], training)
-    return Game(env, dataclasses.replace(params, levels=training), sample, held_out, description)
+    return TrainingGame(env, dataclasses.replace(params, levels=training), sample, held_out, description)
 
 
 def held_out_seeds(config: Config) -> Any:
@@ -184,11 +145,12 @@ def _not_held_out(config: Config, bank: Any, held_out: Any, flag: str) -> Any:
     )
 
 
-def make_frame_game(config: Config, game: Game) -> Game | None:
+def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
     """The game as a person sees it: itself when it has frames, else the same one drawn; None without frames."""
     if _has_frames(game):
         return game
-    if getattr(game.env, "env_id", None) != config.env:  # a game of the caller's own, which only the caller can draw
+    # Only the caller can draw a game of the caller's own.
+    if getattr(game.env, "env_id", None) != config.env.rpartition(":")[2]:
         return None
     import jaxgym
 
@@ -200,7 +162,7 @@ def make_frame_game(config: Config, game: Game) -> Game | None:
     return frame_game if _has_frames(frame_game) else None
 
 
-def _has_frames(game: Game) -> bool:
+def _has_frames(game: TrainingGame) -> bool:
     observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
     return any(is_frame(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(observation))
 
@@ -210,7 +172,7 @@ def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
     return dtype == jnp.uint8 and len(shape) == len("HWC")
 
 
-def frame_shape(game: Game) -> tuple[int, ...] | None:
+def frame_shape(game: TrainingGame) -> tuple[int, ...] | None:
     """Height, width and channels of the frame that the agent sees; None where it sees no frame."""
     observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
     return next((leaf.shape for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8), None)

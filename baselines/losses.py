@@ -5,7 +5,7 @@ side by side in one array (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K) 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,7 @@ class PolicyTerms(NamedTuple):
 
 
 def policy_loss(
-    new_log_prob: jax.Array, old_log_prob: jax.Array, advantage: jax.Array, *, clip: float, joint: bool
+    new_log_prob: jax.Array, old_log_prob: jax.Array, advantage: jax.Array, *, clip: Any, joint: bool
 ) -> PolicyTerms:
     """Clipped surrogate, -mean min(r A, clip(r, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
 
@@ -87,7 +87,7 @@ def policy_loss(
         new_log_prob: of the taken actions under the parameters being learned, (..., K).
         old_log_prob: of the same actions when they were taken, (..., K).
         advantage: (...).
-        clip: c.
+        clip: c, a float or float32 ().
         joint: one ratio r for the whole action; else one per branch, and the mean over branches.
     """
     log_ratio = new_log_prob - old_log_prob
@@ -103,7 +103,7 @@ def policy_loss(
     )
 
 
-def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *, clip: float) -> jax.Array:
+def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *, clip: Any) -> jax.Array:
     """Mean of the larger squared error, with and without clipping the change of the value to ± clip."""
     clipped = old_value + jnp.clip(new_value - old_value, -clip, clip)
     return jnp.maximum((new_value - target) ** 2, (clipped - target) ** 2).mean()
@@ -115,6 +115,17 @@ def normalise(advantage: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp
     return centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
 
 
-def linear_decay(start: float, end: float, fraction: jax.Array) -> jax.Array:
-    """Falls linearly from `start` at fraction 0 to `end` at fraction 1, and stays there."""
-    return start + (end - start) * jnp.minimum(fraction, 1.0)
+class Schedule(NamedTuple):
+    """A value that changes linearly; floats, or float32 arrays of one shape.
+
+    Attributes:
+        start: at fraction 0.
+        change: until fraction 1.
+    """
+
+    start: Any
+    change: Any
+
+    def at(self, fraction: jax.Array) -> jax.Array:
+        """Return the value at a fraction; from 1 on it stays."""
+        return self.start + self.change * jnp.minimum(fraction, 1.0)

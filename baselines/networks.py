@@ -16,9 +16,7 @@ from baselines.config import Config, EncoderName
 from baselines.errors import ConfigError
 from baselines.losses import Sizes
 from baselines.memories import make_memory
-from baselines.memories.cell import MemoryCell, State
-from baselines.memories.clock import Clock
-from baselines.memories.stack import FrameStack
+from baselines.memories.cell import MemoryCell, Params, State
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 
@@ -28,6 +26,7 @@ _VECTOR_FEATURES = 128
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # features, kernel width in px, stride in px
 _BYTE_MAX = 255
 _SECTIONS = (16, 32, 32)  # features of each section of the IMPALA encoder
+_IN_DTYPE = {"body", "policy_hidden", "value_hidden", "truth_hidden"}  # layers that compute in the network's `dtype`
 
 
 class Output(NamedTuple):
@@ -77,19 +76,24 @@ class BlockConv(nn.Module):
     @nn.compact
     def __call__(self, image: jax.Array) -> jax.Array:
         """(N, H, W, C), uint8 (bytes count as 0 to 1) or floating, to (N, H', W', F) in `dtype`."""
-        channels, blocks = image.shape[-1], self.kernel // self.stride
-        shape = (self.kernel, self.kernel, channels, self.features)
+        shape = (self.kernel, self.kernel, image.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.orthogonal(_HIDDEN_GAIN), shape)
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        if image.dtype == jnp.uint8:
-            kernel = kernel / _BYTE_MAX  # bytes up to 255 are exact in bfloat16, their quotients are not
-        kernel = kernel.reshape(blocks, self.stride, blocks, self.stride, channels, self.features)
-        kernel = kernel.transpose(0, 2, 1, 3, 4, 5).reshape(blocks, blocks, -1, self.features)
+        if self.has_variable("params", "blocks"):
+            blocks = self.get_variable("params", "blocks")
+        else:
+            blocks = self.blocks(kernel, is_bytes=image.dtype == jnp.uint8)
         image = space_to_depth(image, self.stride).astype(self.dtype)  # bytes are moved, then widened
-        result = lax.conv_general_dilated(
-            image, kernel.astype(self.dtype), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
+        result = lax.conv_general_dilated(image, blocks, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         return result + bias.astype(self.dtype)[None, None, None]
+
+    def blocks(self, kernel: jax.Array, *, is_bytes: bool) -> jax.Array:
+        """Return the kernel for an image in blocks, (k/s, k/s, s² C, F) in `dtype`."""
+        if is_bytes:
+            kernel = kernel / _BYTE_MAX  # bytes up to 255 are exact in bfloat16, their quotients are not
+        count, channels = self.kernel // self.stride, kernel.shape[2]
+        kernel = kernel.reshape(count, self.stride, count, self.stride, channels, self.features)
+        return kernel.transpose(0, 2, 1, 3, 4, 5).reshape(count, count, -1, self.features).astype(self.dtype)
 
 
 class BlockDeconv(nn.Module):
@@ -122,6 +126,10 @@ class BlockDeconv(nn.Module):
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )
         return result + jnp.tile(bias, self.stride**2).astype(self.dtype)[None, None, None]
+
+
+def _cast(params: Any, dtype: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf.astype(dtype), params)
 
 
 def _dense(features: int, dtype: Any, gain: float = _HIDDEN_GAIN, name: str | None = None) -> nn.Dense:
@@ -189,6 +197,17 @@ class Encoder(nn.Module):
                 parts.append(nn.relu(_dense(vector_size, self.dtype, name=f"{name}_linear")(flat)))
         features = jnp.concatenate(parts, axis=-1)
         return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(features)) if self.embed else features
+
+    def precompute(self, params: Params) -> Params:
+        """Return the parameters in `dtype`, with kernels of convolutions for images in blocks."""
+        own = _cast(params, self.dtype)
+        for name in params:
+            layer = name.rpartition("_conv")[2]
+            if layer.isdecimal():
+                conv = BlockConv(*_CONVOLUTIONS[int(layer)], self.dtype, parent=None)
+                blocks = conv.blocks(params[name]["kernel"], is_bytes=layer == "0")
+                own[name] = {**own[name], "blocks": blocks}
+        return own
 
 
 class Decoder(nn.Module):
@@ -268,12 +287,9 @@ class ActorCritic(nn.Module):
         Raises:
             ConfigError: when there is no frame to reconstruct, or the memory is not as wide as a residual's other side.
         """
-        seen = observation
-        if isinstance(self.memory, FrameStack | Clock):
-            state, seen = self.memory.see(state, observation, starts)
+        state, seen = self.memory.see(state, observation, starts)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
-        encoder = Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, name="encoder")
-        features = encoder(flat).reshape(*starts.shape, -1)
+        features = self._encoder(name="encoder")(flat).reshape(*starts.shape, -1)
         state, remembered = self.memory(state, features, starts)
         if self.residual:
             if features.shape != remembered.shape:
@@ -298,6 +314,22 @@ class ActorCritic(nn.Module):
             remembered[:, :reconstruct].reshape(-1, remembered.shape[-1])
         )
         return state, Output(logits, value[..., 0], truth, decoded)
+
+    def _encoder(self, **place: Any) -> Encoder:
+        return Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, **place)
+
+    def precompute(self, params: Params) -> Params:
+        """Return the parameters in the form in which acting reads them, for a loop of acting to call once.
+
+        The network gives the same outputs for both forms, bit for bit.
+        """
+        own = dict(params["params"])
+        own["encoder"] = self._encoder(parent=None).precompute(own["encoder"])
+        for name in own.keys() & _IN_DTYPE:
+            own[name] = _cast(own[name], self.dtype)
+        if "memory" in own:
+            own["memory"] = self.memory.precompute(own["memory"])
+        return {**params, "params": own}
 
 
 def frame_of(observation: Observation) -> jax.Array:

@@ -5,33 +5,28 @@ the `paper` scale. Against the published code: minibatches are of whole lanes, o
 mixes episode fragments), the recurrence is reset inside the scan (it pads fragments), biases start at zero, and a time
 limit is bootstrapped unless `bootstrap_time_limits` is off.
 
-Axes: T steps of a rollout, B lanes (environments), K action branches, S seeds, N devices.
-
-Several devices share either the seeds, which have nothing to do with each other, or the lanes of one run. In the latter
-case whatever has lanes has a leading axis N, and so has the key: each device acts, and shuffles its sequences, by
-itself. Minibatch m is what all devices take as their m-th, and gradients are averaged over the devices. One device can
-do the work of all by vmap, with the same result up to rounding.
+Axes: T steps of a rollout, B environments, K action branches, S seeds. Nothing here places arrays on devices, see
+`baselines.devices`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
-from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 
 from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.game import Game, frame_shape, ground_truth_of, score_of, success_of
+from baselines.game import TrainingGame, frame_shape, ground_truth_of, success_of
 from baselines.losses import (
     Sizes,
     entropy,
     gae,
-    linear_decay,
     log_prob,
     normalise,
     policy_loss,
@@ -40,11 +35,10 @@ from baselines.losses import (
 )
 from baselines.memories.cell import State
 from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
-from baselines.prepared import prepare
+from baselines.rates import Rates, rates_of
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
-DEVICE_AXIS = "devices"
 
 
 class Setup(NamedTuple):
@@ -75,11 +69,7 @@ class TrainState(NamedTuple):
     update: jax.Array  # updates done, int32 ()
 
 
-# Which parts have an axis of devices where lanes are split among these.
-_SPLIT = TrainState._make([None, None, 0, 0, 0, 0, 0, None])
-
-
-class Rollout(NamedTuple):
+class Trajectory(NamedTuple):
     """What was seen and done, leaves (T, B, ...)."""
 
     observation: Observation
@@ -97,13 +87,13 @@ class Rollout(NamedTuple):
 class Batch(NamedTuple):
     """A rollout with its learning targets, leaves (T, B, ...), and where the C sequences of each lane began."""
 
-    rollout: Rollout
+    rollout: Trajectory
     memory: State  # before the first step of each sequence, leaves (C B, ...)
     advantage: jax.Array
     target: jax.Array
 
 
-def make_setup(config: Config, game: Game) -> Setup:
+def make_setup(config: Config, game: TrainingGame) -> Setup:
     """Network and optimiser for a game.
 
     Raises:
@@ -127,7 +117,7 @@ def make_setup(config: Config, game: Game) -> Setup:
     )
 
 
-def _truth(config: Config, game: Game) -> tuple[Callable[[Any], jax.Array] | None, int]:
+def _truth(config: Config, game: TrainingGame) -> tuple[Callable[[Any], jax.Array] | None, int]:
     """What the head for the ground truth learns, and of how many numbers."""
     if not config.ground_truth_head:
         return None, 0
@@ -140,116 +130,93 @@ def _truth(config: Config, game: Game) -> tuple[Callable[[Any], jax.Array] | Non
     return truth_of, jax.eval_shape(truth_of, env_state).shape[0]
 
 
+def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
+    """Return the state before update 0 of a seed, int32 ()."""
+    key_network, key_reset, key = jax.random.split(jax.random.key(seed), 3)
+    num_envs = setup.config.num_envs
+    observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
+    memory = setup.network.memory.initial_state(num_envs)
+    start = jnp.ones(num_envs, bool)
+    reconstruct = int(setup.config.reconstruction > 0)
+    params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
+    update = jnp.zeros((), jnp.int32)
+    return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
+
+
 def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
-    """A jitted function of seeds, int32 () or (S,), and environment parameters that gives the state before update 0."""
-
-    def init(seed: jax.Array, env_params: Any) -> TrainState:
-        key_network, key_reset, key = jax.random.split(jax.random.key(seed), 3)
-        num_envs = setup.config.num_envs
-        observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
-        memory = setup.network.memory.initial_state(num_envs)
-        start = jnp.ones(num_envs, bool)
-        reconstruct = int(setup.config.reconstruction > 0)
-        params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
-        update = jnp.zeros((), jnp.int32)
-        return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
-
-    if setup.config.is_split:
-        return jax.jit(lambda seed, env_params: _split(init(seed, env_params), setup.config.devices))
+    """Return a jitted function of seeds, int32 () or (S,), and environment parameters: the state before update 0."""
+    init = partial(init_state, setup)
     if setup.seed_axis is None:
         return jax.jit(init)
     # One seed after the other: orthogonal matrices come from QR, and a batched QR can stop XLA's CPU runtime for ever.
     return jax.jit(lambda seeds, env_params: lax.map(lambda seed: init(seed, env_params), seeds))
 
 
-def _split(state: TrainState, devices: int) -> TrainState:
-    """The state with an axis of devices wherever there are lanes, and a key for each device."""
-
-    def split(part: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf.reshape(devices, -1, *leaf.shape[1:]), part)
-
-    return state._replace(
-        env_state=split(state.env_state),
-        observation=split(state.observation),
-        start=split(state.start),
-        memory=split(state.memory),
-        key=jax.random.split(state.key, devices),
-    )
-
-
 def seeds_of(setup: Setup) -> jax.Array:
-    """Argument of the init function: the seed, int32 (), or consecutive ones, int32 (S,)."""
+    """Return the argument of the init function: the seed, int32 (), or consecutive ones, int32 (S,)."""
     seeds = jnp.arange(setup.config.seed, setup.config.seed + setup.config.num_seeds, dtype=jnp.int32)
     return seeds if setup.seed_axis else seeds[0]
 
 
-def state_specs(config: Config) -> TrainState:
-    """How a state lies on a mesh of several devices."""
-    if config.is_split:
-        return TrainState._make(P() if axis is None else P(DEVICE_AXIS) for axis in _SPLIT)
-    return TrainState._make(P(DEVICE_AXIS) for _ in _SPLIT)
+class TrainBlock(Protocol):
+    """A compiled program that makes `block_updates` updates."""
+
+    def __call__(self, state: TrainState, env_params: Any, rates: Rates | None = None) -> tuple[TrainState, Metrics]:
+        """Return the new state and metrics, float32 (block_updates,), or (S, block_updates) with several seeds.
+
+        Args:
+            state: is donated.
+            env_params: of the environment.
+            rates: of all seeds, or (S,) of each; those of the config by default. Other values compile nothing anew.
+        """
+        ...
 
 
-def make_train_block(setup: Setup, mesh: Mesh | None = None) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
-    """A jitted function of a state, which is donated, and environment parameters.
+def make_train_block(setup: Setup) -> TrainBlock:
+    """Return the jitted train block of a run on one device."""
+    return with_rates(setup, jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options()))
 
-    It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
-    (S, block_updates) with several seeds.
 
-    Args:
-        setup: of the run.
-        mesh: of as many devices as the config has, along the axis `DEVICE_AXIS`; None does their work on one.
-    """
-    is_split, is_mapped = setup.config.is_split, setup.config.is_split and mesh is None
-    if is_split:
-        setup = setup._replace(mean_axis=DEVICE_AXIS, vmap_axis=DEVICE_AXIS if is_mapped else None)
+def with_rates(setup: Setup, block: Callable[..., tuple[TrainState, Metrics]]) -> TrainBlock:
+    """Return the train block whose default rates are those of the config."""
+    shape = (setup.config.num_seeds,) if setup.seed_axis else ()
+    own = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), rates_of(setup.config))
 
-    def block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+    def with_default(state: TrainState, env_params: Any, rates: Rates | None = None) -> tuple[TrainState, Metrics]:
+        given = own if rates is None else jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), rates)
+        return block(state, env_params, given)
+
+    return with_default
+
+
+def seeds_block(setup: Setup) -> Callable[[TrainState, Any, Rates], tuple[TrainState, Metrics]]:
+    """Return the function that `make_train_block` compiles, for programs that it is a part of."""
+
+    def block(state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
         def one_update(state: TrainState, _: None) -> tuple[TrainState, Metrics]:
-            return train_update(setup, state, env_params)
+            return train_update(setup, state, env_params, rates)
 
         return lax.scan(one_update, state, length=setup.config.block_updates)
 
-    def local_block(state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
-        state, metrics = block(_map_split(lambda leaf: leaf[0], state), env_params)
-        return _map_split(lambda leaf: leaf[None], state), metrics
-
-    function: Callable[..., Any] = block
-    if is_mapped:
-        function = jax.vmap(block, in_axes=(_SPLIT, None), out_axes=(_SPLIT, None), axis_name=DEVICE_AXIS)
-    elif is_split:
-        function = local_block
-    elif setup.seed_axis:
-        function = jax.vmap(block, in_axes=(0, None), axis_name=setup.seed_axis)
-    if mesh is not None:
-        specs = state_specs(setup.config)
-        out_specs = (specs, P() if is_split else P(DEVICE_AXIS))
-        # Gradients are averaged by hand, which the check of replication would do once more.
-        function = jax.shard_map(function, mesh=mesh, in_specs=(specs, P()), out_specs=out_specs, check_vma=False)
-    return jax.jit(function, donate_argnums=0, compiler_options=compiler_options())
-
-
-def _map_split(function: Callable[[jax.Array], jax.Array], state: TrainState) -> TrainState:
-    parts = zip(state, _SPLIT, strict=True)
-    return TrainState._make(part if axis is None else jax.tree.map(function, part) for part, axis in parts)
+    return jax.vmap(block, in_axes=(0, None, 0), axis_name=setup.seed_axis) if setup.seed_axis else block
 
 
 def _mean(setup: Setup, tree: Any) -> Any:
-    """The mean over devices, where these share lanes."""
+    """Return the mean over the axis that gradients are averaged over, if there is one."""
     return tree if setup.mean_axis is None else lax.pmean(tree, setup.mean_axis)
 
 
-def train_update(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Metrics]:
+def train_update(setup: Setup, state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
     """One rollout and the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
     state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
     metrics = metrics if setup.mean_axis is None else lax.psum(metrics, setup.mean_axis)
     batch = estimate(setup, state, rollout, memory)
-    state, update_metrics = update(setup, state, batch, key_minibatches)
+    state, update_metrics = update(setup, state, batch, key_minibatches, rates)
     return state, metrics | update_metrics
 
 
-def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Rollout, State, Metrics]:
+def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Trajectory, State, Metrics]:
     """T steps of each lane with fixed parameters.
 
     Returns:
@@ -258,9 +225,9 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
     """
     config = setup.config
 
-    def step(state: TrainState, _: None) -> tuple[TrainState, tuple[Rollout, Metrics]]:
+    def step(state: TrainState, _: None) -> tuple[TrainState, tuple[Trajectory, Metrics]]:
         key, key_action, key_step = jax.random.split(state.key, 3)
-        keys_step = jax.random.split(key_step, config.num_lanes)
+        keys_step = jax.random.split(key_step, state.start.shape[0])
         memory, output = policy(state.memory, state.observation, state.start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
@@ -275,7 +242,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
 
         final_value = _value_where(setup, policy, memory, final_observation, cut)
-        taken = Rollout(
+        taken = Trajectory(
             observation=state.observation,
             start=state.start,
             action=action,
@@ -288,17 +255,18 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             truth=jax.vmap(setup.truth_of)(state.env_state) if setup.truth_of else (),
         )
         ended = terminated | truncated
-        sums = _episode_sums(info, score_of(info, state.env_state, env_params), ended)
+        score = jax.vmap(setup.env.normalized_return, (0, 0, None))(info, state.env_state, env_params)
+        sums = _episode_sums(info, score, ended)
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
         return state, (taken, sums)
 
     memory = state.memory
-    policy = prepare(lambda *parts: act(setup, *parts), state.params, state.memory, state.observation, state.start)
+    policy = partial(act, setup, setup.network.precompute(state.params))
     if config.sequence_steps == config.num_steps:
         state, (rollout, sums) = lax.scan(step, state, length=config.num_steps)
     else:
 
-        def sequence(state: TrainState, _: None) -> tuple[TrainState, tuple[State, tuple[Rollout, Metrics]]]:
+        def sequence(state: TrainState, _: None) -> tuple[TrainState, tuple[State, tuple[Trajectory, Metrics]]]:
             after, taken = lax.scan(step, state, length=config.sequence_steps)
             return after, (state.memory, taken)
 
@@ -353,7 +321,7 @@ def _episode_sums(info: dict[str, jax.Array], score: jax.Array, ended: jax.Array
     return {name: jnp.where(ended, value.astype(jnp.float32), 0.0).sum() for name, value in values.items()}
 
 
-def estimate(setup: Setup, state: TrainState, rollout: Rollout, memory: State) -> Batch:
+def estimate(setup: Setup, state: TrainState, rollout: Trajectory, memory: State) -> Batch:
     """Advantages and value targets of a rollout whose sequences began with `memory` and that led to `state`."""
     config = setup.config
     _, output = act(setup, state.params, state.memory, state.observation, state.start)
@@ -365,17 +333,18 @@ def estimate(setup: Setup, state: TrainState, rollout: Rollout, memory: State) -
     return Batch(rollout, memory, advantage, advantage + rollout.value)
 
 
-def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tuple[TrainState, Metrics]:
+def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array, rates: Rates) -> tuple[TrainState, Metrics]:
     """`epochs` passes over the batch in minibatches of whole sequences, drawn anew for each pass."""
     config = setup.config
     fraction = state.update.astype(jnp.float32) * (config.batch_steps / config.decay_length)
-    learning_rate = linear_decay(config.learning_rate_start, config.learning_rate_end, fraction)
-    entropy_coef = linear_decay(config.entropy_start, config.entropy_end, fraction)
+    learning_rate, entropy_coef = rates.learning_rate.at(fraction), rates.entropy_coef.at(fraction)
 
     def step(learned: tuple[Any, optax.OptState], chosen: jax.Array) -> tuple[tuple[Any, optax.OptState], Metrics]:
         params, optimiser = learned
         minibatch = take_sequences(batch, chosen, config.sequence_steps)
-        grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(setup, params, minibatch, entropy_coef)
+        grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(
+            setup, params, minibatch, entropy_coef, rates.clip
+        )
         grads = _mean(setup, grads)
         metrics["grad_norm"] = optax.tree.norm(grads)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
@@ -383,8 +352,9 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array) -> tup
         params = jax.tree.map(lambda param, change: param - learning_rate * change, params, changes)
         return (params, optimiser), metrics
 
+    num_sequences = batch.advantage.size // config.sequence_steps
     keys = jax.random.split(key, config.epochs)
-    chosen = jax.vmap(lambda key: jax.random.permutation(key, config.num_sequences))(keys)
+    chosen = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
     chosen = chosen.reshape(config.epochs * config.minibatches, -1)
     (params, optimiser), metrics = lax.scan(step, (state.params, state.optimiser), chosen)
     metrics = _mean(setup, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics))
@@ -416,7 +386,9 @@ def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
     return jax.tree.map(take, batch._replace(memory=()))._replace(memory=memory)
 
 
-def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array) -> tuple[jax.Array, Metrics]:
+def minibatch_loss(
+    setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array, clip: jax.Array
+) -> tuple[jax.Array, Metrics]:
     """PPO's loss on some lanes, and its parts."""
     config, rollout = setup.config, batch.rollout
     # Sequences come in random order, so the first of them are a fair sample.
@@ -427,8 +399,8 @@ def minibatch_loss(setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Ar
     if config.normalise_advantage:
         advantage = normalise(advantage, lambda values: _mean(setup, values.mean()))
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
-    policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=config.clip, joint=config.joint_ratio)
-    value = value_loss(output.value, rollout.value, batch.target, clip=config.clip)
+    policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=clip, joint=config.joint_ratio)
+    value = value_loss(output.value, rollout.value, batch.target, clip=clip)
     mean_entropy = entropy(output.logits, setup.sizes).mean()
     loss = policy.loss + config.value_coef * value - entropy_coef * mean_entropy
     metrics = {

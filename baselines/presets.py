@@ -19,7 +19,7 @@ _LONG_DECAY = 2 * _DECAY
 
 
 @dataclasses.dataclass(frozen=True)
-class Agent:
+class PaperAgent:
     """What an agent remembers by, and what else it learns.
 
     Attributes:
@@ -32,7 +32,7 @@ class Agent:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class PaperTask:
     """A game under the options of the paper.
 
     Attributes:
@@ -61,27 +61,27 @@ _GTRXL = {**_TRXL, "memory": "gtrxl"}
 _REC = {"reconstruction": 0.1}
 _SLOW = {"learning_rate_end": 1e-4}
 
-AGENTS: dict[str, Agent] = {
-    "gru": Agent("GRU", {"memory": "gru"}),
-    "gru-384": Agent("GRU-384", {"memory": "gru", "memory_size": 384}),
-    "gru-256": Agent("GRU-256", {"memory": "gru", "memory_size": 256}),
-    "gru-rec": Agent("GRU+rec", {"memory": "gru", **_REC}),
-    "lstm": Agent("LSTM", {"memory": "lstm"}),
-    "trxl": Agent("TrXL", _TRXL),
-    "trxl-rec": Agent("TrXL+rec", {**_TRXL, **_REC}),
-    "trxl-lr": Agent("TrXL LR", {**_TRXL, **_SLOW}),
-    "trxl-lr-rec": Agent("TrXL LR+rec", {**_TRXL, **_SLOW, **_REC}),
-    "trxl-gt": Agent("TrXL+GT", {**_TRXL, "ground_truth_head": 0.1}),
-    "gtrxl-b0": Agent("GTrXL b0", {**_GTRXL, "memory_gate_bias": 0.0}),
-    "gtrxl-b2": Agent("GTrXL b2", {**_GTRXL, "memory_gate_bias": 2.0}),
-    "gtrxl-b0-rec": Agent("GTrXL b0+rec", {**_GTRXL, "memory_gate_bias": 0.0, **_REC}),
-    "gtrxl-b2-rec": Agent("GTrXL b2+rec", {**_GTRXL, "memory_gate_bias": 2.0, **_REC}),
-    "stack16": Agent("16-stack", {"memory": "stack16"}),
-    "stack4": Agent("4-stack", {"memory": "stack4"}),
-    "clock": Agent("pos. enc.", {"memory": "clock"}),
-    "none": Agent("PPO", {"memory": "none"}),
-    "mingru": Agent("minGRU", {"memory": "mingru"}),
-    "mingru-rec": Agent("minGRU+rec", {"memory": "mingru", **_REC}),
+AGENTS: dict[str, PaperAgent] = {
+    "gru": PaperAgent("GRU", {"memory": "gru"}),
+    "gru-384": PaperAgent("GRU-384", {"memory": "gru", "memory_size": 384}),
+    "gru-256": PaperAgent("GRU-256", {"memory": "gru", "memory_size": 256}),
+    "gru-rec": PaperAgent("GRU+rec", {"memory": "gru", **_REC}),
+    "lstm": PaperAgent("LSTM", {"memory": "lstm"}),
+    "trxl": PaperAgent("TrXL", _TRXL),
+    "trxl-rec": PaperAgent("TrXL+rec", {**_TRXL, **_REC}),
+    "trxl-lr": PaperAgent("TrXL LR", {**_TRXL, **_SLOW}),
+    "trxl-lr-rec": PaperAgent("TrXL LR+rec", {**_TRXL, **_SLOW, **_REC}),
+    "trxl-gt": PaperAgent("TrXL+GT", {**_TRXL, "ground_truth_head": 0.1}),
+    "gtrxl-b0": PaperAgent("GTrXL b0", {**_GTRXL, "memory_gate_bias": 0.0}),
+    "gtrxl-b2": PaperAgent("GTrXL b2", {**_GTRXL, "memory_gate_bias": 2.0}),
+    "gtrxl-b0-rec": PaperAgent("GTrXL b0+rec", {**_GTRXL, "memory_gate_bias": 0.0, **_REC}),
+    "gtrxl-b2-rec": PaperAgent("GTrXL b2+rec", {**_GTRXL, "memory_gate_bias": 2.0, **_REC}),
+    "stack16": PaperAgent("16-stack", {"memory": "stack16"}),
+    "stack4": PaperAgent("4-stack", {"memory": "stack4"}),
+    "clock": PaperAgent("pos. enc.", {"memory": "clock"}),
+    "none": PaperAgent("PPO", {"memory": "none"}),
+    "mingru": PaperAgent("minGRU", {"memory": "mingru"}),
+    "mingru-rec": PaperAgent("minGRU+rec", {"memory": "mingru", **_REC}),
 }
 
 _ENDLESS_PATH = ("gru", "gru-384", "gru-256", "trxl")
@@ -90,17 +90,17 @@ _LONG = ("gru", "gru-rec", "trxl", "trxl-rec", "lstm", "gtrxl-b0", "gtrxl-b2")
 _SPOTLIGHTS = (*("gru", "gru-rec", "trxl", "trxl-rec", "lstm", "gtrxl-b0-rec", "gtrxl-b2-rec"), *_SHORT[2:])
 _ENDLESS_MAYHEM = ("gru", "gru-384", "gru-256", "trxl", "trxl-rec", "trxl-lr", "trxl-lr-rec", "trxl-gt")
 
-TASKS: dict[str, Task] = {
-    "mmbg": Task("MMActGrid", "MortarMayhemB-Grid-v0", "jmlr2025", 10_000, 79, _SHORT, 56_000_000),
-    "mmg": Task("MMGrid", "MortarMayhem-Grid-v0", "jmlr2025", 10_000, 119, _SHORT, 164_000_000),
-    "mm": Task("MM", "MortarMayhem-v0", "jmlr2025", 30_000, 275, _LONG, 492_000_000),
-    "mpg-on": Task("MPGrid on", "MysteryPath-Grid-v0", "jmlr2025-visible", 10_000, 96, _SHORT, 100_000_000),
-    "mpg-off": Task("MPGrid off", "MysteryPath-Grid-v0", "jmlr2025", 10_000, 96, _SHORT, 164_000_000),
-    "mp": Task("MP", "MysteryPath-v0", "jmlr2025", 25_000, 256, _LONG, 410_000_000),
-    "ss": Task("SS", "SearingSpotlights-v0", "jmlr2025", 25_000, 256, _SPOTLIGHTS, 164_000_000),
-    "emm": Task("EMM", "Endless-MortarMayhem-v0", "jmlr2025", 50_000, 256, _ENDLESS_MAYHEM, 819_000_000, True),
-    "emp": Task("EMP", "Endless-MysteryPath-v0", "jmlr2025", 50_000, 256, _ENDLESS_PATH, 819_000_000, True),
-    "ess": Task(
+TASKS: dict[str, PaperTask] = {
+    "mmbg": PaperTask("MMActGrid", "MortarMayhemB-Grid-v0", "jmlr2025", 10_000, 79, _SHORT, 56_000_000),
+    "mmg": PaperTask("MMGrid", "MortarMayhem-Grid-v0", "jmlr2025", 10_000, 119, _SHORT, 164_000_000),
+    "mm": PaperTask("MM", "MortarMayhem-v0", "jmlr2025", 30_000, 275, _LONG, 492_000_000),
+    "mpg-on": PaperTask("MPGrid on", "MysteryPath-Grid-v0", "jmlr2025-visible", 10_000, 96, _SHORT, 100_000_000),
+    "mpg-off": PaperTask("MPGrid off", "MysteryPath-Grid-v0", "jmlr2025", 10_000, 96, _SHORT, 164_000_000),
+    "mp": PaperTask("MP", "MysteryPath-v0", "jmlr2025", 25_000, 256, _LONG, 410_000_000),
+    "ss": PaperTask("SS", "SearingSpotlights-v0", "jmlr2025", 25_000, 256, _SPOTLIGHTS, 164_000_000),
+    "emm": PaperTask("EMM", "Endless-MortarMayhem-v0", "jmlr2025", 50_000, 256, _ENDLESS_MAYHEM, 819_000_000, True),
+    "emp": PaperTask("EMP", "Endless-MysteryPath-v0", "jmlr2025", 50_000, 256, _ENDLESS_PATH, 819_000_000, True),
+    "ess": PaperTask(
         "ESS", "Endless-SearingSpotlights-v0", "jmlr2025", 50_000, 256, ("gru-rec", "trxl-rec"), 819_000_000, True
     ),
 }
@@ -132,7 +132,7 @@ _FAST_ENDLESS = {
 _FAST_ENDLESS_LINEAR = {**_FAST_ENDLESS, "num_envs": 32, "num_steps": 512}
 
 
-def _options(task: Task, is_transformer: bool) -> tuple[str, ...]:
+def _options(task: PaperTask, is_transformer: bool) -> tuple[str, ...]:
     suffix = "-transformer" if task.is_endless and is_transformer else ""
     return (f"preset={task.game_preset}{suffix}",)
 

@@ -113,7 +113,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class ReportFlags:
     """Write a Markdown table and learning curves of finished or stopped runs."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
@@ -323,7 +323,10 @@ def table(groups: Sequence[Group], seed: int) -> str:
         cut = group.results("held_out", "share_cut")
         cells.append(f"{np.mean(cut):.0%}" if cut else _NONE)
         curve = curves.get(group.task, {}).get(group.agent)
-        cells.append(_NONE if curve is None or steps_m is None else f"{np.interp(steps_m, *curve):.2f}")
+        if curve is None or steps_m is None or steps_m < curve[0][0]:  # before the first published score
+            cells.append(_NONE)
+        else:
+            cells.append(f"{np.interp(steps_m, *curve):.2f}")
         cells.append(_NONE if curve is None else f"{curve[1][-1]:.2f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -381,7 +384,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     figure.savefig(path, dpi=90)
 
 
-def report(arguments: Arguments) -> Path:
+def report(arguments: ReportFlags) -> Path:
     """Writes report.md and a curve for each task; returns the table's path.
 
     Raises:
@@ -407,7 +410,7 @@ def report(arguments: Arguments) -> Path:
 def main() -> None:
     """Command line."""
     with exits.told():
-        tqdm.write(str(report(tyro.cli(Arguments, prog="python -m baselines.report"))))
+        tqdm.write(str(report(tyro.cli(ReportFlags, prog="python -m baselines.report"))))
 
 
 if __name__ == "__main__":

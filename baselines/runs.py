@@ -399,7 +399,7 @@ def read_config(path: Path) -> Config:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class RunDir:
     """Where a run is kept and how it starts.
 
     Raises:

@@ -18,21 +18,22 @@ import tyro
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from baselines import devices, exits, hooks, runs
-from baselines.config import SCALES, Config, check_lists, from_name, value_of
+from baselines import devices, exits, hooks
+from baselines.config import SCALES, Config, check_lists, from_name
+from baselines.devices import make_init, make_train_block
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import HeldOutScorer, describe, evaluate, make_held_out_scorer, no_video, record_video
-from baselines.game import Game, make_game
-from baselines.ppo import TrainState, make_init, make_setup, make_train_block, seeds_of
+from baselines.game import TrainingGame, make_game
+from baselines.ppo import TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
-from baselines.runs import Row, RunFolder, newest_run, on_host, read_config
+from baselines.runs import Row, RunDir, RunFolder, newest_run, on_host, read_config
 
 _PROG = "python -m baselines.train"
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
 
 
 @dataclasses.dataclass(frozen=True)
-class Place(runs.Place):
+class TrainFlags(RunDir):
     """Where a run is kept, how it starts, and among which processes."""
 
     list: bool = False
@@ -55,14 +56,22 @@ class Place(runs.Place):
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class TrainArguments:
     """Train a PPO agent with memory; the scale or the preset sets the defaults, any other flag overrides them."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
-    place: Annotated[Place, tyro.conf.arg(name="")]
+    place: Annotated[TrainFlags, tyro.conf.arg(name="")]
 
 
-def parse(arguments: list[str]) -> Arguments:
+@dataclasses.dataclass(frozen=True)
+class _Defaults:
+    """The flags that set the defaults of all others."""
+
+    scale: str | None = None
+    preset: str | None = None
+
+
+def parse(arguments: list[str]) -> TrainArguments:
     """Settings from words of a command line; a resumed run brings its own as defaults.
 
     Raises:
@@ -70,7 +79,7 @@ def parse(arguments: list[str]) -> Arguments:
         RunError: when there is no run to resume.
     """
     check_lists(["--options"], arguments)
-    place = tyro.cli(Place, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    place = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.deterministic:
         # Read once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
@@ -84,12 +93,13 @@ def parse(arguments: list[str]) -> Arguments:
         defaults = read_config(path)
     else:
         defaults = defaults_of(arguments)
-    return tyro.cli(Arguments, prog=_PROG, args=arguments, default=Arguments(defaults, place))
+    return tyro.cli(TrainArguments, prog=_PROG, args=arguments, default=TrainArguments(defaults, place))
 
 
 def defaults_of(arguments: list[str]) -> Config:
     """Settings of the preset or the scale on the command line, else of the scale that suits the device."""
-    scale, preset = value_of("--scale", arguments), value_of("--preset", arguments)
+    given = tyro.cli(_Defaults, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    scale, preset = given.scale, given.preset
     if not preset:
         scale = scale or ("cpu" if jax.default_backend() == "cpu" else "throughput")
         return from_name("scale", scale, SCALES)
@@ -102,7 +112,7 @@ def defaults_of(arguments: list[str]) -> Config:
     return PRESETS[preset]
 
 
-def train(config: Config, place: Place, on_block: hooks.OnBlock | None = None) -> str:
+def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) -> str:
     """Train, score and record an agent.
 
     Args:
@@ -120,7 +130,7 @@ def train(config: Config, place: Place, on_block: hooks.OnBlock | None = None) -
         ConfigError: when a setting cannot be used.
     """
     begin = time.monotonic()
-    path = place.runs_dir / (place.name or _default_name(config))
+    path = place.runs_dir / (place.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)
     jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # refuses what does not fit before there is a folder
@@ -149,14 +159,19 @@ def train(config: Config, place: Place, on_block: hooks.OnBlock | None = None) -
     return f"held-out score {scores['held_out']['score']:.3f} in {time.monotonic() - begin:.0f} s -> {path}"
 
 
-def _default_name(config: Config) -> str:
-    if config.preset:
-        return f"{config.preset.replace('/', '-')}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
-    return f"{config.env}_{config.memory}_{config.scale}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+def default_name(config: Config) -> str:
+    """Return the name of a run's folder where none is given."""
+    env, memory = (name.rpartition(":")[2] for name in (config.env, config.memory))  # of "module:Name"
+    what = config.preset.replace("/", "-") or f"{env}_{memory}_{config.scale}"
+    return f"{what}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def run_blocks(
-    config: Config, game: Game, folder: RunFolder, mesh: Mesh | None = None, on_block: hooks.OnBlock | None = None
+    config: Config,
+    game: TrainingGame,
+    folder: RunFolder,
+    mesh: Mesh | None = None,
+    on_block: hooks.OnBlock | None = None,
 ) -> TrainState:
     """The state after the last update, having gone on from the folder's newest checkpoint if there is one.
 

@@ -23,14 +23,14 @@ from baselines import exits
 from baselines.config import check_seed
 from baselines.errors import ConfigError, RunError
 from baselines.game import PAPER_SEEDS
-from baselines.zoo import Agent, load, read
+from baselines.zoo import TrainedAgent, load, read
 
 _ZOO = "zoo:"
 _MAX_STEPS = 2048
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class TransferFlags:
     """Play an agent in memory-gym and here, and compare."""
 
     what: Annotated[str, tyro.conf.Positional]
@@ -49,7 +49,7 @@ class Played(NamedTuple):
     success: float
 
 
-def play(envs: list[Any], agent: Agent, seeds: list[int], key: jax.Array) -> list[Played]:
+def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array) -> list[Played]:
     """The first episode of each environment, a Gymnasium one in the layout of memory-gym, all in step with each other.
 
     Args:
@@ -79,7 +79,7 @@ def play(envs: list[Any], agent: Agent, seeds: list[int], key: jax.Array) -> lis
     return played
 
 
-def _options_of(agent: Agent) -> dict[str, Any]:
+def _options_of(agent: TrainedAgent) -> dict[str, Any]:
     """Options that the original knows, which has no presets."""
     given = agent.config.env_options
     preset = given.pop("preset", None)
@@ -94,7 +94,7 @@ def _batch(observations: list[Any]) -> Any:
     return jnp.asarray(stacked.swapaxes(1, 2) if stacked.dtype == np.uint8 else stacked.astype(np.float32))
 
 
-def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
+def transfer(arguments: TransferFlags) -> tuple[list[Played], list[Played]]:
     """Episodes here, and in the package.
 
     Raises:
@@ -128,7 +128,7 @@ def transfer(arguments: Arguments) -> tuple[list[Played], list[Played]]:
 def main() -> None:
     """Command line."""
     with exits.told():
-        here, there = transfer(tyro.cli(Arguments, prog="python -m baselines.transfer"))
+        here, there = transfer(tyro.cli(TransferFlags, prog="python -m baselines.transfer"))
         equal = sum(one == other for one, other in zip(here, there, strict=True))
         tqdm.write(f"{equal} of {len(here)} episodes are equal step by step in actions, rewards and success")
         returns = [_mean(sum(one.rewards) for one in side) for side in (here, there)]

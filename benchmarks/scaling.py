@@ -54,9 +54,9 @@ def steps_per_second(config: Config, repeats: int) -> tuple[float, float]:
     game = make_game(config)
     setup = ppo.make_setup(config, game)
     mesh = devices.make_mesh(config)
-    state = devices.place_state(ppo.make_init(setup)(ppo.seeds_of(setup), game.params), config, mesh)
+    state = devices.place_state(devices.make_init(setup)(ppo.seeds_of(setup), game.params), config, mesh)
     env_params = devices.replicate(game.params, mesh)
-    block = ppo.make_train_block(setup, mesh)
+    block = devices.make_train_block(setup, mesh)
     times = list[float]()
     for _ in range(repeats + 1):
         begin = time.perf_counter()

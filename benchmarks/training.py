@@ -30,7 +30,7 @@ from baselines import ppo
 from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.game import Game, frame_shape, make_game
+from baselines.game import TrainingGame, frame_shape, make_game
 from baselines.train import defaults_of
 from benchmarks.throughput import measure
 
@@ -65,7 +65,7 @@ def best_of(repeats: int, run: Callable[[], Any]) -> tuple[float, float]:
     return times[0], min(times[1:])
 
 
-def ceiling(config: Config, game: Game) -> float | None:
+def ceiling(config: Config, game: TrainingGame) -> float | None:
     """Environment steps a second that one H100 could reach at most; None for networks it was not worked out for."""
     is_published = (
         config.memory == "gru" and config.memory_layers < 2 and config.memory_size == 512 and config.hidden_size == 512

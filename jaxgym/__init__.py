@@ -12,13 +12,12 @@ from jaxgym import interrupts
 
 interrupts.start("jaxgym", "baselines")
 
-from jaxgym.ids import IDS, tell_gymnasium  # noqa: E402
-
 if TYPE_CHECKING:
     from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
     from jaxgym.environment import Environment, EnvParams, EnvState, Transition
     from jaxgym.options import Choices, Preset, parse_options
-    from jaxgym.registration import Spec, make, presets, register, registered_envs, spec_of, unregister
+    from jaxgym.registration import make, presets, register, registered_envs, spec_of, unregister
+    from jaxgym.spec import Human, Original, Spec, TextSpec
 
 __version__ = "0.1.0"
 
@@ -27,8 +26,11 @@ __all__ = [
     "EnvParams",
     "EnvState",
     "Environment",
+    "Human",
+    "Original",
     "Preset",
     "Spec",
+    "TextSpec",
     "Transition",
     "errors",
     "levels",
@@ -49,9 +51,10 @@ __all__ = [
 _HOMES = {
     "environment": ("EnvParams", "EnvState", "Environment", "Transition"),
     "options": ("Choices", "Preset", "parse_options"),
-    "registration": ("Spec", "make", "presets", "register", "registered_envs", "spec_of", "unregister"),
+    "registration": ("make", "presets", "register", "registered_envs", "spec_of", "unregister"),
+    "spec": ("Human", "Original", "Spec", "TextSpec"),
 }
-_ROOMS = {"bank_files", "envs", "errors", "levels", "originals", "rendering", "serve", "spaces", "specs", "testing"}
+_ROOMS = {"bank_files", "envs", "errors", "levels", "rendering", "serve", "spaces", "testing"}
 _ROOMS |= {*_HOMES, "text", "wrappers"}
 
 
@@ -70,7 +73,6 @@ def __dir__() -> list[str]:
 
 
 importlib.import_module("jaxgym.forks")  # It has to see every fork from here on.
-for _env_id in IDS:
-    tell_gymnasium(_env_id)
+importlib.import_module("jaxgym.registry")  # It makes the ids known to Gymnasium.
 if "gymnax" in sys.modules:
     importlib.import_module("jaxgym.registration")

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym import extras, levels, registration, text
-from jaxgym.errors import OptionError
+from jaxgym import extras, levels, registration, registry, text
+from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.flags import FailureError, InWords, List, Play, Record, Rollout, Show
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
@@ -30,7 +30,7 @@ def run(arguments: Any) -> str:
         arguments: Those of a command, such as `jaxgym.flags.Show`.
     """
     if not isinstance(arguments, Rollout) and arguments.env_id is not None:
-        env_id = text.text_envs().get(arguments.env_id, arguments.env_id)
+        env_id = registry.id_of(registry.import_module_of(arguments.env_id))
         arguments = dataclasses.replace(arguments, env_id=env_id)
     runners: dict[type, Callable[[Any], str]] = {List: list_games, Show: show, Record: record, Play: play_game}
     runners |= {InWords: talk, Rollout: rollout}
@@ -49,12 +49,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def list_games(arguments: List) -> str:
     """Returns what `jaxgym list` prints."""
     if arguments.env_id is None:
-        specs = {env_id: registration.spec_of(env_id) for env_id in registration.registered_envs()}
-        rows = [
-            (env_id, str(spec.max_steps or "none"), str(len(spec.all_options)), _shortened(list(spec.presets)))
-            for env_id, spec in specs.items()
-        ]
-        listed = table(("id", "max_steps", "options", "presets"), rows)
+        listed = table(("id", "max_steps", "options", "presets"), map(_row_of, registration.registered_envs()))
         return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
     env_id = arguments.env_id
     spec = registration.spec_of(env_id)
@@ -64,10 +59,18 @@ def list_games(arguments: List) -> str:
         tables.append(table(("preset", "options", "meaning"), presets))
     if env_id in text.text_envs().values():
         words = text.text_spec_of(env_id)[1]
-        tables.append(f"In words (talk, rollout, serve) its short name is {words.short_name}.\n")
+        tables.append(f"In words (talk, rollout, serve) its short name is {text.short_name_of(env_id)}.\n")
         if words.options:
             tables.append(_options_table("option of the words", words.options))
     return "\n".join(tables)
+
+
+def _row_of(env_id: str) -> tuple[str, str, str, str]:
+    try:
+        spec = registration.spec_of(env_id)
+    except UnknownIdError:  # of an installed package that can't be imported; the command for this id says why
+        return env_id, "-", "-", "can't be imported"
+    return env_id, str(spec.max_steps or "none"), str(len(spec.all_options)), _shortened(list(spec.presets))
 
 
 def _options_table(title: str, options: Mapping[str, Option]) -> str:
@@ -141,7 +144,7 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
     try:
         kept = zoo.load(named) if is_zoo else None
         config = kept.config if kept else runs.read_config(path)
-        if config.env != arguments.env_id:
+        if config.env.rpartition(":")[2] != arguments.env_id:
             raise OptionError(f"{path} is an agent of {config.env}, not of {arguments.env_id}: name that id.")
         # One level is played, so that no bank of them has to be made.
         config = dataclasses.replace(config, train_levels=0, held_out_levels=1)
@@ -206,7 +209,8 @@ def rollout(arguments: Rollout) -> str:
     player = command.Player(
         arguments.model, arguments.hf, arguments.model_name, arguments.temperature, arguments.max_tokens
     )
-    seed, names = _checked(arguments.seed), [word for word in arguments.env if "=" not in word]
+    seed = _checked(arguments.seed)
+    names = [registry.import_module_of(word) for word in arguments.env if "=" not in word]
     options = parse_options([word for word in arguments.env if "=" in word])
     rows = command.rows_for(names, arguments.episodes, seed, options, arguments.rows)
     try:

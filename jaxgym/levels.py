@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,9 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from jaxgym import bank_files, specs
-from jaxgym.errors import LevelError
-from jaxgym.options import is_integer, plain
-
-if TYPE_CHECKING:
-    from jaxgym.environment import Environment
+from jaxgym import bank_files, registry
+from jaxgym.errors import LevelError, UnknownIdError
+from jaxgym.options import is_integer, plain, resolve, with_preset
 
 SPLIT_SIZE = 1 << 31
 """The number of seeds in each split."""
@@ -39,6 +36,24 @@ _ROOT_SEED = 0
 _BANK_BATCH = 8192
 _ORIGINALS_VERSION = 1
 """Part of the names of files with original levels; to be raised when these change."""
+
+
+class LevelSampler(Protocol):
+    """The part of `jaxgym.Environment` that samples levels."""
+
+    @property
+    def env_id(self) -> str:
+        """The id."""
+        ...
+
+    @property
+    def default_params(self) -> Any:
+        """The parameters of the `make` call that built the environment."""
+        ...
+
+    def sample_level(self, key: jax.Array, params: Any, /) -> Any:
+        """Sample everything that is random in an episode; consumes `key`."""
+        ...
 
 
 def train_seeds(count: int, start: int = 0) -> np.ndarray:
@@ -84,7 +99,7 @@ def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") ->
     return jax.random.fold_in(root, jnp.asarray(seed, dtype=jnp.uint32))
 
 
-def level_from_seed(env: "Environment[Any, Any, Any, Any]", seed: Any, params: Any = None) -> Any:
+def level_from_seed(env: LevelSampler, seed: Any, params: Any = None) -> Any:
     """Returns the level of one uint32 seed under the given parameters (those of `make` if None).
 
     Raises:
@@ -119,7 +134,7 @@ def _on_host(seeds: Any) -> np.ndarray:
         return np.asarray(None)
 
 
-def check_level(env: "Environment[Any, Any, Any, Any]", level: Any, params: Any) -> None:
+def check_level(env: LevelSampler, level: Any, params: Any) -> None:
     """Checks that a level has the structure, shapes and dtypes of those that an environment samples.
 
     Raises:
@@ -128,7 +143,7 @@ def check_level(env: "Environment[Any, Any, Any, Any]", level: Any, params: Any)
     _check_arrays(env, level, params, "a level", "give one of its own, from jaxgym.levels.level_from_seed or a bank")
 
 
-def check_bank(env: "Environment[Any, Any, Any, Any]", bank: Any, params: Any) -> None:
+def check_bank(env: LevelSampler, bank: Any, params: Any) -> None:
     """Checks that a bank is a stack of levels with the structure, shapes and dtypes of those of an environment.
 
     Raises:
@@ -164,7 +179,7 @@ def _level(env: Any, seed: jax.Array, params: Any) -> Any:
     return env.sample_level(level_key(seed), params)
 
 
-def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
+def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
     """Draw the level of a reset: from the level buffer if there is one, else of a random training seed.
 
     Returns:
@@ -183,7 +198,7 @@ def draw(env: "Environment[Any, Any, Any, Any]", key: jax.Array, params: Any) ->
     return level, index.astype(jnp.int32)
 
 
-def make_bank(env: "Environment[Any, Any, Any, Any]", params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
+def make_bank(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
     """Returns the levels of the given seeds, stacked: every leaf has a leading axis of `len(seeds)`.
 
     The bank is made for these parameters: change an option that a level depends on (the commands allowed, the size of
@@ -235,7 +250,7 @@ def original(
     - Endless Mortar Mayhem: 64 commands, or as many as `max_given_commands` says.
     - Endless Mystery Path: all segments, or as many as `max_given_segments` says.
     - Endless Searing Spotlights: what comes until the first coin is taken. What follows depends on play, and differs
-      from the original's (`jaxgym.originals.course` is for those who need it).
+      from the original's (`jaxgym.envs.memory_gym.course` is for those who need it).
 
     An original's seeds have nothing to do with ours, nor with our two splits. `jaxgym.make(env_id, levels=bank, ...)`
     takes the bank if it is given the same options.
@@ -254,7 +269,7 @@ def original(
             original fails to make a level.
     """
     seeds = _seed_axis("original", seeds)
-    maker, env, params, plain = specs.build_original(env_id, options, preset)
+    maker, env, params, plain = build_original(env_id, options, preset)
     make = partial(maker.levels, env, plain, seeds)
     if directory is None:
         bank = make()
@@ -262,6 +277,42 @@ def original(
         expected = jax.eval_shape(partial(_levels, env), seeds, params)
         bank = bank_files.load_or_make(Path(directory) / _file_name(env_id, plain, seeds), make, expected)
     return jax.tree.map(jnp.asarray, bank)
+
+
+def build_original(
+    env_id: str, given: Mapping[str, Any], preset: str | None = None
+) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Return the `jaxgym.spec.Original` of an id, an environment with room for its levels, its parameters, the options.
+
+    The options are as they were given, or their defaults: what parameters hold is rounded to float32.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+        OptionError: If an option or the preset does not exist, or an option does not take the given value.
+        LevelError: If the id has no original.
+    """
+    env_id = registry.import_module_of(env_id)
+    spec = registry.load(env_id)
+    if spec.original is None:
+        known = [name for name in registry.ids() if _has_original(name)]
+        raise LevelError(
+            f"{env_id} was asked for original levels and has none; ids with original levels are {', '.join(known)}: "
+            "for this one, make a bank with jaxgym.levels.make_bank."
+        )
+    given = with_preset(env_id, spec.presets, preset, given)
+    resolve(env_id, spec.all_options, given)
+    plain = {name: np.asarray(given.get(name, option.default)).tolist() for name, option in spec.all_options.items()}
+    plain |= {name: size for name, size in spec.original.sizes(plain).items() if plain[name] is None}
+    values = resolve(env_id, spec.all_options, plain)
+    env, params = spec.build(env_id, {name: value for name, value in values.items() if name != "max_steps"})
+    return spec.original, env, params, plain
+
+
+def _has_original(env_id: str) -> bool:
+    try:
+        return registry.load(env_id).original is not None
+    except UnknownIdError:  # of an installed package that can't be imported
+        return False
 
 
 def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> str:

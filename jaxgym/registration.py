@@ -1,80 +1,76 @@
-"""`make`, and the rows of the table of environment ids."""
+"""`make` and `register`: the ids of `jaxgym.registry` for JAX, gymnax and Gymnasium."""
 
 import dataclasses
 import reprlib
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import gymnasium
 import gymnax.registration as gymnax_registration
 import jax
 import numpy as np
 from jax.core import Tracer
 
-from jaxgym import forks, specs
+from jaxgym import forks, registry
 from jaxgym import levels as level_banks
 from jaxgym.environment import Environment, EnvParams
-from jaxgym.envs.memory import (
-    bank_fits,
-    endless_mortar_mayhem,
-    endless_mystery_path,
-    endless_searing_spotlights,
-    experts,
-    ground_truth,
-    mortar_mayhem,
-    mystery_path,
-    searing_spotlights,
-    searing_spotlights_expert,
-)
-from jaxgym.envs.memory.presets import PRESETS as MEMORY_PRESETS
-from jaxgym.envs.text_world import textcraft, textcraft_planner
-from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps, sudoku, sudoku_levels
 from jaxgym.errors import LevelError, OptionError
-from jaxgym.ids import tell_gymnasium
 from jaxgym.options import Preset, plain, resolve, with_preset
-from jaxgym.originals import endless_mystery_path as endless_mystery_path_originals
-from jaxgym.originals import mortar_mayhem as mortar_mayhem_originals
-from jaxgym.originals import mystery_path as mystery_path_originals
-from jaxgym.originals import searing_spotlights as searing_spotlights_originals
-from jaxgym.specs import Human, Spec, presets, registered_envs, spec_of
+from jaxgym.spec import Spec
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
 
-__all__ = ["Human", "Preset", "Spec", "make", "presets", "register", "registered_envs", "spec_of", "unregister"]
 
-
-def register(env_id: str, spec: Spec) -> None:
-    """Adds an environment to `jaxgym.make`, to `gymnax.make`, and as `jaxgym/<id>` to `gymnasium.make`.
+def register(env_id: str, spec: Spec | str, *, short_name: str | None = None) -> None:
+    """Add an environment to `jaxgym.make`, to `gymnax.make`, and as `jaxgym/<id>` to `gymnasium.make`.
 
     Args:
         env_id: A new id, such as `"MyGame-v0"`, of letters, digits and `-`, `_` or `.`.
-        spec: How it is made.
+        spec: How it is made, or the entry point `"module:NAME"` of a spec, which is imported on first use.
+        short_name: Name of its text interface; if None, `"my_game"` for `"MyGame-v0"`.
 
     Raises:
-        ValueError: If the id is taken.
+        ValueError: If the id or the short name is taken, or if a short name is given to a spec without text interface.
     """
-    specs.add(env_id, spec)
-    if env_id not in gymnax_registration.registered_envs:
-        gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
-    tell_gymnasium(env_id)
+    if isinstance(spec, Spec) and spec.text is None and short_name is not None:
+        raise ValueError(f"{env_id!r}: expected a spec with text for short_name={short_name!r}, got text=None. Add it.")
+    registry.add(env_id, registry.Entry(spec, short_name))
+    _add_to_gymnax(env_id)
 
 
 def unregister(env_id: str) -> None:
-    """Remove an environment from `jaxgym.make`, `gymnax.make` and `gymnasium.make`.
-
-    Args:
-        env_id: An id of `register`. Remove its text interface first, with `jaxgym.text.unregister`.
+    """Remove an environment, and its text interface, from `jaxgym.make`, `gymnax.make` and `gymnasium.make`.
 
     Raises:
         UnknownIdError: If the id is not registered.
     """
-    specs.remove(env_id)
-    gymnasium.registry.pop(f"jaxgym/{env_id}", None)
+    registry.remove(env_id)
     if env_id in gymnax_registration.registered_envs:
         gymnax_registration.registered_envs.remove(env_id)
         # gymnax has no function for it.
         del gymnax_registration._registry[env_id]  # pyright: ignore[reportPrivateUsage]
+
+
+def registered_envs() -> tuple[str, ...]:
+    """Return the ids that `jaxgym.make` takes."""
+    return registry.ids()
+
+
+def spec_of(env_id: str) -> Spec:
+    """Return how an environment is made; `"my_package.module:MyGame-v0"` imports the module first.
+
+    Raises:
+        UnknownIdError: If the id is not registered, or its module or entry point can't be imported.
+    """
+    return registry.load(registry.import_module_of(env_id))
+
+
+def presets(env_id: str) -> dict[str, Preset]:
+    """Return the presets of an environment by name, for `jaxgym.make(env_id, preset=name)`.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    return dict(spec_of(env_id).presets)
 
 
 def make(
@@ -83,7 +79,7 @@ def make(
     """Makes an environment and its parameters.
 
     Args:
-        env_id: One of `registered_envs()`.
+        env_id: One of `registered_envs()`, or `"my_package.module:MyGame-v0"`, which imports the module first.
         preset: A name of `presets(env_id)`, such as `"jmlr2025"`: its options are used where none are given beside it.
         levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
             first n training levels; a bank of `jaxgym.levels` is used as it is, and decides how much a level lists
@@ -107,7 +103,16 @@ def make(
         ForkError: In a forked child of a process that runs JAX.
     """
     forks.check()
-    spec = spec_of(env_id)
+    env_id = registry.import_module_of(env_id)
+    return make_registered(env_id, preset=preset, levels=levels, max_steps=max_steps, **options)
+
+
+def make_registered(
+    env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
+) -> tuple[AnyEnvironment, EnvParams]:
+    """Make an environment as `make` does, but import no module that the id names: for ids from requests."""
+    forks.check()
+    spec = registry.load(env_id)
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
     given = {**spec.sizes_of(levels), **with_preset(env_id, spec.presets, preset, given)}
     values = resolve(env_id, spec.all_options, given)
@@ -155,127 +160,10 @@ def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, bank: Any)
             )
 
 
-for _env_id, _variant in {
-    "MortarMayhem-v0": {"grid": False, "act_only": False},
-    "MortarMayhem-Grid-v0": {"grid": True, "act_only": False},
-    "MortarMayhemB-v0": {"grid": False, "act_only": True},
-    "MortarMayhemB-Grid-v0": {"grid": True, "act_only": True},
-}.items():
-    register(
-        _env_id,
-        Spec(
-            partial(mortar_mayhem.build, **_variant),
-            mortar_mayhem.options(**_variant),
-            fits=bank_fits.mortar_mayhem_fits,
-            original=mortar_mayhem_originals.ORIGINAL,
-            presets=MEMORY_PRESETS[_env_id],
-            expert=experts.mortar_mayhem_action,
-            human=Human(
-                ground_truth.mortar_mayhem_view, "grid" if _variant["grid"] else "free", mortar_mayhem.is_clue_phase
-            ),
-        ),
-    )
+def _add_to_gymnax(env_id: str) -> None:
+    if env_id not in gymnax_registration.registered_envs:
+        gymnax_registration.register(env_id, lambda **options: make(env_id, **options)[0])
 
-register(
-    "Endless-MortarMayhem-v0",
-    Spec(
-        endless_mortar_mayhem.build,
-        endless_mortar_mayhem.OPTIONS,
-        sizes_of=mortar_mayhem_originals.endless_sizes_of,
-        fits=bank_fits.endless_mortar_mayhem_fits,
-        original=mortar_mayhem_originals.ENDLESS_ORIGINAL,
-        presets=MEMORY_PRESETS["Endless-MortarMayhem-v0"],
-        expert=experts.endless_mortar_mayhem_action,
-        human=Human(ground_truth.endless_mortar_mayhem_view, "free", endless_mortar_mayhem.is_clue_seen),
-    ),
-)
-register(
-    "SearingSpotlights-v0",
-    Spec(
-        searing_spotlights.build,
-        searing_spotlights.options(),
-        max_steps=256,
-        sizes_of=searing_spotlights_originals.sizes_of,
-        fits=bank_fits.searing_spotlights_fits,
-        original=searing_spotlights_originals.ORIGINAL,
-        presets=MEMORY_PRESETS["SearingSpotlights-v0"],
-        expert=searing_spotlights_expert.searing_spotlights_action,
-        human=Human(ground_truth.searing_spotlights_view, "free"),
-    ),
-)
-register(
-    "Endless-SearingSpotlights-v0",
-    Spec(
-        endless_searing_spotlights.build,
-        endless_searing_spotlights.options(),
-        sizes_of=searing_spotlights_originals.sizes_of,
-        fits=bank_fits.endless_searing_spotlights_fits,
-        original=searing_spotlights_originals.ENDLESS_ORIGINAL,
-        presets=MEMORY_PRESETS["Endless-SearingSpotlights-v0"],
-        expert=searing_spotlights_expert.endless_searing_spotlights_action,
-        human=Human(ground_truth.searing_spotlights_view, "free"),
-    ),
-)
-for _env_id, _grid, _max_steps in (("MysteryPath-v0", False, 512), ("MysteryPath-Grid-v0", True, 128)):
-    register(
-        _env_id,
-        Spec(
-            partial(mystery_path.build, grid=_grid),
-            mystery_path.options(grid=_grid),
-            max_steps=_max_steps,
-            default_bank=mystery_path.default_bank,
-            fits=bank_fits.mystery_path_fits,
-            original=mystery_path_originals.ORIGINAL,
-            presets=MEMORY_PRESETS[_env_id],
-            expert=experts.mystery_path_action,
-            human=Human(ground_truth.mystery_path_view, "grid" if _grid else "free"),
-        ),
-    )
 
-register(
-    "Endless-MysteryPath-v0",
-    Spec(
-        endless_mystery_path.build,
-        endless_mystery_path.OPTIONS,
-        sizes_of=endless_mystery_path_originals.sizes_of,
-        fits=bank_fits.endless_mystery_path_fits,
-        original=endless_mystery_path_originals.ORIGINAL,
-        presets=MEMORY_PRESETS["Endless-MysteryPath-v0"],
-        expert=experts.endless_mystery_path_action,
-        human=Human(ground_truth.endless_mystery_path_view, "course"),
-    ),
-)
-register(
-    "FrozenLake-v0",
-    Spec(
-        frozen_lake.build,
-        frozen_lake.OPTIONS,
-        max_steps=frozen_lake.MAX_STEPS,
-        sizes_of=frozen_lake.sizes_of,
-        fits=frozen_lake_maps.fits,
-        expert=frozen_lake.expert_action,
-        human=Human(frozen_lake.view, "steps"),
-    ),
-)
-register(
-    "Sudoku-v0",
-    Spec(
-        sudoku.build,
-        sudoku.OPTIONS,
-        max_steps=sudoku.MAX_STEPS,
-        fits=sudoku_levels.fits,
-        presets=sudoku.PRESETS,
-        expert=sudoku.expert_action,
-        human=Human(sudoku.ground_truth_view, "words"),
-    ),
-)
-register(
-    "TextCraft-v0",
-    Spec(
-        textcraft.build,
-        textcraft.OPTIONS,
-        fits=textcraft.bank_fits,
-        expert=textcraft_planner.textcraft_action,
-        human=Human(textcraft.view, "words"),
-    ),
-)
+for _env_id in registry.ids():
+    _add_to_gymnax(_env_id)

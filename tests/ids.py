@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import jaxgym
-from jaxgym import text
 
 # The same files, the same drawing: what breaks one of these breaks the one that is not named here as well.
 TWINS = {
@@ -36,6 +35,4 @@ def without_new_ids() -> Iterator[None]:
         yield
     finally:
         for env_id in set(jaxgym.registered_envs()) - before:
-            if env_id in text.text_envs().values():
-                text.unregister(env_id)
             jaxgym.unregister(env_id)

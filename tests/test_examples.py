@@ -23,6 +23,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARKDOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MOST_TURNS = 200
 TRAINING = ROOT / "docs/training.md"
+OWN_MEMORY = ROOT / "docs/own_memory.md"  # tests/baselines/test_own_memory.py runs it
 PAGES = [page for page in MARKDOWN if BLOCK.search(page.read_text())]
 
 
@@ -84,7 +85,9 @@ def run_blocks(page: Path) -> None:
         exec(compile(block, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != TRAINING], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in (TRAINING, OWN_MEMORY)], ids=lambda page: page.stem
+)
 def test_the_code_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
     run_blocks(page)
 

@@ -12,7 +12,7 @@ import pytest
 
 import jaxgym
 from baselines import config, evaluate, game, train
-from jaxgym import cli, specs
+from jaxgym import cli, registry
 from jaxgym.errors import OptionError
 from jaxgym.options import Word
 from tests.t_maze import TMaze
@@ -56,7 +56,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         SYMBOLIC_FIRST: jaxgym.Spec(symbolic_first, {"observation": observation}),
     }
     for env_id, spec in made.items():
-        monkeypatch.setitem(specs._specs, env_id, spec)
+        monkeypatch.setitem(registry._entries, env_id, registry.Entry(spec))
 
 
 @pytest.mark.parametrize("words", [[], ["observation=pixels"]])
@@ -93,6 +93,6 @@ def test_training_says_that_there_is_no_video(
     scores = {"held_out": {"score": 0.0}}
     monkeypatch.setattr(train, "evaluate", lambda *_, **__: scores)
     monkeypatch.setattr(train, "describe", lambda _: "scores")
-    train.train(settings, train.Place(name="run", runs_dir=tmp_path))
+    train.train(settings, train.RunDir(name="run", runs_dir=tmp_path))
     assert evaluate.no_video(FRAMELESS) in capsys.readouterr().out
     assert not (tmp_path / "run" / "video.gif").exists()

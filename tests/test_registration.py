@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -34,13 +35,13 @@ def printed(program: str) -> str:
 
 
 def test_a_process_that_imports_the_table_alone_reads_its_rows() -> None:
-    program = "from jaxgym import specs; print(specs.spec_of('FrozenLake-v0').max_steps, *specs.registered_envs())"
+    program = "import jaxgym; print(jaxgym.spec_of('FrozenLake-v0').max_steps, *jaxgym.registered_envs())"
     assert printed(program).split() == ["100", *jaxgym.registered_envs()]
 
 
 @pytest.mark.slow
 def test_a_process_that_imports_a_reader_of_the_table_alone_reads_its_rows() -> None:
-    program = "from jaxgym.originals import course; print(course.of('MysteryPath-Grid-v0').start(0).path.shape)"
+    program = "from jaxgym.envs.memory_gym import course; print(course.of('MysteryPath-Grid-v0').start(0).path.shape)"
     assert printed(program) == "(2,)\n"
 
 
@@ -111,19 +112,67 @@ def test_a_registered_id_can_be_made_here_and_in_gymnax_until_it_is_unregistered
                 find("Renamed-v0")
 
 
-def test_a_text_interface_is_unregistered_before_its_environment() -> None:
-    build = text.text_spec_of("FrozenLake-v0")[1].build
+def test_a_text_interface_comes_and_goes_with_its_environment() -> None:
     before = text.text_envs()
+    spec = jaxgym.spec_of("FrozenLake-v0")
     with without_new_ids():
-        jaxgym.register("Lake-v0", jaxgym.spec_of("FrozenLake-v0"))
-        for _ in range(2):
-            text.register("Lake-v0", text.TextSpec(build, "lake"))
-            assert text.text_envs() == {**before, "lake": "Lake-v0"}
-            text.unregister("Lake-v0")
+        for given, short_name in ((None, "my_small_lake"), ("lake", "lake")):
+            jaxgym.register("MySmall-Lake-v0", spec, short_name=given)
+            assert text.text_envs() == {**before, short_name: "MySmall-Lake-v0"}
+            assert text.short_name_of("MySmall-Lake-v0") == text.short_name_of(short_name) == short_name
+            jaxgym.unregister("MySmall-Lake-v0")
             assert text.text_envs() == before
-        assert "Lake-v0" in jaxgym.registered_envs()
-        with pytest.raises(UnknownIdError, match=r"^'Lake-v0' is no environment with words"):
-            text.unregister("Lake-v0")
+        jaxgym.register("FrozenLake-v1", spec)
+        assert text.text_envs() == {**before, "FrozenLake-v1": "FrozenLake-v1"}
+
+
+def test_a_short_name_is_unique_and_names_a_text_interface() -> None:
+    spec = jaxgym.spec_of("FrozenLake-v0")
+    with without_new_ids():
+        with pytest.raises(ValueError, match=r"^the short name 'frozen_lake' is already registered; choose another"):
+            jaxgym.register("Lake-v0", spec, short_name="frozen_lake")
+        silent = dataclasses.replace(spec, text=None)
+        with pytest.raises(ValueError, match=r"^'Lake-v0': expected a spec with text for short_name='lake', got text"):
+            jaxgym.register("Lake-v0", silent, short_name="lake")
+        assert "Lake-v0" not in jaxgym.registered_envs()
+        jaxgym.register("Lake-v0", silent)
+        for find in (text.text_spec_of, text.make, text.short_name_of):
+            with pytest.raises(UnknownIdError, match=r"^'Lake-v0' is no environment with words"):
+                find("Lake-v0")
+
+
+def test_the_text_interface_has_other_options_than_its_environment() -> None:
+    spec = jaxgym.spec_of("FrozenLake-v0")
+    assert spec.text is not None
+    clash = dataclasses.replace(spec.text, options={"is_slippery": spec.options["is_slippery"]})
+    with pytest.raises(ValueError, match=r"^expected other option names .*, got is_slippery for both"):
+        dataclasses.replace(spec, text=clash)
+
+
+def test_an_entry_point_is_imported_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "registered_later.py").write_text("import jaxgym\nLAKE = jaxgym.spec_of('FrozenLake-v0')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with without_new_ids():
+        jaxgym.register("Later-v0", "registered_later:LAKE")
+        assert "Later-v0" in jaxgym.registered_envs()
+        assert "registered_later" not in sys.modules
+        assert jaxgym.spec_of("Later-v0") is jaxgym.spec_of("FrozenLake-v0")
+        assert text.text_envs()["later"] == "Later-v0"
+        assert "registered_later" in sys.modules
+
+
+def test_importing_jaxgym_and_listing_its_ids_imports_neither_jax_nor_a_game() -> None:
+    program = """
+import sys, gymnasium, jaxgym
+assert "jaxgym/FrozenLake-v0" in gymnasium.registry
+jax = "jax" in sys.modules
+ids, short_names = jaxgym.registered_envs(), jaxgym.text.text_envs()
+jaxgym.make("FrozenLake-v0")
+print(jax, len(ids), len(short_names), *sorted(name for name in sys.modules if name.startswith("jaxgym.envs.")))
+"""
+    jax, num_ids, num_names, *games = printed(program).split()
+    assert (jax, num_ids, num_names) == ("False", "13", "13")
+    assert {name.split(".")[2] for name in games} == {"frozen_lake"}
 
 
 # `make`.
@@ -293,7 +342,7 @@ def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sent
     env, state, params = started(GRID)
     cart, foreign_params = gymnax.make("CartPole-v1")
     foreign_state = jax.eval_shape(cart.reset_env, jax.random.key(0), foreign_params)[1]
-    own_params = r"expected parameters of class jaxgym\.envs\.memory\.mortar_mayhem\.Params, got "
+    own_params = r"expected parameters of class jaxgym\.envs\.mortar_mayhem\.game\.Params, got "
     for wrong, named in ((foreign_params, r"gymnax.*\.EnvParams"), ({}, r"builtins\.dict"), (state, r".*\.State")):
         words = rf"^{GRID}: {own_params}{named}\. Pass the parameters that make returned, or dataclasses\.replace"
         for call in (env.reset, env.reset_env):
@@ -319,7 +368,9 @@ def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sent
 def test_a_state_of_another_environment_or_of_a_batch_is_an_error_in_a_sentence(started: Any) -> None:
     game = started(GRID)
     other = started("FrozenLake-v0")[1]
-    with pytest.raises(StateError, match=r"expected a state of class .*mortar_mayhem\.State, got .*frozen_lake\.State"):
+    with pytest.raises(
+        StateError, match=r"expected a state of class .*mortar_mayhem\.game\.State, got .*frozen_lake\.game\.State"
+    ):
         act((game[0], other, game[2]), 1)
     batch = jax.eval_shape(jax.vmap(game[0].reset, (0, None)), jax.random.split(jax.random.key(0), 3), game[2])[1]
     with pytest.raises(StateError, match=r"whose time has shape \(\), got \(3,\)\. jax\.vmap the step over a batch"):

@@ -14,7 +14,7 @@ import pytest
 import jaxgym
 from docs.options_table import WRAPPERS, WRAPPERS_REGION, perturbation_table
 from jaxgym import levels, testing
-from jaxgym.envs.memory import pairs, spotlights
+from jaxgym.envs.searing_spotlights import pairs, spotlights
 from jaxgym.errors import OptionError, WrapperError
 from jaxgym.rendering.sprites import disc
 from jaxgym.wrappers import LastActionReward, PositionObservation, SpotlightPerturbation

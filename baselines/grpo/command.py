@@ -9,22 +9,30 @@ import tyro
 from tqdm import tqdm
 
 from baselines import exits
-from baselines.config import check_lists, from_name, value_of
+from baselines.config import check_lists, from_name
 from baselines.grpo.settings import SCALES, Settings, read_settings
-from baselines.runs import Place, newest_run
+from baselines.runs import RunDir, newest_run
 
 _PROG = "python -m baselines.grpo"
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class GrpoFlags:
     """Train a small language model by GRPO; the scale sets the defaults, any other flag overrides them."""
 
     settings: Annotated[Settings, tyro.conf.arg(name="")]
-    place: Annotated[Place, tyro.conf.arg(name="")]
+    place: Annotated[RunDir, tyro.conf.arg(name="")]
 
 
-def parse(arguments: list[str]) -> Arguments:
+@dataclasses.dataclass(frozen=True)
+class _EarlyFlags:
+    """The flags that set the defaults of all others."""
+
+    scale: str | None = None
+    env: str | None = None
+
+
+def parse(arguments: list[str]) -> GrpoFlags:
     """Settings from words of a command line; a resumed run brings its own as defaults.
 
     Raises:
@@ -32,16 +40,17 @@ def parse(arguments: list[str]) -> Arguments:
         RunError: when there is no run to resume.
     """
     check_lists(["--options", "--replies"], arguments)
-    place = tyro.cli(Place, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    place = tyro.cli(RunDir, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.resume:
         path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir, of_grpo=True)
         place, defaults = dataclasses.replace(place, name=path.name), read_settings(path)
     else:
+        given = tyro.cli(_EarlyFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
-        defaults = from_name("scale", value_of("--scale", arguments) or suited, SCALES)
-        if value_of("--env", arguments) not in (None, defaults.env):  # whose options are of no other game
+        defaults = from_name("scale", given.scale or suited, SCALES)
+        if given.env not in (None, defaults.env):  # whose options are of no other game
             defaults = dataclasses.replace(defaults, options=())
-    return tyro.cli(Arguments, prog=_PROG, args=arguments, default=Arguments(defaults, place))
+    return tyro.cli(GrpoFlags, prog=_PROG, args=arguments, default=GrpoFlags(defaults, place))
 
 
 def main() -> None:

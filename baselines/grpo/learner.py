@@ -23,7 +23,7 @@ _RISING_STEPS = 20
 _SAME = 1e-6
 
 
-class TrainState(NamedTuple):
+class LearnerState(NamedTuple):
     """What a checkpoint holds.
 
     Attributes:
@@ -37,7 +37,7 @@ class TrainState(NamedTuple):
     reference: Any
 
 
-class Batch(NamedTuple):
+class TurnBatch(NamedTuple):
     """Turns to learn from.
 
     Attributes:
@@ -92,7 +92,7 @@ def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[
 
 
 def policy_loss(
-    token_log_probabilities: jax.Array, batch: Batch, clip_low: float, clip_high: float
+    token_log_probabilities: jax.Array, batch: TurnBatch, clip_low: float, clip_high: float
 ) -> tuple[jax.Array, jax.Array]:
     """Returns the clipped loss, a mean over the tokens written, and the share of them that is clipped.
 
@@ -124,27 +124,27 @@ def _optimiser(settings: Settings) -> optax.GradientTransformation:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> TrainState:
+def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> LearnerState:
     """Returns the state before learning."""
     params = init(sizes, key)
-    return TrainState(params, _optimiser(settings).init(params), jax.tree.map(jnp.copy, params))
+    return LearnerState(params, _optimiser(settings).init(params), jax.tree.map(jnp.copy, params))
 
 
-def _step(settings: Settings, state: TrainState, gradient: Any) -> TrainState:
+def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerState:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
         updates, optimiser = _optimiser(settings).update(gradient, state.optimiser, state.params)
-    return TrainState(optax.apply_updates(state.params, updates), optimiser, state.reference)
+    return LearnerState(optax.apply_updates(state.params, updates), optimiser, state.reference)
 
 
-def refer(state: TrainState) -> TrainState:
+def refer(state: LearnerState) -> LearnerState:
     """Returns the state with its own parameters as the reference."""
     return state._replace(reference=jax.tree.map(jnp.copy, state.params))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
 def imitate(
-    settings: Settings, sizes: Sizes, state: TrainState, prompts: jax.Array, replies: jax.Array
-) -> tuple[TrainState, jax.Array]:
+    settings: Settings, sizes: Sizes, state: LearnerState, prompts: jax.Array, replies: jax.Array
+) -> tuple[LearnerState, jax.Array]:
     """One step towards writing given replies; returns the state and the mean loss of a token of theirs."""
 
     def loss_of(params: Any) -> jax.Array:
@@ -158,8 +158,8 @@ def imitate(
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
 def improve(
-    settings: Settings, sizes: Sizes, state: TrainState, batch: Batch
-) -> tuple[TrainState, dict[str, jax.Array]]:
+    settings: Settings, sizes: Sizes, state: LearnerState, batch: TurnBatch
+) -> tuple[LearnerState, dict[str, jax.Array]]:
     """One GRPO step; returns the state and metrics."""
     own = (batch.replies != PAD).astype(jnp.float32)
     count = jnp.maximum(jnp.sum(own), 1.0)

@@ -47,7 +47,7 @@ class Norm(nn.Module):
         return x * inverse * scale.reshape((1,) * (x.ndim - 1) + scale.shape)
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """Attention and two dense layers, each beside a residual."""
 
     sizes: Sizes
@@ -119,7 +119,7 @@ class LanguageModel(nn.Module):
         for layer in range(sizes.layers):
             asked = last if layer == sizes.layers - 1 else length
             past = None if cache is None else (cache.keys[layer], cache.values[layer])
-            block = Block(sizes, name=f"block_{layer}")
+            block = DecoderBlock(sizes, name=f"block_{layer}")
             x, (key, value) = block(x, past, is_seen[:, -asked:], start, asked)
             keys.append(key)
             values.append(value)

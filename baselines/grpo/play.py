@@ -23,7 +23,7 @@ Writer = Callable[[Sequence[str]], list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Episodes:
+class TextEpisodes:
     """What E episodes came to, and their N turns in the order in which they were asked for.
 
     Attributes:
@@ -54,7 +54,7 @@ class Episodes:
         return f"{''.join(turns)}{self.last_texts[episode]}\n"
 
 
-class Tokens(NamedTuple):
+class TurnTokens(NamedTuple):
     """Turns as a model sees them.
 
     Attributes:
@@ -139,7 +139,7 @@ class Chain:
         """
         return np.asarray([zlib.crc32(text.encode()) % _KEPT == 0 for text in self.openings(seeds.tolist())])
 
-    def play(self, seeds: Sequence[int], write: Writer) -> Episodes:
+    def play(self, seeds: Sequence[int], write: Writer) -> TextEpisodes:
         """Plays one episode of each level to its end, at most `pool.capacity` of them."""
         opened = self._open(seeds)
         ids, texts = [opening.id for opening in opened], [opening.text for opening in opened]
@@ -172,7 +172,7 @@ class Chain:
             playing = [episode for episode, has_ended in zip(playing, ended, strict=True) if not has_ended]
         self.pool.close(ids)
         returns, followed = discounted(rewards, order, count, self.settings.gamma)
-        return Episodes(returns, is_solved, lengths, refused, np.asarray(order), followed, contexts, replies, texts)
+        return TextEpisodes(returns, is_solved, lengths, refused, np.asarray(order), followed, contexts, replies, texts)
 
 
 def discounted(
@@ -219,7 +219,7 @@ class ModelWriter:
     ):
         self._sizes, self._tokeniser, self._params = sizes, tokeniser, params
         self._key, self._batch, self._temperature = key, batch, jnp.float32(temperature)
-        self._kept = list[Tokens]()
+        self._kept = list[TurnTokens]()
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
         """Returns a reply to each context; replies are sampled in batches of one size."""
@@ -235,13 +235,13 @@ class ModelWriter:
             np.concatenate([np.asarray(part) for part in column])[: len(prompts)]
             for column in zip(*sampled, strict=True)
         )
-        self._kept.append(Tokens(prompts, tokens, log_probabilities))
+        self._kept.append(TurnTokens(prompts, tokens, log_probabilities))
         return [self._tokeniser.decode(reply) for reply in tokens.tolist()]
 
     @property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TurnTokens:
         """All turns so far, in order."""
-        return Tokens(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
+        return TurnTokens(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
 
 
 def prompts_of(tokeniser: Tokeniser, contexts: Sequence[str], slots: int) -> np.ndarray:

@@ -17,8 +17,8 @@ from tqdm import tqdm
 from baselines.errors import ConfigError, RunError
 from baselines.grpo.folder import GrpoFolder
 from baselines.grpo.learner import (
-    Batch,
-    TrainState,
+    LearnerState,
+    TurnBatch,
     group_advantages,
     imitate,
     improve,
@@ -27,10 +27,10 @@ from baselines.grpo.learner import (
     text_advantages,
 )
 from baselines.grpo.model import Sizes
-from baselines.grpo.play import Chain, Episodes, ModelWriter, RandomWriter, Tokens, prompts_of
+from baselines.grpo.play import Chain, ModelWriter, RandomWriter, TextEpisodes, TurnTokens, prompts_of
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import END, PAD, Tokeniser
-from baselines.runs import Place, Row
+from baselines.runs import Row, RunDir
 
 _TRANSCRIPTS = 3
 # Purposes of keys and of NumPy's generators, beside the seed of the run.
@@ -73,7 +73,7 @@ def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), purpose), number)
 
 
-def train(settings: Settings, place: Place) -> str:
+def train(settings: Settings, place: RunDir) -> str:
     """Train a model, score it, and write its transcripts.
 
     Args:
@@ -114,7 +114,7 @@ def train(settings: Settings, place: Place) -> str:
     return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
 
 
-def episodes_of_start(chain: Chain, training: np.ndarray) -> Episodes:
+def episodes_of_start(chain: Chain, training: np.ndarray) -> TextEpisodes:
     """Episodes of random replies on training levels, as many as the pool has room for."""
     return chain.play(
         training[: chain.pool.capacity].tolist(), RandomWriter(chain.settings.replies, chain.settings.seed)
@@ -143,7 +143,7 @@ def replies_of(tokeniser: Tokeniser, replies: Sequence[str], slots: int) -> np.n
     return rows
 
 
-def warm_up(work: Work, start: Episodes) -> TrainState:
+def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
     """The state after imitating random replies: it writes moves, whatever it reads."""
     settings, tokeniser, sizes = work.settings, work.tokeniser, work.sizes
     prompts = prompts_of(tokeniser, start.contexts, sizes.prompt)
@@ -167,7 +167,7 @@ def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) 
     )
 
 
-def tally(played: Sequence[Episodes]) -> dict[str, float]:
+def tally(played: Sequence[TextEpisodes]) -> dict[str, float]:
     """Success, turns of an episode, and share of replies that are refused."""
     is_solved, lengths, refused = (
         np.concatenate([getattr(episodes, name) for episodes in played]) for name in ("is_solved", "lengths", "refused")
@@ -191,7 +191,7 @@ def _write_transcripts(work: Work, params: Any, when: str) -> None:
     work.folder.write_text(f"transcript_{when}.txt", "\n".join(texts))
 
 
-def begin_or_go_on(work: Work, start: Episodes) -> tuple[TrainState, int, Row]:
+def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, Row]:
     """The state, the updates done, and the newest row of the log."""
     settings, folder = work.settings, work.folder
     done = folder.last_update
@@ -223,7 +223,7 @@ def score_random(work: Work) -> dict[str, float]:
     return tally([work.chain.play(seeds[at : at + capacity], write) for at in range(0, len(seeds), capacity)])
 
 
-def run_updates(work: Work, start: Episodes) -> TrainState:
+def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
     """The state after the last update, or at the end of the time.
 
     Raises:
@@ -265,7 +265,7 @@ def is_late(work: Work) -> bool:
     return minutes > 0 and time.monotonic() - work.begin > 60 * minutes
 
 
-def update(work: Work, state: TrainState, done: int) -> tuple[TrainState, Row]:
+def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Row]:
     """Play the groups of one update, and learn from those that tell something.
 
     Raises:
@@ -294,7 +294,7 @@ def update(work: Work, state: TrainState, done: int) -> tuple[TrainState, Row]:
     return state, {**row, **empty, **metrics, "turns": len(episodes.replies), "held_out": None}
 
 
-def advantages_of(settings: Settings, episodes: Episodes) -> np.ndarray:
+def advantages_of(settings: Settings, episodes: TextEpisodes) -> np.ndarray:
     """How much better each turn was than what it is compared with, float32 (N,)."""
     if settings.credit == "episode":
         return group_advantages(episodes.returns, settings.group_size)[episodes.episode]
@@ -304,11 +304,11 @@ def advantages_of(settings: Settings, episodes: Episodes) -> np.ndarray:
 def learn(
     settings: Settings,
     sizes: Sizes,
-    state: TrainState,
+    state: LearnerState,
     generator: np.random.Generator,
-    tokens: Tokens,
+    tokens: TurnTokens,
     advantages: np.ndarray,
-) -> tuple[TrainState, dict[str, float]]:
+) -> tuple[LearnerState, dict[str, float]]:
     """The state after the gradient steps of one update, and the means of their metrics; none without telling turns.
 
     Turns without an advantage are left out, unless the distance from the warm start counts too. Every minibatch has the
@@ -320,7 +320,7 @@ def learn(
         order = generator.permutation(telling)
         for start in range(0, len(order), settings.minibatch):
             chosen = order[start : start + settings.minibatch]
-            whole = Batch(*Tokens(*(column[chosen] for column in tokens)), advantages[chosen])
+            whole = TurnBatch(*TurnTokens(*(column[chosen] for column in tokens)), advantages[chosen])
             missing = settings.minibatch - len(chosen)
             batch = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), whole)  # noqa: B023
             state, metrics = improve(settings, sizes, state, batch)

@@ -1,41 +1,148 @@
-"""What a memory cell is, the cell without memory, and the residual stack that makes one memory of several cells."""
+"""The contract of a memory cell, the cell without memory, and the residual stack of several cells."""
 
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from baselines.config import Config
+from baselines.errors import ConfigError
+
 State = Any
+Params = Mapping[str, Any]
+Shape = tuple[int, ...]
 
 
-class MemoryCell(Protocol):
-    """What the training loop asks of a cell."""
+class MemoryCell(nn.Module):
+    """Base class of memory cells: flax modules that carry a recurrent state along time-major arrays.
+
+    Networks, training and evaluation use a cell through the methods below alone. A cell of your own subclasses this
+    class and defines `initial_state` and `__call__`. `from_config`, `see` and `precompute` have defaults.
+
+    Acting is `__call__` with T = 1, learning is `__call__` with T = the sequence length; there is no second code path.
+
+    Attributes:
+        stacked_layers: Layers of the gated residual stack that holds the cell where `memory_layers` is 0. A single
+            layer of a cell that has 1 here stands alone, without a stack. 0 for a cell that is never stacked, and that
+            reads `memory_layers` itself.
+    """
+
+    stacked_layers: ClassVar[int] = 1
+
+    @classmethod
+    def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
+        """Return one cell for the settings of a run.
+
+        By default the fields `size`, `dtype` and `unroll`, as far as the cell has them, are those of the settings.
+
+        Args:
+            config: of the run; `config.memory` is the name by which the cell was chosen.
+            frame: height, width and channels of the observation's frame; None where it has none.
+
+        Raises:
+            ConfigError: when a setting or the observation does not suit the cell.
+        """
+        del frame
+        settings = {"size": config.memory_size, "dtype": jnp.dtype(config.dtype), "unroll": config.unroll}
+        own = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in settings.items() if name in own})
 
     def initial_state(self, batch: int) -> State:
-        """The state of `batch` lanes at the start of an episode."""
-        ...
+        """Return the recurrent state of `batch` environments at the start of an episode, leaves (batch, ...)."""
+        raise NotImplementedError  # Every cell has its own.
 
     def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
-        """State after the last step, and the outputs of every step."""
-        ...
+        """Return the state after the last step, and the outputs of every step.
+
+        Args:
+            state: before the first step, leaves (B, ...).
+            inputs: features of each step, (T, B, D).
+            starts: whether the step is the first of an episode, bool (T, B); there the state is the initial one.
+
+        Returns:
+            State with leaves (B, ...), and outputs (T, B, H).
+        """
+        raise NotImplementedError  # Every cell has its own.
+
+    def see(self, state: State, observation: Any, starts: jax.Array) -> tuple[State, Any]:
+        """Return the state, and the observations as the encoder gets them; unchanged by default.
+
+        A cell that changes what the encoder sees (stacked frames, a clock) updates its state here.
+
+        Args:
+            state: before the first step, leaves (B, ...).
+            observation: leaves (T, B, ...).
+            starts: bool (T, B).
+        """
+        del starts
+        return state, observation
+
+    def precompute(self, params: Params) -> Params:
+        """Return the cell's parameters in the form in which acting reads them; unchanged by default.
+
+        A loop of acting calls it once, ahead of its steps: the compiler does not move such work out of a loop.
+        `__call__` has to give the same results for both forms. Cast kernels, or add results under new names and read
+        them by `self.get_variable("params", name)`.
+        """
+        return params
 
 
-class NoMemory(nn.Module):
-    """Passes its inputs on: the agent knows the present observation only."""
+class MatmulCell(MemoryCell):
+    """Base class of recurrent layers whose matrices are all operands of `matmul`.
 
-    def initial_state(self, batch: int) -> tuple[()]:
-        """No state."""
-        del batch
-        return ()
+    Attributes:
+        size: units H.
+        dtype: type of the operands of the matrix products; sums, gates and state are float32.
+    """
 
-    def __call__(self, state: tuple[()], inputs: jax.Array, starts: jax.Array) -> tuple[tuple[()], jax.Array]:
-        """The inputs unchanged."""
+    size: int
+    dtype: Any = jnp.float32
+
+    def initial_state(self, batch: int) -> State:
+        """Return zeros, float32 (batch, H)."""
+        return jnp.zeros((batch, self.size), jnp.float32)
+
+    def precompute(self, params: Params) -> Params:
+        """Return the parameters with kernels in `dtype`."""
+        return cast_kernels(params, self.dtype)
+
+
+class Stateless(MemoryCell):
+    """A cell that is no layer: what it does, it does ahead of the encoder. It has no parameters."""
+
+    stacked_layers: ClassVar[int] = 0
+
+    @classmethod
+    def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
+        """Return the cell.
+
+        Raises:
+            ConfigError: when the settings give it layers.
+        """
+        del frame
+        if config.memory_layers:
+            raise ConfigError(f"memory {config.memory!r} has no layers: leave out --memory-layers")
+        return cls()
+
+    def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
+        """Return state and inputs unchanged."""
         del starts
         return state, inputs
 
 
-class ResidualStack(nn.Module):
+class NoMemory(Stateless):
+    """No memory: the agent sees the present observation only."""
+
+    def initial_state(self, batch: int) -> tuple[()]:
+        """Return the empty state."""
+        del batch
+        return ()
+
+
+class ResidualStack(MemoryCell):
     """Cells one above the other; each adds to a stream what it remembers, times a gate made of the present.
 
     The gate lets the present ask for what it needs, and the stream lets gradients pass every layer.
@@ -51,14 +158,14 @@ class ResidualStack(nn.Module):
     dtype: Any = jnp.float32
 
     def initial_state(self, batch: int) -> tuple[State, ...]:
-        """The state of each layer."""
+        """Return the state of each layer."""
         return tuple(cell.initial_state(batch) for cell in self.cells)
 
     @nn.compact
     def __call__(
         self, state: tuple[State, ...], inputs: jax.Array, starts: jax.Array
     ) -> tuple[tuple[State, ...], jax.Array]:
-        """States after the last step, and the normed stream (T, B, H), float32."""
+        """Return the states after the last step, and the normed stream (T, B, H), float32."""
         stream = inputs if inputs.shape[-1] == self.size else self._dense("enter", inputs)
         stream = stream.astype(jnp.float32)
         after = []
@@ -74,7 +181,20 @@ class ResidualStack(nn.Module):
         kernel = self.param(name, nn.initializers.lecun_normal(), (inputs.shape[-1], self.size))
         return matmul(inputs, kernel, self.dtype)
 
+    def precompute(self, params: Params) -> Params:
+        """Return the layers' parameters as each of them reads them, and kernels in `dtype`."""
+        names = {f"cells_{layer}": cell for layer, cell in enumerate(self.cells)}
+        return {
+            name: names[name].precompute(own) if name in names else cast_kernels(own, self.dtype)
+            for name, own in params.items()
+        }
+
 
 def matmul(left: jax.Array, right: jax.Array, dtype: Any) -> jax.Array:
-    """The product with operands in `dtype` and the sum in float32."""
+    """Return the product with operands in `dtype` and the sum in float32."""
     return jnp.matmul(left.astype(dtype), right.astype(dtype), preferred_element_type=jnp.float32)
+
+
+def cast_kernels(params: Any, dtype: Any) -> Any:
+    """Return parameters with all matrices in `dtype`, as the operands of `matmul`; vectors stay as they are."""
+    return jax.tree.map(lambda leaf: leaf.astype(dtype) if leaf.ndim > 1 else leaf, params)

@@ -6,15 +6,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 
+from baselines.memories.cell import Stateless
 from baselines.memories.transformer import positions_of, sinusoid
 
 _SIZE = 16
 _STEPS = 512
 
 
-class Clock(nn.Module):
+class Clock(Stateless):
     """Shows the encoder the step of the episode as a vector of 16 sines and cosines, as published.
 
     It stands before the encoder, by `see`; behind the encoder it passes its inputs on. Steps from 511 on look alike.
@@ -23,11 +23,6 @@ class Clock(nn.Module):
     def initial_state(self, batch: int) -> jax.Array:
         """The step that comes next, int32 (batch,)."""
         return jnp.zeros(batch, jnp.int32)
-
-    def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The inputs unchanged."""
-        del starts
-        return state, inputs
 
     def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
         """State after the last step, and the observation with a vector `clock`, float32 (T, B, 16), beside it."""

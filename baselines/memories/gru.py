@@ -7,25 +7,17 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import matmul
+from baselines.memories.cell import MatmulCell, matmul
 
 
-class GRU(nn.Module):
+class GRU(MatmulCell):
     """Gated recurrent unit with the candidate's reset gate after the matrix product, as in cuDNN and PyTorch.
 
     Attributes:
-        size: units H.
-        dtype: type of the operands of the matrix products; sums, gates and state are float32.
         unroll: steps that one iteration of the loop holds.
     """
 
-    size: int
-    dtype: Any = jnp.float32
     unroll: int = 1
-
-    def initial_state(self, batch: int) -> jax.Array:
-        """Zeros, float32 (batch, H)."""
-        return jnp.zeros((batch, self.size), jnp.float32)
 
     @nn.compact
     def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:

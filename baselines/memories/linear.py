@@ -5,7 +5,7 @@ log2 T takes the place of a loop of T steps; an episode's start is a_t = 0.
 """
 
 import math
-from typing import Any
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import matmul
+from baselines.memories.cell import MatmulCell, Params, matmul
 
 _SLOWEST = 256.0  # steps; a few rollouts, and the length of a usual episode
 _RADII = (0.9, 0.999)  # memories of 10 to 1000 steps
@@ -21,22 +21,13 @@ _LARGEST_PHASE = math.pi / 10  # radians per step; slow turns, for long episodes
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-class MinGRU(nn.Module):
+class MinGRU(MatmulCell):
     """Minimal gated recurrent unit, h = (1 - z) h + z n, with gate z and candidate n made of the input alone.
 
     Feng et al., 2024 (arXiv 2410.01201), with the sum in plain float32: factors up to 1 overflow nothing.
-
-    Attributes:
-        size: units H.
-        dtype: type of the operands of the matrix products; gates and state are float32.
     """
 
-    size: int
-    dtype: Any = jnp.float32
-
-    def initial_state(self, batch: int) -> jax.Array:
-        """Zeros, float32 (batch, H)."""
-        return jnp.zeros((batch, self.size), jnp.float32)
+    stacked_layers: ClassVar[int] = 2
 
     @nn.compact
     def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -54,19 +45,16 @@ class MinGRU(nn.Module):
         return states[-1], states
 
 
-class LRU(nn.Module):
+class LRU(MatmulCell):
     """Linear recurrent unit: a diagonal complex recurrence with learned decays and rotations, the same at every step.
 
     Orvieto et al., 2023 (arXiv 2303.06349). Eigenvalues start spread over a ring, by quantiles and not by chance, and
     the input is scaled so that the state's variance does not depend on them.
 
-    Attributes:
-        size: complex units, and real outputs H.
-        dtype: type of the operands of the matrix products; the state is float32.
+    `size` is the number of complex units, and of real outputs H.
     """
 
-    size: int
-    dtype: Any = jnp.float32
+    stacked_layers: ClassVar[int] = 2
 
     def initial_state(self, batch: int) -> jax.Array:
         """Zeros, float32 (batch, 2 H): real parts, then imaginary ones."""
@@ -80,15 +68,24 @@ class LRU(nn.Module):
         # Zero means the start, so that weight decay pulls back to the ring and not away from it.
         log_rate = self.param("log_rate", nn.initializers.zeros, (self.size,))
         log_phase = self.param("log_phase", nn.initializers.zeros, (self.size,))
-        rates, phases = ring(self.size)
-        rate, phase = rates * jnp.exp(log_rate), phases * jnp.exp(log_phase)
-        eigenvalue = jnp.exp(lax.complex(-rate, phase))
-        scale = jnp.sqrt(-jnp.expm1(-2 * rate))  # √(1 - |eigenvalue|²)
+        is_made = self.has_variable("params", "dynamics")
+        eigenvalue, scale = self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_phase)
         projected = matmul(inputs, kernel_in, self.dtype) * jnp.tile(scale, 2)[None, None]
         decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
         states = linear_scan(decay, _as_complex(projected), _as_complex(state))
         states = jnp.concatenate([states.real, states.imag], axis=-1)
         return states[-1], matmul(states, kernel_out, self.dtype)
+
+    def precompute(self, params: Params) -> Params:
+        """Return the parameters with kernels in `dtype`, and with the eigenvalues that follow from them."""
+        return {**super().precompute(params), "dynamics": _dynamics(params["log_rate"], params["log_phase"])}
+
+
+def _dynamics(log_rate: jax.Array, log_phase: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the eigenvalues λ, complex64 (H,), and the scale of the input, √(1 - |λ|²), float32 (H,)."""
+    rates, phases = ring(log_rate.shape[0])
+    rate, phase = rates * jnp.exp(log_rate), phases * jnp.exp(log_phase)
+    return jnp.exp(lax.complex(-rate, phase)), jnp.sqrt(-jnp.expm1(-2 * rate))
 
 
 def ring(size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,20 +7,16 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.cell import matmul
+from baselines.memories.cell import MatmulCell, matmul
 
 
-class LSTM(nn.Module):
+class LSTM(MatmulCell):
     """The cell of cuDNN and PyTorch, whose forget gates start open.
 
     Attributes:
-        size: units H.
-        dtype: type of the operands of the matrix products; sums, gates and state are float32.
         unroll: steps that one iteration of the loop holds.
     """
 
-    size: int
-    dtype: Any = jnp.float32
     unroll: int = 1
 
     def initial_state(self, batch: int) -> tuple[jax.Array, jax.Array]:

@@ -1,16 +1,20 @@
 """Memory of a fixed span: the last frames side by side, as channels of one image."""
 
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
 from jax import lax
 
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.memories.cell import Shape, Stateless
+
+_SHOWN = {"stack4": (4, False), "stack16": (16, True)}  # frames, and whether in grey
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601
 
 
-class FrameStack(nn.Module):
+class FrameStack(Stateless):
     """Shows the encoder the present frame and those before it, black where the episode has none.
 
     It stands before the encoder, by `see`; behind the encoder it passes its inputs on.
@@ -25,15 +29,25 @@ class FrameStack(nn.Module):
     grey: bool
     shape: tuple[int, ...]
 
+    @classmethod
+    def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
+        """Return the stack of a run's settings.
+
+        Raises:
+            ConfigError: when the observation has no frame, or the settings give the stack layers.
+        """
+        if config.memory_layers:
+            raise ConfigError(f"memory {config.memory!r} has no layers: leave out --memory-layers")
+        if frame is None:
+            raise ConfigError(
+                f"memory {config.memory!r} stacks frames, and this observation has none: choose another --memory"
+            )
+        return cls(*_SHOWN[config.memory], frame)
+
     def initial_state(self, batch: int) -> jax.Array:
         """Black, uint8 (batch, frames - 1, H, W, C), the newest first."""
         channels = 1 if self.grey else self.shape[-1]
         return jnp.zeros((batch, self.frames - 1, *self.shape[:-1], channels), jnp.uint8)
-
-    def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The inputs unchanged."""
-        del starts
-        return state, inputs
 
     def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
         """State after the last step, and the observation with its frame stacked, uint8 (T, B, H, W, frames C)."""

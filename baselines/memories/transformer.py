@@ -15,7 +15,7 @@ attention.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +23,13 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from baselines.memories.one_query import ages, read_newest
+from baselines.config import Config
+from baselines.errors import ConfigError
+from baselines.memories.cell import MemoryCell, Params, Shape
 
 _LONGEST_WAVE = 10_000.0  # steps
 _EPSILON = 1e-6  # added to variances
+_LAYERS = 3  # where the settings name no number
 _ALIGNMENT = 8  # slots, and thereby rows of what is multiplied, come in multiples that matrix units are fast at
 
 
@@ -83,6 +86,8 @@ class Linear(nn.Module):
     @nn.compact
     def folded(self, size: int) -> tuple[jax.Array, jax.Array]:
         """Kernel (D, n D) and bias (n D,) of n layers for standardised rows of D = `size`, float32."""
+        if self.has_variable("params", "folded"):
+            return self.get_variable("params", "folded")
         scale = self.param("scale", nn.initializers.ones, (size,))
         offset = self.param("offset", nn.initializers.zeros, (size,))
         xavier = nn.initializers.xavier_uniform()
@@ -158,6 +163,15 @@ class Block(nn.Module):
             newest: slot of the step's own entry, int32 (B,).
             count: how many entries it attends to, its own and those before it, int32 (B,).
         """
+        ask, ask_bias, answer, answer_bias = self.acting()
+        asked = _affine(rows[:, 0], ask, ask_bias, self.dtype).reshape(-1, self.heads, self.size)
+        reads = read_newest(asked, entries, newest, count)
+        return _affine(reads.reshape(-1, answer.shape[0]), answer, answer_bias, self.dtype)[:, None]
+
+    def acting(self) -> tuple[jax.Array, ...]:
+        """Return Q Kᵀ and V L of `read_once` with their biases, in `dtype`."""
+        if self.has_variable("params", "acting"):
+            return self.get_variable("params", "acting")
         heads = self.heads, self.size // self.heads
         query, query_bias = (part * heads[1] ** -0.5 for part in self.query.folded(self.size))
         (key, value), (_, value_bias) = (jnp.split(part, 2, axis=-1) for part in self.entry.folded(self.size))
@@ -165,12 +179,15 @@ class Block(nn.Module):
         ask = jnp.einsum("ihd,jhd->ihj", query.reshape(self.size, *heads), keys).reshape(self.size, -1)
         ask_bias = jnp.einsum("hd,jhd->hj", query_bias.reshape(heads), keys).reshape(-1)
         answer = jnp.einsum("jhd,hdi->hji", values, self.leave.reshape(*heads, self.size)).reshape(-1, self.size)
-        asked = _affine(rows[:, 0], ask, ask_bias, self.dtype).reshape(-1, self.heads, self.size)
-        reads = read_newest(asked, entries, newest, count)
-        return _affine(reads.reshape(-1, answer.shape[0]), answer, value_bias @ self.leave, self.dtype)[:, None]
+        return tuple(part.astype(self.dtype) for part in (ask, ask_bias, answer, value_bias @ self.leave))
+
+    def precomputed(self) -> Params:
+        """Return what acting reads in place of the layers that it is made of, by name."""
+        linear = tuple(part.astype(self.dtype) for part in self.linear.folded(self.size))
+        return {"acting": self.acting(), "linear": {"folded": linear}}
 
 
-class TransformerXL(nn.Module):
+class TransformerXL(MemoryCell):
     """Blocks over the window of an episode's last steps.
 
     Attributes:
@@ -195,13 +212,58 @@ class TransformerXL(nn.Module):
     positions: bool = True
     gradient: bool = True
     dtype: Any = jnp.float32
+    stacked_layers: ClassVar[int] = 0
+
+    @classmethod
+    def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
+        """Return the blocks of a run's settings.
+
+        Raises:
+            ConfigError: when the width does not divide into heads, or a rollout has a single step.
+        """
+        del frame
+        name, size, heads = config.memory, config.memory_size, config.memory_heads
+        if size % (2 * heads):
+            raise ConfigError(
+                f"memory {name!r} of size {size} does not divide into {heads} heads of an even width: "
+                "choose --memory-size as a multiple of twice --memory-heads"
+            )
+        if config.sequence_steps == 1:
+            raise ConfigError(
+                f"memory {name!r} learns from several steps at once: "
+                "choose --num-steps, and --bptt if given, of at least 2"
+            )
+        return cls(
+            size=size,
+            layers=config.memory_layers or _LAYERS,
+            heads=heads,
+            length=config.memory_window,
+            gated=name == "gtrxl",
+            gate_bias=config.memory_gate_bias,
+            positions=config.memory_positions,
+            gradient=config.memory_gradient,
+            dtype=jnp.dtype(config.dtype),
+        )
 
     def setup(self) -> None:
         """Layers by name."""
         self.enter = nn.Dense(self.size, dtype=self.dtype, kernel_init=nn.initializers.orthogonal(2**0.5))
-        shape = (self.size, self.heads, self.gated, self.gate_bias, self.dtype)
-        self.blocks = [Block(*shape) for _ in range(self.layers)]
+        self.blocks = [self._block() for _ in range(self.layers)]
         self.norm = nn.LayerNorm()
+
+    def _block(self, **place: Any) -> Block:
+        return Block(self.size, self.heads, self.gated, self.gate_bias, self.dtype, **place)
+
+    def precompute(self, params: Params) -> Params:
+        """Return the parameters with those products of kernels that acting multiplies by."""
+        own = dict(params)
+        if "enter" in own:
+            own["enter"] = jax.tree.map(lambda leaf: leaf.astype(self.dtype), own["enter"])
+        for layer in range(self.layers):
+            before = own[f"blocks_{layer}"]
+            made: Any = self._block(parent=None).apply({"params": before}, method="precomputed")
+            own[f"blocks_{layer}"] = {**before, **made}
+        return own
 
     def initial_state(self, batch: int) -> Window:
         """Nothing in the window."""
@@ -232,6 +294,26 @@ class TransformerXL(nn.Module):
             stream = block(stream, read)
         after = Window(tuple(entries), (state.slot + count) % slots, position[:, -1] + 1)
         return after, self.norm(stream.swapaxes(0, 1))
+
+
+def read_newest(queries: jax.Array, rows: jax.Array, newest: jax.Array, count: jax.Array) -> jax.Array:
+    """Return sums of rows, weighed by softmax of their products with queries, (B, H, D) in the type of the rows.
+
+    Args:
+        queries: of H heads, (B, H, D).
+        rows: ring buffers of S slots, (B, S, D).
+        newest: slot of the newest row, int32 (B,).
+        count: how many rows count, the newest and those before it, 1 to S, int32 (B,).
+    """
+    scores = jnp.einsum("bhd,bnd->bhn", queries, rows, preferred_element_type=jnp.float32)
+    counts = ages(newest, rows.shape[1]) < count[:, None]
+    shares = nn.softmax(jnp.where(counts[:, None], scores, -jnp.inf)).astype(rows.dtype)
+    return jnp.einsum("bhn,bnd->bhd", shares, rows, preferred_element_type=jnp.float32).astype(rows.dtype)
+
+
+def ages(newest: jax.Array, slots: int) -> jax.Array:
+    """Return how many steps before the newest slot, int32 (B,), each slot was written, int32 (B, S)."""
+    return (newest[:, None] - jnp.arange(slots, dtype=jnp.int32)[None]) % slots
 
 
 def _affine(rows: jax.Array, kernel: jax.Array, bias: jax.Array, dtype: Any) -> jax.Array:

@@ -3,24 +3,23 @@
 `python -m baselines.zoo RUN` puts the agent of a run here.
 """
 
+import dataclasses
 import json
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-from jax.core import Tracer
 
 from baselines.config import Config, from_json, from_name, to_json
-from baselines.game import Game, make_game
+from baselines.devices import make_init
+from baselines.game import TrainingGame, make_game
 from baselines.losses import sample_action
 from baselines.memories.cell import State
 from baselines.networks import Observation
-from baselines.ppo import Setup, act, make_init, make_setup, seeds_of
-from baselines.prepared import prepare
+from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, pack_state, read_config, unpack_state
 
 FOLDER = Path(__file__).parent
@@ -28,12 +27,26 @@ _PARAMS = "params.npz"
 _DECODER = "params.decoder."
 
 
-class Agent(NamedTuple):
-    """A trained agent and the game that it was trained on."""
+@dataclasses.dataclass(frozen=True)
+class TrainedAgent:
+    """A trained agent and the game that it was trained on.
 
-    game: Game  # levels of the training split are fresh, held-out ones as in training
+    Attributes:
+        game: levels of the training split are fresh, held-out ones as in training.
+        setup: of its run.
+        params: of its network.
+        acting_params: the same in the form that acting reads, see `baselines.networks.ActorCritic.precompute`.
+    """
+
+    game: TrainingGame
     setup: Setup
     params: Any
+    acting_params: Any = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Computed here: in a program that `act` is a part of, parameters are constants, and XLA's constant folding
+        # multiplies far slower than a program does.
+        object.__setattr__(self, "acting_params", jax.jit(self.setup.network.precompute)(self.params))
 
     @property
     def config(self) -> Config:
@@ -56,12 +69,7 @@ class Agent(NamedTuple):
         Returns:
             The memory after the step, and actions for `env.step`, int32 (B,) or (B, branches).
         """
-        policy = partial(act, self.setup)
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((memory, observation, start))):
-            policy = prepare(policy, self.params, memory, observation, start)
-        else:  # a single step: preparing it would cost more than it saves
-            policy = partial(policy, self.params)
-        memory, output = policy(memory, observation, start)
+        memory, output = act(self.setup, self.acting_params, memory, observation, start)
         action = sample_action(key, output.logits, self.setup.sizes)
         return memory, action if self.setup.has_branches else action[..., 0]
 
@@ -76,7 +84,7 @@ def results(env_id: str) -> dict[str, Any]:
     return json.loads((_folder(env_id) / "evaluation.json").read_text())
 
 
-def load(env_id: str) -> Agent:
+def load(env_id: str) -> TrainedAgent:
     """The agent of an environment.
 
     Raises:
@@ -91,10 +99,10 @@ def load(env_id: str) -> Agent:
     template = jax.eval_shape(make_init(setup), jnp.int32(0), game.params).params
     with np.load(folder / _PARAMS) as packed:
         params = {name: packed[name].view(ml_dtypes.bfloat16).astype(np.float32) for name in packed.files}
-    return Agent(game, setup, unpack_state(template, params))
+    return TrainedAgent(game, setup, unpack_state(template, params))
 
 
-def read(run: Path) -> Agent:
+def read(run: Path) -> TrainedAgent:
     """The agent of a run on disk, as its newest checkpoint has it; the first one where it has several seeds.
 
     Raises:
@@ -108,10 +116,10 @@ def read(run: Path) -> Agent:
         params = folder.restore(template).params
     if setup.seed_axis:
         params = jax.tree.map(lambda leaf: leaf[0], params)
-    return Agent(game, setup._replace(seed_axis=None, vmap_axis=None), params)
+    return TrainedAgent(game, setup._replace(seed_axis=None, vmap_axis=None), params)
 
 
-def keep(agent: Agent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
+def keep(agent: TrainedAgent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
     """Write an agent.
 
     Args:

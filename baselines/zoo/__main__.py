@@ -14,7 +14,7 @@ from baselines.zoo import agents, keep, read, results
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class ZooFlags:
     """Keep the agent of a finished run in the zoo."""
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -23,7 +23,7 @@ class Arguments:
     """Put it in the place of the agent that its environment has."""
 
 
-def put(arguments: Arguments) -> Path:
+def put(arguments: ZooFlags) -> Path:
     """Keeps the agent; returns its folder.
 
     Raises:
@@ -53,7 +53,7 @@ def _evaluation(path: Path) -> dict[str, Any]:
 def main() -> None:
     """Command line."""
     with exits.told():
-        tqdm.write(f"kept in {put(tyro.cli(Arguments, prog='python -m baselines.zoo'))}")
+        tqdm.write(f"kept in {put(tyro.cli(ZooFlags, prog='python -m baselines.zoo'))}")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import jax
 import numpy as np
 
 from jaxgym import forks, registration
+from jaxgym.envs.memory_gym import course
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
 from jaxgym.levels import SPLIT_SIZE
 from jaxgym.options import with_preset
-from jaxgym.originals import course
 
 _NO_LIMIT = -1
 _LAST_SEED = 2 * SPLIT_SIZE - 1

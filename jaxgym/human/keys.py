@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from jaxgym.envs.memory.arena import Along, GridAction
+from jaxgym.envs.memory_gym.arena import Along, GridAction
 
 Controls = Literal["free", "grid", "course", "steps", "words"]
 

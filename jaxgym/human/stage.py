@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgym import levels, registration
 from jaxgym.errors import OptionError, nearest
-from jaxgym.specs import Human
+from jaxgym.spec import Human
 
 POLICIES = ("random", "noop", "expert")
 SCALE = 4

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym import extras, specs
+from jaxgym import extras
 from jaxgym.human.keys import grid_action, held_action, steps_action
 from jaxgym.human.stage import Moment, Stage
 from jaxgym.spaces import Discrete
+from jaxgym.spec import Human
 
 FPS, CLUE_FPS = 25, 3
 _UNSEEN = ("dummy", "offscreen")
@@ -23,7 +24,7 @@ class WindowError(RuntimeError):
     """There is no window to play in."""
 
 
-def play(stage: Stage, human: specs.Human, seed: int) -> dict[str, Any] | None:
+def play(stage: Stage, human: Human, seed: int) -> dict[str, Any] | None:
     """Plays an episode, to its end or until the window is closed.
 
     Args:
@@ -57,7 +58,7 @@ def play(stage: Stage, human: specs.Human, seed: int) -> dict[str, Any] | None:
 
 
 class _Window:
-    def __init__(self, pygame: Any, screen: Any, stage: Stage, human: specs.Human) -> None:
+    def __init__(self, pygame: Any, screen: Any, stage: Stage, human: Human) -> None:
         self.pygame, self.screen, self.stage, self.human = pygame, screen, stage, human
         self.clock = pygame.time.Clock()
         flat = isinstance(stage.env.action_space(stage.params), Discrete)

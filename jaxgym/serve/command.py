@@ -1,12 +1,14 @@
 """The command `jaxgym serve`: one folder for each protocol, which is imported when the address is bound."""
 
+import dataclasses
 import importlib
 from collections.abc import Sequence
 
 import tyro
 
+from jaxgym import registry
 from jaxgym.errors import OptionError
-from jaxgym.serve.web.serving import PROTOCOLS, exiting, starting
+from jaxgym.serve.web.serving import PROTOCOLS, Serving, exiting, starting
 
 _NO_WORKERS = (
     "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
@@ -35,7 +37,14 @@ def run(words: Sequence[str]) -> None:
     )
     folder = next(f"jaxgym.serve.{name}" for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
     with starting(serving) as bound:
+        serving = _with_modules_imported(serving)
         importlib.import_module(f"{folder}.server").serve(serving, bound)
+
+
+def _with_modules_imported(serving: Serving) -> Serving:
+    """Import the modules that the command line names, as in `--env my_package:MyGame-v0`, and leave the ids."""
+    options = (word if "=" in word else registry.import_module_of(word) for word in serving.options)
+    return dataclasses.replace(serving, env=registry.import_module_of(serving.env), options=tuple(options))
 
 
 def main(words: Sequence[str]) -> None:

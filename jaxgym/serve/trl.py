@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from jaxgym import text
+from jaxgym.envs.frozen_lake.dialects import DIALECTS
 from jaxgym.serve import arguments
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.swift import class_name
 from jaxgym.text import Refusal
-from jaxgym.text.frozen_lake_dialects import DIALECTS
 
 _OVER = "the game is over: make no more moves, and answer without a tool call."
 _COMMAND = r"[^<>\[\]{}`\n\r]*"  # other signs could be read as an answer of their own

@@ -1,7 +1,7 @@
 """Environments in words: what a language model reads, and what its replies mean."""
 
-from jaxgym.text import games as games  # the rows of the table
-from jaxgym.text.catalogue import TextSpec, make, register, text_envs, text_spec_of, unregister
+from jaxgym.spec import TextSpec
+from jaxgym.text.catalogue import make, make_registered, short_name_of, text_envs, text_spec_of
 from jaxgym.text.words import Ledger, Move, Refusal, Turn, Turns, Words
 
 __all__ = [
@@ -13,8 +13,8 @@ __all__ = [
     "Turns",
     "Words",
     "make",
-    "register",
+    "make_registered",
+    "short_name_of",
     "text_envs",
     "text_spec_of",
-    "unregister",
 ]

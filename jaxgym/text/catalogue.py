@@ -1,29 +1,14 @@
-"""The one table of environments that have words, and `make`, which returns both."""
+"""Environments that have a text interface, and `make`, which returns both."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from jaxgym import registration
+from jaxgym import registration, registry
 from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
 from jaxgym.options import Option, Word, resolve
+from jaxgym.spec import TextSpec
 from jaxgym.text.words import Words
-
-
-@dataclasses.dataclass(frozen=True)
-class TextSpec:
-    """How an environment is put into words.
-
-    Attributes:
-        build: Takes the environment and a value for each option; returns its words.
-        options: What can be chosen about the words, by name; no name is one of the environment's options.
-        short_name: The name under which frameworks of language models know it, such as `"frozen_lake"`.
-    """
-
-    build: Callable[[Any, Mapping[str, Any]], Words[Any]]
-    short_name: str
-    options: Mapping[str, Option] = dataclasses.field(default_factory=dict[str, Option])
-
 
 PARSING: Mapping[str, Option] = {
     "parsing": Word(
@@ -34,60 +19,51 @@ PARSING: Mapping[str, Option] = {
 }
 """The option that every environment with words has."""
 
-_specs: dict[str, TextSpec] = {}
-
-
-def register(env_id: str, spec: TextSpec) -> None:
-    """Gives words to an environment of `jaxgym.register`.
-
-    Raises:
-        UnknownIdError: If the environment is not registered.
-        ValueError: If it has words already, the short name is taken, or an option has the name of one of the
-            environment's.
-    """
-    taken = registration.spec_of(env_id).all_options.keys() & spec.options.keys()
-    if env_id in _specs or spec.short_name in {other.short_name for other in _specs.values()}:
-        raise ValueError(f"{env_id!r} or the short name {spec.short_name!r} already has words; choose another.")
-    if taken:
-        raise ValueError(f"{env_id} has options {', '.join(sorted(taken))} itself; name those of its words otherwise.")
-    _specs[env_id] = spec
-
-
-def unregister(env_id: str) -> None:
-    """Remove the text interface of an environment; the environment stays registered.
-
-    Raises:
-        UnknownIdError: If the environment is not registered, or has no text interface.
-    """
-    del _specs[text_spec_of(env_id)[0]]
-
 
 def text_envs() -> dict[str, str]:
-    """Returns the ids that have words, by short name."""
-    return {spec.short_name: env_id for env_id, spec in _specs.items()}
+    """Return the ids that have a text interface, by short name.
+
+    Of environments that are registered by an entry point, those whose spec is loaded are listed.
+    """
+    return registry.short_names()
+
+
+def short_name_of(name: str) -> str:
+    """Return the short name of an environment with a text interface, by its id or its short name.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no text interface.
+    """
+    env_id, _ = text_spec_of(name)
+    return next(short_name for short_name, known in text_envs().items() if known == env_id)
 
 
 def text_spec_of(name: str) -> tuple[str, TextSpec]:
-    """Returns the id and the words of an environment, by its id or its short name.
+    """Return the id and the text interface of an environment, by its id or its short name.
+
+    It imports no module that the name gives, as in `"my_package.module:MyGame-v0"`: names may come from requests.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
-    env_id = text_envs().get(name, name) if isinstance(name, str) else name
-    if not isinstance(env_id, str) or env_id not in _specs:
-        known = [*_specs, *text_envs()]
+    env_id = registry.id_of(name) if isinstance(name, str) else name
+    spec = registry.load(env_id).text if env_id in registry.ids() else None
+    if spec is None:
+        short_names = text_envs()
+        known = [*short_names.values(), *short_names]
         raise UnknownIdError(
-            f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(text_envs())}, "
+            f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(short_names)}, "
             "or its id."
         )
-    return env_id, _specs[env_id]
+    return env_id, spec
 
 
 def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
     """Makes an environment that is played in words.
 
     Args:
-        name: An id of `jaxgym.make` that has words, or its short name.
+        name: An id of `jaxgym.make` that has words, or its short name. `"my_package.module:MyGame-v0"` imports the
+            module first.
         **options: Options of the environment and of its words, `parsing`, `preset`, `levels` and `max_steps` included.
 
     Returns:
@@ -98,9 +74,14 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
         OptionError: If an option does not exist or does not take the given value.
         LevelError: See `jaxgym.make`.
     """
+    return make_registered(registry.import_module_of(name), **options)
+
+
+def make_registered(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
+    """Make an environment as `make` does, but import no module that the name gives: for names from requests."""
     env_id, spec = text_spec_of(name)
     declared = {**spec.options, **PARSING}
-    known = {*registration.spec_of(env_id).all_options, *declared, "preset", "levels"}
+    known = {*registry.load(env_id).all_options, *declared, "preset", "levels"}
     for option in options:
         if option not in known:
             raise OptionError(
@@ -109,5 +90,6 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
             )
     own = {option: value for option, value in options.items() if option in declared}
     values = resolve(env_id, declared, own)
-    env, params = registration.make(env_id, **{name: value for name, value in options.items() if name not in own})
+    others = {option: value for option, value in options.items() if option not in own}
+    env, params = registration.make_registered(env_id, **others)
     return env, params, dataclasses.replace(spec.build(env, values), parsing=values["parsing"])

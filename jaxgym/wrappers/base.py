@@ -6,6 +6,7 @@ around wrappers.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -123,6 +124,15 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         """Applies the rules of the environment inside."""
         made = self.env.transition(self.inner_state(state), action, self.inner_params(params))
         return dataclasses.replace(made, state=dataclasses.replace(state, time=made.state.time, inner=bare(made.state)))
+
+    @property
+    def metric(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Entry of `info` that the environment inside counts."""
+        return self.env.metric
+
+    def normalized_return(self, info: Mapping[str, jax.Array], state: WrappedState, params: Any) -> jax.Array:
+        """Returns how much of the episode inside was achieved."""
+        return self.env.normalized_return(info, self.inner_state(state), self.inner_params(params))
 
     def is_truncated(self, state: WrappedState, params: Any) -> jax.Array:
         """Whether the environment inside is truncated."""

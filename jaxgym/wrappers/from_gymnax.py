@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +51,8 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         env_id: Its name.
         initial_params: The parameters that are used where none are given. Parameters of gymnax are wrapped.
     """
+
+    metric: ClassVar[str] = "reward"
 
     env: gymnax_environment.Environment[Any, Any]
     draw: Callable[[Any], jax.Array] | None = None

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.environment import Transition
-from jaxgym.envs.memory.arena import SCREEN_PX
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.errors import WrapperError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxgym.wrappers.base import WrappedScene, WrappedState, Wrapper, beside, space_beside

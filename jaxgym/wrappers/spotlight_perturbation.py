@@ -1,6 +1,6 @@
 """The darkness and the spotlights of Searing Spotlights, over the frames of any environment.
 
-Spotlights run as in `jaxgym.envs.memory.searing_spotlights`, on a screen of 84 px that is stretched to the frame; what
+Spotlights run as in `jaxgym.envs.searing_spotlights.game`, on a screen of 84 px that is stretched to the frame; what
 they shine on is seen, and nothing else. They are noise and no rules: they hurt nobody, and no reward depends on them.
 
 Source: Pleines et al., Memory Gym (ICLR 2023), which put them over a game of Procgen.
@@ -18,10 +18,11 @@ from flax import struct
 from jax import lax
 
 from jaxgym.environment import Transition
-from jaxgym.envs.memory import bitplanes, pairs, spotlight_game, spotlights
-from jaxgym.envs.memory.arena import SCREEN_PX
-from jaxgym.envs.memory.pairs import Pair
-from jaxgym.envs.memory.searing_spotlights_scene import darkened
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
+from jaxgym.envs.searing_spotlights import base as spotlight_game
+from jaxgym.envs.searing_spotlights import bitplanes, pairs, spotlights
+from jaxgym.envs.searing_spotlights.pairs import Pair
+from jaxgym.envs.searing_spotlights.scene import darkened
 from jaxgym.errors import WrapperError
 from jaxgym.options import Integer, Option, resolve
 from jaxgym.spaces import Box, Dict
@@ -214,7 +215,7 @@ class SpotlightPerturbation(Wrapper):
             spots=spotlights.walk(spots, jnp.asarray(_NOWHERE_PX), 0)[0],
             num_spawned=lights.num_spawned + is_due.astype(jnp.int32),
             spawn_timer=jnp.where(is_due, 0, timer),
-            alpha=spotlight_game.dimmed(lights.alpha, params),
+            alpha=spotlights.dimmed(lights.alpha, params),
         )
         return dataclasses.replace(made, state=dataclasses.replace(made.state, memory=lights))
 

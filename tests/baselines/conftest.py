@@ -8,7 +8,7 @@ With a time limit below four steps no episode reaches "go", and every one is tru
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import pytest
 from flax import struct
 from gymnax.environments import spaces
 
-from baselines.game import Game
+from baselines.game import TrainingGame
 
 CUES = 3
 GO_STEP = 3
@@ -38,7 +38,12 @@ class RecallParams:
 class Recall:
     """Observation float32 (4,), or with `frames` a uint8 (44, 44, 3) image beside it."""
 
+    metric: ClassVar[str] = "success"
     frames: bool = False
+
+    def normalized_return(self, info: dict[str, jax.Array], state: RecallState, params: RecallParams) -> jax.Array:
+        del state, params
+        return info["success"].astype(jnp.float32)
 
     def action_space(self, params: RecallParams) -> spaces.Discrete:
         del params
@@ -79,12 +84,12 @@ class Recall:
         return self.observe(kept), kept, reward, terminated, truncated, info
 
 
-def make_recall(*, frames: bool = False, max_steps: int = 0) -> Game:
+def make_recall(*, frames: bool = False, max_steps: int = 0) -> TrainingGame:
     levels = jnp.arange(CUES, dtype=jnp.int32)
-    return Game(Recall(frames), RecallParams(max_steps_in_episode=max_steps), levels, levels, "recall")
+    return TrainingGame(Recall(frames), RecallParams(max_steps_in_episode=max_steps), levels, levels, "recall")
 
 
 @pytest.fixture(scope="session")
-def recall_game() -> Callable[..., Game]:
+def recall_game() -> Callable[..., TrainingGame]:
     """A function of `frames` and `max_steps`."""
     return make_recall

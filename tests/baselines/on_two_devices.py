@@ -13,7 +13,7 @@ import numpy as np
 
 from baselines import devices, ppo, train
 from baselines.config import SCALES, Config
-from baselines.game import Game
+from baselines.game import TrainingGame
 from baselines.runs import RunFolder, read_rows
 
 CONFIG = dataclasses.replace(
@@ -23,7 +23,7 @@ CONFIG = dataclasses.replace(
 )
 
 
-def recall() -> Game:
+def recall() -> TrainingGame:
     spec = importlib.util.spec_from_file_location("conftest", Path(__file__).with_name("conftest.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -43,12 +43,12 @@ def _numbers(leaf: Any) -> np.ndarray:
     return np.asarray(leaf, np.float64)
 
 
-def block_on(config: Config, game: Game, *, shared: bool) -> Any:
+def block_on(config: Config, game: TrainingGame, *, shared: bool) -> Any:
     setup = ppo.make_setup(config, game)
     mesh = devices.make_mesh(config) if shared else None
-    state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
+    state = devices.make_init(setup)(ppo.seeds_of(setup), game.params)
     state = devices.place_state(state, config, mesh)
-    state, metrics = ppo.make_train_block(setup, mesh)(state, devices.replicate(game.params, mesh))
+    state, metrics = devices.make_train_block(setup, mesh)(state, devices.replicate(game.params, mesh))
     return (state.params, metrics, state.start, state.observation), jax.tree.leaves(state.observation)[0].sharding
 
 

@@ -15,7 +15,7 @@ from gymnax.environments import spaces
 from baselines import ppo
 from baselines.config import SCALES, Config
 from baselines.errors import ConfigError
-from baselines.game import Game, ground_truth_of, make_game
+from baselines.game import TrainingGame, ground_truth_of, make_game
 from baselines.memories import make_memory
 from baselines.memories.clock import Clock
 from baselines.memories.transformer import Gate, TransformerXL
@@ -102,7 +102,7 @@ def test_without_positions_the_transformer_does_not_know_the_step(get_key: Calla
 
 
 @pytest.fixture(scope="module")
-def endless() -> tuple[Config, Game]:
+def endless() -> tuple[Config, TrainingGame]:
     config = dataclasses.replace(
         SMALL, env="Endless-MortarMayhem-v0", options=("observation=symbolic",), ground_truth_head=0.1
     )
@@ -110,7 +110,7 @@ def endless() -> tuple[Config, Game]:
     return config, make_game(config)
 
 
-def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple[Config, Game]) -> None:
+def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple[Config, TrainingGame]) -> None:
     config, game = endless
     setup = ppo.make_setup(config, game)
     state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
@@ -120,7 +120,7 @@ def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple
     def run(state: ppo.TrainState) -> Any:
         after, rollout, memory, _ = ppo.collect(setup, state, game.params)
         batch = ppo.estimate(setup, after, rollout, memory)
-        return rollout, ppo.minibatch_loss(setup, state.params, batch, jnp.float32(0))
+        return rollout, ppo.minibatch_loss(setup, state.params, batch, jnp.float32(0), jnp.float32(0.1))
 
     rollout, (loss, metrics) = run(state)
     np.testing.assert_array_equal(rollout.truth[0], truth)
@@ -129,7 +129,7 @@ def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple
     assert metrics["truth_loss"] > 0
 
 
-def test_the_ground_truth_is_found_inside_of_wrappers(endless: tuple[Config, Game]) -> None:
+def test_the_ground_truth_is_found_inside_of_wrappers(endless: tuple[Config, TrainingGame]) -> None:
     config, game = endless
     wrapped = make_game(dataclasses.replace(config, last_action_reward=True))
     _, state = wrapped.env.reset(jax.random.key(0), wrapped.params)
@@ -148,11 +148,17 @@ def test_a_game_without_ground_truth_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"memory": "none", "residual": True}, "--residual is for one layer of gru or lstm; memory 'none'"),
-        ({"memory": "trxl", "residual": True}, "--residual is for one layer of gru or lstm; memory 'trxl'"),
+        (
+            {"memory": "none", "residual": True},
+            "--residual is for one layer of gru, lstm or a cell of your own; memory 'none'",
+        ),
+        (
+            {"memory": "trxl", "residual": True},
+            "--residual is for one layer of gru, lstm or a cell of your own; memory 'trxl'",
+        ),
         (
             {"memory_layers": 2, "residual": True},
-            "is for one layer of gru or lstm; memory 'gru' of 2 layers",
+            "is for one layer of gru, lstm or a cell of your own; memory 'gru' of 2 layers",
         ),
         ({"memory": "clock", "memory_layers": 2}, "memory 'clock' has no layers"),
     ],

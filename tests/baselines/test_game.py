@@ -1,13 +1,17 @@
 """What counts as the score of an episode, game by game."""
 
+from collections.abc import Callable
+from typing import Any
+
+import gymnax
 import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxgym
 from baselines.config import Config
-from baselines.game import make_game, score_of, success_of
-from jaxgym.wrappers import LastActionReward
+from baselines.game import make_game, success_of
+from jaxgym.wrappers import FromGymnax, LastActionReward
 
 COUNTS = {
     "Endless-MortarMayhem-v0": "commands_completed",
@@ -26,18 +30,49 @@ def test_the_score_of_an_endless_game_is_what_it_counts_and_there_is_no_success(
         return env.step(key_step, state, env.action_space(params).sample(key_action), params)[5]
 
     shapes = jax.eval_shape(info)
-    given = {
-        name: jnp.full(leaf.shape, 3, leaf.dtype) for name, leaf in shapes.items() if name in (COUNTS[env_id], "length")
-    }
-    assert score_of(given, None, params) == 3
+    given = {name: jnp.full(shapes[name].shape, 3, shapes[name].dtype) for name in (COUNTS[env_id], "length")}
+    given["reward"] = jnp.asarray(0.1)
+    assert env.metric == COUNTS[env_id]
+    assert env.normalized_return(given, None, params) == 3
     assert success_of(given) == 0
     assert "success" not in shapes
 
 
 def test_the_score_of_a_game_with_a_goal_is_its_success() -> None:
-    _, params = jaxgym.make("MysteryPath-Grid-v0", levels="fresh")
+    env, params = jaxgym.make("MysteryPath-Grid-v0", levels="fresh")
     info = {"success": jnp.asarray(1, jnp.int32), "length": jnp.asarray(9, jnp.int32), "reward": jnp.asarray(0.4)}
-    assert score_of(info, None, params) == success_of(info) == 1
+    assert env.normalized_return(info, None, params) == success_of(info) == 1
+
+
+def test_coins_that_are_left_do_not_lower_the_score_of_a_finite_game() -> None:
+    env, params = jaxgym.make("SearingSpotlights-v0", levels="fresh", observation="symbolic")
+    info = {"success": jnp.asarray(1, jnp.int32), "coins_collected": jnp.asarray(0.5), "reward": jnp.asarray(0.7)}
+    assert env.metric == "coins_collected"
+    assert env.normalized_return(info, None, params) == 1
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, LastActionReward], ids=["plain", "wrapped"])
+def test_the_score_of_mortar_mayhem_is_the_share_of_the_largest_return_also_in_a_wrapper(
+    wrap: Callable[[Any], Any],
+) -> None:
+    env, params = jaxgym.make(
+        "MortarMayhem-Grid-v0",
+        command_count=[4],
+        reward_command_success=0.5,
+        reward_episode_success=2.0,
+        levels="fresh",
+        observation="symbolic",
+    )
+    env = wrap(env)
+    _, state = env.reset(jax.random.key(0), params)
+    info = {"success": jnp.asarray(0, jnp.int32), "reward": jnp.asarray(1.0)}
+    assert env.normalized_return(info, state, params) == 1.0 / (4 * 0.5 + 2.0)
+
+
+def test_the_score_of_a_game_of_gymnax_is_its_return() -> None:
+    env = FromGymnax(gymnax.make("CartPole-v1")[0])
+    info = {"reward": jnp.asarray(3.0)}
+    assert (env.metric, env.normalized_return(info, None, env.default_params)) == ("reward", 3)
 
 
 def test_an_agent_can_be_shown_its_last_action_and_reward() -> None:

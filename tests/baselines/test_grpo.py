@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from baselines import runs
 from baselines.errors import ConfigError, RunError
 from baselines.grpo import command, train
-from baselines.grpo.learner import Batch, group_advantages, improve, initial_state, policy_loss, text_advantages
+from baselines.grpo.learner import TurnBatch, group_advantages, improve, initial_state, policy_loss, text_advantages
 from baselines.grpo.model import Sizes, init, log_probabilities, sample
 from baselines.grpo.play import Chain, discounted, prompts_of
 from baselines.grpo.settings import Settings, read_settings
@@ -138,7 +138,7 @@ def test_what_follows_a_turn_is_discounted_from_it_on() -> None:
 
 def test_the_loss_is_the_clipped_gain_of_own_tokens() -> None:
     replies = jnp.asarray([[5, END, PAD], [6, 7, END]], jnp.int32)
-    batch = Batch(None, replies, jnp.zeros((2, 3)), jnp.asarray([2.0, -1.0]))
+    batch = TurnBatch(None, replies, jnp.zeros((2, 3)), jnp.asarray([2.0, -1.0]))
     ratios = jnp.asarray([[1.5, 1.0, 9.0], [0.5, 1.0, 1.5]])
     loss, clipped = policy_loss(jnp.log(ratios), batch, 0.2, 0.28)
     # Gains of the five tokens: min(1.5, 1.28) 2, 1 2, max(0.5, 0.8) (-1), 1 (-1), 1.5 (-1).
@@ -148,7 +148,7 @@ def test_the_loss_is_the_clipped_gain_of_own_tokens() -> None:
 
 def test_nothing_is_learned_from_what_stands_behind_the_end() -> None:
     replies = jnp.asarray([[5, END, PAD, PAD]], jnp.int32)
-    batch = Batch(None, replies, jnp.zeros((1, 4)), jnp.ones(1))
+    batch = TurnBatch(None, replies, jnp.zeros((1, 4)), jnp.ones(1))
     slope = jax.grad(lambda told: policy_loss(told, batch, 0.2, 0.2)[0])(jnp.zeros((1, 4)))
     assert slope[0].tolist() == [-0.5, -0.5, 0.0, 0.0]
 
@@ -173,7 +173,7 @@ def test_a_step_makes_good_replies_likelier(sizes: Sizes) -> None:
     replies[::2, 0] = 5
     before = _read(sizes, state.params, prompts, replies)
     told = np.take_along_axis(np.asarray(before), replies[..., None], axis=-1)[..., 0]
-    batch = Batch(prompts, replies, told, np.where(replies[:, 0] == 5, 1.0, -1.0).astype(np.float32))
+    batch = TurnBatch(prompts, replies, told, np.where(replies[:, 0] == 5, 1.0, -1.0).astype(np.float32))
     for _ in range(2):  # at the first one the learning rate is 0
         state, metrics = improve(TINY, sizes, state, batch)
     after = _read(sizes, state.params, prompts, replies)
@@ -189,7 +189,7 @@ def run(chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     def go(name: str, *, resume: bool = False, **changed: object) -> Path:
         settings = dataclasses.replace(TINY, **changed)
         monkeypatch.setattr(Chain, "of", lambda settings: dataclasses.replace(chain, settings=settings))
-        line = train.train(settings, runs.Place(name, tmp_path, resume))
+        line = train.train(settings, runs.RunDir(name, tmp_path, resume))
         assert line.startswith("held-out success ")
         assert line.endswith(f"-> {tmp_path / name}")
         return tmp_path / name

@@ -72,4 +72,4 @@ def test_one_training_seed_is_trained_on_alone() -> None:
 def test_scoring_names_its_own_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "read_config", lambda _: config(held_out_levels=2))
     with pytest.raises(ConfigError, match=r"hold out 6 or fewer with --levels$"):
-        evaluate.score_run(evaluate.Arguments(Path("runs/none"), levels=90))
+        evaluate.score_run(evaluate.EvaluateFlags(Path("runs/none"), levels=90))

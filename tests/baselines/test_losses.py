@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from baselines.losses import entropy, gae, linear_decay, log_prob, normalise, policy_loss, sample_action, value_loss
+from baselines.losses import Schedule, entropy, gae, log_prob, normalise, policy_loss, sample_action, value_loss
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -75,4 +75,4 @@ def test_normalised_advantages_have_mean_0_and_deviation_1() -> None:
 
 @pytest.mark.parametrize(("fraction", "expected"), [(0.0, 2.0), (0.25, 1.75), (1.0, 1.0), (3.0, 1.0)])
 def test_a_schedule_falls_linearly_and_stays(fraction: float, expected: float) -> None:
-    np.testing.assert_allclose(linear_decay(2.0, 1.0, jnp.float32(fraction)), expected)
+    np.testing.assert_allclose(Schedule(2.0, -1.0).at(jnp.float32(fraction)), expected)

@@ -11,7 +11,7 @@ import pytest
 
 from baselines import ppo
 from baselines.config import SCALES, Config
-from baselines.game import Game
+from baselines.game import TrainingGame
 from baselines.losses import log_prob
 
 CONFIG = dataclasses.replace(
@@ -26,12 +26,12 @@ class Collected(NamedTuple):
     batch: ppo.Batch
 
 
-def start(config: Config, game: Game) -> tuple[ppo.Setup, ppo.TrainState]:
+def start(config: Config, game: TrainingGame) -> tuple[ppo.Setup, ppo.TrainState]:
     setup = ppo.make_setup(config, game)
     return setup, ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
 
 
-def collected(config: Config, game: Game) -> Collected:
+def collected(config: Config, game: TrainingGame) -> Collected:
     """The second rollout of a run, so that it begins inside episodes."""
     setup, before = start(config, game)
 
@@ -45,17 +45,17 @@ def collected(config: Config, game: Game) -> Collected:
 
 
 @pytest.fixture(scope="module")
-def endless(recall_game: Callable[..., Game]) -> Collected:
+def endless(recall_game: Callable[..., TrainingGame]) -> Collected:
     return collected(CONFIG, recall_game())
 
 
 @pytest.fixture(scope="module")
-def timed(recall_game: Callable[..., Game]) -> Collected:
+def timed(recall_game: Callable[..., TrainingGame]) -> Collected:
     return collected(CONFIG, recall_game(max_steps=3))
 
 
 @pytest.fixture(scope="module")
-def block(recall_game: Callable[..., Game]) -> Callable[[], tuple[ppo.TrainState, ppo.Metrics]]:
+def block(recall_game: Callable[..., TrainingGame]) -> Callable[[], tuple[ppo.TrainState, ppo.Metrics]]:
     """A function that makes the first block of one and the same run, the program of which is compiled once."""
     game = recall_game()
     setup, _ = start(CONFIG, game)
@@ -64,7 +64,7 @@ def block(recall_game: Callable[..., Game]) -> Callable[[], tuple[ppo.TrainState
 
 
 @pytest.fixture(scope="module", params=["gru", "gru in sequences", "trxl", "stack4"])
-def remembered(request: pytest.FixtureRequest, recall_game: Callable[..., Game]) -> Collected:
+def remembered(request: pytest.FixtureRequest, recall_game: Callable[..., TrainingGame]) -> Collected:
     if request.param == "gru":
         return request.getfixturevalue("endless")
     if request.param == "gru in sequences":
@@ -119,7 +119,7 @@ def test_the_last_observation_is_valued_with_the_memory_of_its_episode(timed: Co
     np.testing.assert_allclose(rollout.final_value[first + 2, 0], output.value[3, 0], rtol=1e-4)
 
 
-def test_a_time_limit_ends_the_task_where_it_is_not_bootstrapped(recall_game: Callable[..., Game]) -> None:
+def test_a_time_limit_ends_the_task_where_it_is_not_bootstrapped(recall_game: Callable[..., TrainingGame]) -> None:
     assert not SCALES["paper"].bootstrap_time_limits
     config = dataclasses.replace(CONFIG, bootstrap_time_limits=False)
     rollout, _, advantage, _ = collected(config, recall_game(max_steps=3)).batch
@@ -133,7 +133,7 @@ def test_one_seed_gives_one_result(block: Callable[[], tuple[ppo.TrainState, ppo
 
 
 def test_each_of_several_seeds_learns_what_it_learns_alone(
-    block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]], recall_game: Callable[..., Game]
+    block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]], recall_game: Callable[..., TrainingGame]
 ) -> None:
     game = recall_game()
     setup, state = start(dataclasses.replace(CONFIG, num_seeds=2), game)

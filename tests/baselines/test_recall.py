@@ -8,7 +8,7 @@ import pytest
 from baselines import ppo
 from baselines.config import SCALES
 from baselines.evaluate import evaluate
-from baselines.game import Game
+from baselines.game import TrainingGame
 
 CONFIG = dataclasses.replace(
     SCALES["cpu"],
@@ -25,7 +25,7 @@ CASES = [
 
 @pytest.mark.parametrize(("memory", "expected"), CASES)
 def test_only_an_agent_with_memory_recalls(
-    recall_game: Callable[..., Game], memory: str, expected: tuple[float, float]
+    recall_game: Callable[..., TrainingGame], memory: str, expected: tuple[float, float]
 ) -> None:
     game = recall_game()
     setup = ppo.make_setup(dataclasses.replace(CONFIG, memory=memory), game)

@@ -111,7 +111,7 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
         write_run(tmp_path / f"run{seed}", dataclasses.replace(config, seed=seed), score, rows)
     write_run(tmp_path / "other", dataclasses.replace(SCALES["cpu"], options=("observation=symbolic",)), 0.9, [])
     (tmp_path / "no-run").mkdir()
-    path = report.report(report.Arguments(tuple(tmp_path.iterdir()), tmp_path / "out"))
+    path = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out"))
     lines = [line for line in path.read_text().splitlines() if line.startswith("| M")]
     assert len(lines) == 2
     cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
@@ -146,12 +146,12 @@ def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
 
 def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^seed is -1, but has to be from 0 to 2147483647$"):
-        report.report(report.Arguments((tmp_path,), tmp_path / "out", seed=-1))
+        report.report(report.ReportFlags((tmp_path,), tmp_path / "out", seed=-1))
 
 
 def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="none of the folders holds a run"):
-        report.report(report.Arguments((tmp_path,), tmp_path / "out"))
+        report.report(report.ReportFlags((tmp_path,), tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_report_is_written_in_utf_8_whatever_the_locale(tmp_path: Path, monkey
     write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
     write = Path.write_text
     monkeypatch.setattr(Path, "write_text", lambda path, text, encoding="ascii": write(path, text, encoding=encoding))
-    assert "64 × 64" in report.report(report.Arguments((tmp_path / "run",), tmp_path / "out")).read_bytes().decode()
+    assert "64 × 64" in report.report(report.ReportFlags((tmp_path / "run",), tmp_path / "out")).read_bytes().decode()
 
 
 def test_runs_of_grpo_are_passed_over(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_of_fewer_than_four_runs_the_interquartile_mean_is_the_mean_and_the_page
     assert report.estimate(scores).value == pytest.approx(scores.mean())
     for seed in range(num_runs):
         write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), scores[seed], [])
-    page = report.report(report.Arguments(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()
+    page = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()
     assert "of fewer than four runs it drops none, so that it equals the mean" in page
 
 

@@ -26,7 +26,7 @@ import jaxgym
 from baselines import evaluate, hooks, train
 from baselines.config import SCALES, Config, parse_options, to_json
 from baselines.errors import ConfigError, RunError
-from baselines.game import Game, make_game, make_paper_game
+from baselines.game import TrainingGame, make_game, make_paper_game
 from baselines.grpo import command as grpo
 from baselines.grpo.settings import Settings
 from baselines.ppo import make_init, make_setup, seeds_of
@@ -41,7 +41,7 @@ CONFIG = dataclasses.replace(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _recall(recall_game: Callable[..., Game]) -> Any:
+def _recall(recall_game: Callable[..., TrainingGame]) -> Any:
     """Every run trains on Recall, which is no registered environment and has no frames for a video."""
     game = recall_game()
     with pytest.MonkeyPatch.context() as patch:
@@ -55,7 +55,7 @@ def _recall(recall_game: Callable[..., Game]) -> Any:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 12 updates that nothing interrupted."""
     runs = tmp_path_factory.mktemp("runs")
-    closing = train.train(CONFIG, train.Place("whole", runs))
+    closing = train.train(CONFIG, train.RunDir("whole", runs))
     assert closing.endswith(f"-> {runs / 'whole'}")
     return runs / "whole"
 
@@ -95,8 +95,8 @@ def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "append", killed)
         with pytest.raises(KeyboardInterrupt):
-            train.train(CONFIG, train.Place("cut", tmp_path))
-    train.train(CONFIG, train.Place("cut", tmp_path, resume=True))
+            train.train(CONFIG, train.RunDir("cut", tmp_path))
+    train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
@@ -115,7 +115,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[st
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.setattr(Figure, "savefig", keep)
-        train.train(config, train.Place("logged", runs), on_block=metrics.append)
+        train.train(config, train.RunDir("logged", runs), on_block=metrics.append)
     return runs / "logged", metrics, output.getvalue(), figures[-1].axes
 
 
@@ -164,10 +164,10 @@ def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: P
 
     wanted = f"expected on_block to return, got ConnectionError: no route to the tracking server at update {stop}. "
     with pytest.raises(RunError, match=f"^{wanted}.* fix on_block and resume the run") as raised:
-        train.train(CONFIG, train.Place("cut", tmp_path), on_block=full)
+        train.train(CONFIG, train.RunDir("cut", tmp_path), on_block=full)
     assert isinstance(raised.value.__cause__, ConnectionError)
     assert max(int(path.name) for path in (tmp_path / "cut" / "checkpoints").iterdir()) == stop
-    train.train(CONFIG, train.Place("cut", tmp_path, resume=True))
+    train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
@@ -177,7 +177,7 @@ def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: P
 def test_each_of_several_seeds_is_evaluated_and_logged(tmp_path: Path) -> None:
     config = dataclasses.replace(CONFIG, num_seeds=2, seed=5, eval_every=1, eval_repeats=3, total_steps=128)
     metrics: list[dict[str, float]] = []
-    train.train(config, train.Place("two", tmp_path), on_block=metrics.append)
+    train.train(config, train.RunDir("two", tmp_path), on_block=metrics.append)
     rows = read_rows(tmp_path / "two" / "metrics.jsonl")[-2:]
     assert [row["seed"] for row in rows] == [5, 6]
     (block,) = metrics
@@ -197,7 +197,7 @@ def test_the_metrics_of_a_block_weigh_results_by_episodes_and_leave_out_what_is_
 
 def test_one_row_is_written_for_each_level_and_episode(whole: Path, tmp_path: Path) -> None:
     names = ["split", "run_seed", "level_seed", "episode", "return", "score", "success", "length", "cut"]
-    scores = evaluate.score_run(evaluate.Arguments(whole, levels=3, repeats=4, per_level=tmp_path / "out.csv"))
+    scores = evaluate.score_run(evaluate.EvaluateFlags(whole, levels=3, repeats=4, per_level=tmp_path / "out.csv"))
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == names
@@ -207,18 +207,18 @@ def test_one_row_is_written_for_each_level_and_episode(whole: Path, tmp_path: Pa
     assert {(row["split"], row["run_seed"], row["length"], row["cut"]) for row in rows} == {("held_out", "0", "4", "0")}
     for name in ("return", "score", "success"):
         assert np.mean([float(row[name]) for row in rows]) == pytest.approx(scores["held_out"][name])
-    evaluate.score_run(evaluate.Arguments(whole, levels=3, repeats=4, per_level=tmp_path / "out.jsonl"))
+    evaluate.score_run(evaluate.EvaluateFlags(whole, levels=3, repeats=4, per_level=tmp_path / "out.jsonl"))
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [{name: type(rows[0][name])(value) for name, value in line.items()} for line in lines] == rows
 
 
 def test_the_rows_of_the_papers_levels_have_their_seeds(
-    whole: Path, tmp_path: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, recall_game: Callable[..., TrainingGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     game = recall_game()._replace(training_levels=None, held_out_levels=jnp.arange(50, dtype=jnp.int32) % 3)
     monkeypatch.setattr(evaluate, "make_paper_game", lambda _: game)
     shutil.copytree(whole, tmp_path / "run")
-    evaluate.score_run(evaluate.Arguments(tmp_path / "run", levels="paper", per_level=tmp_path / "paper.jsonl"))
+    evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run", levels="paper", per_level=tmp_path / "paper.jsonl"))
     rows = [json.loads(line) for line in (tmp_path / "paper.jsonl").read_text().splitlines()]
     assert [row["level_seed"] for row in rows] == list(range(200_000, 200_050))
     assert {row["split"] for row in rows} == {"paper"}
@@ -251,7 +251,7 @@ def test_a_file_for_rows_that_cannot_be_is_an_error_before_anything_is_played(
 ) -> None:
     monkeypatch.setattr(evaluate, "make_player", pytest.fail)
     with pytest.raises(ConfigError, match=message):
-        evaluate.score_run(evaluate.Arguments(whole, per_level=tmp_path / name))
+        evaluate.score_run(evaluate.EvaluateFlags(whole, per_level=tmp_path / name))
 
 
 def test_scores_are_shown_and_kept_when_rows_cannot_be_written(
@@ -260,26 +260,26 @@ def test_scores_are_shown_and_kept_when_rows_cannot_be_written(
     (tmp_path / "out.csv").mkdir()
     shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation*.json"))
     with pytest.raises(RunError, match=r"^cannot write .*out\.csv \(Is a directory\)\. Choose another --per-level"):
-        evaluate.score_run(evaluate.Arguments(tmp_path / "run", levels=3, per_level=tmp_path / "out.csv"))
+        evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run", levels=3, per_level=tmp_path / "out.csv"))
     assert "held-out levels (" in capsys.readouterr().out
     assert (tmp_path / "run" / "evaluation.json").exists()
 
 
 def test_a_run_can_be_scored_later(whole: Path) -> None:
-    scores = evaluate.score_run(evaluate.Arguments(whole, repeats=5, checkpoint=8))
+    scores = evaluate.score_run(evaluate.EvaluateFlags(whole, repeats=5, checkpoint=8))
     assert scores["update"] == 8
     assert scores["held_out"]["episodes_per_level"] == 5
     assert "held-out levels (3): score" in evaluate.describe(scores)
     with pytest.raises(RunError, match=r"has no checkpoint 5; it has \[4, 8, 12\]"):
-        evaluate.score_run(evaluate.Arguments(whole, checkpoint=5))
+        evaluate.score_run(evaluate.EvaluateFlags(whole, checkpoint=5))
 
 
 def test_a_run_can_be_scored_on_the_levels_of_the_papers(
-    whole: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+    whole: Path, recall_game: Callable[..., TrainingGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     game = recall_game()._replace(training_levels=None)
     monkeypatch.setattr(evaluate, "make_paper_game", lambda _: game)
-    scores = evaluate.score_run(evaluate.Arguments(whole, levels="paper", repeats=2))
+    scores = evaluate.score_run(evaluate.EvaluateFlags(whole, levels="paper", repeats=2))
     assert set(scores) == {"update", "paper"}
     assert json.loads((whole / "evaluation-paper.json").read_text()) == scores
     assert evaluate.describe(scores).startswith("paper levels (3): score")
@@ -295,7 +295,7 @@ def test_a_run_can_be_scored_on_levels_that_list_more_than_those_it_was_trained_
     setup = make_setup(config, game)
     with RunFolder.create(tmp_path / "run", config) as folder:
         folder.save(make_init(setup)(seeds_of(setup), game.params), 4)
-    scores = evaluate.score_run(evaluate.Arguments(tmp_path / "run", levels="paper", repeats=1, max_steps=4))
+    scores = evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run", levels="paper", repeats=1, max_steps=4))
     assert (scores["update"], scores["paper"]["levels"], scores["paper"]["length"]) == (4, 50, 4.0)
     assert scores["paper"]["metric_name"] == "commands_completed"
 
@@ -318,14 +318,14 @@ def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
 @pytest.mark.parametrize("change", [{"max_steps": 0}, {"max_steps": 2**31}, {"seed": -1}, {"seed": 2**31}])
 def test_scoring_without_steps_or_with_a_seed_out_of_range_is_refused(whole: Path, change: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"^(--max-steps|seed) is "):
-        evaluate.score_run(evaluate.Arguments(whole, **change))
+        evaluate.score_run(evaluate.EvaluateFlags(whole, **change))
 
 
 @pytest.mark.parametrize("change", [{"levels": 0}, {"repeats": -1}], ids=str)
 def test_scoring_on_nothing_is_refused_by_the_name_of_the_flag(whole: Path, change: dict[str, int]) -> None:
     ((name, number),) = change.items()
     with pytest.raises(ConfigError, match=rf"^--{name} is {number}, but has to be at least 1$"):
-        evaluate.score_run(evaluate.Arguments(whole, **change))
+        evaluate.score_run(evaluate.EvaluateFlags(whole, **change))
 
 
 def test_scores_that_cannot_be_kept_are_shown_all_the_same(
@@ -334,30 +334,30 @@ def test_scores_that_cannot_be_kept_are_shown_all_the_same(
     shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation*.json"))
     (tmp_path / "run" / "evaluation.json").mkdir()
     with pytest.raises(RunError, match=r"^cannot write .*evaluation\.json \(Is a directory\): make room"):
-        evaluate.score_run(evaluate.Arguments(tmp_path / "run"))
+        evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run"))
     assert "held-out levels (" in capsys.readouterr().out
 
 
 def test_a_run_is_not_overwritten(whole: Path) -> None:
     with pytest.raises(RunError, match="already holds a run: add --resume"):
-        train.train(CONFIG, train.Place("whole", whole.parent))
+        train.train(CONFIG, train.RunDir("whole", whole.parent))
 
 
 def test_a_run_is_not_resumed_with_other_settings(whole: Path) -> None:
     other = dataclasses.replace(CONFIG, gamma=0.9, seed=1)
     with pytest.raises(RunError, match=r"started with other settings \(gamma, seed\)"):
-        train.train(other, train.Place("whole", whole.parent, resume=True))
+        train.train(other, train.RunDir("whole", whole.parent, resume=True))
 
 
 def test_other_total_steps_are_refused_where_they_change_the_rates_and_what_keeps_them_is_told(whole: Path) -> None:
     longer = dataclasses.replace(CONFIG, total_steps=2 * CONFIG.total_steps, decay_steps=0)
     with pytest.raises(RunError, match=f"would change them: add --decay-steps {CONFIG.total_steps}$"):
-        train.train(longer, train.Place("whole", whole.parent, resume=True))
+        train.train(longer, train.RunDir("whole", whole.parent, resume=True))
 
 
 def test_64_bits_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
     with jax.enable_x64(True), pytest.raises(ConfigError, match=r"jax_enable_x64 is on, .*: unset JAX_ENABLE_X64"):
-        train.train(CONFIG, train.Place("wide", tmp_path))
+        train.train(CONFIG, train.RunDir("wide", tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -369,7 +369,7 @@ def test_a_checkpoint_of_another_shape_is_refused() -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, not a folder")
     with pytest.raises(RunError, match=r"cannot write .*runs/name \(.*\): make room or choose another folder"):
-        train.train(CONFIG, train.Place("name", tmp_path / "runs"))
+        train.train(CONFIG, train.RunDir("name", tmp_path / "runs"))
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_and_is_told_once(
@@ -395,11 +395,11 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pyt
     bad = metrics | {"loss": np.asarray([1.0, np.nan])}
     monkeypatch.setattr(train, "make_train_block", lambda *_: lambda state, _: (state, bad))
     with pytest.raises(RunError, match="the loss of seed 0 is not a number at update 2; there is no checkpoint yet"):
-        train.train(CONFIG, train.Place("name", tmp_path))
+        train.train(CONFIG, train.RunDir("name", tmp_path))
 
 
 def test_a_loss_that_is_no_number_leaves_the_checkpoint_before_it(
-    tmp_path: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, recall_game: Callable[..., TrainingGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("loss", "grad_norm", "episodes", "return", "length", "success", "score")
     good = dict.fromkeys(names, np.ones(2))
@@ -421,7 +421,7 @@ def test_a_run_killed_while_it_saves_goes_on_from_the_checkpoint_before(whole: P
     left = [path.name for path in (tmp_path / "cut" / "checkpoints").iterdir()]
     assert [name for name in left if name.isdigit()] == ["4"]
     assert len(left) == 2  # and the one that was cut off
-    train.train(CONFIG, train.Place("cut", tmp_path, resume=True))
+    train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
@@ -434,7 +434,7 @@ def resident_bytes() -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is read from /proc")
 def test_host_memory_stays_flat_over_a_thousand_blocks(
-    tmp_path: Path, recall_game: Callable[..., Game], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, recall_game: Callable[..., TrainingGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = dict(num_envs=2, num_steps=2, minibatches=1, epochs=1, block_updates=1)
     config = dataclasses.replace(CONFIG, **small, checkpoint_updates=100, total_steps=4 * 1000)
@@ -461,14 +461,14 @@ def test_a_run_tells_what_its_total_steps_become(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(train, "run_blocks", stopped)
     for steps, name in ((700, "odd"), (768, "even")):
         with pytest.raises(RunError, match="enough"):
-            train.train(dataclasses.replace(CONFIG, total_steps=steps), train.Place(name, tmp_path))
+            train.train(dataclasses.replace(CONFIG, total_steps=steps), train.RunDir(name, tmp_path))
     assert [line for line in told if "becomes" in line] == ["--total-steps 700 becomes 768: whole blocks of 128 steps"]
 
 
 def test_flags_override_the_scale(tmp_path: Path) -> None:
     words = "--scale paper --gamma 0.9 --env Some-v0 --options command_count=[3] observation=symbolic --name x"
     arguments = train.parse([*words.split(), "--runs-dir", str(tmp_path)])
-    assert arguments.place == train.Place("x", tmp_path)
+    assert arguments.place == train.TrainFlags("x", tmp_path)
     expected = {"gamma": 0.9, "env": "Some-v0", "options": ("command_count=[3]", "observation=symbolic")}
     assert arguments.config == dataclasses.replace(SCALES["paper"], **expected)
     assert arguments.config.env_options == {"command_count": [3], "observation": "symbolic"}
@@ -493,7 +493,7 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
     assert train.parse(words).place.name == "train"
     assert grpo.parse(words).place.name == "grpo"
     with pytest.raises(RunError, match=r"grpo holds a run of baselines\.grpo, which resumes and scores it"):
-        evaluate.score_run(evaluate.Arguments(tmp_path / "grpo"))
+        evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "grpo"))
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
     with pytest.raises(
         RunError, match=r"young has no checkpoint yet: go on with --resume, and wait for the first one$"
     ):
-        evaluate.score_run(evaluate.Arguments(path))
+        evaluate.score_run(evaluate.EvaluateFlags(path))
 
 
 @pytest.mark.parametrize(
@@ -580,13 +580,13 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
 )
 def test_a_network_that_does_not_fit_leaves_no_folder(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        train.train(dataclasses.replace(CONFIG, **changes), train.Place("unfit", tmp_path))
+        train.train(dataclasses.replace(CONFIG, **changes), train.RunDir("unfit", tmp_path))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "a/"])
 def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
-    for place in (train.Place, grpo.Place):
+    for place in (train.RunDir, grpo.RunDir):
         with pytest.raises(ConfigError, match=rf"^name is '{name}', but has to be that of one folder: --runs-dir says"):
             place(name)
 

@@ -26,7 +26,7 @@ def test_without_memory_gym_the_command_says_how_to_get_it(monkeypatch: pytest.M
 def test_numbers_out_of_range_are_refused(change: dict[str, int]) -> None:
     (name,) = change
     with pytest.raises(ConfigError, match=rf"^(--)?{name} is {change[name]}, but has to be from"):
-        transfer.transfer(transfer.Arguments("zoo:MysteryPath-Grid-v0", **change))
+        transfer.transfer(transfer.TransferFlags("zoo:MysteryPath-Grid-v0", **change))
 
 
 def test_the_original_is_given_the_options_that_a_preset_stands_for() -> None:

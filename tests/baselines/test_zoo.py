@@ -16,7 +16,7 @@ import baselines
 from baselines import ppo, zoo
 from baselines.config import SCALES
 from baselines.errors import ConfigError, RunError
-from baselines.evaluate import Arguments, score_run
+from baselines.evaluate import EvaluateFlags, score_run
 from baselines.game import make_game
 from baselines.zoo import __main__ as command
 
@@ -28,7 +28,7 @@ def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
 
 def test_an_agent_has_no_checkpoints_to_choose_from() -> None:
     with pytest.raises(ConfigError, match=r"^zoo:MysteryPath-Grid-v0 has no checkpoints: leave --checkpoint out"):
-        score_run(Arguments(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
+        score_run(EvaluateFlags(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
 
 
 def test_all_agents_together_stay_under_32_megabytes() -> None:
@@ -46,7 +46,7 @@ def test_an_agent_acts_on_a_batch(get_key: Callable[[], jax.Array]) -> None:
 
 
 @pytest.fixture(scope="module")
-def small() -> zoo.Agent:
+def small() -> zoo.TrainedAgent:
     config = dataclasses.replace(
         SCALES["cpu"],
         options=("observation=symbolic",),
@@ -57,23 +57,24 @@ def small() -> zoo.Agent:
     )
     game = make_game(config)
     setup = ppo.make_setup(config, game)
-    return zoo.Agent(game, setup, ppo.make_init(setup)(ppo.seeds_of(setup), game.params).params)
+    return zoo.TrainedAgent(game, setup, ppo.make_init(setup)(ppo.seeds_of(setup), game.params).params)
 
 
-def test_an_agent_acts_alike_in_a_program_and_outside_where_nothing_is_compiled_for_it(
-    small: zoo.Agent, monkeypatch: pytest.MonkeyPatch, get_key: Callable[[], jax.Array]
+def test_an_agent_acts_alike_in_a_program_and_outside(
+    small: zoo.TrainedAgent, get_key: Callable[[], jax.Array]
 ) -> None:
     shape = small.game.env.observation_space(small.game.params).shape
     observation, start = jax.random.uniform(get_key(), (3, *shape)), jnp.asarray([True, False, True])
     key = get_key()
     given = small.initial_memory(3), observation, start
     expected = jax.jit(small.act)(key, *given)
-    monkeypatch.delattr(zoo, "prepare")
     found = small.act(jax.random.clone(key), *given)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), found, expected)
 
 
-def test_what_is_kept_is_what_is_loaded(small: zoo.Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_what_is_loaded(
+    small: zoo.TrainedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     zoo.keep(small, {"held_out": {"score": 0.5}}, tmp_path)
     assert not list(tmp_path.rglob("*.tmp"))
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
@@ -93,21 +94,21 @@ def test_an_agent_is_replaced_on_demand_and_by_a_scored_one_alone(
         if text is not None:
             (tmp_path / "evaluation.json").write_text(text)
         with pytest.raises(RunError, match=r"evaluation\.json has no held-out score: finish the run, or score it by"):
-            command.put(command.Arguments(tmp_path))
+            command.put(command.ZooFlags(tmp_path))
     (tmp_path / "evaluation.json").write_text('{"held_out": {"score": 0.25}}')
     said = (
         r"^MortarMayhem-Grid-v0 has an agent with a held-out score of 1\.00, and this one has 0\.25: add --replace to"
     )
     with pytest.raises(RunError, match=said):
-        command.put(command.Arguments(tmp_path))
-    command.put(command.Arguments(tmp_path, replace=True))
+        command.put(command.ZooFlags(tmp_path))
+    command.put(command.ZooFlags(tmp_path, replace=True))
     assert kept == [{"held_out": {"score": 0.25}}]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", zoo.agents())
 def test_an_agent_scores_on_held_out_levels_what_its_run_did(env_id: str) -> None:
-    scores = score_run(Arguments(Path(f"zoo:{env_id}")))
+    scores = score_run(EvaluateFlags(Path(f"zoo:{env_id}")))
     assert scores["held_out"]["score"] >= zoo.results(env_id)["held_out"]["score"] - 0.05
 
 

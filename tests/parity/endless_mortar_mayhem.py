@@ -7,21 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.memory import arena
-from jaxgym.envs.memory import endless_mortar_mayhem as game
-from jaxgym.envs.memory import mortar_mayhem_scene as seen
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mortar_mayhem import endless as game
+from jaxgym.envs.mortar_mayhem import scene as seen
 from tests.parity.recordings import Family, Recording
 
 DURATIONS = ("command_count", "command_show_duration", "command_show_delay", "explosion_duration", "explosion_delay")
 
 
-def level(recording: Recording, env: game.EndlessMortarMayhem) -> game.Level:
+def level(recording: Recording, env: game.EndlessMortarMayhem) -> game.EndlessMortarMayhemLevel:
     layout, arrays = recording.meta["layout"], recording.arrays
     commands = np.full(env.max_given_commands, -1, dtype=np.int32)
     commands[: len(arrays["commands"])] = arrays["commands"]
     start_tile = arrays["start_tile"].astype(np.int32)
     center = np.asarray(seen.tile_center_px(start_tile, seen.LARGEST_ARENA))
-    return game.Level(
+    return game.EndlessMortarMayhemLevel(
         start_tile=start_tile,
         start_offset_px=arrays["start_pos"].astype(np.int32) - center.astype(np.int32),
         commands=commands,
@@ -31,7 +31,7 @@ def level(recording: Recording, env: game.EndlessMortarMayhem) -> game.Level:
 
 
 @functools.partial(jax.jit, static_argnames=("env",))
-def answers(env: Any, state: game.State, params: Any) -> dict[str, jax.Array]:
+def answers(env: Any, state: game.EndlessMortarMayhemState, params: Any) -> dict[str, jax.Array]:
     scene = env.scene(state, params)
     columns, rows = np.meshgrid(np.arange(seen.LARGEST_ARENA), np.arange(seen.LARGEST_ARENA), indexing="ij")
     is_safe = (columns == scene.safe_tile[0]) & (rows == scene.safe_tile[1])

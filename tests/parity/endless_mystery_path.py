@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.memory import arena
-from jaxgym.envs.memory import endless_mystery_path as game
-from jaxgym.envs.memory import endless_mystery_path_scene as seen
-from jaxgym.envs.memory import endless_mystery_path_segments as segments
-from jaxgym.envs.memory.agent import sprite_center_px
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.memory_gym.agent import sprite_center_px
+from jaxgym.envs.mystery_path import endless as game
+from jaxgym.envs.mystery_path import endless_scene as seen
+from jaxgym.envs.mystery_path import endless_segments as segments
 from tests.parity.recordings import Family, Recording
 
 FEWEST_SEGMENTS = 3
@@ -20,17 +20,17 @@ FEWEST_SEGMENTS = 3
 GIVEN_SEGMENTS = 16
 
 
-def level(recording: Recording, env: game.EndlessMysteryPath) -> segments.Level:
+def level(recording: Recording, env: game.EndlessMysteryPath) -> segments.EndlessMysteryPathLevel:
     path = recording.arrays["path"].astype(np.int32)
     given = np.full((env.max_given_segments, segments.MAX_TILES), segments.NO_TILE, np.uint8)
     for number in range(path[-1, 0] + 1):
         tiles = path[path[:, 0] == number, 1:]
         given[number] = segments.pack(tiles - [segments.NUM_COLUMNS * number, 0])
-    return segments.Level(start_row=path[0, 2], seed=np.uint32(0), segments=given)
+    return segments.EndlessMysteryPathLevel(start_row=path[0, 2], seed=np.uint32(0), segments=given)
 
 
 @functools.partial(jax.jit, static_argnames=("env",))
-def traced_answers(env: Any, state: game.State, params: Any) -> dict[str, jax.Array]:
+def traced_answers(env: Any, state: game.EndlessMysteryPathState, params: Any) -> dict[str, jax.Array]:
     radius = arena.agent_radius(env.agent_scale)
     tile = state.position_px // seen.TILE_PX
     node = state.level.segments[state.segment, state.place].astype(jnp.int32)
@@ -61,7 +61,7 @@ def traced_answers(env: Any, state: game.State, params: Any) -> dict[str, jax.Ar
     }
 
 
-def answers(env: Any, state: game.State, params: Any) -> dict[str, Any]:
+def answers(env: Any, state: game.EndlessMysteryPathState, params: Any) -> dict[str, Any]:
     is_tile = np.asarray(state.level.segments) != segments.NO_TILE
     marks = np.asarray(state.rewarded)[: len(is_tile), None] >> np.arange(segments.MAX_TILES, dtype=np.uint32)
     return {**traced_answers(env, state, params), "reward_visited": (marks & 1 == 1)[is_tile]}

@@ -18,8 +18,10 @@ import jax
 import numpy as np
 
 import jaxgym
-from jaxgym.envs.memory import arena, mortar_mayhem
-from jaxgym.envs.memory import mortar_mayhem_scene as seen
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
+from jaxgym.envs.mortar_mayhem import scene as seen
+from jaxgym.envs.mortar_mayhem.commands import command_code
 from tests.parity import endless_mortar_mayhem, endless_mystery_path, mystery_path, searing_spotlights
 from tests.parity.recordings import Family, Recording
 
@@ -69,8 +71,8 @@ def mortar_mayhem_answers(env: Any, state: mortar_mayhem.State, params: Any) -> 
         "tile_red": (scene.safe_tile[0] >= 0) & ~is_safe,
         "glyph": jax.numpy.where(mortar_mayhem.is_clue_phase(state), mortar_mayhem.clue_at(state), -1),
     }
-    if scene.command_code is not None:
-        answers["vector_obs"] = scene.command_code
+    if scene.commands is not None:
+        answers["vector_obs"] = command_code(scene.commands)
     return answers
 
 

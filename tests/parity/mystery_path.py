@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.memory import arena
-from jaxgym.envs.memory import mystery_path as game
-from jaxgym.envs.memory import mystery_path_scene as seen
-from jaxgym.envs.memory.path_search import NUM_TILES, SIZE
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mystery_path import game
+from jaxgym.envs.mystery_path import scene as seen
+from jaxgym.envs.mystery_path.path_search import NUM_TILES, SIZE
 from tests.parity.recordings import Family, Recording
 
 

@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory import arena, endless_searing_spotlights, searing_spotlights, spotlights
-from jaxgym.envs.memory.pairs import Pair
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
+from jaxgym.envs.searing_spotlights import game as searing_spotlights
+from jaxgym.envs.searing_spotlights import spotlights
+from jaxgym.envs.searing_spotlights.pairs import Pair
 from tests.parity.recordings import Family, Recording
 
 
@@ -91,18 +94,22 @@ def answers_of(_: Any, state: searing_spotlights.State, params: Any) -> dict[str
     }
 
 
-def endless_level_of(recording: Recording, env: Any) -> endless_searing_spotlights.Level:
+def endless_level_of(recording: Recording, env: Any) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
     coins = np.zeros((env.max_listed_coins, 2), np.int32)
     count = len(recording.arrays["coins"])
     coins[:count] = recording.arrays["coins"]
-    return endless_searing_spotlights.Level(**common_fields(recording, env), coins_px=coins, num_coins=np.int32(count))
+    return endless_searing_spotlights.EndlessSearingSpotlightsLevel(
+        **common_fields(recording, env), coins_px=coins, num_coins=np.int32(count)
+    )
 
 
 def endless_capacities_of(recording: Recording) -> dict[str, Any]:
     return {**capacities_of(recording), "max_listed_coins": 40 * math.ceil(len(recording.arrays["coins"]) / 40)}
 
 
-def endless_answers_of(_: Any, state: endless_searing_spotlights.State, params: Any) -> dict[str, Any]:
+def endless_answers_of(
+    _: Any, state: endless_searing_spotlights.EndlessSearingSpotlightsState, params: Any
+) -> dict[str, Any]:
     return {
         **common_answers(state),
         "health": health_of(state, params),

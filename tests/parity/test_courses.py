@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory import mystery_path
+from jaxgym.envs.memory_gym import course
+from jaxgym.envs.mystery_path import game as mystery_path
 from jaxgym.errors import LevelError
-from jaxgym.originals import course
 from tests.parity import memory_gym
 from tests.parity.recordings import Recording
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym import levels, specs
-from jaxgym.envs.memory import endless_mystery_path_segments as segments
-from jaxgym.envs.memory import mystery_path
+from jaxgym import levels
+from jaxgym.envs.memory_gym.draws import Draws
+from jaxgym.envs.mystery_path import endless_segments as segments
+from jaxgym.envs.mystery_path import game as mystery_path
+from jaxgym.envs.searing_spotlights import original as searing_spotlights
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
-from jaxgym.originals import searing_spotlights
-from jaxgym.originals.draws import Draws
 from tests.ids import without_new_ids
 from tests.parity import memory_gym
 from tests.parity.recordings import Recording
@@ -223,7 +223,7 @@ def test_a_single_level_is_no_bank(env_id: str) -> None:
 def test_seeds_made_together_and_alone_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for env_id in (IDS["mmb"], IDS["ess"]):
         bank = levels.original(env_id, range(5))
-        monkeypatch.setattr("jaxgym.originals.draws._BATCH", 2)
+        monkeypatch.setattr("jaxgym.envs.memory_gym.draws._BATCH", 2)
         again = levels.original(env_id, range(5))
         monkeypatch.undo()
         assert jax.tree.all(jax.tree.map(np.array_equal, bank, again))
@@ -258,7 +258,7 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
 def test_an_id_without_originals_is_told_which_have_some() -> None:
     spec = jaxgym.spec_of(GAME)
     with without_new_ids():
-        jaxgym.register("Mine-v0", specs.Spec(spec.build, spec.options))
+        jaxgym.register("Mine-v0", jaxgym.Spec(spec.build, spec.options))
         with pytest.raises(LevelError, match=r"^Mine-v0 was asked for .* ids with original levels are .*") as raised:
             levels.original("Mine-v0", [0])
         listed = str(raised.value).partition("levels are ")[2].partition(":")[0].split(", ")
@@ -320,7 +320,7 @@ def made() -> Iterator[list[int]]:
         counts.append(len(seeds))
         return make(env, options, seeds)
 
-    counting = specs.Spec(spec.build, spec.options, original=specs.Original(counted, spec.original.course))
+    counting = jaxgym.Spec(spec.build, spec.options, original=jaxgym.Original(counted, spec.original.course))
     with without_new_ids():
         jaxgym.register(COUNTED, counting)
         yield counts

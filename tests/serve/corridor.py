@@ -162,5 +162,4 @@ def register() -> None:
         "longest": Static(8, "cells of the picture", low=3, high=16),
     }
     flags = {"shouts": Flag(False, "in capitals", static=True), "diary": Flag(False, "pays news", static=True)}
-    jaxgym.register("Corridor-v0", jaxgym.Spec(build=_build, options=options))
-    text.register("Corridor-v0", text.TextSpec(build=_words, short_name="corridor", options=flags))
+    jaxgym.register("Corridor-v0", jaxgym.Spec(build=_build, options=options, text=text.TextSpec(_words, flags)))

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxgym.envs.text_world.textcraft_world import world
+from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve import SessionPool
 from jaxgym.serve.agentgym import wrappers

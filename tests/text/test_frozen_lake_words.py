@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxgym import levels, text
-from jaxgym.envs.toy_text.frozen_lake_scene import Cell, Scene
-from jaxgym.text.frozen_lake import FrozenLakeWords
+from jaxgym.envs.frozen_lake.scene import Cell, Scene
+from jaxgym.envs.frozen_lake.text import FrozenLakeWords
 from jaxgym.text.words import Move, Refusal, Turn, Turns
 
 NAMES = ("swift", "ragen", "textarena")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from jaxgym import text
-from jaxgym.envs.memory import endless_mystery_path_scene as endless_path
-from jaxgym.envs.memory import mortar_mayhem_scene as mortar
-from jaxgym.envs.memory import mystery_path_scene as path
-from jaxgym.envs.memory import searing_spotlights_scene as spotlights
-from jaxgym.envs.memory.commands import COMMANDS, NO_COMMAND
+from jaxgym.envs.mortar_mayhem import scene as mortar
+from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
+from jaxgym.envs.mystery_path import endless_scene as endless_path
+from jaxgym.envs.mystery_path import scene as path
+from jaxgym.envs.searing_spotlights import scene as spotlights
 from jaxgym.errors import OptionError
 from jaxgym.text.words import Move, Refusal, Turn, Turns
 
@@ -100,19 +100,18 @@ def mortar_scenes(env: Any, chance: np.random.Generator) -> mortar.Scene:
     else:
         places = np.where(is_endless, chance.choice([-3, -2, 40, 85], (NUM_SCENES, 2)), 42 + chance.integers(-3, 3))
     is_red = chance.random(NUM_SCENES) < 0.5
-    is_blank, code = is_red & (not is_endless), None
+    is_blank, commands = is_red & (not is_endless), None
     if getattr(env, "act_only", False):
         is_blank[:] = True
-        code = np.zeros((NUM_SCENES, 20, 9), np.float32)
-        code[np.arange(NUM_SCENES), 0, chance.integers(0, 9, NUM_SCENES)] = 1
-        code = code.reshape(NUM_SCENES, 180)
+        commands = np.full((NUM_SCENES, 20), -1, np.int32)
+        commands[:, 0] = chance.integers(0, 9, NUM_SCENES)
     return mortar.Scene(
         arena_size=size.astype(np.int32),
         agent_position_px=places.astype(np.int32),
         agent_heading=chance.choice([0, 2, 4] if is_grid else range(8), NUM_SCENES).astype(np.int32),
         command=np.where(is_blank, NO_COMMAND, chance.choice([0, 4, 9], NUM_SCENES)).astype(np.int32),
         safe_tile=np.where(is_red[:, None], chance.integers(0, 2, (NUM_SCENES, 2)), -1).astype(np.int32),
-        command_code=code,
+        commands=commands,
     )
 
 
@@ -132,7 +131,7 @@ def path_scenes(env: Any, chance: np.random.Generator) -> path.Scene:
     )
 
 
-def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.Scene:
+def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.EndlessMysteryPathScene:
     """Scenes such as Endless Mystery Path makes with the default camera."""
     del env
     moved = chance.choice([0, 3, 6, 9], NUM_SCENES)
@@ -140,7 +139,7 @@ def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.S
     columns = np.zeros((NUM_SCENES, 9), np.int32)
     for column in (4, 5):
         columns[:, column] = chance.choice([0, 1, 6], NUM_SCENES)
-    return endless_path.Scene(
+    return endless_path.EndlessMysteryPathScene(
         agent_px=np.stack([np.full(NUM_SCENES, 66), y], axis=1).astype(np.int32),
         agent_heading=chance.choice([0, 4, 6], NUM_SCENES).astype(np.int32),
         cross_x_px=np.full(NUM_SCENES, 66, np.int32),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from jaxgym.text.memory import course_moves, free_moves, grid_moves
+from jaxgym.envs.memory_gym.text import course_moves, free_moves, grid_moves
 from jaxgym.text.moves import MoveSet
 from jaxgym.text.words import Move, Refusal
 

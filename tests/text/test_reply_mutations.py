@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jaxgym import text
-from jaxgym.envs.text_world.textcraft_world import world
+from jaxgym.envs.textcraft.world import world
 from jaxgym.text import Move
 from tests.text import mutations, oracle
 from tests.text.mutations import FORMS, Game

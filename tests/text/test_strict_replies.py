@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxgym import text
+from jaxgym.envs.frozen_lake.text import FrozenLakeWords
+from jaxgym.envs.memory_gym.text import course_moves, free_moves, grid_moves
+from jaxgym.envs.sudoku.text import SudokuWords
+from jaxgym.envs.textcraft.text import TextCraftWords
 from jaxgym.errors import OptionError
 from jaxgym.serve import SessionPool
 from jaxgym.text import Move, Refusal
-from jaxgym.text.frozen_lake import FrozenLakeWords
-from jaxgym.text.memory import course_moves, free_moves, grid_moves
-from jaxgym.text.sudoku import SudokuWords
-from jaxgym.text.textcraft import TextCraftWords
 
 
 class Game(NamedTuple):

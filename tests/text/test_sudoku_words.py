@@ -13,9 +13,9 @@ import pytest
 
 import jaxgym
 from jaxgym import levels, text
-from jaxgym.envs.toy_text import sudoku_scene as seen
-from jaxgym.envs.toy_text.sudoku_scene import Outcome
-from jaxgym.text import sudoku
+from jaxgym.envs.sudoku import scene as seen
+from jaxgym.envs.sudoku import text as sudoku
+from jaxgym.envs.sudoku.scene import SudokuOutcome
 from jaxgym.text.words import Move, Refusal, Turn, Turns
 
 PAGE = Path(__file__).parents[2] / "docs/environments/sudoku.md"
@@ -46,7 +46,9 @@ R8  6  7  8 |  9  1  2 |  3  4  5
 R9  9  1  2 |  3  4  5 |  6  7  ."""
 
 
-def scene_of(board: Any, cell: Any = (-1, -1), outcome: int = Outcome.NONE, wrong: int = 0, tried: Any = ()) -> Any:
+def scene_of(
+    board: Any, cell: Any = (-1, -1), outcome: int = SudokuOutcome.NONE, wrong: int = 0, tried: Any = ()
+) -> Any:
     return seen.Scene(
         board=np.asarray(board, np.int8),
         is_given=np.asarray(board) > 0,
@@ -123,7 +125,7 @@ def played() -> tuple[Any, np.ndarray, np.ndarray]:
 def test_words_say_what_frame_and_symbols_show(played: Any) -> None:
     scenes, frames, vectors = played
     texts = WORDS.open_all(scenes, PARAMS)
-    assert set(scenes.outcome.tolist()) == set(Outcome)
+    assert set(scenes.outcome.tolist()) == set(SudokuOutcome)
     told = [parsed(said) for said in texts]
     for (board, news), vector in zip(told, vectors, strict=True):
         digits = vector[:729].reshape(81, 9)
@@ -141,7 +143,7 @@ def test_texts_of_placed_digits_have_no_word_of_a_refusal_and_refusals_ask_to_re
     scenes = played[0]
     for words in (WORDS, HINTING):
         for said, outcome in zip(words.open_all(scenes, PARAMS), scenes.outcome, strict=True):
-            is_refused = outcome in {Outcome.WRONG, Outcome.NOT_EMPTY}
+            is_refused = outcome in {SudokuOutcome.WRONG, SudokuOutcome.NOT_EMPTY}
             assert any(word in said.lower() for word in BANNED) == is_refused
             assert ("please resubmit" in said.lower()) == is_refused
             assert "R1" in said
@@ -162,7 +164,7 @@ def test_texts_made_together_are_those_made_one_by_one(played: Any) -> None:
 
 
 def test_a_refused_reply_is_answered_with_the_reason_and_the_board() -> None:
-    scene = scene_of(CORNERS, (0, 1), Outcome.PLACED)
+    scene = scene_of(CORNERS, (0, 1), SudokuOutcome.PLACED)
     reason = (
         'Invalid action: expected [row column number] with numbers from 1 to 9, got "hello"; please resubmit one, such '
         "as [1 1 1]."
@@ -171,7 +173,7 @@ def test_a_refused_reply_is_answered_with_the_reason_and_the_board() -> None:
 
 
 def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
-    scene = scene_of(CORNERS, (0, 1), Outcome.PLACED)
+    scene = scene_of(CORNERS, (0, 1), SudokuOutcome.PLACED)
     placed = f"Placed 2 at row 1, column 2.\n{BOARD}"
     move = WORDS.parse("[1 2 2]")
     assert WORDS.respond(turn_of(move, scene), PARAMS) == placed
@@ -183,8 +185,8 @@ def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
         )
 
 
-@pytest.mark.parametrize("outcome", [Outcome.WRONG, Outcome.NOT_EMPTY])
-def test_nobody_is_asked_for_another_reply_at_the_end(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [SudokuOutcome.WRONG, SudokuOutcome.NOT_EMPTY])
+def test_nobody_is_asked_for_another_reply_at_the_end(outcome: SudokuOutcome) -> None:
     scene = scene_of(CORNERS, (0, 1), outcome)
     for move in (WORDS.parse("hello"), WORDS.parse("[0 0 0]"), WORDS.parse("[1 2 2]")):
         asked, told = (WORDS.respond(turn_of(move, scene, truncated=is_cut), PARAMS) for is_cut in (False, True))
@@ -406,8 +408,8 @@ def scored(ledger: Any, reply: str, scene: Any, reward: float = 0.0) -> tuple[fl
 def test_a_ledger_reports_means_of_three_parts_and_the_latest_of_two() -> None:
     ledger = sudoku.SudokuLedger(scene_of(CORNERS))
     one = empty_at((8, 8))
-    placed, again = scene_of(one, (0, 0), Outcome.PLACED), scene_of(one, (0, 0), Outcome.NOT_EMPTY)
-    wrong, solved = scene_of(one, (8, 8), Outcome.WRONG, 1), scene_of(SOLUTION, (8, 8), Outcome.PLACED)
+    placed, again = scene_of(one, (0, 0), SudokuOutcome.PLACED), scene_of(one, (0, 0), SudokuOutcome.NOT_EMPTY)
+    wrong, solved = scene_of(one, (8, 8), SudokuOutcome.WRONG, 1), scene_of(SOLUTION, (8, 8), SudokuOutcome.PLACED)
     assert scored(ledger, "hello", scene_of(CORNERS)) == (0, 0, 0, 0, 0)
     assert scored(ledger, "[1 1 1]", placed) == (1, 1, 0, 0.5, 0)
     assert scored(ledger, "[1 1 1]", again) == (0, 0.25, -1, 0.5, 0)
@@ -421,7 +423,7 @@ def test_a_game_without_a_refused_move_has_a_score_of_4() -> None:
     cells = [(0, 0), (3, 4), (4, 4), (8, 8)]
     ledger, combined = sudoku.SudokuLedger(scene_of(empty_at(*cells))), []
     for made, cell in enumerate(cells, start=1):
-        scene = scene_of(empty_at(*cells[made:]), cell, Outcome.PLACED)
+        scene = scene_of(empty_at(*cells[made:]), cell, SudokuOutcome.PLACED)
         reply = WORDS.reply_of((*cell, int(SOLUTION[cell]) - 1))
         combined.append(sum(scored(ledger, reply, scene, float(made == 4))))
     assert combined == [2.25, 2.5, 2.75, 4]
@@ -429,13 +431,16 @@ def test_a_game_without_a_refused_move_has_a_score_of_4() -> None:
 
 def test_a_ledger_reads_flat_actions() -> None:
     ledger = FLAT.ledger(scene_of(CORNERS), PARAMS)
-    parts = ledger.components(turn_of(FLAT.parse("[9 9 8]"), scene_of(empty_at((0, 0)), (8, 8), Outcome.PLACED)))
+    parts = ledger.components(turn_of(FLAT.parse("[9 9 8]"), scene_of(empty_at((0, 0)), (8, 8), SudokuOutcome.PLACED)))
     assert tuple(parts.values()) == (1, 1, 0, 0.5, 0)
 
 
 def test_the_rewards_of_an_episode_add_up_to_its_last_score() -> None:
     first, one = scene_of(CORNERS), empty_at((8, 8))
-    turns = [("[1 1 1]", scene_of(one, (0, 0), Outcome.PLACED)), ("[9 9 1]", scene_of(one, (8, 8), Outcome.WRONG, 1))]
+    turns = [
+        ("[1 1 1]", scene_of(one, (0, 0), SudokuOutcome.PLACED)),
+        ("[9 9 1]", scene_of(one, (8, 8), SudokuOutcome.WRONG, 1)),
+    ]
     scores, changes, total = sudoku.SudokuLedger(first), WORDS.ledger(first, PARAMS), np.zeros(len(PARTS))
     for reply, scene in turns:
         total += scored(changes, reply, scene)

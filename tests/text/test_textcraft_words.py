@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from jaxgym import text
-from jaxgym.envs.text_world import textcraft, textcraft_planner
-from jaxgym.envs.text_world.textcraft_scene import Outcome, Scene
-from jaxgym.envs.text_world.textcraft_world import NONE, world
+from jaxgym.envs.textcraft import expert as textcraft_planner
+from jaxgym.envs.textcraft import game as textcraft
+from jaxgym.envs.textcraft.scene import Scene, TextCraftOutcome
+from jaxgym.envs.textcraft.world import NONE, world
 from jaxgym.text.words import Move, Refusal, Turn, Turns
 
 ENV, PARAMS, WORDS = text.make("textcraft")
@@ -23,7 +24,9 @@ WORLD = world()
 ITEM = WORLD.items
 
 
-def scene(goal: str = "stool", outcome: Outcome = Outcome.START, item: str = "", amount: int = 0, **bag: int) -> Scene:
+def scene(
+    goal: str = "stool", outcome: TextCraftOutcome = TextCraftOutcome.START, item: str = "", amount: int = 0, **bag: int
+) -> Scene:
     """A scene with the two recipes of larch planks and stool in its book; blanks of the bag's names spelt `_`."""
     inventory = np.zeros(len(WORLD.names), np.int32)
     for name, count in bag.items():
@@ -64,7 +67,7 @@ def test_an_episode_opens_with_the_commands_of_the_book_and_the_goal() -> None:
 
 
 def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book() -> None:
-    one = scene(outcome=Outcome.GOT, item="flax", amount=3, flax=3, ash_log=1)
+    one = scene(outcome=TextCraftOutcome.GOT, item="flax", amount=3, flax=3, ash_log=1)
     told = WORDS.describe(one, PARAMS)
     assert told == (
         "Crafting commands:\n"
@@ -84,17 +87,17 @@ def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book()
 @pytest.mark.parametrize(
     ("then", "told"),
     [
-        (scene(outcome=Outcome.GOT, item="ash log", amount=3), "Got 3 ash log"),
-        (scene(outcome=Outcome.CRAFTED, item="ash planks", amount=4), "Crafted 4 ash planks"),
-        (scene(outcome=Outcome.LOOKED, ash_log=3, stool=1), "Inventory: [ash log] (3) [stool] (1) "),
-        (scene(outcome=Outcome.LOOKED), "Inventory: You are not carrying anything."),
+        (scene(outcome=TextCraftOutcome.GOT, item="ash log", amount=3), "Got 3 ash log"),
+        (scene(outcome=TextCraftOutcome.CRAFTED, item="ash planks", amount=4), "Crafted 4 ash planks"),
+        (scene(outcome=TextCraftOutcome.LOOKED, ash_log=3, stool=1), "Inventory: [ash log] (3) [stool] (1) "),
+        (scene(outcome=TextCraftOutcome.LOOKED), "Inventory: You are not carrying anything."),
         (
-            scene(outcome=Outcome.NOT_GATHERED, item="ash planks"),
+            scene(outcome=TextCraftOutcome.NOT_GATHERED, item="ash planks"),
             "Could not find ash planks: it has to be crafted.",
         ),
-        (scene(outcome=Outcome.TOO_FEW, item="stool"), "Could not find enough items to craft stool"),
-        (scene(outcome=Outcome.NO_ROOM, item="flax"), "Could not carry more than 999 flax"),
-        (scene(outcome=Outcome.NOTHING), "Nothing happened"),
+        (scene(outcome=TextCraftOutcome.TOO_FEW, item="stool"), "Could not find enough items to craft stool"),
+        (scene(outcome=TextCraftOutcome.NO_ROOM, item="flax"), "Could not carry more than 999 flax"),
+        (scene(outcome=TextCraftOutcome.NOTHING), "Nothing happened"),
     ],
 )
 def test_an_answer_is_one_line_about_what_the_command_did(then: Scene, told: str) -> None:
@@ -102,11 +105,15 @@ def test_an_answer_is_one_line_about_what_the_command_did(then: Scene, told: str
 
 
 def test_a_refusal_is_told_instead_of_the_last_outcome() -> None:
-    assert answer("dance", scene(outcome=Outcome.GOT, item="flax", amount=3)).startswith("Could not execute")
+    assert answer("dance", scene(outcome=TextCraftOutcome.GOT, item="flax", amount=3)).startswith("Could not execute")
 
 
 def test_turns_that_are_told_together_are_told_as_one_by_one() -> None:
-    thens = [scene(outcome=Outcome.GOT, item="flax", amount=3), scene(outcome=Outcome.LOOKED, flax=2), scene()]
+    thens = [
+        scene(outcome=TextCraftOutcome.GOT, item="flax", amount=3),
+        scene(outcome=TextCraftOutcome.LOOKED, flax=2),
+        scene(),
+    ]
     moves = [WORDS.parse(reply) for reply in ("get 3 flax", "inventory", "dance")]
     scenes = jax.tree.map(lambda *leaves: np.stack(leaves), *thens)
     turns = Turns([1, 2, 3], moves, scenes, np.zeros(3, np.float32), np.zeros(3, bool), np.zeros(3, bool))

@@ -143,7 +143,7 @@ def load(serving: AgentGym) -> AgentGymApp:
     )
     wrappers = dict[str, AgentGymWrapper]()
     for env, options in serving.games():
-        prefix = f"/{text.text_spec_of(env)[1].short_name}"
+        prefix = f"/{text.short_name_of(env)}"
         if prefix in wrappers:
             raise OptionError(f"{env} was given twice; a server has one of each, so serve the other at another port.")
         wrappers[prefix] = wrap(env, pool, parse_options(options))

@@ -95,8 +95,8 @@ class AgentGymWrapper:
         Raises:
             UnknownIdError: If there is no such environment, or it has no words.
         """
-        self.env_id, spec = text.text_spec_of(name)
-        self.name, self.instructions = spec.short_name, ""
+        self.env_id, _ = text.text_spec_of(name)
+        self.name, self.instructions = text.short_name_of(self.env_id), ""
         self._pool, self._options = pool, dict(options or {})
         self._running: dict[int, Running] = {}
         self._count = 0

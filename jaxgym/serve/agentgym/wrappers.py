@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym import levels, text
-from jaxgym.envs.text_world.textcraft import level_of_task
-from jaxgym.envs.text_world.textcraft_world import world
+from jaxgym.envs.textcraft.game import level_of_task
+from jaxgym.envs.textcraft.world import world
 from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, words
 from jaxgym.serve.agentgym.wrapper import ID, AgentGymWrapper
 from jaxgym.serve.errors import SessionError
@@ -96,7 +96,7 @@ class TextCraftWrapper(AgentGymWrapper):
 def textcraft_tasks(name: str, options: Mapping[str, Any]) -> Any:
     """Return the levels of TextCraft's tasks in their order, those of depths that the options allow."""
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS and option != "levels"}
-    env, params, _ = text.make(name, **own)
+    env, params, _ = text.make_registered(name, **own)
     rows = np.flatnonzero(np.isin(world().depths[world().goals], np.asarray(params.depth.values)))
     return jax.vmap(lambda task: level_of_task(env, params, task))(jnp.asarray(rows))
 

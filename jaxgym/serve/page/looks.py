@@ -69,7 +69,8 @@ def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
         UnknownIdError, OptionError: See `jaxgym.text.make`.
     """
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS}
-    env, params, words = text.make(name, **{**own, "levels": "fresh"})  # a scene tells all, whatever its level is of
+    # A scene tells all, whatever its level is of.
+    env, params, words = text.make_registered(name, **{**own, "levels": "fresh"})
     replies = _replies(env, params, words)
     return Looks(_buttons(words, replies), replies[0] if replies else "", _drawer(env))
 

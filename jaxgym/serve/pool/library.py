@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym import registration, text
+from jaxgym import registry, text
 from jaxgym.errors import OptionError, nearest
 from jaxgym.options import plain
 from jaxgym.serve.pool.games import GameTable
@@ -66,7 +66,7 @@ class Games:
     def _make(self, name: str, options: Options) -> GameTable:
         env_id, spec = text.text_spec_of(name)
         own = {*spec.options, *PARSING, *SESSION_OPTIONS}
-        known = {*registration.spec_of(env_id).all_options, *own, "preset", "levels"}
+        known = {*registry.load(env_id).all_options, *own, "preset", "levels"}
         for option in options:
             if option not in known:
                 raise OptionError(
@@ -79,7 +79,7 @@ class Games:
             )
         terms = SessionOptions.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
-        env, params, words = text.make(env_id, **others)
+        env, params, words = text.make_registered(env_id, **others)
         if terms.on_parse_failure == "fallback":
             _check_fallback(env_id, words)
         host = jax.tree.map(np.asarray, params)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym import registration, text
+from jaxgym import registry, text
 from jaxgym.errors import OptionError
 from jaxgym.options import plain
 from jaxgym.serve.pool.programs import Logic
@@ -32,7 +32,7 @@ def game_of(name: str, options: Mapping[str, Any]) -> Game:
 
 @functools.lru_cache(64)
 def _made(name: str, options: str) -> Game:
-    return text.make(name, **json.loads(options))
+    return text.make_registered(name, **json.loads(options))
 
 
 class ScriptedPolicy(Policy):
@@ -59,7 +59,7 @@ class ScriptedPolicy(Policy):
             OptionError: If it lacks one of them.
         """
         env, params, words = game_of(name, options)
-        if self._kind == "expert" and registration.spec_of(env.env_id).expert is None:
+        if self._kind == "expert" and registry.load(env.env_id).expert is None:
             raise OptionError(f"{env.env_id} has no expert: play it at random, or by a model.")
         zero = np.zeros(env.action_space(params).shape, np.int32).tolist()
         try:
@@ -89,7 +89,7 @@ class ScriptedPolicy(Policy):
 
 
 def _expert(env: Any, params: Any, seed: int) -> Callable[[], Action]:
-    start, advance = _programs(env, registration.spec_of(env.env_id).expert)
+    start, advance = _programs(env, registry.load(env.env_id).expert)
     state = start(jnp.uint32(seed), params)
 
     def play() -> Action:

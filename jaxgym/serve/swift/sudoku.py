@@ -1,7 +1,7 @@
 """A scheduler of ms-swift for Sudoku: a board with hints in every message, and a score in five parts.
 
 It plays on the pool of this process or, where a row's `env_config` has a `base_url`, on an OpenEnv server. It reads
-texts alone, so both are scored alike; the scores are those of `jaxgym.text.sudoku`.
+texts alone, so both are scored alike; the scores are those of `jaxgym.envs.sudoku.text`.
 """
 
 import importlib
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from jaxgym.envs.sudoku import text as words
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.text import Move
-from jaxgym.text import sudoku as words
 
 _SIZE = 9
 _ROW = re.compile(r"\s*R[1-9](.*)")

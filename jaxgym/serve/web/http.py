@@ -61,12 +61,12 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
     Raises:
         OptionError, UnknownIdError, LevelError: If something that was given does not exist.
     """
-    env_id, spec = text.text_spec_of(serving.env)
+    env_id, _ = text.text_spec_of(serving.env)
     options = {**(defaults or {}), **parse_options(serving.options)}
     pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page)
     instructions = pool.prepare(env_id, options)
     freeze()
-    return Hosted(pool, env_id, spec.short_name, options, instructions)
+    return Hosted(pool, env_id, text.short_name_of(env_id), options, instructions)
 
 
 def freeze() -> None:

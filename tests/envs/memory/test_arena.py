@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxgym.envs.memory import arena
-from jaxgym.envs.memory.arena import GridAction, Heading
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.memory_gym.arena import GridAction, Heading
 
 AROUND = {1: (-1, -1), 0: (0, -1), 7: (1, -1), 2: (-1, 0), 6: (1, 0), 3: (-1, 1), 4: (0, 1), 5: (1, 1)}
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.memory import bitplanes
-from jaxgym.envs.memory.agent import agent_sprites
-from jaxgym.envs.memory.spotlights import LARGEST_RADIUS_PX, SMALLEST_RADIUS_PX
+from jaxgym.envs.memory_gym.agent import agent_sprites
+from jaxgym.envs.searing_spotlights import bitplanes
+from jaxgym.envs.searing_spotlights.spotlights import LARGEST_RADIUS_PX, SMALLEST_RADIUS_PX
 from jaxgym.rendering.canvas import TRANSPARENT, stamp
 from jaxgym.rendering.sprites import disc, ring
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxgym.envs.memory import commands
+from jaxgym.envs.mortar_mayhem import commands
 
 MOVES = {
     "right": (1, 0),

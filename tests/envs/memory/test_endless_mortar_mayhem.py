@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory import commands
-from jaxgym.envs.memory import endless_mortar_mayhem as game
+from jaxgym.envs.mortar_mayhem import commands
+from jaxgym.envs.mortar_mayhem import endless as game
 
 RIGHT, DOWN, STAY = (commands.COMMANDS.index(name) for name in ("right", "down", "stay"))
 SHOW, BLANK, EXPLODE, DELAY = 2, 1, 2, 3

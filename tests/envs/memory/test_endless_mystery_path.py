@@ -15,8 +15,8 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.memory import endless_mystery_path as game
-from jaxgym.envs.memory import endless_mystery_path_segments as segments
+from jaxgym.envs.mystery_path import endless as game
+from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.errors import OptionError
 
 NOTHING, RIGHT, UP, DOWN = range(4)
@@ -55,7 +55,9 @@ def step(made: tuple[Any, Any]) -> Any:
 def start(made: tuple[Any, Any]) -> Any:
     env, params = made
     given = jnp.asarray(np.stack([segments.pack(FIRST), segments.pack(SECOND)]))
-    return env.initial_state(segments.Level(start_row=jnp.int32(3), seed=jnp.uint32(0), segments=given), params)
+    return env.initial_state(
+        segments.EndlessMysteryPathLevel(start_row=jnp.int32(3), seed=jnp.uint32(0), segments=given), params
+    )
 
 
 def play(step: Any, state: Any, actions: list[int]) -> Any:
@@ -209,7 +211,7 @@ def test_a_level_that_prescribes_a_segment_goes_on_from_its_end(made: tuple[Any,
     _, params = made
     given = jnp.asarray(np.stack([segments.pack(FIRST), np.full(segments.MAX_TILES, segments.NO_TILE, np.uint8)]))
     for seed in range(5):
-        level = segments.Level(start_row=jnp.int32(3), seed=jnp.uint32(seed), segments=given)
+        level = segments.EndlessMysteryPathLevel(start_row=jnp.int32(3), seed=jnp.uint32(seed), segments=given)
         second = segments.segment_at(level, jnp.int32(1), params.segments)
         third = segments.segment_at(level, jnp.int32(2), params.segments)
         assert int(second[0]) == FIRST[-1][1]

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory import endless_mystery_path_scene as seen
+from jaxgym.envs.mystery_path import endless_scene as seen
+from jaxgym.envs.mystery_path.endless_visible import visible_in
+from jaxgym.envs.mystery_path.symbols import endless_symbols
 
 LANES, STEPS, CHANGES = 16, 48, 160
 
@@ -68,7 +70,7 @@ def test_equal_pictures_and_equal_symbols_go_together(options: dict[str, Any]) -
     env, params = jaxgym.make("Endless-MysteryPath-v0", **options)
     scale = env.agent_scale
     scenes = jax.jit(jax.vmap(env.scene, in_axes=(0, None)))(states(env, params), params)
-    draw = jax.jit(jax.vmap(lambda scene: (seen.draw(scene, scale), seen.symbols(scene, scale))))
+    draw = jax.jit(jax.vmap(lambda scene: (seen.draw(scene, scale), endless_symbols(visible_in(scene, scale)))))
     pictures, symbols = (np.asarray(part).reshape(LANES * STEPS, -1) for part in draw(scenes))
     looks = {picture.tobytes(): index for index, picture in enumerate(pictures)}
     numbers = {vector.tobytes(): index for index, vector in enumerate(symbols)}
@@ -84,7 +86,7 @@ def test_equal_pictures_and_equal_symbols_go_together(options: dict[str, Any]) -
 
 
 def draw_one(scene: Any, scale: float) -> Any:
-    return seen.draw(scene, scale), seen.symbols(scene, scale)
+    return seen.draw(scene, scale), endless_symbols(visible_in(scene, scale))
 
 
 def digests(rows: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import jaxgym
-from jaxgym.envs.memory import endless_mystery_path_segments as segments
+from jaxgym.envs.mystery_path import endless_segments as segments
 
 LAYOUTS = Path(__file__).parents[2] / "data" / "traces" / "layouts__emp.npz"
 LEVELS, FIRST_SEGMENTS, EPISODES, STEPS = 4000, 3, 2000, 200

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory.mortar_mayhem import Level, MortarMayhem, Params, State
+from jaxgym.envs.mortar_mayhem.game import Level, MortarMayhem, Params, State
 from jaxgym.errors import OptionError
 from jaxgym.levels import make_bank, train_seeds
 

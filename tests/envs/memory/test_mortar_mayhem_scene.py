@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxgym
-from jaxgym.envs.memory import mortar_mayhem_scene as seen
-from jaxgym.envs.memory.mortar_mayhem import Level
+from jaxgym.envs.mortar_mayhem import scene as seen
+from jaxgym.envs.mortar_mayhem.game import Level
+from jaxgym.envs.mortar_mayhem.symbols import symbols
+from jaxgym.envs.mortar_mayhem.visible import visible_in
 
 TILE, TILE_BORDER = (21, 43, 77), (29, 60, 107)
 RED, RED_BORDER = (81, 18, 26), (112, 24, 36)
@@ -91,7 +93,7 @@ def make_scene(
         agent_heading=np.int32(heading),
         command=np.int32(command),
         safe_tile=np.asarray(safe, np.int32),
-        command_code=None,
+        commands=None,
     )
 
 
@@ -313,7 +315,7 @@ def look(scenes: seen.Scene, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.partial(jax.jit, static_argnums=1)
 def look_at_all(scenes: seen.Scene, scale: float) -> tuple[jax.Array, jax.Array]:
-    return jax.vmap(lambda scene: (seen.draw(scene, scale), seen.symbols(scene, scale)))(scenes)
+    return jax.vmap(lambda scene: (seen.draw(scene, scale), symbols(visible_in(scene, scale))))(scenes)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +335,7 @@ def look_at_all(scenes: seen.Scene, scale: float) -> tuple[jax.Array, jax.Array]
 def test_two_moments_look_alike_if_and_only_if_their_numbers_are_equal(env_id: str, scale: float) -> None:
     scenes = scenes_of_random_episodes(env_id, scale)
     pictures, numbers = look(scenes, scale)
-    codes = np.zeros((len(numbers), 0)) if scenes.command_code is None else scenes.command_code
+    codes = np.zeros((len(numbers), 0)) if scenes.commands is None else scenes.commands
     looks = [picture.tobytes() + code.tobytes() for picture, code in zip(pictures, codes, strict=True)]
     pairs = list(zip(looks, (vector.tobytes() for vector in numbers), strict=True))
     # There is something to tell apart, and something that is seen again.

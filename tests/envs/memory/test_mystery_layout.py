@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxgym.envs.memory import mystery_layout
-from jaxgym.envs.memory.path_search import MAX_DRAWS, NUM_TILES, SIZE
+from jaxgym.envs.mystery_path import layout as mystery_layout
+from jaxgym.envs.mystery_path.path_search import MAX_DRAWS, NUM_TILES, SIZE
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 LEVELS = 20_000

@@ -17,8 +17,8 @@ from scipy import stats
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.memory import mystery_path as game
-from jaxgym.envs.memory.arena import Heading
+from jaxgym.envs.memory_gym.arena import Heading
+from jaxgym.envs.mystery_path import game
 from jaxgym.errors import OptionError
 
 START, GOAL = (0, 3), (6, 3)

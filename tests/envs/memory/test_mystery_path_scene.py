@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory import mystery_path_scene as seen
-from jaxgym.envs.memory.arena import agent_radius
+from jaxgym.envs.memory_gym.arena import agent_radius
+from jaxgym.envs.mystery_path import scene as seen
+from jaxgym.envs.mystery_path.symbols import NUM_SYMBOLS, symbols
+from jaxgym.envs.mystery_path.visible import visible_in
 
 BLACK, BLUE, GREEN, RED = (0, 0, 0), (0, 0, 255), (0, 255, 0), (255, 0, 0)
 BODY, HAND = (250, 204, 153), (50, 50, 50)
@@ -32,7 +34,7 @@ def scene_of(
 @functools.partial(jax.jit, static_argnums=1)
 def look(scenes: seen.Scene, scale: float) -> tuple[jax.Array, jax.Array]:
     """The pictures and the numbers of a stack of scenes."""
-    return jax.vmap(lambda scene: (seen.draw(scene, scale), seen.symbols(scene, scale)))(scenes)
+    return jax.vmap(lambda scene: (seen.draw(scene, scale), symbols(visible_in(scene, scale))))(scenes)
 
 
 def picture(scene: seen.Scene) -> np.ndarray:
@@ -141,7 +143,7 @@ def test_a_start_tile_that_a_large_agent_covers_is_left_out_of_the_numbers() -> 
 def test_the_numbers_are_in_the_order_that_is_documented() -> None:
     scenes = jax.tree.map(lambda leaf: leaf[None], scene_of((30, 18), 6, cross=True, origin=(0, 2), goal=(6, 5)))
     vector = np.asarray(look(scenes, 0.25)[1][0])
-    assert vector.shape == (seen.NUM_SYMBOLS,) == (53,)
+    assert vector.shape == (NUM_SYMBOLS,) == (53,)
     np.testing.assert_allclose(vector[:2], [30 / 84, 18 / 84], rtol=1e-6)
     hot = np.flatnonzero(vector[2:]) + 2
     assert hot.tolist() == [2 + 6, 10 + 2, 17 + 1, 24, 25 + 0, 32 + 2, 39 + 6, 46 + 5]

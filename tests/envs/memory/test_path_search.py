@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxgym.envs.memory import path_search
+from jaxgym.envs.mystery_path import path_search
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 # Side, two coordinates, 16 inner walls, the number of outer walls.

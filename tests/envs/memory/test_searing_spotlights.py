@@ -11,8 +11,10 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.memory import endless_searing_spotlights, free_cells, pairs, spotlight_game, spotlights
-from jaxgym.envs.memory.bitrows import unpack
+from jaxgym.envs.searing_spotlights import base as spotlight_game
+from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
+from jaxgym.envs.searing_spotlights import free_cells, pairs, spotlights
+from jaxgym.envs.searing_spotlights.bitrows import unpack
 from jaxgym.errors import OptionError
 from tests.parity import memory_gym
 from tests.parity.recordings import Recording

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory.agent import agent_sprites
-from jaxgym.envs.memory.searing_spotlights_scene import coin_sprite, exit_sprites
+from jaxgym.envs.memory_gym.agent import agent_sprites
+from jaxgym.envs.searing_spotlights.scene import coin_sprite, exit_sprites
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 
 ACTIONS = np.array([(120, 120, 120), (116, 1, 113), (255, 94, 14)])

@@ -20,12 +20,13 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.text_world import textcraft, textcraft_planner
-from jaxgym.envs.text_world import textcraft_scene as seen
-from jaxgym.envs.text_world.textcraft import MOST_GATHERED, Verb
-from jaxgym.envs.text_world.textcraft_icons import icons
-from jaxgym.envs.text_world.textcraft_scene import MOST_CARRIED, Outcome
-from jaxgym.envs.text_world.textcraft_world import NONE, Recipe, books, world
+from jaxgym.envs.textcraft import expert as textcraft_planner
+from jaxgym.envs.textcraft import game as textcraft
+from jaxgym.envs.textcraft import scene as seen
+from jaxgym.envs.textcraft.game import MOST_GATHERED, Verb
+from jaxgym.envs.textcraft.icons import icons
+from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
+from jaxgym.envs.textcraft.world import NONE, Recipe, books, world
 from jaxgym.errors import LevelError
 
 ENV, PARAMS = jaxgym.make("TextCraft-v0")
@@ -66,10 +67,10 @@ def bag_of(state: Any) -> dict[str, int]:
     return {WORLD.names[item]: int(inventory[item]) for item in np.flatnonzero(inventory)}
 
 
-def told(state: Any) -> tuple[Outcome, str | None, int]:
+def told(state: Any) -> tuple[TextCraftOutcome, str | None, int]:
     """The last outcome, the item that it was about, and how many."""
     item = int(state.item)
-    return Outcome(int(state.outcome)), None if item == NONE else WORLD.names[item], int(state.amount)
+    return TextCraftOutcome(int(state.outcome)), None if item == NONE else WORLD.names[item], int(state.amount)
 
 
 def act(state: Any, *action: int) -> Any:
@@ -231,7 +232,7 @@ def test_a_seed_decides_goal_and_book() -> None:
 def test_the_order_of_hashes_changes_no_task() -> None:
     program = """
 import jax, jaxgym
-from jaxgym.envs.text_world import textcraft
+from jaxgym.envs.textcraft import game as textcraft
 env, params = jaxgym.make("TextCraft-v0")
 level_of_task = jax.jit(lambda task: textcraft.level_of_task(env, params, task))
 print([(int(level.goal), level.book.tolist()) for level in map(level_of_task, range(0, 324, 40))])
@@ -255,20 +256,20 @@ print([(int(level.goal), level.book.tolist()) for level in map(level_of_task, ra
 def test_an_episode_starts_with_nothing() -> None:
     state = state_with()
     assert bag_of(state) == {}
-    assert told(state) == (Outcome.START, None, 0)
+    assert told(state) == (TextCraftOutcome.START, None, 0)
 
 
 def test_get_adds_as_many_as_asked_for() -> None:
     made = act(state_with(flax=2), Verb.GET, ITEM["flax"], 2)
     assert bag_of(made.state) == {"flax": 5}
-    assert told(made.state) == (Outcome.GOT, "flax", 3)
+    assert told(made.state) == (TextCraftOutcome.GOT, "flax", 3)
     assert not made.terminated
 
 
 def test_what_is_crafted_is_not_to_be_got() -> None:
     made = act(state_with(flax=2), Verb.GET, ITEM["stool"], 0)
     assert bag_of(made.state) == {"flax": 2}
-    assert told(made.state) == (Outcome.NOT_GATHERED, "stool", 0)
+    assert told(made.state) == (TextCraftOutcome.NOT_GATHERED, "stool", 0)
     assert made.reward == 0.0
 
 
@@ -277,25 +278,25 @@ def test_the_bag_holds_so_many_of_an_item() -> None:
     assert bag_of(act(nearly, Verb.GET, ITEM["flax"], 0).state) == {"flax": MOST_CARRIED}
     made = act(nearly, Verb.GET, ITEM["flax"], 1)
     assert bag_of(made.state) == {"flax": MOST_CARRIED - 1}
-    assert told(made.state) == (Outcome.NO_ROOM, "flax", 0)
+    assert told(made.state) == (TextCraftOutcome.NO_ROOM, "flax", 0)
     full = state_with(ash_log=1, ash_planks=MOST_CARRIED - 3)
     made = act(full, Verb.CRAFT, way("ash planks", ash_log=1), 0)
     assert bag_of(made.state) == {"ash log": 1, "ash planks": MOST_CARRIED - 3}
-    assert told(made.state) == (Outcome.NO_ROOM, "ash planks", 0)
+    assert told(made.state) == (TextCraftOutcome.NO_ROOM, "ash planks", 0)
 
 
 def test_craft_takes_the_inputs_and_gives_the_amount_of_the_recipe() -> None:
     for amount in (0, 7):  # which does not matter
         made = act(state_with(ash_log=3, flax=1), Verb.CRAFT, way("ash planks", ash_log=1), amount)
         assert bag_of(made.state) == {"ash log": 2, "flax": 1, "ash planks": 4}
-        assert told(made.state) == (Outcome.CRAFTED, "ash planks", 4)
+        assert told(made.state) == (TextCraftOutcome.CRAFTED, "ash planks", 4)
         assert not made.terminated
 
 
 def test_craft_needs_all_inputs() -> None:
     made = act(state_with(elm_planks=2, wooden_pole=2), Verb.CRAFT, way("stool", elm_planks=2, wooden_pole=3), 0)
     assert bag_of(made.state) == {"elm planks": 2, "wooden pole": 2}
-    assert told(made.state) == (Outcome.TOO_FEW, "stool", 0)
+    assert told(made.state) == (TextCraftOutcome.TOO_FEW, "stool", 0)
     assert made.reward == 0.0
 
 
@@ -305,7 +306,7 @@ def test_any_member_counts_for_its_tag_but_no_mixture_does() -> None:
         made = act(state_with(**{planks: 2, "wooden_pole": 3}), Verb.CRAFT, number, 0)
         assert bag_of(made.state) == {"stool": 1}
         mixed = act(state_with(ash_planks=1, walnut_planks=1, wooden_pole=3), Verb.CRAFT, number, 0)
-        assert told(mixed.state)[0] == Outcome.TOO_FEW
+        assert told(mixed.state)[0] == TextCraftOutcome.TOO_FEW
 
 
 def test_the_goal_is_worth_one_and_ends_the_episode() -> None:
@@ -321,7 +322,7 @@ def test_a_look_changes_nothing() -> None:
     state = state_with(flax=2)
     made = act(act(state, Verb.GET, ITEM["flax"], 0).state, Verb.LOOK, 5, 5)
     assert bag_of(made.state) == {"flax": 3}
-    assert told(made.state) == (Outcome.LOOKED, None, 0)
+    assert told(made.state) == (TextCraftOutcome.LOOKED, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +342,7 @@ def test_an_action_without_meaning_changes_nothing(action: tuple[int, ...]) -> N
     state = state_with(**{name.replace(" ", "_"): 9 for name in WORLD.names})
     made = act(state, *action)
     assert bag_of(made.state) == bag_of(state)
-    assert told(made.state) == (Outcome.NOTHING, None, 0)
+    assert told(made.state) == (TextCraftOutcome.NOTHING, None, 0)
     assert not made.terminated
 
 
@@ -356,9 +357,13 @@ def test_the_action_space_holds_every_item_way_and_amount() -> None:
 def scenes() -> list[seen.Scene]:
     """Scenes that differ in one thing each from the first."""
     state = state_with(flax=2, stool=1)
-    scene = ENV.scene(dataclasses.replace(state, outcome=jnp.int32(Outcome.GOT), item=jnp.int32(3)), PARAMS)
+    scene = ENV.scene(dataclasses.replace(state, outcome=jnp.int32(TextCraftOutcome.GOT), item=jnp.int32(3)), PARAMS)
     inventory, book = scene.inventory, np.asarray(scene.book)
-    more = [dataclasses.replace(scene, outcome=jnp.int32(outcome)) for outcome in Outcome if outcome != Outcome.GOT]
+    more = [
+        dataclasses.replace(scene, outcome=jnp.int32(outcome))
+        for outcome in TextCraftOutcome
+        if outcome != TextCraftOutcome.GOT
+    ]
     more += [dataclasses.replace(scene, item=jnp.int32(item)) for item in (NONE, 4)]
     more += [dataclasses.replace(scene, amount=jnp.int32(amount)) for amount in (1, 3)]
     more += [dataclasses.replace(scene, inventory=inventory.at[item].set(count)) for item, count in ((0, 1), (0, 999))]

@@ -19,9 +19,10 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.toy_text import frozen_lake, frozen_lake_maps
-from jaxgym.envs.toy_text import frozen_lake_scene as seen
-from jaxgym.envs.toy_text.frozen_lake import Action, Level
+from jaxgym.envs.frozen_lake import game as frozen_lake
+from jaxgym.envs.frozen_lake import maps as frozen_lake_maps
+from jaxgym.envs.frozen_lake import scene as seen
+from jaxgym.envs.frozen_lake.game import Action, Level
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.testing import check_env
 

@@ -21,9 +21,10 @@ from pysat.solvers import Glucose4
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.toy_text import sudoku, sudoku_levels
-from jaxgym.envs.toy_text import sudoku_scene as seen
-from jaxgym.envs.toy_text.sudoku_scene import Outcome
+from jaxgym.envs.sudoku import game as sudoku
+from jaxgym.envs.sudoku import level as sudoku_levels
+from jaxgym.envs.sudoku import scene as seen
+from jaxgym.envs.sudoku.scene import SudokuOutcome
 from jaxgym.errors import LevelError, OptionError
 
 SOLUTION = np.asarray(
@@ -82,27 +83,27 @@ class Play:
 def test_a_move_on_an_empty_cell_with_the_digit_of_the_solution_is_placed() -> None:
     play = Play()(SECOND)
     assert play.board[0, :2].tolist() == [0, 2]
-    assert int(play.state.outcome) == Outcome.PLACED
+    assert int(play.state.outcome) == SudokuOutcome.PLACED
     assert (play.board != play.givens).sum() == 1
 
 
 def test_a_wrong_entry_is_refused_and_the_board_stays() -> None:
     play = Play()(WRONG)
     assert (play.board == play.givens).all()
-    assert int(play.state.outcome) == Outcome.WRONG
+    assert int(play.state.outcome) == SudokuOutcome.WRONG
 
 
 @pytest.mark.parametrize("digit", [4, 5])
 def test_a_move_on_a_cell_that_is_not_empty_is_refused_whatever_its_digit(digit: int) -> None:
     play = Play()((4, 4, digit))
     assert (play.board == play.givens).all()
-    assert int(play.state.outcome) == Outcome.NOT_EMPTY
+    assert int(play.state.outcome) == SudokuOutcome.NOT_EMPTY
 
 
 def test_a_placed_digit_stays_placed() -> None:
     play = Play()(FIRST, FIRST, (0, 0, 5))
     assert play.board[0, 0] == 1
-    assert int(play.state.outcome) == Outcome.NOT_EMPTY
+    assert int(play.state.outcome) == SudokuOutcome.NOT_EMPTY
 
 
 def test_refused_moves_end_nothing_however_many_come_in_a_row() -> None:

@@ -1,0 +1,159 @@
+"""The dialects of Frozen Lake: how three public suites of language games draw a lake, ask for a move and answer one."""
+
+import dataclasses
+
+from jaxgym.envs.frozen_lake.game import Action
+from jaxgym.envs.frozen_lake.scene import NUM_KINDS, Cell
+from jaxgym.text.forms import ACTION, ANSWER, Form, boxed, bracketed, call, fenced, json_object, labeled
+
+WORDS = {action.name.lower(): action for action in Action}
+"""Each action by the word for it."""
+
+ARROWS = {"←": Action.LEFT, "↓": Action.DOWN, "→": Action.RIGHT, "↑": Action.UP}
+"""Each action by the arrow for it."""
+
+_NUMBERS = {str(action + 1): action for action in Action}
+_KEYS = {"a": Action.LEFT, "s": Action.DOWN, "d": Action.RIGHT, "w": Action.UP}
+
+_SLIPPERY = """
+The ice is slippery: a move goes where you aim one time in three, and otherwise to one of the two sides of that."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """The words of one suite.
+
+    Texts are templates, filled in with `board`, `move`, `verb` (what was done with the move), `row` and `col` of the
+    player from 0, `step` (replies so far), `size`, and `reason`.
+
+    Attributes:
+        cells: Each kind of cell in the order of `Cell`, and then each with the player in it, all of one width.
+        left, right: What stands before the first cell of a row and after each cell but the last.
+        line: A line above the first row and below each, as long as a row; empty for none.
+        asked: The form of a move, as an example.
+        forms: The forms in which an answer is accepted, the asked one first. If a reply has several answers in the
+            asked form, the first one counts, as in the parsers of these suites, which search for the first match
+            (ms-swift's FrozenLake plugin, RAGEN's `<answer>` pattern, TextArena's bracket pattern).
+        moves: Actions by everything that is accepted for them.
+        rules: The instructions, but for what depends on the parameters and for the form.
+        form: How to answer.
+        opening, moved, cut, goal, hole, refused: Texts at the start, after a move, where the time is up, at both
+            endings, and after a reply that is no move.
+        retry: What is added to the reason while the game goes on.
+    """
+
+    cells: tuple[str, ...]
+    left: str
+    right: str
+    line: str
+    asked: str
+    forms: tuple[Form, ...]
+    moves: dict[str, Action]
+    rules: str
+    form: str
+    opening: str
+    moved: str
+    cut: str
+    goal: str
+    hole: str
+    refused: str
+    retry: str
+
+    def instructions(self, max_steps: int, *, is_slippery: bool) -> str:
+        """Returns the rules and the form of a reply."""
+        limit = f"\nThe episode ends after {max_steps} moves." if max_steps > 0 else ""
+        return f"{self.rules}{_SLIPPERY if is_slippery else ''}{limit}\n{self.form}"
+
+
+def _cells(plain: dict[Cell, str], held: dict[Cell, str]) -> tuple[str, ...]:
+    return tuple(looks[Cell(kind)] for looks in (plain, held) for kind in range(NUM_KINDS))
+
+
+_TOOLS = {"move": ("direction",)}
+_OTHERS = (json_object("action", "direction", **_TOOLS), call(**_TOOLS), boxed, fenced, labeled)
+_FROZEN, _HOLE, _START, _GOAL = Cell.FROZEN, Cell.HOLE, Cell.START, Cell.GOAL
+
+_SWIFT = Dialect(
+    cells=_cells(
+        {_FROZEN: "F", _HOLE: "H", _START: "S", _GOAL: "G"}, {_FROZEN: "P", _HOLE: "P", _START: "P", _GOAL: "*"}
+    ),
+    left="",
+    right=" ",
+    line="",
+    asked="<action>up</action>",
+    forms=(ACTION, ANSWER, *_OTHERS),
+    moves=WORDS | ARROWS,
+    rules="""\
+You are crossing a frozen lake, drawn as a square of cells.
+P is you, S the start, F frozen ice that carries you, H a hole, and G the goal; * is you at the goal.
+Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
+At G the episode ends with a reward of +1. In a hole it ends with 0.""",
+    form="""\
+Give the move of each turn in this tag, with one of the four words: <action>up|down|left|right</action>
+For example, to go one cell to the right:
+<action>right</action>""",
+    opening="FrozenLake {size}x{size}:\n{board}\n\nYou are at row {row}, col {col}. What is your first move?",
+    moved="You {verb} {move}. Now at row {row}, col {col} (step {step}).\n{board}\nWhat is your next move?",
+    cut="You {verb} {move}. Now at row {row}, col {col} (step {step}). No moves are left: the game is over.\n{board}",
+    goal="You {verb} {move} and reached the goal at row {row}, col {col} (step {step}).\n{board}",
+    hole="You {verb} {move} and fell into a hole at row {row}, col {col} (step {step}). The game is over.\n{board}",
+    refused="Invalid response: {reason}\n{board}",
+    retry="",
+)
+
+_RAGEN = Dialect(
+    cells=_cells(
+        {_FROZEN: "_", _HOLE: "O", _START: "_", _GOAL: "G"}, {_FROZEN: "P", _HOLE: "X", _START: "P", _GOAL: "√"}
+    ),
+    left="",
+    right="",
+    line="",
+    asked="<answer>Up</answer>",
+    forms=(ANSWER, ACTION, *_OTHERS),
+    moves=WORDS | ARROWS | _NUMBERS,
+    rules="""\
+You are on a frozen lake and want to get to the goal without falling into a hole.
+P is you, _ frozen ice, O a hole, and G the goal; X is you in a hole, and √ is you at the goal.
+Each turn takes you one cell Left, Down, Right or Up. A move off the lake has no effect.
+The goal ends the episode with a reward of 1, a hole with 0.""",
+    form="""\
+Give the move of each turn in this tag, as a word or as its number (1 Left, 2 Down, 3 Right, 4 Up), for example:
+<answer>Right</answer>""",
+    opening="{board}",
+    moved="{board}",
+    cut="The game is over: no moves are left.\n{board}",
+    goal="You reached the goal.\n{board}",
+    hole="You fell into a hole. The game is over.\n{board}",
+    refused="Invalid reply: {reason}\n{board}",
+    retry="",
+)
+
+_TEXTARENA = Dialect(
+    cells=_cells(
+        {_FROZEN: "     ", _HOLE: "  H  ", _START: "     ", _GOAL: "  G  "},
+        {_FROZEN: "  P  ", _HOLE: "  P  ", _START: "  P  ", _GOAL: " P/G "},
+    ),
+    left="|",
+    right="|",
+    line="+-----",
+    asked="[up]",
+    forms=(bracketed, ACTION, ANSWER, *_OTHERS),
+    moves=WORDS | ARROWS | _KEYS,
+    rules="""\
+You play Frozen Lake: get to the goal, and step into no hole.
+The lake is a table. P is you, H a hole, G the goal, and an empty cell is ice that is safe.
+Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
+The goal wins the game with a reward of 1. A hole ends it.""",
+    form="""\
+Answer with one move in square brackets: [up], [down], [left] or [right], or in short [w], [s], [a] or [d].""",
+    opening="{board}",
+    moved="You {verb} {move}.\n{board}",
+    cut="You {verb} {move}. The game is over: no moves are left.\n{board}",
+    goal="You {verb} {move} and reached the goal.\n{board}",
+    hole="You {verb} {move} and fell into a hole. The game is over.\n{board}",
+    refused="Invalid reply: {reason}\n{board}",
+    retry=" Please resubmit a valid move.",
+)
+
+DIALECTS = {"swift": _SWIFT, "ragen": _RAGEN, "textarena": _TEXTARENA}
+"""The dialects by name."""

@@ -1,0 +1,294 @@
+"""Frozen Lake: cross the ice to the goal, around the holes.
+
+The player steps from cell to cell of an N × N lake. A hole ends the episode with nothing, the goal ends it with 1. On
+slippery ice a move goes where it was meant to go one time in three, and else to one of the sides.
+
+Source: Gymnasium's FrozenLake-v1 (after Barto, Sutton and Watkins), whose two fixed maps and whose table of transitions
+these are, under `map_name="4x4"` or `"8x8"`. What differs by default:
+
+- Ice is not slippery: a move goes where it was meant to go.
+- A level has a map, a start and a goal of its own, and there is a way from one to the other.
+- How the player slips follows from the level and the number of the step, so that an episode is a function of its level
+  and its actions.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym import threefry
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.envs.frozen_lake import maps
+from jaxgym.envs.frozen_lake import scene as seen
+from jaxgym.errors import OptionError
+from jaxgym.options import Flag, Option, Real, Static, Word
+from jaxgym.spaces import Box, Discrete
+
+MAX_STEPS = 100
+"""Gymnasium's time limit at 4 × 4. Without one, a player who walks into the border would never end an episode."""
+
+DEFAULT_SIZE = 4
+
+NUM_SLIPS = 3
+_SLIPS = np.arange(NUM_SLIPS) - 1
+_SCALE = 4
+_DISCOUNT = 0.99
+_SWEEPS_PER_CELL = 4
+
+
+class Action(enum.IntEnum):
+    """Where to move."""
+
+    LEFT = 0
+    DOWN = 1
+    RIGHT = 2
+    UP = 3
+
+
+_MOVES = np.asarray([[0, -1], [1, 0], [0, 1], [-1, 0]], np.int32)
+"""Rows and columns of each action."""
+
+
+@struct.dataclass
+class Level:
+    """Everything that is random in an episode.
+
+    Attributes:
+        is_hole: bool (N, N), row first.
+        start_cell: Row and column, int32 (2,).
+        goal_cell: Row and column, int32 (2,).
+        slip_seed: Decides, with the number of a step, where that step slips to, uint32 ().
+    """
+
+    is_hole: jax.Array
+    start_cell: jax.Array
+    goal_cell: jax.Array
+    slip_seed: jax.Array
+
+
+@struct.dataclass
+class State(EnvState):
+    """The state of an episode, beside what every state holds.
+
+    Attributes:
+        player_cell: Row and column, int32 (2,).
+    """
+
+    player_cell: jax.Array
+
+
+@struct.dataclass
+class Params(EnvParams):
+    """The options that are traced; `OPTIONS` says what each means."""
+
+    p: Any = None
+    is_slippery: Any = None
+
+
+OPTIONS: dict[str, Option] = {
+    "size": Static(
+        None,
+        "rows and columns of the lake",
+        low=maps.SMALLEST,
+        high=maps.LARGEST,
+        none=f"{DEFAULT_SIZE}, or as many as the map of that name or the bank has",
+    ),
+    "p": Real(0.8, "probability that a cell is frozen, ends apart; no effect on a fixed map", low=0.0, high=1.0),
+    "is_slippery": Flag(False, "let two moves in three slip to the sides"),
+    "map_name": Word(None, "the map of every level, one of Gymnasium's", words=tuple(maps.FIXED), none="sampled ones"),
+    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+}
+
+
+def build(env_id: str, values: Mapping[str, Any]) -> tuple["FrozenLake", Params]:
+    """Makes the environment and its parameters from checked option values.
+
+    Raises:
+        OptionError: If `size` is not that of the map.
+    """
+    size, map_name = values["size"], values["map_name"]
+    fixed = None if map_name is None else maps.FIXED[map_name]
+    own = DEFAULT_SIZE if fixed is None else len(fixed)
+    if fixed is not None and size not in (None, own):
+        raise OptionError(
+            f"{env_id} was given size={size} with map_name={map_name!r}, which has {own} rows; leave one of them out."
+        )
+    params = Params(p=values["p"], is_slippery=values["is_slippery"])
+    env = FrozenLake(
+        env_id=env_id,
+        initial_params=params,
+        size=own if size is None else size,
+        map_name=map_name,
+        observation=values["observation"],
+    )
+    return env, params
+
+
+def sizes_of(bank: Any) -> dict[str, int]:
+    """Returns the size of the maps of a bank; nothing for levels of another kind."""
+    return {"size": bank.is_hole.shape[-1]} if isinstance(bank, Level) and bank.is_hole.ndim else {}
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class FrozenLake(Environment[Level, State, Params, seen.Scene]):
+    """Frozen Lake.
+
+    Observation:
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (5 · size²,), see
+        `jaxgym.envs.frozen_lake.scene.symbols`.
+    Action:
+        0 left, 1 down, 2 right, 3 up. Against the border the player stays.
+    Start:
+        On a random cell, with the goal on a random other one and a way between them; on a fixed map at the top left,
+        with the goal at the bottom right.
+    Reward:
+        1 at the goal, else 0.
+    End:
+        Terminated at the goal or in a hole. Truncated after `max_steps`, 100.
+    Info:
+        `reward` and `length` so far, `success` (1 at the goal), `moved` (1 if the step led to another cell).
+    Versions:
+        v0: the transitions of Gymnasium's FrozenLake-v1.
+    """
+
+    size: int
+    map_name: str | None
+    observation: str
+
+    def action_space(self, params: Params | None = None) -> Discrete:
+        """Four actions."""
+        del params
+        return Discrete(len(Action))
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        """The space of the observation in the class docstring."""
+        del params
+        if self.observation == "symbolic":
+            return Box(low=0.0, high=1.0, shape=(seen.num_symbols(self.size),), dtype=jnp.float32)
+        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        """Samples a map with a way through it, or takes the fixed one; samples how the player slips."""
+        key_map, key_slips = jax.random.split(key)
+        if self.map_name is not None:
+            is_hole = jnp.asarray(maps.FIXED[self.map_name])
+            start, goal = jnp.zeros(2, jnp.int32), jnp.full(2, self.size - 1, jnp.int32)
+        else:
+            is_hole, start, goal = maps.sample(key_map, params.p, self.size)
+        slip_seed = jax.random.bits(key_slips, (), jnp.uint32)
+        return Level(is_hole=is_hole, start_cell=start, goal_cell=goal, slip_seed=slip_seed)
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        """Puts the player on the start."""
+        del params
+        return State(
+            time=jnp.int32(0),
+            level=level,
+            episode_return=jnp.float32(0.0),
+            terminated=jnp.bool_(False),
+            player_cell=level.start_cell,
+        )
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        """Moves the player, on slippery ice perhaps elsewhere than meant."""
+        slip = jnp.where(params.is_slippery, slip_at(state.level.slip_seed, state.time), 0)
+        return self.slide(state, action, slip)
+
+    def slide(self, state: State, action: jax.Array, slip: jax.Array) -> Transition:
+        """Moves the player with a given slip, see `move`; then it is in a hole, at the goal, or on ice.
+
+        A player who is in a hole or at the goal stays there, and is not rewarded again.
+        """
+        is_over = jnp.any(jnp.stack(endings(state.player_cell, state.level)))
+        cell = jnp.where(is_over, state.player_cell, move(state.player_cell, action, slip, self.size))
+        is_in_hole, is_at_goal = endings(cell, state.level)
+        metrics = {
+            "success": is_at_goal.astype(jnp.int32),
+            "moved": jnp.any(cell != state.player_cell).astype(jnp.int32),
+        }
+        reward = (is_at_goal & ~is_over).astype(jnp.float32)
+        return Transition(dataclasses.replace(state, player_cell=cell), reward, is_in_hole | is_at_goal, metrics)
+
+    def scene(self, state: State, params: Params) -> seen.Scene:
+        """Returns the whole lake."""
+        del params
+        level = state.level
+        is_start, is_goal = (maps.at(cell, self.size) for cell in (level.start_cell, level.goal_cell))
+        kinds = jnp.where(level.is_hole, int(seen.Cell.HOLE), int(seen.Cell.FROZEN))
+        kinds = jnp.where(is_goal, int(seen.Cell.GOAL), jnp.where(is_start, int(seen.Cell.START), kinds))
+        is_in_hole, is_at_goal = endings(state.player_cell, level)
+        return seen.Scene(
+            cells=kinds.astype(jnp.uint8),
+            player_cell=state.player_cell,
+            is_in_hole=is_in_hole,
+            is_at_goal=is_at_goal,
+        )
+
+    def observe_scene(self, scene: seen.Scene) -> jax.Array:
+        """Returns the picture or the symbols."""
+        return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
+
+
+def slip_at(slip_seed: jax.Array, time: jax.Array) -> jax.Array:
+    """Returns by how many quarter turns a step slips, -1, 0 or 1, each as likely, int32 ()."""
+    # Seed and step are the two words of the key: one round of the generator, where folding one in takes three.
+    key = jax.random.wrap_key_data(jnp.stack([slip_seed, time.astype(jnp.uint32)]), impl=threefry.FLAT)
+    return jnp.asarray(_SLIPS, jnp.int32)[jax.random.bits(key, (), jnp.uint32) % jnp.uint32(NUM_SLIPS)]
+
+
+def move(cell: jax.Array, action: jax.Array, slip: jax.Array, size: int) -> jax.Array:
+    """Returns the cell that a move leads to, int32 (2,).
+
+    Args:
+        cell: Row and column, int32 (2,).
+        action: An `Action`; any other number stays where it is.
+        slip: Quarter turns from the action in the order of `Action`, -1, 0 or 1: left slips up or down.
+        size: Rows and columns; against the border the player stays.
+    """
+    is_action = (action >= 0) & (action < len(Action))
+    step = jnp.asarray(_MOVES)[(action + slip) % len(Action)]
+    return jnp.where(is_action, jnp.clip(cell + step, 0, size - 1), cell)
+
+
+def endings(cell: jax.Array, level: Level) -> tuple[jax.Array, jax.Array]:
+    """Returns whether a cell is a hole, and whether it is the goal, bool () each."""
+    return level.is_hole[cell[0], cell[1]], jnp.all(cell == level.goal_cell)
+
+
+def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
+    """Returns the action that is best if reaching the goal a step later is worth one in a hundred less, int32 ()."""
+    size = env.size
+    numbers = jnp.arange(size, dtype=jnp.int32)
+    cells = jnp.stack(jnp.meshgrid(numbers, numbers, indexing="ij"), axis=-1).reshape(-1, 2)
+    actions, slips = jnp.arange(len(Action), dtype=jnp.int32), jnp.asarray(_SLIPS, jnp.int32)
+
+    def following(cell: jax.Array) -> jax.Array:
+        """Where each action leads, with each slip, int32 (4, 3)."""
+        ends = jax.vmap(lambda action: jax.vmap(lambda slip: move(cell, action, slip, size))(slips))(actions)
+        return ends[..., 0] * size + ends[..., 1]
+
+    led_to = jax.vmap(following)(cells)
+    is_meant = (slips == 0).astype(jnp.float32)
+    chances = jnp.where(params.is_slippery, np.float32(1 / NUM_SLIPS), is_meant)
+    is_goal, is_hole = maps.at(state.level.goal_cell, size).reshape(-1), state.level.is_hole.reshape(-1)
+
+    def improve(_: Any, worth: jax.Array) -> jax.Array:
+        best = np.float32(_DISCOUNT) * jnp.max(jnp.matmul(worth[led_to], chances, precision="highest"), axis=1)
+        return jnp.where(is_goal, np.float32(1.0), jnp.where(is_hole, np.float32(0.0), best))
+
+    worth = lax.fori_loop(0, _SWEEPS_PER_CELL * size * size, improve, is_goal.astype(jnp.float32))
+    here = state.player_cell[0] * size + state.player_cell[1]
+    return jnp.argmax(jnp.matmul(worth[led_to[here]], chances, precision="highest")).astype(jnp.int32)
+
+
+def view(env: FrozenLake, state: State, params: Params) -> jax.Array:
+    """Returns the frame, which hides nothing, enlarged four times, uint8 (336, 336, 3)."""
+    frame = seen.draw(env.scene(state, params))
+    return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)

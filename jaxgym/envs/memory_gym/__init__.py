@@ -1,0 +1,1 @@
+"""Shared parts of the Memory Gym games: arena, agent, steering, text, and levels of the original's seeds."""

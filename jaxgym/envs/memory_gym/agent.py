@@ -1,0 +1,88 @@
+"""How the agent looks, in every game of the family."""
+
+import functools
+import math
+
+import numpy as np
+
+from jaxgym.envs.memory_gym.arena import HEADING_DEGREES, NUM_HEADINGS, SCREEN_PX, agent_radius
+from jaxgym.rendering import looks
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
+from jaxgym.rendering.sprites import disc, ring
+
+_BODY = (250, 204, 153)
+_HAND = (250, 250, 250)
+_HAND_OUTLINE = (50, 50, 50)
+_HAND_MARGIN_PX = 14
+
+
+def _hand_radius(agent_scale: float) -> int:
+    return int(10 * agent_scale)
+
+
+def _side(agent_scale: float) -> int:
+    return 2 * agent_radius(agent_scale) + _hand_radius(agent_scale) + _HAND_MARGIN_PX
+
+
+def sprite_center_px(agent_scale: float) -> int:
+    """Returns how far right of the left edge of the original's square sprite the agent's centre is."""
+    return _side(agent_scale) // 2
+
+
+@functools.cache
+def agent_sprites(agent_scale: float) -> SpriteSheet:
+    """Returns the agent at each of the eight headings: a body and two hands that turn around its centre."""
+    radius, hand_radius, outline = agent_radius(agent_scale), _hand_radius(agent_scale), int(3 * agent_scale)
+    side = _side(agent_scale)
+    center = sprite_center_px(agent_scale)
+    pictures = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, dtype=np.uint8)
+    hand_x, hand_y = int(18 * agent_scale), int(12 * agent_scale) + _HAND_MARGIN_PX // 2 - center
+    for heading, picture in enumerate(pictures):
+        picture[disc(side, (center, center), radius)] = _BODY
+        cos, sin = _turn(heading)
+        hands = [
+            (int(x * cos - hand_y * sin + center), int(x * sin + hand_y * cos + center)) for x in (-hand_x, hand_x)
+        ]
+        if hand_radius == 0:
+            continue
+        for hand in hands:
+            picture[disc(side, hand, hand_radius)] = _HAND
+        for hand in hands:
+            picture[ring(side, hand, hand_radius, outline)] = _HAND_OUTLINE
+    return SpriteSheet.of(pictures, anchor=center)
+
+
+def _turn(heading: int) -> tuple[float, float]:
+    """Returns cosine and sine of a heading's angle; quarter turns are exact, and the rest rounds as the original's."""
+    if heading % 2 == 0:
+        return ((1.0, 0.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 1.0))[heading // 2]
+    # The sense of rotation matters: a hand lies a rounding error beside a whole pixel, and is cut to one.
+    angle = math.radians(360 - HEADING_DEGREES * heading)
+    return math.cos(angle), math.sin(angle)
+
+
+@functools.cache
+def heading_looks(agent_scale: float) -> np.ndarray:
+    """Returns the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
+    first: dict[bytes, int] = {}
+    pictures = agent_sprites(agent_scale).pixels
+    return np.asarray(
+        [first.setdefault(picture.tobytes(), heading) for heading, picture in enumerate(pictures)], dtype=np.int32
+    )
+
+
+@functools.cache
+def placement_looks(agent_scale: float, margin_px: int) -> np.ndarray:
+    """Returns the first placement that looks like each placement of an agent that may leave the screen.
+
+    In a corner of the screen so little of the agent is seen that neighbouring places and headings look alike.
+
+    Args:
+        agent_scale: Size of the agent.
+        margin_px: How far outside of the screen its centre may lie.
+
+    Returns:
+        x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both counted
+        from -margin_px, and heading.
+    """
+    return looks.placement_looks(agent_sprites(agent_scale), -margin_px, SCREEN_PX + margin_px, SCREEN_PX)

@@ -1,0 +1,344 @@
+"""Endless Mortar Mayhem: a sequence of commands that grows by one each time it was walked.
+
+As Mortar Mayhem with free movement, on a torus of 6 × 6 tiles. When the last command of the sequence is carried out,
+one more command is shown, and the whole sequence has to be walked again from where the agent stands. It ends with the
+first failure.
+
+Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures this
+environment reproduces, oddities included:
+
+- On the rim, with its centre outside of the screen, the agent stands on no tile and fails any check.
+- The length of the longest sequence counts a command that a failed check still appended.
+- While a new command is shown the tiles stay deadly, but the agent can't move.
+
+What differs: a time limit truncates; the original's terminates. In the original, the clue frames of later episodes show
+the agent of the episode before; here they show this one's. No initial command at all fails there and is refused here.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxgym import levels
+from jaxgym.environment import Environment, EnvParams, Transition
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
+from jaxgym.envs.mortar_mayhem import scene as seen
+from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, NO_COMMAND, select
+from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
+from jaxgym.envs.mortar_mayhem.game import MOST_COMMANDS, MOST_STEPS
+from jaxgym.envs.mortar_mayhem.symbols import symbols
+from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
+from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static, Word
+from jaxgym.spaces import Box, Discrete, MultiDiscrete
+
+_NUM_TILES = seen.LARGEST_ARENA**2
+_LARGEST_TILE = seen.LARGEST_ARENA - 1
+_MOST_GIVEN_COMMANDS = 10_000
+
+OPTIONS: Mapping[str, Option] = {
+    "agent_scale": Real(0.25, "size of the agent", low=0.04, high=1.0, static=True),
+    "agent_speed": Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX)),
+    "allowed_commands": Integer(9, "the first so many commands may occur", low=4, high=9),
+    "initial_command_count": Integer(1, "length of the first sequence", low=1, high=MOST_COMMANDS),
+    "command_show_duration": IntegerList([3], "frames that a command is shown", high=MOST_STEPS),
+    "command_show_delay": IntegerList([1], "blank frames after each command", high=MOST_STEPS),
+    "explosion_duration": IntegerList([6], "steps during which tiles are deadly", low=1, high=MOST_STEPS),
+    "explosion_delay": IntegerList([18], "steps to reach the commanded tile", low=1, high=MOST_STEPS),
+    "visual_feedback": Flag(True, "paint deadly tiles red"),
+    "reward_command_failure": Real(0.0, "reward of a failed command"),
+    "reward_command_success": Real(0.1, "reward of a command carried out"),
+    "max_given_commands": Static(
+        None,
+        "commands that a level can prescribe; the rest follows from its seed",
+        low=1,
+        high=_MOST_GIVEN_COMMANDS,
+        none="those of the bank, or 1",
+    ),
+    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+    "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
+}
+
+
+@struct.dataclass
+class EndlessMortarMayhemLevel(mortar_mayhem.Level):
+    """Everything that is sampled for an episode.
+
+    `command_count` is the length of the first sequence; `commands` holds -1 where the command follows from `seed`.
+
+    Attributes:
+        seed: Decides the commands that are not given, uint32 ().
+    """
+
+    seed: jax.Array
+
+
+@struct.dataclass
+class EndlessMortarMayhemState(mortar_mayhem.State):
+    """The state of an episode, beside what Mortar Mayhem's holds; `num_checks` counts within the current sequence.
+
+    Attributes:
+        sequence_length: Commands in the current sequence, int32 ().
+        commands_completed: Checks passed in the whole episode, int32 ().
+        clue_first: Number of the first command to show, int32 ().
+        clue_frames: Frames that the showing takes, int32 ().
+        clue_frame: Which of these is seen, int32 (); -1 before the first, `clue_frames` after the last.
+    """
+
+    sequence_length: jax.Array
+    commands_completed: jax.Array
+    clue_first: jax.Array
+    clue_frames: jax.Array
+    clue_frame: jax.Array
+
+
+@struct.dataclass
+class EndlessMortarMayhemParams(EnvParams):
+    """The options that are traced; `OPTIONS` says what each means."""
+
+    agent_speed: Any = None
+    allowed_commands: Any = None
+    initial_command_count: Any = None
+    command_show_duration: Any = None
+    command_show_delay: Any = None
+    explosion_duration: Any = None
+    explosion_delay: Any = None
+    visual_feedback: Any = None
+    reward_command_failure: Any = None
+    reward_command_success: Any = None
+
+
+def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMortarMayhem", EndlessMortarMayhemParams]:
+    """Makes the environment and its parameters from checked option values."""
+    params = EndlessMortarMayhemParams.of(values)
+    env = EndlessMortarMayhem(
+        env_id=env_id,
+        initial_params=params,
+        max_given_commands=values["max_given_commands"] or 1,
+        agent_scale=values["agent_scale"],
+        observation=values["observation"],
+        flat_actions=values["flat_actions"],
+    )
+    return env, params
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class EndlessMortarMayhem(
+    Environment[EndlessMortarMayhemLevel, EndlessMortarMayhemState, EndlessMortarMayhemParams, seen.Scene]
+):
+    """Endless Mortar Mayhem.
+
+    Observation:
+        uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
+        `jaxgym.envs.mortar_mayhem.symbols`).
+    Action:
+        Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
+        3 · horizontal + vertical. Ignored while commands are shown.
+    Start:
+        Near the centre of a random tile, heading up.
+    Reward:
+        `reward_command_success` for each passed check.
+    End:
+        Terminated when a check fails, or when the agent leaves the tile while the others are deadly. Truncated after
+        `max_steps`, if that is given.
+    Info:
+        `reward` and `length` so far, `commands_completed` (their number), `max_command_sequence` (the length of the
+        sequence, less one), `ground_truth` (column and row of the target tile over 5, float32 (2,)).
+    Versions:
+        v0: as memory-gym 1.0.2.
+    """
+
+    metric: ClassVar[str] = "commands_completed"
+
+    max_given_commands: int
+    agent_scale: float
+    observation: str
+    flat_actions: bool
+
+    def action_space(self, params: EndlessMortarMayhemParams | None = None) -> Discrete | MultiDiscrete:
+        """Three times three actions."""
+        del params
+        return arena.free_space(flat=self.flat_actions)
+
+    def observation_space(self, params: EndlessMortarMayhemParams | None = None) -> Box:
+        """The space of the observation in the class docstring."""
+        params = self.default_params if params is None else params
+        if self.observation == "symbolic":
+            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
+            # The agent's centre may lie on the rim, outside of the screen.
+            rim = math.ceil(self.rim_px) / arena.SCREEN_PX
+            return Box(low=-rim, high=1 + rim, shape=shape, dtype=jnp.float32)
+        return arena.frame_space()
+
+    @property
+    def rim_px(self) -> float:
+        """How far outside of the screen the agent's centre may lie."""
+        return arena.agent_radius(self.agent_scale) / 2
+
+    def sample_level(self, key: jax.Array, params: EndlessMortarMayhemParams) -> EndlessMortarMayhemLevel:
+        """Samples the start, the durations, and the seed of the commands."""
+        names = ("tile", "x", "y", "show_duration", "show_delay", "explosion_duration", "explosion_delay", "seed")
+        drawn = dict(zip(names, jax.random.bits(key, (len(names),), jnp.uint32), strict=True))
+        start = (drawn["tile"] % jnp.uint32(_NUM_TILES)).astype(jnp.int32)
+        return EndlessMortarMayhemLevel(
+            start_tile=jnp.stack([start // seen.LARGEST_ARENA, start % seen.LARGEST_ARENA]),
+            start_offset_px=mortar_mayhem.start_offset_px(jnp.stack([drawn["x"], drawn["y"]])),
+            command_count=jnp.asarray(params.initial_command_count, dtype=jnp.int32),
+            commands=jnp.full(self.max_given_commands, -1, dtype=jnp.int32),
+            command_show_duration=params.command_show_duration.pick(drawn["show_duration"]),
+            command_show_delay=params.command_show_delay.pick(drawn["show_delay"]),
+            explosion_duration=params.explosion_duration.pick(drawn["explosion_duration"]),
+            explosion_delay=params.explosion_delay.pick(drawn["explosion_delay"]),
+            seed=drawn["seed"],
+        )
+
+    def initial_state(
+        self, level: EndlessMortarMayhemLevel, params: EndlessMortarMayhemParams
+    ) -> EndlessMortarMayhemState:
+        """Puts the agent near the start tile's centre, heading up; the first command leads to the first target."""
+        zero, no = jnp.int32(0), jnp.bool_(False)
+        return EndlessMortarMayhemState(
+            time=zero,
+            level=level,
+            episode_return=jnp.float32(0.0),
+            terminated=no,
+            position_px=seen.tile_center_px(level.start_tile, jnp.int32(seen.LARGEST_ARENA)) + level.start_offset_px,
+            heading=jnp.int32(arena.Heading.UP),
+            target_tile=next_target(level.start_tile, command_at(level, zero, params)),
+            num_checks=zero,
+            command_steps=zero,
+            verify_step=zero,
+            tiles_on=no,
+            success=no,
+            sequence_length=level.command_count,
+            commands_completed=zero,
+            clue_first=zero,
+            clue_frames=level.command_count * (level.command_show_duration + level.command_show_delay),
+            clue_frame=zero,
+        )
+
+    def transition(
+        self, state: EndlessMortarMayhemState, action: jax.Array, params: EndlessMortarMayhemParams
+    ) -> Transition:
+        """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
+        clue_frame = state.clue_frame + 1
+        is_clue = clue_frame < state.clue_frames
+        acted, reward, terminated = act(self.move(state, action, params), params)
+        shown = dataclasses.replace(state, clue_frame=clue_frame)
+        after = jax.tree.map(partial(jnp.where, is_clue), shown, acted)
+        metrics = {
+            "commands_completed": after.commands_completed,
+            "max_command_sequence": after.sequence_length - 1,
+            "ground_truth": self.ground_truth(after),
+        }
+        return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated & ~is_clue, metrics)
+
+    def ground_truth(self, state: EndlessMortarMayhemState) -> jax.Array:
+        """Returns column and row of the target tile over 5, float32 (2,)."""
+        return state.target_tile.astype(jnp.float32) / np.float32(_LARGEST_TILE)
+
+    def move(
+        self, state: EndlessMortarMayhemState, action: jax.Array, params: EndlessMortarMayhemParams
+    ) -> EndlessMortarMayhemState:
+        """Moves the agent on the torus by a real displacement, rounded to whole px."""
+        direction = arena.direction_of(arena.free_action(action) if self.flat_actions else action)
+        is_diagonal = jnp.all(direction != 0)
+        length = jnp.where(is_diagonal, params.agent_speed / np.float32(np.sqrt(2)), params.agent_speed)
+        moved = arena.round_half_away(state.position_px.astype(jnp.float32) + direction.astype(jnp.float32) * length)
+        position = arena.wrap_px(moved.astype(jnp.float32), self.rim_px)
+        return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
+
+    def scene(self, state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> seen.Scene:
+        """Returns the agent, the command shown and the safe tile."""
+        return seen.Scene(
+            arena_size=jnp.int32(seen.LARGEST_ARENA),
+            agent_position_px=state.position_px,
+            agent_heading=state.heading,
+            command=jnp.where(is_clue_seen(state), clue_at(state, params), NO_COMMAND),
+            safe_tile=jnp.where(state.tiles_on & params.visual_feedback, state.target_tile, -1),
+            commands=None,
+        )
+
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale, math.ceil(self.rim_px))
+
+    def observe_scene(self, scene: seen.Scene) -> jax.Array:
+        """Returns the picture or the symbols."""
+        if self.observation == "symbolic":
+            return symbols(self.visible(scene))
+        return seen.draw_torus(scene, self.agent_scale)
+
+
+def command_at(level: EndlessMortarMayhemLevel, index: jax.Array, params: EndlessMortarMayhemParams) -> jax.Array:
+    """Returns command number `index` of an episode: the one that the level gives, or else one drawn from its seed."""
+    given = jnp.where(index < level.commands.shape[0], select(level.commands, index), -1)
+    bits = jax.random.bits(jax.random.fold_in(levels.level_key(level.seed), index), (), jnp.uint32)
+    drawn = (bits % jnp.asarray(params.allowed_commands).astype(jnp.uint32)).astype(jnp.int32)
+    return jnp.where(given >= 0, given, drawn)
+
+
+def next_target(tile: jax.Array, command: jax.Array) -> jax.Array:
+    """Returns the tile that a command leads to on the torus, int32 (2,)."""
+    return (tile + jnp.asarray(COMMAND_MOVES)[command]) % seen.LARGEST_ARENA
+
+
+def is_clue_seen(state: EndlessMortarMayhemState) -> jax.Array:
+    """Whether the frame of `state` is a clue frame, blanks included."""
+    return (state.clue_frame >= 0) & (state.clue_frame < state.clue_frames)
+
+
+def clue_at(state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> jax.Array:
+    """Returns the command of a clue frame, or `NO_COMMAND` for a blank."""
+    level = state.level
+    period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
+    is_shown = state.clue_frame % period < level.command_show_duration
+    index = state.clue_first + jnp.maximum(state.clue_frame, 0) // period
+    return jnp.where(is_shown, command_at(level, index, params), NO_COMMAND)
+
+
+def act(
+    state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams
+) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
+    """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
+    state = dataclasses.replace(state, clue_frame=state.clue_frames)
+    arena_size = jnp.int32(seen.LARGEST_ARENA)
+    on_target = jnp.all(seen.tile_at(state.position_px, arena_size) == state.target_tile)
+    checked, reward, has_failed = check(state, on_target, params)
+    is_over = is_explosion_over(checked)
+    exploded = count_explosion(checked, is_over)
+    target = next_target(checked.target_tile, command_at(checked.level, checked.num_checks, params))
+    exploded = dataclasses.replace(exploded, target_tile=jnp.where(is_over, target, checked.target_tile))
+    has_left = exploded.tiles_on & ~on_target
+    reward = jnp.where(has_left, params.reward_command_failure, reward)
+    return exploded, jnp.asarray(reward, dtype=jnp.float32), has_failed | has_left
+
+
+def check(
+    state: EndlessMortarMayhemState, on_target: jax.Array, params: EndlessMortarMayhemParams
+) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
+    """When the delay is over, tiles turn deadly; after the last command of the sequence one more is shown."""
+    is_due = is_check_due(state)
+    num_checks = state.num_checks + is_due.astype(jnp.int32)
+    grows = is_due & (num_checks == state.sequence_length)
+    period = state.level.command_show_duration + state.level.command_show_delay
+    outcome = jnp.where(on_target, params.reward_command_success, params.reward_command_failure)
+    checked = dataclasses.replace(
+        state,
+        num_checks=jnp.where(grows, 0, num_checks),
+        command_steps=jnp.where(is_due, 1, state.command_steps),
+        tiles_on=state.tiles_on | is_due,
+        sequence_length=state.sequence_length + grows.astype(jnp.int32),
+        commands_completed=state.commands_completed + (is_due & on_target).astype(jnp.int32),
+        clue_first=jnp.where(grows, state.sequence_length, state.clue_first),
+        clue_frames=jnp.where(grows, period, state.clue_frames),
+        clue_frame=jnp.where(grows, -1, state.clue_frame),
+    )
+    return checked, jnp.where(is_due, outcome, 0.0), is_due & ~on_target

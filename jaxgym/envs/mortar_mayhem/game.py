@@ -1,0 +1,401 @@
+"""Mortar Mayhem: remember a sequence of commands, then walk it tile by tile.
+
+A clue phase shows commands, one glyph at a time, while the agent can't move. Then the agent has a number of steps to
+reach the tile that each command leads to, counted from the tile of the command before. When they are over, all other
+tiles turn deadly for a while, and the agent must stay where it is. The act-only games (B) give all commands as a
+vector instead of a clue phase; the grid games turn and step by tiles.
+
+Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures
+these environments reproduce, oddities included:
+
+- Failing the check of the last command still counts as a success; its reward is that of a failure.
+- Leaving the tile after a passed check makes that command count as not completed, although it was rewarded.
+- A failure replaces the reward of its step, a success bonus included.
+- Diagonal glyphs are not centred.
+
+What differs: a time limit does not exist in the original; where `max_steps` sets one, it truncates. A clue phase of no
+frames raises an error there and is skipped here. Frames are row first; the original's are column first.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mortar_mayhem import scene as seen
+from jaxgym.envs.mortar_mayhem.commands import (
+    NO_COMMAND,
+    NUM_COMMANDS,
+    VECTOR_COMMANDS,
+    command_code,
+    move_of,
+    sample_commands,
+    select,
+)
+from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
+from jaxgym.envs.mortar_mayhem.symbols import symbols
+from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
+from jaxgym.errors import OptionError
+from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+
+# Bounds within which the frames of a clue phase can be counted in int32.
+MOST_COMMANDS, MOST_STEPS = 1_000, 1_000_000
+_DEFAULT_MAX_COMMANDS = 10
+_START_OFFSETS = 4
+_START_OFFSET_LOW_PX = -2
+
+
+@struct.dataclass
+class Level:
+    """Everything that is sampled for an episode.
+
+    Attributes:
+        start_tile: Column and row, int32 (2,).
+        start_offset_px: Added to the centre of the start tile, int32 (2,); 0 but in `MortarMayhemB-v0`.
+        command_count: How many commands, int32 ().
+        commands: Command indices, int32 (max_commands,); -1 from `command_count` on.
+        command_show_duration: Frames that a glyph is shown, int32 ().
+        command_show_delay: Blank frames after each glyph, int32 ().
+        explosion_duration: Steps during which tiles are deadly, int32 ().
+        explosion_delay: Steps to reach a tile, int32 ().
+    """
+
+    start_tile: jax.Array
+    start_offset_px: jax.Array
+    command_count: jax.Array
+    commands: jax.Array
+    command_show_duration: jax.Array
+    command_show_delay: jax.Array
+    explosion_duration: jax.Array
+    explosion_delay: jax.Array
+
+
+@struct.dataclass
+class State(EnvState):
+    """The state of an episode, beside what every state holds.
+
+    Attributes:
+        position_px: Centre of the agent, int32 (2,).
+        heading: In eighths of a turn, counter-clockwise from up, int32 ().
+        target_tile: Where the current command leads, int32 (2,).
+        num_checks: Checks made, int32 ().
+        command_steps: Steps since the current command became valid, int32 ().
+        verify_step: Steps since tiles turned deadly, int32 ().
+        tiles_on: Whether tiles are deadly, bool ().
+        success: Whether the last check was made, bool ().
+    """
+
+    position_px: jax.Array
+    heading: jax.Array
+    target_tile: jax.Array
+    num_checks: jax.Array
+    command_steps: jax.Array
+    verify_step: jax.Array
+    tiles_on: jax.Array
+    success: jax.Array
+
+
+@struct.dataclass
+class Params(EnvParams):
+    """The options that are traced; `MORTAR_MAYHEM_OPTIONS` says what each means."""
+
+    agent_speed: Any = None
+    arena_size: Any = None
+    allowed_commands: Any = None
+    command_count: Any = None
+    command_show_duration: Any = None
+    command_show_delay: Any = None
+    explosion_duration: Any = None
+    explosion_delay: Any = None
+    visual_feedback: Any = None
+    reward_command_failure: Any = None
+    reward_command_success: Any = None
+    reward_episode_success: Any = None
+
+
+def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
+    """Returns the options of one of the four games."""
+    table: dict[str, Option] = {
+        "agent_scale": Real(0.25, "size of the agent; no effect in the grid games", low=0.04, high=1.0, static=True),
+        "arena_size": Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA),
+        "allowed_commands": Integer(5 if grid else 9, "the first so many commands may occur", low=4, high=9),
+        "command_count": IntegerList([10], "number of commands", 1, VECTOR_COMMANDS if act_only else MOST_COMMANDS),
+        "explosion_duration": IntegerList([2 if grid else 6], "steps during which tiles are deadly", 1, MOST_STEPS),
+        "explosion_delay": IntegerList([6 if grid else 18], "steps to reach the commanded tile", 1, MOST_STEPS),
+        "visual_feedback": Flag(True, "paint deadly tiles red"),
+        "reward_command_failure": Real(0.0, "reward of a failed command"),
+        "reward_command_success": Real(0.1, "reward of a command carried out"),
+        "reward_episode_success": Real(0.0, "reward for the last command, on top"),
+        "max_commands": Static(
+            None,
+            "largest number of commands that fits, whatever params are played or vmapped",
+            low=1,
+            high=VECTOR_COMMANDS if act_only else MOST_COMMANDS,
+            none=f"{_DEFAULT_MAX_COMMANDS}, or as many as command_count needs",
+        ),
+        "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+    }
+    if not grid:
+        table["agent_speed"] = Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX))
+        table["flat_actions"] = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True)
+    if not act_only:
+        table["command_show_duration"] = IntegerList([3], "frames that a command is shown", high=MOST_STEPS)
+        table["command_show_delay"] = IntegerList([1], "blank frames after each command", high=MOST_STEPS)
+    return table
+
+
+def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool) -> tuple["MortarMayhem", Params]:
+    """Makes the environment and its parameters from checked option values.
+
+    Raises:
+        OptionError: If `command_count` holds more commands than `max_commands`.
+    """
+    counts = values["command_count"]
+    longest = int(np.max(counts.values))
+    max_commands = values["max_commands"]
+    if max_commands is None:
+        max_commands = max(longest, _DEFAULT_MAX_COMMANDS)
+    if longest > max_commands:
+        raise OptionError(
+            f"{env_id} was given command_count={[int(v) for v in counts.values[: counts.count]]} and "
+            f"max_commands={max_commands}; give counts from 1 to {max_commands}, or max_commands={longest} or more."
+        )
+    absent = {
+        "agent_speed": np.float32(0.0),
+        "command_show_duration": Choices.of([0]),
+        "command_show_delay": Choices.of([0]),
+    }
+    params = Params.of({**absent, **values})
+    env = MortarMayhem(
+        env_id=env_id,
+        initial_params=params,
+        grid=grid,
+        act_only=act_only,
+        max_commands=max_commands,
+        agent_scale=0.25 if grid else values["agent_scale"],
+        observation=values["observation"],
+        flat_actions=values.get("flat_actions", False),
+    )
+    return env, params
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
+    """Mortar Mayhem, free or by tiles, with clue phase or act-only.
+
+    Observation:
+        uint8 (84, 84, 3), row first; the act-only games give a dict of that as `visual_observation` and the commands
+        as `vector_observation`, float32 (180,): a one-hot code of nine for each of 20 slots, in the order stay, right,
+        left, up, down, right-down, right-up, left-down, left-up. With `observation="symbolic"`, a float32 vector
+        instead of either (see `jaxgym.envs.mortar_mayhem.symbols`).
+    Action:
+        Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
+        number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored while
+        commands are shown.
+    Start:
+        On a random tile, heading up.
+    Reward:
+        `reward_command_success` for each passed check.
+    End:
+        Terminated when a check fails, when the agent leaves the tile while the others are deadly, or with the check of
+        the last command. Truncated after `max_steps`, if that is given.
+    Info:
+        `reward` and `length` so far, `success` (0 or 1), `commands_completed` (the share of them).
+    Versions:
+        v0: as memory-gym 1.0.2.
+    """
+
+    metric: ClassVar[str] = "commands_completed"
+
+    grid: bool
+    act_only: bool
+    max_commands: int
+    agent_scale: float
+    observation: str
+    flat_actions: bool
+
+    def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
+        """Four actions in the grid games, else three times three."""
+        del params
+        if self.grid:
+            return Discrete(len(arena.GridAction))
+        return arena.free_space(flat=self.flat_actions)
+
+    def observation_space(self, params: Params | None = None) -> Box | Dict:
+        """The space of the observation in the class docstring."""
+        params = self.default_params if params is None else params
+        if self.observation == "symbolic":
+            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
+            return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
+        frame = arena.frame_space()
+        if not self.act_only:
+            return frame
+        shape = (VECTOR_COMMANDS * NUM_COMMANDS,)
+        vector = Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
+        return Dict({"visual_observation": frame, "vector_observation": vector})
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        """Samples the start, then the commands from there, then the durations."""
+        has_offset = self.act_only and not self.grid
+        names = ("tile", "x", "y", "count", "show_duration", "show_delay", "explosion_duration", "explosion_delay")
+        bits = jax.random.bits(key, (len(names) + self.max_commands,), jnp.uint32)
+        drawn = dict(zip(names, bits, strict=False))
+        arena_size = jnp.asarray(params.arena_size, dtype=jnp.int32)
+        start = (drawn["tile"] % (arena_size * arena_size).astype(jnp.uint32)).astype(jnp.int32)
+        start_tile = jnp.stack([start // arena_size, start % arena_size])
+        offset = jnp.stack([drawn["x"], drawn["y"]])
+        count = params.command_count.pick(drawn["count"])
+        commands = sample_commands(bits[len(names) :], start_tile, arena_size, params.allowed_commands)
+        return Level(
+            start_tile=start_tile,
+            start_offset_px=start_offset_px(offset) if has_offset else jnp.zeros_like(start_tile),
+            command_count=count,
+            commands=jnp.where(jnp.arange(self.max_commands) < count, commands, -1),
+            command_show_duration=params.command_show_duration.pick(drawn["show_duration"]),
+            command_show_delay=params.command_show_delay.pick(drawn["show_delay"]),
+            explosion_duration=params.explosion_duration.pick(drawn["explosion_duration"]),
+            explosion_delay=params.explosion_delay.pick(drawn["explosion_delay"]),
+        )
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        """Puts the agent on the start tile, heading up; the first command leads to the first target."""
+        zero, no = jnp.int32(0), jnp.bool_(False)
+        return State(
+            time=zero,
+            level=level,
+            episode_return=jnp.float32(0.0),
+            terminated=no,
+            position_px=seen.tile_center_px(level.start_tile, params.arena_size) + level.start_offset_px,
+            heading=jnp.int32(arena.Heading.UP),
+            target_tile=level.start_tile + move_of(level.commands, zero),
+            num_checks=zero,
+            command_steps=zero,
+            verify_step=zero,
+            tiles_on=no,
+            success=no,
+        )
+
+    def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
+        """Returns the return divided by the largest of the level; the success where no reward is given for any."""
+        count = state.level.command_count.astype(jnp.float32)
+        largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
+        return jnp.where(largest > 0, info["reward"] / largest, info["success"].astype(jnp.float32))
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
+        acted, reward, terminated = act(self.move(state, action, params), params)
+        is_clue = is_clue_phase(state)
+        after = jax.tree.map(partial(jnp.where, is_clue), state, acted)
+        terminated = terminated & ~is_clue
+        completed = after.num_checks - terminated.astype(jnp.int32) + after.success.astype(jnp.int32)
+        metrics = {
+            "success": after.success.astype(jnp.int32),
+            "commands_completed": completed.astype(jnp.float32) / state.level.command_count.astype(jnp.float32),
+        }
+        return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated, metrics)
+
+    def move(self, state: State, action: jax.Array, params: Params) -> State:
+        """Moves the agent by tiles or freely, within the arena."""
+        arena_size = params.arena_size
+        if self.grid:
+            heading = arena.turn(state.heading, action)
+            tile = arena.step_forward(seen.tile_at(state.position_px, arena_size), heading, action, arena_size)
+            position = seen.tile_center_px(tile, arena_size)
+            return dataclasses.replace(state, heading=heading, position_px=position)
+        direction = arena.direction_of(arena.free_action(action) if self.flat_actions else action)
+        corner, radius = seen.arena_corner_px(arena_size), arena.agent_radius(self.agent_scale)
+        position = arena.clamp_px(
+            state.position_px + arena.free_displacement_px(direction, params.agent_speed),
+            corner + radius,
+            corner + seen.TILE_PX * arena_size - radius,
+        )
+        return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
+
+    def scene(self, state: State, params: Params) -> seen.Scene:
+        """Returns the arena, the agent, the command shown and the safe tile."""
+        is_red = state.tiles_on & params.visual_feedback
+        return seen.Scene(
+            arena_size=jnp.asarray(params.arena_size, dtype=jnp.int32),
+            agent_position_px=state.position_px,
+            agent_heading=state.heading,
+            command=jnp.where(is_clue_phase(state), clue_at(state), NO_COMMAND),
+            safe_tile=jnp.where(is_red, state.target_tile, -1),
+            commands=state.level.commands if self.act_only else None,
+        )
+
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale)
+
+    def observe_scene(self, scene: seen.Scene) -> Any:
+        """Returns the picture, with the command code in the act-only games; or the symbols."""
+        if self.observation == "symbolic":
+            return symbols(self.visible(scene))
+        frame = seen.draw(scene, self.agent_scale)
+        if self.act_only:
+            return {"visual_observation": frame, "vector_observation": command_code(scene.commands)}
+        return frame
+
+
+def start_offset_px(bits: jax.Array) -> jax.Array:
+    """Returns what random uint32 `bits` (2,) add to the centre of the start tile, int32 (2,): -2 to 1 px."""
+    return (bits % jnp.uint32(_START_OFFSETS)).astype(jnp.int32) + _START_OFFSET_LOW_PX
+
+
+def is_clue_phase(state: State) -> jax.Array:
+    """Whether the frame at `state.time` is a clue frame: the agent can't act before its step."""
+    level = state.level
+    clue_frames = level.command_count * (level.command_show_duration + level.command_show_delay)
+    return state.time < clue_frames
+
+
+def clue_at(state: State) -> jax.Array:
+    """Returns the command shown at `state.time` in the clue phase, or `NO_COMMAND` for a blank."""
+    level = state.level
+    period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
+    is_shown = state.time % period < level.command_show_duration
+    return jnp.where(is_shown, select(level.commands, state.time // period), NO_COMMAND)
+
+
+def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
+    """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
+    on_target = jnp.all(seen.tile_at(state.position_px, params.arena_size) == state.target_tile)
+    checked, reward, terminated = check(state, on_target, params)
+    exploded, has_left = explode(checked, on_target)
+    reward = jnp.where(has_left, params.reward_command_failure, reward)
+    return exploded, jnp.asarray(reward, dtype=jnp.float32), terminated | has_left
+
+
+def check(state: State, on_target: jax.Array, params: Params) -> tuple[State, jax.Array, jax.Array]:
+    """When the delay is over, tiles turn deadly; off the target that fails, and the last command ends the episode."""
+    is_due = is_check_due(state)
+    num_checks = state.num_checks + is_due.astype(jnp.int32)
+    is_last = is_due & (num_checks == state.level.command_count)
+    outcome = jnp.where(on_target, params.reward_command_success, params.reward_command_failure)
+    reward = jnp.where(is_due, outcome, 0.0) + jnp.where(is_last, params.reward_episode_success, 0.0)
+    checked = dataclasses.replace(
+        state,
+        num_checks=num_checks,
+        command_steps=jnp.where(is_due, 1, state.command_steps),
+        tiles_on=state.tiles_on | is_due,
+        success=state.success | is_last,
+    )
+    return checked, reward, is_last | (is_due & ~on_target)
+
+
+def explode(state: State, on_target: jax.Array) -> tuple[State, jax.Array]:
+    """While tiles are deadly the agent must not leave the target; afterwards the next command becomes valid."""
+    is_over = is_explosion_over(state)
+    has_next = state.num_checks < state.level.command_count
+    target = state.target_tile + move_of(state.level.commands, state.num_checks)
+    exploded = count_explosion(state, is_over)
+    exploded = dataclasses.replace(exploded, target_tile=jnp.where(is_over & has_next, target, state.target_tile))
+    return exploded, exploded.tiles_on & ~on_target

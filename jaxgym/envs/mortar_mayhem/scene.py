@@ -1,0 +1,144 @@
+"""What is seen of Mortar Mayhem: the arena, the glyphs and the agent, as a picture or as numbers.
+
+All pictures are made once, on the host. A frame of Mortar Mayhem is one of a few whole pictures (every arena, plain,
+with a glyph, or with deadly tiles around a safe one) with the agent stamped on it.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.envs.memory_gym.agent import agent_sprites
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
+from jaxgym.envs.mortar_mayhem import glyphs
+from jaxgym.envs.mortar_mayhem.commands import NO_COMMAND, NUM_COMMANDS
+from jaxgym.rendering.canvas import stamp
+from jaxgym.rendering.sprites import bitmap, rectangle
+
+TILE_PX = 14
+SMALLEST_ARENA = 2
+LARGEST_ARENA = 6
+
+_TILE = ((21, 43, 77), (29, 60, 107))
+_DEADLY_TILE = ((81, 18, 26), (112, 24, 36))
+_GLYPH = 255
+_UPRIGHT_GLYPH_PX = 31
+_DIAGONAL_GLYPH_PX = 38
+
+_GLYPHS = (
+    (glyphs.RIGHT, _UPRIGHT_GLYPH_PX),
+    (glyphs.DOWN, _UPRIGHT_GLYPH_PX),
+    (glyphs.LEFT, _UPRIGHT_GLYPH_PX),
+    (glyphs.UP, _UPRIGHT_GLYPH_PX),
+    (glyphs.STAY, _UPRIGHT_GLYPH_PX),
+    (glyphs.RIGHT_DOWN, _DIAGONAL_GLYPH_PX),
+    (glyphs.RIGHT_UP, _DIAGONAL_GLYPH_PX),
+    (glyphs.LEFT_DOWN, _DIAGONAL_GLYPH_PX),
+    (glyphs.LEFT_UP, _DIAGONAL_GLYPH_PX),
+)
+
+
+def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
+    """Returns the x and y of the arena's top-left corner; the arena is centred on the screen."""
+    return SCREEN_PX // 2 - TILE_PX // 2 * arena_size
+
+
+def tile_center_px(tile: jax.Array, arena_size: jax.Array) -> jax.Array:
+    """Returns the centre of a tile in px, int32 (2,)."""
+    return arena_corner_px(arena_size) + TILE_PX * tile + TILE_PX // 2
+
+
+def tile_at(position_px: jax.Array, arena_size: jax.Array) -> jax.Array:
+    """Returns the tile (column, row) at a position, int32 (2,)."""
+    return (position_px - arena_corner_px(arena_size)) // TILE_PX
+
+
+@struct.dataclass
+class Scene:
+    """What a viewer may know of Mortar Mayhem.
+
+    Attributes:
+        arena_size: Tiles along a side, int32 ().
+        agent_position_px: Centre of the agent, int32 (2,).
+        agent_heading: In eighths of a turn, int32 ().
+        command: The command shown, or `NO_COMMAND`, int32 ().
+        safe_tile: The one tile that is not red, or (-1, -1) while no tile is red, int32 (2,).
+        commands: The commands listed in the act-only games, int32 (N,), -1 behind the last one; else None.
+    """
+
+    arena_size: jax.Array
+    agent_position_px: jax.Array
+    agent_heading: jax.Array
+    command: jax.Array
+    safe_tile: jax.Array
+    commands: Any
+
+
+@functools.cache
+def _arena_frames() -> tuple[np.ndarray, np.ndarray]:
+    """Returns all frames without agent, uint8 (N, 84, 84, 3), and the index of each arena size's first one.
+
+    Of each arena: one for each command shown, one for no command, then one for each safe tile, row by row.
+    """
+    frames, first = [], np.zeros(LARGEST_ARENA + 1, dtype=np.int32)
+    for arena_size in range(SMALLEST_ARENA, LARGEST_ARENA + 1):
+        first[arena_size] = len(frames)
+        plain = _arena_frame(arena_size, None)
+        frames += [*(_with_glyph(plain, *glyph) for glyph in _GLYPHS), plain]
+        frames += [_arena_frame(arena_size, (column, row)) for row in range(arena_size) for column in range(arena_size)]
+    return np.stack(frames), first
+
+
+def _with_glyph(frame: np.ndarray, rows: str, corner: int) -> np.ndarray:
+    glyph = bitmap(rows)
+    frame = frame.copy()
+    frame[corner : corner + len(glyph), corner : corner + len(glyph)][glyph] = _GLYPH
+    return frame
+
+
+def _arena_frame(arena_size: int, safe_tile: tuple[int, int] | None) -> np.ndarray:
+    frame = np.zeros((SCREEN_PX, SCREEN_PX, 3), dtype=np.uint8)
+    corner = int(arena_corner_px(arena_size))
+    for row in range(arena_size):
+        for column in range(arena_size):
+            fill, border = _TILE if safe_tile in (None, (column, row)) else _DEADLY_TILE
+            y, x = corner + TILE_PX * row, corner + TILE_PX * column
+            frame[y : y + TILE_PX, x : x + TILE_PX] = rectangle(TILE_PX, TILE_PX, fill, border)
+    return frame
+
+
+def draw(scene: Scene, agent_scale: float) -> jax.Array:
+    """Returns the picture of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
+    frames, first = _arena_frames()
+    column, row = scene.safe_tile
+    is_red = column >= 0
+    index = jnp.where(is_red, NO_COMMAND + 1 + row * scene.arena_size + column, scene.command)
+    start = jnp.sum(jnp.where(jnp.arange(LARGEST_ARENA + 1) == scene.arena_size, jnp.asarray(first), 0))
+    frame = lax.dynamic_index_in_dim(jnp.asarray(frames), start + index, keepdims=False)
+    return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
+
+
+@functools.cache
+def _torus_frames() -> np.ndarray:
+    """Returns the frames of the endless game without agent, uint8 (37, 10, 84, 84, 3): by safe tile, then command.
+
+    The first of the 37 has no red tile; the others have one safe tile, row by row. The last of the ten has no command.
+    """
+    tiles = [(column, row) for row in range(LARGEST_ARENA) for column in range(LARGEST_ARENA)]
+    arenas = [_arena_frame(LARGEST_ARENA, safe_tile) for safe_tile in (None, *tiles)]
+    return np.stack([[*(_with_glyph(arena, *glyph) for glyph in _GLYPHS), arena] for arena in arenas])
+
+
+def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
+    """Returns the picture of a scene of the endless game, uint8 (84, 84, 3): commands may be shown over red tiles."""
+    frames = _torus_frames()
+    column, row = scene.safe_tile
+    safe_tile = jnp.where(column >= 0, 1 + row * LARGEST_ARENA + column, 0)
+    flat = jnp.asarray(frames.reshape(-1, *frames.shape[2:]))
+    frame = lax.dynamic_index_in_dim(flat, safe_tile * (NUM_COMMANDS + 1) + scene.command, keepdims=False)
+    return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)

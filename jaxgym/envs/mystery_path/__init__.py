@@ -1,0 +1,37 @@
+"""Mystery Path: find a hidden path by falling off it, and remember it; by tiles or freely, or endless."""
+
+from functools import partial
+
+from jaxgym.envs.mystery_path import endless, endless_original, expert, fits, game, original, presets, text, view
+from jaxgym.options import Preset
+from jaxgym.spec import Human, Spec
+
+
+def _spec(options: dict[str, Preset], max_steps: int, *, grid: bool) -> Spec:
+    return Spec(
+        partial(game.build, grid=grid),
+        game.options(grid=grid),
+        max_steps=max_steps,
+        default_bank=game.default_bank,
+        fits=fits.fits,
+        original=original.ORIGINAL,
+        presets=options,
+        expert=expert.action,
+        human=Human(view.view, "grid" if grid else "free"),
+        text=text.GRID_TEXT if grid else text.FREE_TEXT,
+    )
+
+
+FREE = _spec(presets.FREE_PRESETS, 512, grid=False)
+GRID = _spec(presets.GRID_PRESETS, 128, grid=True)
+ENDLESS = Spec(
+    endless.build,
+    endless.OPTIONS,
+    sizes_of=endless_original.sizes_of,
+    fits=fits.endless_fits,
+    original=endless_original.ORIGINAL,
+    presets=presets.ENDLESS_PRESETS,
+    expert=expert.endless_action,
+    human=Human(view.endless_view, "course"),
+    text=text.ENDLESS_TEXT,
+)

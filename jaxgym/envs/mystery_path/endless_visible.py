@@ -1,0 +1,136 @@
+"""Facts that a frame of Endless Mystery Path shows, as integers; see `jaxgym.envs.mystery_path.visible`."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxgym.envs.memory_gym.agent import agent_sprites
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
+from jaxgym.envs.mystery_path.endless_scene import (
+    BAR_LEFT_PX,
+    IS_BORDER,
+    NUM_ROWS,
+    EndlessMysteryPathScene,
+    X,
+    cross_sheet,
+    spans,
+    with_things,
+)
+from jaxgym.envs.mystery_path.scene import TILE_PX, cross_picture
+from jaxgym.rendering.canvas import TRANSPARENT
+
+# A smaller agent can't hide all that the screen shows of a tile.
+_HIDING_RADIUS_PX = 8
+
+
+@struct.dataclass
+class EndlessMysteryPathVisible:
+    """Facts that a frame of Endless Mystery Path shows.
+
+    One exception: a large agent that the right edge cuts may be told apart from others that look alike while it is also
+    nearly outside above or below.
+
+    Attributes:
+        has_agent: Whether anything of the agent is on the screen, bool ().
+        agent_px: Its center, int32 (2,).
+        agent_heading: In eighths of a turn, int32 (); the first of those that look alike.
+        agent_row: Its row of tiles, int32 (); -1 outside of the screen.
+        has_cross: Whether the cross is shown, bool ().
+        tiles: The path tiles shown, column by column, bool (9, 7); one of which nothing is seen is left out.
+        left_px: The left edge of these columns, int32 (9,); 0 where a column has no tile.
+        ice_px: How far the ice has moved, int32 (); -1 for no ice.
+        has_stamina: Whether stamina is shown, bool ().
+        lost_stamina_px: Its red pixels, int32 ().
+    """
+
+    has_agent: jax.Array
+    agent_px: jax.Array
+    agent_heading: jax.Array
+    agent_row: jax.Array
+    has_cross: jax.Array
+    tiles: jax.Array
+    left_px: jax.Array
+    ice_px: jax.Array
+    has_stamina: jax.Array
+    lost_stamina_px: jax.Array
+
+
+def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMysteryPathVisible:
+    """Return the facts that the frame of a scene shows."""
+    looks = jnp.asarray(_looks(agent_scale))
+    reach = (looks.shape[1] - SCREEN_PX) // 2
+    y = jnp.clip(scene.agent_px[1] + reach, 0, looks.shape[1] - 1)
+    y, heading, has_agent, has_cross = looks[scene.has_cross.astype(jnp.int32), y, scene.agent_heading]
+    row, tiles = y // TILE_PX, _seen_tiles(scene, agent_scale)
+    return EndlessMysteryPathVisible(
+        has_agent=has_agent == 1,
+        agent_px=jnp.stack([scene.agent_px[0], y]),
+        agent_heading=heading,
+        agent_row=jnp.where((row >= 0) & (row < NUM_ROWS), row, -1),
+        has_cross=has_cross == 1,
+        tiles=tiles,
+        left_px=jnp.where(jnp.any(tiles, axis=1), scene.path_left_px, 0),
+        ice_px=scene.background_px,
+        has_stamina=scene.lost_stamina_px >= 0,
+        lost_stamina_px=jnp.maximum(scene.lost_stamina_px, 0),
+    )
+
+
+@functools.cache
+def _looks(agent_scale: float) -> np.ndarray:
+    """Returns the first placement that looks like each placement of agent and cross, by cross, y and heading.
+
+    An agent may be partly outside of the screen, or be hidden by the cross.
+
+    Returns:
+        y (in px), heading, whether anything is seen, whether the cross is; int32 (2, N, 8, 4), the second axis
+        counted from -(N - 84) / 2 on.
+    """
+    sprites, cross = agent_sprites(agent_scale), cross_sheet()
+    reach = max(sprites.side, cross.side)
+    high = np.full((SCREEN_PX + 4 * reach, 2 * reach, 3), TRANSPARENT, dtype=np.uint8)
+    looks = np.zeros((2, SCREEN_PX + 2 * reach, NUM_HEADINGS, 4), dtype=np.int32)
+    first: dict[bytes, tuple[int, int, int, int]] = {}
+    blank = high[:SCREEN_PX].tobytes()
+    for has_cross, row, heading in np.ndindex(*looks.shape[:-1]):
+        picture = high.copy()
+        for sheet, index in [(sprites, heading), (cross, 0)][: 1 + has_cross]:
+            whole = slice(sheet.side, 2 * sheet.side)
+            sprite = sheet.pixels[index, whole, whole]
+            top, left = row + reach - sheet.anchor, reach - sheet.anchor
+            window = picture[top : top + sheet.side, left : left + sheet.side]
+            np.copyto(window, sprite, where=(sprite != TRANSPARENT).any(axis=-1, keepdims=True))
+        visible = picture[2 * reach : 2 * reach + SCREEN_PX]
+        look = visible.tobytes()
+        is_crossed = has_cross and bool((visible == cross_picture()[0, 0]).all(axis=-1).any())
+        looks[has_cross, row, heading] = first.setdefault(look, (row - reach, heading, look != blank, is_crossed))
+    return looks
+
+
+def _seen_tiles(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
+    """Returns the path tiles of which something is seen that differs from the ground, bool (9, 7)."""
+    covers, is_side = spans(scene)
+    has_ice = scene.background_px >= 0
+    ice = (scene.background_px + X) % TILE_PX
+    looks_alike = has_ice & is_side & ((ice == 0) | (ice == TILE_PX - 1))[None]
+    differs = covers & ~looks_alike
+    tiles = (scene.path_columns[:, None] >> np.arange(NUM_ROWS)[None]) & 1 == 1
+    # Cut places overlap by one px at the left edge: a tile of which no more is left lies under its neighbour.
+    left = scene.path_left_px
+    is_under = (left[:-1] + TILE_PX - 1 == 0) & (left[1:] == 0)
+    tiles = tiles.at[:-1].set(tiles[:-1] & ~(is_under[:, None] & tiles[1:]))
+    if agent_radius(agent_scale) < _HIDING_RADIUS_PX:
+        end = jnp.where(scene.lost_stamina_px >= 0, BAR_LEFT_PX, SCREEN_PX)
+        return tiles & jnp.any(differs & (end > X[None]), axis=1)[:, None]
+    empty = jnp.full((SCREEN_PX, SCREEN_PX, 3), TRANSPARENT, jnp.uint8)
+    is_open = jnp.all(with_things(empty, scene, agent_scale) == TRANSPARENT, axis=-1)
+    # The ice has the same border above and below as a tile.
+    in_border, inside = (
+        jnp.any((is_open & rows[:, None]).reshape(NUM_ROWS, TILE_PX, SCREEN_PX), axis=1)
+        for rows in (IS_BORDER, ~IS_BORDER)
+    )
+    is_seen = (differs[:, None] & inside[None]) | (covers[:, None] & in_border[None] & ~has_ice)
+    return tiles & jnp.any(is_seen, axis=-1)

@@ -1,0 +1,312 @@
+"""Mystery Path: find a path that is not seen, and remember it, for every step off it leads back to its start.
+
+The agent has to walk from a tile on one side of a 7 × 7 grid to a tile on the opposite side. The path between them is
+winding and invisible. On any other tile the agent falls: a red cross is shown, and the next step, whatever the action,
+puts it back to the start.
+
+Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures
+these environments reproduce, oddities included:
+
+- The path is not the shortest one (see `jaxgym.envs.mystery_path.path_search`), and the walls that bend it leave out
+  column and row 5 (see `jaxgym.envs.mystery_path.layout`).
+- A fall costs two steps, and the agent keeps its heading.
+- The tiles that were rewarded stay so after a fall.
+- From an `agent_scale` of 0.48 on, the agent is too large to reach the outermost tiles on the left and at the top, from
+  0.52 on any outermost tile, and with them the goal. Large agents start beside their tile.
+- `agent_scale` has no effect in the grid game.
+
+What differs: the time limit truncates; the original says terminated. Frames are row first; the original's are column
+first.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxgym import levels
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.mystery_path import layout as mystery_layout
+from jaxgym.envs.mystery_path import scene as seen
+from jaxgym.envs.mystery_path.path_search import SIZE
+from jaxgym.envs.mystery_path.symbols import NUM_SYMBOLS, symbols
+from jaxgym.envs.mystery_path.visible import Visible, farthest_px, visible_in
+from jaxgym.options import Choices, Flag, IntegerList, Option, Real, Word
+from jaxgym.spaces import Box, Discrete, MultiDiscrete
+
+DEFAULT_LEVELS = 100_000
+"""How many training levels the bank holds from which resets draw, unless another is given."""
+
+_SIDES = 4
+_AGENT_SCALE = 0.25
+_BITS = 32
+_SET_WORDS = 2
+
+
+@struct.dataclass
+class Level:
+    """Everything that is sampled for an episode.
+
+    Attributes:
+        start_tile: Column and row, int32 (2,).
+        goal_tile: Column and row, int32 (2,).
+        path: The tiles of the path, start and goal included, uint32 (2,): see `tile_set`.
+    """
+
+    start_tile: jax.Array
+    goal_tile: jax.Array
+    path: jax.Array
+
+
+@struct.dataclass
+class State(EnvState):
+    """The state of an episode, beside what every state holds.
+
+    Attributes:
+        position_px: Centre of the agent, int32 (2,).
+        heading: In eighths of a turn, counter-clockwise from up, int32 ().
+        is_off_path: Whether the agent has fallen: the next action is ignored, bool ().
+        unrewarded: The tiles of the path whose first visit is still to come, uint32 (2,).
+        num_fails: How often the agent fell, int32 ().
+    """
+
+    position_px: jax.Array
+    heading: jax.Array
+    is_off_path: jax.Array
+    unrewarded: jax.Array
+    num_fails: jax.Array
+
+
+@struct.dataclass
+class Params(EnvParams):
+    """The options that are traced; `options` says what each means."""
+
+    agent_speed: Any = None
+    cardinal_origin_choice: Any = None
+    show_origin: Any = None
+    show_goal: Any = None
+    visual_feedback: Any = None
+    reward_goal: Any = None
+    reward_fall_off: Any = None
+    reward_path_progress: Any = None
+    reward_step: Any = None
+
+
+def options(*, grid: bool) -> dict[str, Option]:
+    """Returns the options of one of the two games."""
+    table: dict[str, Option] = {
+        "agent_scale": Real(
+            _AGENT_SCALE, "size of the agent; no effect in the grid game", low=0.04, high=1.0, static=True
+        ),
+        "cardinal_origin_choice": IntegerList(
+            list(range(_SIDES)), "side of the start: 0 left, 1 right, 2 top, 3 bottom", low=0, high=_SIDES - 1
+        ),
+        "show_origin": Flag(False, "paint the start tile blue"),
+        "show_goal": Flag(False, "paint the goal tile green"),
+        "visual_feedback": Flag(True, "show a red cross when the agent is off the path"),
+        "reward_goal": Real(1.0, "reward of the goal"),
+        "reward_fall_off": Real(0.0, "reward of a fall"),
+        "reward_path_progress": Real(
+            0.0 if grid else 0.1, "reward of the first visit of a path tile other than start and goal"
+        ),
+        "reward_step": Real(0.0, "reward of every step"),
+        "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+    }
+    if not grid:
+        table["agent_speed"] = Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX))
+        table["flat_actions"] = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True)
+    return table
+
+
+def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["MysteryPath", Params]:
+    """Makes the environment and its parameters from checked option values."""
+    params = Params.of({"agent_speed": np.float32(0.0), **values})
+    env = MysteryPath(
+        env_id=env_id,
+        initial_params=params,
+        grid=grid,
+        agent_scale=_AGENT_SCALE if grid else values["agent_scale"],
+        observation=values["observation"],
+        flat_actions=values.get("flat_actions", False),
+    )
+    return env, params
+
+
+def default_bank(params: Params) -> Level:
+    """Returns the bank from which resets draw unless another is given: the first 100 000 training levels.
+
+    It is made when it is first asked for, once a process for each list of start sides, on which alone it depends.
+    """
+    sides = params.cardinal_origin_choice
+    return _bank_of(tuple(np.asarray(sides.values)[: int(sides.count)].tolist()))
+
+
+@functools.cache
+def _bank_of(sides: tuple[int, ...]) -> Level:
+    params = Params(cardinal_origin_choice=Choices.of(sides))
+    env = MysteryPath(
+        "MysteryPath-v0", params, grid=False, agent_scale=_AGENT_SCALE, observation="pixels", flat_actions=False
+    )
+    with jax.ensure_compile_time_eval():
+        return levels.make_bank(env, params, levels.train_seeds(DEFAULT_LEVELS))
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class MysteryPath(Environment[Level, State, Params, seen.Scene]):
+    """Mystery Path, free or by tiles.
+
+    Observation:
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (53,), see
+        `jaxgym.envs.mystery_path.symbols`.
+    Action:
+        Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
+        number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored in the step
+        after a fall.
+    Start:
+        On a tile of a random side, heading up.
+    Reward:
+        `reward_goal` at the goal, `reward_path_progress` for the first visit of each other path tile but the start,
+        `reward_fall_off` for each fall, `reward_step` for every step.
+    End:
+        Terminated at the goal. Truncated after `max_steps`: 512 steps, 128 in the grid game.
+    Info:
+        `reward` and `length` so far, `success` (0 or 1), `num_fails` (falls so far).
+    Versions:
+        v0: as memory-gym 1.0.2.
+    """
+
+    grid: bool
+    agent_scale: float
+    observation: str
+    flat_actions: bool
+
+    def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
+        """Four actions in the grid game, else three times three."""
+        del params
+        if self.grid:
+            return Discrete(len(arena.GridAction))
+        return arena.free_space(flat=self.flat_actions)
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        """The space of the observation in the class docstring."""
+        del params
+        if self.observation == "symbolic":
+            high = max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX)
+            return Box(low=0.0, high=high, shape=(NUM_SYMBOLS,), dtype=jnp.float32)
+        return arena.frame_space()
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        """Samples the ends of the path, walls, and the path that winds around them."""
+        bits = jax.random.bits(key, (3 + mystery_layout.PATH_WORDS,), jnp.uint32)
+        along = (bits[1:3] % jnp.uint32(SIZE)).astype(jnp.int32)
+        start, goal = mystery_layout.ends_of(params.cardinal_origin_choice.pick(bits[0]), *along)
+        path, _ = mystery_layout.sample_path(start, goal, bits[3:])
+        return Level(start_tile=tile_of(start), goal_tile=tile_of(goal), path=tile_set(path))
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        """Puts the agent on the start tile, heading up; start and goal count as visited."""
+        del params
+        zero, no = jnp.int32(0), jnp.bool_(False)
+        return State(
+            time=zero,
+            level=level,
+            episode_return=jnp.float32(0.0),
+            terminated=no,
+            position_px=seen.start_px(level.start_tile, self.agent_scale),
+            heading=jnp.int32(arena.Heading.UP),
+            is_off_path=no,
+            unrewarded=level.path & ~end_tiles(level),
+            num_fails=zero,
+        )
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        """Moves the agent, or puts a fallen one back to the start; then it is at the goal, on the path, or falls."""
+        moved = self.move(state, action, params)
+        tile = moved.position_px // seen.TILE_PX
+        here = only(tile)
+        is_goal = jnp.all(tile == state.level.goal_tile)
+        is_first = jnp.any(state.unrewarded & here != 0)
+        is_off_path = ~jnp.any(state.level.path & here != 0)
+        after = dataclasses.replace(
+            moved,
+            is_off_path=is_off_path,
+            unrewarded=state.unrewarded & ~here,
+            num_fails=state.num_fails + is_off_path.astype(jnp.int32),
+        )
+        reward = (
+            jnp.where(is_goal, params.reward_goal, 0.0)
+            + jnp.where(is_first, params.reward_path_progress, 0.0)
+            + jnp.where(is_off_path, params.reward_fall_off, 0.0)
+            + params.reward_step
+        )
+        metrics = {"success": is_goal.astype(jnp.int32), "num_fails": after.num_fails}
+        return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_goal, metrics)
+
+    def move(self, state: State, action: jax.Array, params: Params) -> State:
+        """Moves the agent by tiles or freely, within the screen; a fallen one is put back, and keeps its heading."""
+        start = seen.start_px(state.level.start_tile, self.agent_scale)
+        position = jnp.where(state.is_off_path, start, state.position_px)
+        if self.grid:
+            action = jnp.where(state.is_off_path, arena.GridAction.NOTHING, action)
+            heading = arena.turn(state.heading, action)
+            tile = arena.step_forward(position // seen.TILE_PX, heading, action, jnp.int32(SIZE))
+            position = seen.start_px(tile, self.agent_scale)
+        else:
+            direction = arena.direction_of(arena.free_action(action) if self.flat_actions else action)
+            direction = jnp.where(state.is_off_path, 0, direction)
+            heading, radius = arena.heading_of(direction, state.heading), arena.agent_radius(self.agent_scale)
+            position = position + arena.free_displacement_px(direction, params.agent_speed)
+            position = arena.clamp_px(position, radius, arena.SCREEN_PX - radius)
+        return dataclasses.replace(state, heading=heading, position_px=position)
+
+    def scene(self, state: State, params: Params) -> seen.Scene:
+        """Returns the agent, its cross, and the ends of the path as far as the options show them."""
+        return seen.Scene(
+            agent_position_px=state.position_px,
+            agent_heading=state.heading,
+            has_cross=state.is_off_path & params.visual_feedback,
+            origin_tile=jnp.where(params.show_origin, state.level.start_tile, seen.HIDDEN),
+            goal_tile=jnp.where(params.show_goal, state.level.goal_tile, seen.HIDDEN),
+        )
+
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.agent_scale)
+
+    def observe_scene(self, scene: seen.Scene) -> jax.Array:
+        """Returns the picture or the symbols."""
+        if self.observation == "symbolic":
+            return symbols(self.visible(scene))
+        return seen.draw(scene, self.agent_scale)
+
+
+def tile_of(number: jax.Array) -> jax.Array:
+    """Returns column and row of a tile's number, int32 (2,)."""
+    return jnp.stack([number // SIZE, number % SIZE])
+
+
+def tile_set(numbers: jax.Array | np.ndarray) -> jax.Array:
+    """Returns the set of some tiles, uint32 (2,): bit `number % 32` of word `number // 32` for each.
+
+    Args:
+        numbers: Tiles, column · 7 + row, int32 (N,); negative ones are left out.
+    """
+    word, bit = numbers[:, None] // _BITS, (numbers[:, None] % _BITS).astype(jnp.uint32)
+    return jnp.bitwise_or.reduce(jnp.where(word == jnp.arange(_SET_WORDS)[None], jnp.uint32(1) << bit, 0), axis=0)
+
+
+def end_tiles(level: Level) -> jax.Array:
+    """Returns the set of start and goal, uint32 (2,)."""
+    return only(level.start_tile) | only(level.goal_tile)
+
+
+def only(tile: jax.Array) -> jax.Array:
+    """Returns the set of one tile (column, row), uint32 (2,); the empty set for a tile outside of the grid."""
+    is_inside = jnp.all((tile >= 0) & (tile < SIZE))
+    return tile_set(jnp.where(is_inside, tile[0] * SIZE + tile[1], -1)[None])

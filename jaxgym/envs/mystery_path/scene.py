@@ -1,0 +1,127 @@
+"""What is seen of Mystery Path: the agent, its cross, and the ends of the path, as a picture or as numbers."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from jaxgym.envs.memory_gym.agent import agent_sprites
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
+from jaxgym.envs.mystery_path.path_search import SIZE
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
+from jaxgym.rendering.sprites import bitmap
+
+TILE_PX = SCREEN_PX // SIZE
+_FRAME = (SCREEN_PX, SCREEN_PX, 3)
+HIDDEN = -1
+"""Column and row of a tile that is not shown."""
+
+CROSS_CENTER_PX = 5
+"""The pixel (column and row) of the cross that lies on the centre of the agent."""
+
+
+_CROSS = """
+##......##
+###....###
+.###..###.
+..######..
+...####...
+...####...
+..######..
+.###..###.
+###....###
+##......##
+"""
+CROSS_COLOR = (255, 0, 0)
+_END_COLORS = ((0, 0, 255), (0, 255, 0))
+_ORIGIN, _GOAL = range(len(_END_COLORS))
+
+
+@struct.dataclass
+class Scene:
+    """What a viewer may know of Mystery Path.
+
+    Attributes:
+        agent_position_px: Centre of the agent, int32 (2,).
+        agent_heading: In eighths of a turn, int32 ().
+        has_cross: Whether the agent is under a cross, bool ().
+        origin_tile: Column and row of the start, or (-1, -1) where it is not shown, int32 (2,).
+        goal_tile: Column and row of the goal, or (-1, -1) where it is not shown, int32 (2,).
+    """
+
+    agent_position_px: jax.Array
+    agent_heading: jax.Array
+    has_cross: jax.Array
+    origin_tile: jax.Array
+    goal_tile: jax.Array
+
+
+def start_px(tile: jax.Array, agent_scale: float) -> jax.Array:
+    """Returns where an agent starts on a tile, int32 (2,): it touches the tile's top and left side."""
+    return TILE_PX * tile + agent_radius(agent_scale)
+
+
+def cross_picture() -> np.ndarray:
+    """Returns the cross, uint8 (10, 10, 3)."""
+    cross = bitmap(_CROSS)[..., None]
+    return np.where(cross, np.asarray(CROSS_COLOR, np.uint8), np.uint8(TRANSPARENT))
+
+
+@functools.cache
+def figures(agent_scale: float) -> SpriteSheet:
+    """Returns the agent at each of the eight headings, then the same with a cross over it."""
+    agents, cross = agent_sprites(agent_scale), cross_picture()
+    anchor = max(agents.anchor, CROSS_CENTER_PX)
+    side = anchor + max(agents.side - agents.anchor, len(cross) - CROSS_CENTER_PX)
+    whole, corner = slice(agents.side, 2 * agents.side), anchor - agents.anchor
+    plain = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, np.uint8)
+    plain[:, corner : corner + agents.side, corner : corner + agents.side] = agents.pixels[:, whole, whole]
+    crossed, corner = plain.copy(), anchor - CROSS_CENTER_PX
+    window = crossed[:, corner : corner + len(cross), corner : corner + len(cross)]
+    np.copyto(window, cross, where=cross != TRANSPARENT)
+    return SpriteSheet.of(np.concatenate([plain, crossed]), anchor=anchor)
+
+
+@functools.cache
+def _ends() -> SpriteSheet:
+    pictures = np.empty((len(_END_COLORS), TILE_PX, TILE_PX, 3), np.uint8)
+    pictures[:] = np.reshape(_END_COLORS, (-1, 1, 1, 3))
+    return SpriteSheet.of(pictures, anchor=0)
+
+
+def figure_of(scene: Scene) -> jax.Array:
+    """Return the index of the agent's sprite in `figures`, with or without cross, int32 ()."""
+    return scene.agent_heading + NUM_HEADINGS * scene.has_cross.astype(jnp.int32)
+
+
+def draw(scene: Scene, agent_scale: float) -> jax.Array:
+    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    ground = _ground(scene.origin_tile, scene.goal_tile)
+    return stamp(ground, figures(agent_scale), figure_of(scene), scene.agent_position_px)
+
+
+def _paint(origin_tile: jax.Array, goal_tile: jax.Array) -> jax.Array:
+    # The tile of an end that is not shown lies outside of the screen.
+    canvas = stamp(jnp.zeros(_FRAME, jnp.uint8), _ends(), jnp.int32(_GOAL), TILE_PX * goal_tile)
+    return stamp(canvas, _ends(), jnp.int32(_ORIGIN), TILE_PX * origin_tile)
+
+
+_ground = custom_vmap(_paint)
+
+
+# A batch in which no end is shown, as by default, skips both stamps: on a CPU they cost as much as all the rest.
+@_ground.def_vmap
+def _ground_of_batch(
+    size: int, is_batched: list[bool], origin_tile: jax.Array, goal_tile: jax.Array
+) -> tuple[jax.Array, bool]:
+    tiles = [
+        tile if batched else jnp.broadcast_to(tile, (size, *tile.shape))
+        for tile, batched in zip((origin_tile, goal_tile), is_batched, strict=True)
+    ]
+    is_any_shown = (tiles[0] != HIDDEN).any() | (tiles[1] != HIDDEN).any()
+    black = jnp.zeros((size, *_FRAME), jnp.uint8)
+    return lax.cond(is_any_shown, jax.vmap(_paint), lambda *_: black, *tiles), True

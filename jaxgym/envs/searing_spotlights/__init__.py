@@ -1,0 +1,28 @@
+"""Searing Spotlights: collect coins in the dark and evade spotlights; with an exit, or endless."""
+
+from jaxgym.envs.searing_spotlights import endless, expert, fits, game, original, presets, text, view
+from jaxgym.spec import Human, Spec
+
+SPEC = Spec(
+    game.build,
+    game.options(),
+    max_steps=256,
+    sizes_of=original.sizes_of,
+    fits=fits.fits,
+    original=original.ORIGINAL,
+    presets=presets.PRESETS,
+    expert=expert.action,
+    human=Human(view.view, "free"),
+    text=text.TEXT,
+)
+ENDLESS = Spec(
+    endless.build,
+    endless.options(),
+    sizes_of=original.sizes_of,
+    fits=fits.endless_fits,
+    original=original.ENDLESS_ORIGINAL,
+    presets=presets.ENDLESS_PRESETS,
+    expert=expert.endless_action,
+    human=Human(view.view, "free"),
+    text=text.TEXT,
+)

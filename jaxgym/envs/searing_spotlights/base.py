@@ -1,0 +1,394 @@
+"""What Searing Spotlights and its endless sibling share: the agent, health, darkness, spotlights and the bar on top."""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxgym.environment import Environment, EnvParams, EnvState
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.searing_spotlights import free_cells, spotlights
+from jaxgym.envs.searing_spotlights import scene as seen
+from jaxgym.envs.searing_spotlights.health import health_tables
+from jaxgym.envs.searing_spotlights.spotlights import FULL_ALPHA
+from jaxgym.envs.searing_spotlights.symbols import symbols
+from jaxgym.envs.searing_spotlights.visible import Visible, visible_in
+from jaxgym.errors import OptionError
+from jaxgym.options import Flag, Integer, Option, Real, Static, Word
+from jaxgym.spaces import Box, Discrete, MultiDiscrete
+
+FAR_BLOCK_PX = 28
+NEAR_BLOCK_PX = 21
+
+_LOWEST_Y_PX = 4
+"""The agent stays below the bar on top."""
+_CENTER_PX = arena.SCREEN_PX // 2
+PLACES_PX = (7, 77)
+"""Where coins and exits may be."""
+MOST_LISTED = 100_000
+"""The most things of a kind that a level can list."""
+MOST_SPOTLIGHTS = 4096
+"""The most slots for spotlights alive at the same time."""
+_MOST_ALIVE = f"as many as there can be, {MOST_SPOTLIGHTS} at most"
+
+
+@struct.dataclass
+class SpotlightLevel:
+    """What the levels of both games hold.
+
+    Attributes:
+        heading: At the start, in eighths of a turn, int32 ().
+        start_px: Centre of the agent, int32 (2,); it may lie outside of the walkable area.
+        tracks: The first spotlights, `spotlights.Tracks` of N.
+        num_tracks: How many of these are used, int32 (); further spotlights follow from `seed`.
+        seed: Key of all that is drawn during the episode, uint32 (2,).
+    """
+
+    heading: jax.Array
+    start_px: jax.Array
+    tracks: spotlights.Tracks
+    num_tracks: jax.Array
+    seed: jax.Array
+
+
+@struct.dataclass
+class SpotlightState(EnvState):
+    """What the states of both games hold.
+
+    Attributes:
+        position_px: Centre of the agent, int32 (2,).
+        heading: In eighths of a turn, int32 ().
+        lights: The spotlights alive.
+        num_spawned: How many spotlights there have been, int32 ().
+        spawn_timer: Steps since the last spawn, int32 ().
+        is_full: Whether a spotlight found no slot, bool ().
+        alpha: How dark it is where no spotlight is, 0 to 255, int32 ().
+        num_hits: Steps with a hit, int32 ().
+        is_hit: Whether the last step had one, bool ().
+        last_action: The action of the last step, int32 (2,).
+        shown_action: That of the step before, which the bar shows, int32 (2,).
+        last_positive: Whether the last reward was positive, int32 ().
+        shown_positive: That of the step before, -1 at reset, int32 ().
+    """
+
+    position_px: jax.Array
+    heading: jax.Array
+    lights: spotlights.Spotlights
+    num_spawned: jax.Array
+    spawn_timer: jax.Array
+    is_full: jax.Array
+    alpha: jax.Array
+    num_hits: jax.Array
+    is_hit: jax.Array
+    last_action: jax.Array
+    shown_action: jax.Array
+    last_positive: jax.Array
+    shown_positive: jax.Array
+
+
+@struct.dataclass
+class SpotlightParams(EnvParams):
+    """The traced options of both games; `options` says what each means.
+
+    Two fields are tables that `health_tables` makes of `agent_health` and `spot_damage`: `fatal_hits`, int32 (), and
+    `bar_hits`, int32 (42,), the number of hits that each column of the health bar takes to turn red.
+    """
+
+    initial_spawns: Any = None
+    spot_min_radius: Any = None
+    spot_max_radius: Any = None
+    spot_min_speed: Any = None
+    spot_max_speed: Any = None
+    spot_damage: Any = None
+    visual_feedback: Any = None
+    black_background: Any = None
+    hide_chessboard: Any = None
+    light_dim_off_duration: Any = None
+    light_threshold: Any = None
+    coins_visible: Any = None
+    agent_speed: Any = None
+    agent_health: Any = None
+    agent_visible: Any = None
+    sample_agent_position: Any = None
+    show_last_action: Any = None
+    show_last_positive_reward: Any = None
+    reward_inside_spotlight: Any = None
+    reward_outside_spotlight: Any = None
+    reward_death: Any = None
+    reward_coin: Any = None
+    fatal_hits: Any = None
+    bar_hits: Any = None
+
+
+def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = _MOST_ALIVE) -> dict[str, Option]:
+    """Returns the options that both games have, with the defaults that differ.
+
+    Args:
+        initial_spawns: Default of that option.
+        agent_health: Default of that option.
+        most_spotlights: What `max_spotlights=None` stands for, in words.
+    """
+    radius = partial(Real, low=float(spotlights.SMALLEST_RADIUS_PX))
+    return {
+        "initial_spawns": Integer(initial_spawns, "spotlights at reset", low=0, high=1024),
+        "spot_min_radius": radius(7.5, "smallest radius of a spotlight in px, cut to whole ones", high=42.0),
+        "spot_max_radius": radius(13.75, "largest radius of a spotlight in px, cut to whole ones", high=42.99),
+        "spot_min_speed": Real(0.0025, "share of its track that the slowest spotlight runs per step", low=0.0),
+        "spot_max_speed": Real(0.0075, "share of its track that the fastest spotlight runs per step", low=0.0),
+        "spot_damage": Real(1.0, "health lost in a step with at least one hit", low=0.0, static=True),
+        "visual_feedback": Flag(True, "red chessboard in a step with a hit"),
+        "black_background": Flag(False, "black floor, and spotlights with a white outline"),
+        "hide_chessboard": Flag(False, "white floor"),
+        "light_dim_off_duration": Integer(6, "steps until the light is off; 0 for at once", low=0),
+        "light_threshold": Integer(FULL_ALPHA, "darkness at which it stays, 255 is black", low=0, high=FULL_ALPHA),
+        "coin_scale": Real(0.375, "size of coins", low=0.1, high=1.0, static=True),
+        "coins_visible": Flag(False, "coins lie above the darkness"),
+        "agent_speed": Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX)),
+        "agent_health": Real(agent_health, "health at the start", low=0.001, static=True),
+        "agent_scale": Real(0.25, "size of the agent", low=0.04, high=1.0, static=True),
+        "agent_visible": Flag(False, "the agent is above the darkness"),
+        "sample_agent_position": Flag(True, "start anywhere; else in the centre"),
+        "show_last_action": Flag(True, "show the action of the step before in the bar"),
+        "show_last_positive_reward": Flag(True, "show in the bar whether the reward of the step before was positive"),
+        "reward_inside_spotlight": Real(0.0, "reward of a step with a hit"),
+        "reward_outside_spotlight": Real(0.0, "reward of a step without a hit"),
+        "reward_death": Real(0.0, "reward of dying"),
+        "reward_coin": Real(0.25, "reward of a coin"),
+        "max_listed_spotlights": Static(
+            None,
+            "spotlights that a level lists; the rest follow from its seed",
+            low=1,
+            high=MOST_LISTED,
+            none="those of the bank, or those at reset",
+        ),
+        "max_spotlights": Static(
+            None,
+            "largest number of spotlights alive at the same time, whatever params are played or vmapped",
+            low=1,
+            high=MOST_SPOTLIGHTS,
+            none=most_spotlights,
+        ),
+        "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
+        "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+    }
+
+
+def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
+    """Checks that the radii and speeds of spotlights have a range.
+
+    Raises:
+        OptionError: If the largest one, a radius cut to whole pixels, is below the smallest.
+    """
+    for name, cut in (("radius", int), ("speed", float)):
+        smallest, largest = f"spot_min_{name}", f"spot_max_{name}"
+        if cut(values[smallest]) > cut(values[largest]):
+            raise OptionError(
+                f"{env_id} was given {smallest}={float(values[smallest]):g} and {largest}={float(values[largest]):g}; "
+                f"give a {largest} from {smallest} up."
+            )
+
+
+def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
+    """Returns the number of slots for spotlights.
+
+    Raises:
+        OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
+    """
+    _check_ranges(env_id, values)
+    given, initial = values["max_spotlights"], int(values["initial_spawns"])
+    capacity = min(max(needed, initial, 1), MOST_SPOTLIGHTS) if given is None else given
+    if initial > capacity:
+        raise OptionError(
+            f"{env_id} was given initial_spawns={initial} and max_spotlights={capacity}; "
+            f"give initial_spawns up to {capacity}, or max_spotlights={initial} or more."
+        )
+    return capacity
+
+
+def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns checked option values, and the tables of health that parameters hold."""
+    return {**values, **health_tables(values["agent_health"], values["spot_damage"])}
+
+
+def clamp_place(position_px: jax.Array) -> jax.Array:
+    """Returns the position of a coin or an exit, moved to where one may be."""
+    return jnp.clip(position_px, *PLACES_PX)
+
+
+def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, jax.Array]:
+    """Returns the start of the agent, int32 (2,), and the pixels that it blocks; from uint32 (3,)."""
+    pixel, shifted = free_cells.draw(free_cells.nothing(), bits)
+    is_sampled = jnp.asarray(params.sample_agent_position)
+    start = jnp.where(is_sampled, shifted, _CENTER_PX)
+    radius = jnp.where(is_sampled, FAR_BLOCK_PX, NEAR_BLOCK_PX)
+    return start, free_cells.block(free_cells.nothing(), jnp.where(is_sampled, pixel, _CENTER_PX), radius)
+
+
+def content_key(level: SpotlightLevel, index: jax.Array) -> jax.Array:
+    """Returns the key of the `index`-th thing that is drawn during an episode of the level."""
+    return jax.random.fold_in(jax.random.wrap_key_data(level.seed, impl="threefry2x32"), index)
+
+
+TLevel = TypeVar("TLevel", bound=SpotlightLevel)
+TState = TypeVar("TState", bound=SpotlightState)
+TParams = TypeVar("TParams", bound=SpotlightParams)
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TLevel, TState, TParams]):
+    """The base of both games.
+
+    Attributes:
+        look: What fixes sprites.
+        max_spotlights: Slots for spotlights alive.
+        max_listed_spotlights: Spotlights in a level.
+        observation: "pixels" or "symbolic".
+        flat_actions: Whether an action is one number.
+    """
+
+    look: seen.Look
+    max_spotlights: int
+    max_listed_spotlights: int
+    observation: str
+    flat_actions: bool
+
+    @property
+    def agent_radius_px(self) -> int:
+        """Radius of the agent."""
+        return arena.agent_radius(self.look.agent_scale)
+
+    def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
+        """Three times three actions."""
+        del params
+        return arena.free_space(flat=self.flat_actions)
+
+    def observation_space(self, params: TParams | None = None) -> Box:
+        """The space of the observation in the class docstring."""
+        if self.observation == "symbolic":
+            params = self.default_params if params is None else params
+            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
+            return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
+        return arena.frame_space()
+
+    def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
+        """Returns the fields of the state, those of `SpotlightState`, in which an episode starts."""
+        zero, no = jnp.int32(0), jnp.bool_(False)
+        num_initial = jnp.minimum(params.initial_spawns, self.max_spotlights)
+        first = jax.tree.map(lambda leaf: leaf[: self.max_spotlights], level.tracks)
+        is_slow = jnp.asarray(params.light_dim_off_duration) > 0
+        return {
+            "time": zero,
+            "level": level,
+            "episode_return": jnp.float32(0.0),
+            "terminated": no,
+            "position_px": level.start_px,
+            "heading": level.heading,
+            "lights": spotlights.start(first, num_initial, self.max_spotlights),
+            "num_spawned": num_initial,
+            "spawn_timer": zero,
+            "is_full": no,
+            "alpha": jnp.where(is_slow, 0, params.light_threshold),
+            "num_hits": zero,
+            "is_hit": no,
+            "last_action": jnp.zeros(2, dtype=jnp.int32),
+            "shown_action": jnp.zeros(2, dtype=jnp.int32),
+            "last_positive": zero,
+            "shown_positive": jnp.int32(seen.NOT_SHOWN),
+        }
+
+    def advance(self, state: TState, action: jax.Array, params: TParams, is_due: jax.Array) -> TState:
+        """Moves the agent, dims the light, spawns a spotlight if one is due, and walks the list of spotlights.
+
+        Args:
+            state: The state.
+            action: The action.
+            params: The parameters.
+            is_due: Whether a spotlight spawns, given a timer that counts this step.
+        """
+        pair = arena.free_action(action) if self.flat_actions else action
+        is_action = (pair >= 0) & (pair < len(arena.Along))
+        direction = arena.direction_of(pair)
+        radius = self.agent_radius_px
+        position = arena.clamp_px(
+            state.position_px + arena.free_displacement_px(direction, params.agent_speed),
+            jnp.asarray([radius, _LOWEST_Y_PX + radius], jnp.int32),
+            arena.SCREEN_PX - radius,
+        )
+        lights = spotlights.append(state.lights, self.next_track(state, params), is_due)
+        is_full = is_due & (lights.count == state.lights.count)
+        lights, is_hit = spotlights.walk(lights, position, radius)
+        return dataclasses.replace(
+            state,
+            position_px=position,
+            heading=arena.heading_of(direction, state.heading),
+            lights=lights,
+            num_spawned=state.num_spawned + is_due.astype(jnp.int32),
+            spawn_timer=jnp.where(is_due, 0, state.spawn_timer + 1),
+            is_full=is_full,
+            alpha=spotlights.dimmed(state.alpha, params),
+            num_hits=state.num_hits + is_hit.astype(jnp.int32),
+            is_hit=is_hit,
+            last_action=jnp.where(is_action, pair, arena.Along.STAY),
+            shown_action=state.last_action,
+            shown_positive=state.last_positive,
+        )
+
+    def next_track(self, state: TState, params: TParams) -> spotlights.Tracks:
+        """Returns the track of the spotlight that spawns next: of the level's list, or beyond it of its seed."""
+        level = state.level
+        listed = spotlights.select_track(level.tracks, jnp.minimum(state.num_spawned, level.num_tracks - 1))
+        bits = jax.random.bits(content_key(level, 2 * state.num_spawned), (spotlights.TRACK_WORDS,), jnp.uint32)
+        is_listed = state.num_spawned < level.num_tracks
+        return jax.tree.map(partial(jnp.where, is_listed), listed, spotlights.sample_tracks(bits, params))
+
+    def light_reward(self, state: TState, params: TParams) -> tuple[jax.Array, jax.Array]:
+        """Returns the reward of light and death, float32 (), and whether the agent is dead."""
+        is_dead = state.num_hits >= params.fatal_hits
+        reward = jnp.where(state.is_hit, params.reward_inside_spotlight, params.reward_outside_spotlight)
+        return reward + jnp.where(is_dead, params.reward_death, 0.0), is_dead
+
+    def health_share(self, state: TState, params: TParams) -> jax.Array:
+        """Returns health over full health, float32 ()."""
+        health = params.agent_health - state.num_hits.astype(jnp.float32) * params.spot_damage
+        return health / params.agent_health
+
+    def is_in_reach(self, things_px: jax.Array, state: TState, reach_px: float) -> jax.Array:
+        """Whether the agent touches each of the things at int32 (N, 2), which is up to `reach_px` + its radius away."""
+        squares = jnp.sum(jnp.square(things_px - state.position_px[None, :]), axis=-1)
+        return squares <= int((reach_px + self.agent_radius_px) ** 2)
+
+    def is_truncated(self, state: TState, params: TParams) -> jax.Array:
+        """Whether the time limit is reached, or a spotlight found no slot."""
+        return super().is_truncated(state, params) | state.is_full
+
+    def scene_fields(self, state: TState, params: TParams) -> dict[str, Any]:
+        """Returns the fields of the scene but those of coins and exit."""
+        is_start = state.time == 0
+        board = jnp.where(state.is_hit & params.visual_feedback, jnp.int32(seen.FLOOR_RED), seen.FLOOR_BLUE)
+        plain = jnp.where(params.hide_chessboard, seen.FLOOR_WHITE, board)
+        return {
+            "floor": jnp.where(params.black_background, seen.FLOOR_BLACK, plain),
+            "agent_position_px": state.position_px,
+            "agent_heading": jnp.where(is_start, arena.Heading.UP, state.heading),
+            "agent_visible": jnp.asarray(params.agent_visible),
+            "alpha": state.alpha,
+            "spots_px": state.lights.center_px,
+            "spots_radius_px": state.lights.tracks.radius_px,
+            "is_lit": state.lights.is_lit & (jnp.arange(self.max_spotlights) < state.lights.count),
+            "has_rings": jnp.asarray(params.black_background),
+            "lost_health_px": jnp.sum(state.num_hits >= params.bar_hits, dtype=jnp.int32),
+            "shown_action": jnp.where(params.show_last_action, state.shown_action, seen.NOT_SHOWN),
+            "shown_reward": jnp.where(params.show_last_positive_reward, state.shown_positive, seen.NOT_SHOWN),
+        }
+
+    def visible(self, scene: seen.Scene) -> Visible:
+        """Return the facts that the frame of a scene shows."""
+        return visible_in(scene, self.look)
+
+    def observe_scene(self, scene: seen.Scene) -> jax.Array:
+        """Returns the picture; or the symbols."""
+        return symbols(self.visible(scene)) if self.observation == "symbolic" else seen.draw(scene, self.look)

@@ -1,0 +1,242 @@
+"""Endless Searing Spotlights: one coin after the other, in the dark, for as long as health and time for a coin last.
+
+As `jaxgym.envs.searing_spotlights.game`, but a collected coin appears again elsewhere, without exit. A coin is shown
+for a few steps; then it lies in the dark.
+
+Source: Pleines et al., Memory Gym to Endless Tasks (JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and
+pictures this environment reproduces, oddities included:
+
+- A spotlight rests for a step when the one before it in the list is removed.
+- A coin may appear under the agent, which then collects it in the next step; only the place of the coin before it is
+  blocked. After a coin, one step less is left for the next than for the first.
+- The bar shows the action and the reward of the step before, and its right half is black where nothing is shown. The
+  first frame shows the agent looking up, whatever its heading.
+- Spotlights of speed 0 stay outside of the screen.
+
+What differs: `max_steps` truncates and does not terminate; so does a spotlight that finds no slot (`max_spotlights`).
+`show_last_action=False`, which crashes the original, hides the action. What an earlier episode leaves behind (a
+repainted floor, spotlights in the first frame) does not exist. Frames are row first; the original's are column first.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.environment import Transition
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.searing_spotlights import base as spotlight_game
+from jaxgym.envs.searing_spotlights import free_cells, spotlights
+from jaxgym.envs.searing_spotlights import scene as seen
+from jaxgym.options import Integer, Option, Static
+
+_MOST_SPOTLIGHTS = 64
+
+
+@struct.dataclass
+class EndlessSearingSpotlightsLevel(spotlight_game.SpotlightLevel):
+    """Everything that is sampled for an episode.
+
+    Attributes:
+        coins_px: Centres of the first coins, int32 (max_listed_coins, 2); further coins follow from `seed`.
+        num_coins: How many of these are used, int32 ().
+    """
+
+    coins_px: jax.Array
+    num_coins: jax.Array
+
+
+@struct.dataclass
+class EndlessSearingSpotlightsState(spotlight_game.SpotlightState):
+    """The state of an episode.
+
+    Attributes:
+        coin_px: Centre of the coin, int32 (2,).
+        coin_time: Steps since it appeared, int32 (); the step that collects the coin before it counts.
+        num_collected: Coins collected, int32 ().
+    """
+
+    coin_px: jax.Array
+    coin_time: jax.Array
+    num_collected: jax.Array
+
+
+@struct.dataclass
+class EndlessSearingSpotlightsParams(spotlight_game.SpotlightParams):
+    """The options that are traced; `options` says what each means."""
+
+    steps_per_coin: Any = None
+    spawn_interval: Any = None
+    coin_show_duration: Any = None
+
+
+def options() -> dict[str, Option]:
+    """Returns the options of the game."""
+    return {
+        **spotlight_game.options(
+            initial_spawns=3,
+            agent_health=10.0,
+            most_spotlights=f"as many as there can be, {_MOST_SPOTLIGHTS} at most",
+        ),
+        "steps_per_coin": Integer(160, "steps to collect a coin", low=1),
+        "spawn_interval": Integer(50, "steps between spotlights", low=0),
+        "coin_show_duration": Integer(6, "frames that show a new coin above the darkness", low=0),
+        "max_listed_coins": Static(
+            None,
+            "coins that a level lists; the rest follow from its seed",
+            low=1,
+            high=spotlight_game.MOST_LISTED,
+            none="those of the bank, or 1",
+        ),
+    }
+
+
+def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotlights", EndlessSearingSpotlightsParams]:
+    """Makes the environment and its parameters from checked option values.
+
+    Raises:
+        OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
+    """
+    initial = int(values["initial_spawns"])
+    interval, min_speed = int(values["spawn_interval"]), float(values["spot_min_speed"])
+    needed = min(spotlights.most_alive(initial, None, interval, min_speed), _MOST_SPOTLIGHTS)
+    params = EndlessSearingSpotlightsParams.of(spotlight_game.with_tables(values))
+    env = EndlessSearingSpotlights(
+        env_id=env_id,
+        initial_params=params,
+        look=seen.Look(values["agent_scale"], values["coin_scale"], None, blank=(0, 0, 0)),
+        max_spotlights=spotlight_game.capacity_of(env_id, values, needed),
+        max_listed_spotlights=max(initial, values["max_listed_spotlights"] or 1),
+        observation=values["observation"],
+        flat_actions=values["flat_actions"],
+        max_listed_coins=values["max_listed_coins"] or 1,
+    )
+    return env, params
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class EndlessSearingSpotlights(
+    spotlight_game.SpotlightGame[
+        EndlessSearingSpotlightsLevel, EndlessSearingSpotlightsState, EndlessSearingSpotlightsParams
+    ]
+):
+    """Endless Searing Spotlights.
+
+    Observation:
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` a float32 vector (see
+        `jaxgym.envs.searing_spotlights.symbols`).
+    Action:
+        Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
+        3 · horizontal + vertical.
+    Start:
+        Anywhere, or in the centre; any heading.
+    Reward:
+        `reward_coin` for each coin, and on every step that of being in the light or not; `reward_death` when health is
+        used up.
+    End:
+        Terminated when health is used up, and when a coin is not collected within `steps_per_coin`. Truncated after
+        `max_steps`, if that is given, and when more spotlights are alive than `max_spotlights`.
+    Info:
+        `reward` and `length` so far, `agent_health` (the share left), `coins_collected` (their number), `ground_truth`
+        (agent x and y, coin x and y, each over 84).
+    Versions:
+        v0: as memory-gym 1.0.2.
+    """
+
+    metric: ClassVar[str] = "coins_collected"
+
+    max_listed_coins: int
+
+    def sample_level(self, key: jax.Array, params: EndlessSearingSpotlightsParams) -> EndlessSearingSpotlightsLevel:
+        """Samples the agent, the spotlights and the first coins, in this order."""
+        num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
+        sizes = (3, cell, cell * self.max_listed_coins, spotlights.TRACK_WORDS * num_tracks)
+        bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
+        head, start_bits, coin_bits, track_bits = jnp.split(bits, np.cumsum(sizes[:-1]))
+        coins = []
+        for words in coin_bits.reshape(self.max_listed_coins, cell):
+            coins.append(next_place(words, coins[-1] if coins else None))
+        return EndlessSearingSpotlightsLevel(
+            heading=(head[0] % jnp.uint32(arena.NUM_HEADINGS)).astype(jnp.int32),
+            start_px=spotlight_game.sample_start(start_bits, params)[0],
+            tracks=spotlights.sample_tracks(track_bits.reshape(num_tracks, -1), params),
+            num_tracks=jnp.int32(num_tracks),
+            seed=head[1:],
+            coins_px=jnp.stack(coins),
+            num_coins=jnp.int32(self.max_listed_coins),
+        )
+
+    def initial_state(
+        self, level: EndlessSearingSpotlightsLevel, params: EndlessSearingSpotlightsParams
+    ) -> EndlessSearingSpotlightsState:
+        """Puts the agent at its start, with the first coin shown, and the light on unless it goes off at once."""
+        zero = jnp.int32(0)
+        return EndlessSearingSpotlightsState(
+            **self.initial_fields(level, params), coin_px=level.coins_px[0], coin_time=zero, num_collected=zero
+        )
+
+    def transition(
+        self, state: EndlessSearingSpotlightsState, action: jax.Array, params: EndlessSearingSpotlightsParams
+    ) -> Transition:
+        """Moves, lets spotlights run, collects the coin, then checks health and time."""
+        is_due = state.spawn_timer + 1 >= params.spawn_interval
+        after = self.advance(state, action, params, is_due)
+        reward, is_dead = self.light_reward(after, params)
+        is_taken = self.is_in_reach(after.coin_px[None], after, seen.coin_radius_px(self.look.coin_scale))[0]
+        reward += jnp.where(is_taken, params.reward_coin, 0.0)
+        num_collected = after.num_collected + is_taken.astype(jnp.int32)
+        coin_px = jnp.where(is_taken, next_coin(after.level, num_collected, after.coin_px), after.coin_px)
+        coin_time = jnp.where(is_taken, 0, after.coin_time) + 1
+        after = dataclasses.replace(
+            after,
+            coin_px=coin_px,
+            coin_time=coin_time,
+            num_collected=num_collected,
+            last_positive=(reward > 0).astype(jnp.int32),
+        )
+        metrics = {
+            "agent_health": self.health_share(after, params),
+            "coins_collected": num_collected,
+            "ground_truth": self.ground_truth(after),
+        }
+        is_late = coin_time == params.steps_per_coin
+        return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_late, metrics)
+
+    def ground_truth(self, state: EndlessSearingSpotlightsState) -> jax.Array:
+        """Returns where the agent and the coin are, over the side of the screen, float32 (4,)."""
+        places = jnp.concatenate([state.position_px, state.coin_px]).astype(jnp.float32)
+        return places / np.float32(arena.SCREEN_PX)
+
+    def scene(self, state: EndlessSearingSpotlightsState, params: EndlessSearingSpotlightsParams) -> seen.Scene:
+        """Returns what can be seen."""
+        return seen.Scene(
+            **self.scene_fields(state, params),
+            coins_px=state.coin_px[None],
+            has_coin=jnp.ones(1, dtype=bool),
+            coins_visible=params.coins_visible | (state.coin_time < params.coin_show_duration),
+            exit_px=jnp.zeros(2, dtype=jnp.int32),
+            exit_kind=jnp.int32(seen.NO_EXIT),
+            exit_visible=jnp.bool_(False),
+        )
+
+
+def next_place(bits: jax.Array, before_px: jax.Array | None) -> jax.Array:
+    """Returns where a coin appears, int32 (2,), away from the one before it; from uint32 (3,)."""
+    blocked = free_cells.nothing()
+    if before_px is not None:
+        blocked = free_cells.block(blocked, before_px, spotlight_game.FAR_BLOCK_PX)
+    return spotlight_game.clamp_place(free_cells.draw(blocked, bits)[1])
+
+
+def next_coin(level: EndlessSearingSpotlightsLevel, index: jax.Array, before_px: jax.Array) -> jax.Array:
+    """Returns where the coin of an index appears: on the level's list, or beyond it by the level's seed."""
+    last = jnp.minimum(index, level.num_coins - 1)
+    listed = lax.dynamic_index_in_dim(level.coins_px, last, keepdims=False)
+    # Odd numbers; the even ones are spotlights.
+    bits = jax.random.bits(spotlight_game.content_key(level, 2 * index + 1), (free_cells.DRAW_WORDS,), jnp.uint32)
+    return jnp.where(index < level.num_coins, listed, next_place(bits, before_px))

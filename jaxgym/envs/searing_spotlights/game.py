@@ -1,0 +1,255 @@
+"""Searing Spotlights: collect all coins and leave through the exit, in the dark, without being seen.
+
+The light goes off within a few steps. From then on the agent sees only what spotlights shine on, and each step in a
+spotlight costs health; so it has to remember where coins and exit are, and where it has moved to.
+
+Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures
+this environment reproduces, oddities included:
+
+- When a spotlight is removed, the next one in the list rests for a step: not drawn, no damage. The same holds for the
+  coin after a collected one.
+- The interval between spotlights never shrinks: `spawn_interval_decay` has no effect; `reward_max_steps` is never paid.
+- The bar shows the action and the reward of the step before. The first frame shows the agent looking up, whatever its
+  heading.
+- Dying and reaching the exit in the same step pays both rewards, and is no success.
+- Spotlights of speed 0 stay outside of the screen.
+- The bar covers what lies in the top 4 rows of the screen.
+
+What differs: the time limit truncates and does not terminate. `use_exit=False`, which crashes the original, makes the
+game end with the last coin. Without coins (`num_coins=[0]`) the exit is open from the first step and
+`coins_collected` is 0; without exit as well, the first step ends the episode. What an earlier episode leaves behind
+(a repainted floor, spotlights in the first frame) does not exist. Where so many coins block the screen that no pixel is
+left for the next, all pixels are free again. Frames are row first; the original's are column first.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxgym.environment import Transition
+from jaxgym.envs.memory_gym import arena
+from jaxgym.envs.searing_spotlights import base as spotlight_game
+from jaxgym.envs.searing_spotlights import free_cells, spotlights
+from jaxgym.envs.searing_spotlights import scene as seen
+from jaxgym.errors import OptionError
+from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static
+
+_MOST_COINS = 32
+_MOST_SPAWNS = 1_000_000
+_LONGEST_INTERVAL = 1e6
+
+
+@struct.dataclass
+class Level(spotlight_game.SpotlightLevel):
+    """Everything that is sampled for an episode.
+
+    Attributes:
+        num_coins: How many coins, int32 ().
+        coins_px: Their centres, int32 (max_coins, 2).
+        exit_px: Centre of the exit, int32 (2,).
+    """
+
+    num_coins: jax.Array
+    coins_px: jax.Array
+    exit_px: jax.Array
+
+
+@struct.dataclass
+class State(spotlight_game.SpotlightState):
+    """The state of an episode.
+
+    Attributes:
+        has_coin: Which coins are left, bool (max_coins,).
+        exit_open: Whether the exit is open, bool ().
+    """
+
+    has_coin: jax.Array
+    exit_open: jax.Array
+
+
+@struct.dataclass
+class Params(spotlight_game.SpotlightParams):
+    """The options that are traced; `options` says what each means."""
+
+    num_spawns: Any = None
+    initial_spawn_interval: Any = None
+    spawn_interval_threshold: Any = None
+    num_coins: Any = None
+    use_exit: Any = None
+    exit_visible: Any = None
+    reward_exit: Any = None
+
+
+def options() -> dict[str, Option]:
+    """Returns the options of the game."""
+    return {
+        **spotlight_game.options(initial_spawns=4, agent_health=5.0),
+        "num_spawns": Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS),
+        "initial_spawn_interval": Real(
+            30.0, "with spawn_interval_threshold added, steps between spotlights", low=0.0, high=_LONGEST_INTERVAL
+        ),
+        "spawn_interval_threshold": Real(10.0, "see initial_spawn_interval", low=0.0, high=_LONGEST_INTERVAL),
+        "spawn_interval_decay": Real(0.95, "no effect, as in the original"),
+        "num_coins": IntegerList([1], "number of coins", high=_MOST_COINS),
+        "use_exit": Flag(True, "an exit ends the game; else the last coin does"),
+        "exit_scale": Real(0.5, "size of the exit", low=0.05, high=1.0, static=True),
+        "exit_visible": Flag(False, "the exit is above the darkness"),
+        "reward_exit": Real(1.0, "reward of the exit"),
+        "reward_max_steps": Real(0.0, "never paid, as in the original"),
+        "max_coins": Static(
+            None,
+            "largest number of coins that fits, whatever params are played or vmapped",
+            low=1,
+            high=_MOST_COINS,
+            none="as many as num_coins needs",
+        ),
+    }
+
+
+def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", Params]:
+    """Makes the environment and its parameters from checked option values.
+
+    Raises:
+        OptionError: If coins or spotlights do not fit, or radii or speeds have no range.
+    """
+    counts = values["num_coins"]
+    most = int(np.max(counts.values))
+    max_coins = max(most, 1) if values["max_coins"] is None else values["max_coins"]
+    if most > max_coins:
+        raise OptionError(
+            f"{env_id} was given num_coins={[int(v) for v in counts.values[: counts.count]]} and "
+            f"max_coins={max_coins}; give counts from 0 to {max_coins}, or max_coins={most} or more."
+        )
+    initial = int(values["initial_spawns"])
+    interval = int(values["initial_spawn_interval"] + values["spawn_interval_threshold"])
+    total = initial + int(values["num_spawns"])
+    needed = spotlights.most_alive(initial, total, interval, float(values["spot_min_speed"]))
+    params = Params.of(spotlight_game.with_tables(values))
+    env = SearingSpotlights(
+        env_id=env_id,
+        initial_params=params,
+        look=seen.Look(values["agent_scale"], values["coin_scale"], values["exit_scale"]),
+        exit_reach_px=10 * values["exit_scale"],
+        max_spotlights=spotlight_game.capacity_of(env_id, values, needed),
+        observation=values["observation"],
+        flat_actions=values["flat_actions"],
+        max_coins=max_coins,
+        max_listed_spotlights=max(initial, values["max_listed_spotlights"] or 1),
+    )
+    return env, params
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
+    """Searing Spotlights.
+
+    Observation:
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` a float32 vector (see
+        `jaxgym.envs.searing_spotlights.symbols`).
+    Action:
+        Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
+        3 · horizontal + vertical.
+    Start:
+        Anywhere, or in the centre; any heading.
+    Reward:
+        `reward_coin` for each coin, `reward_exit` for the exit, and on every step that of being in the light or not;
+        `reward_death` when health is used up.
+    End:
+        Terminated when health is used up, and when the agent reaches the exit, which opens once no coin is left.
+        Truncated after `max_steps` (256), and when more spotlights are alive than `max_spotlights`.
+    Info:
+        `reward` and `length` so far, `success` (0 or 1), `agent_health` (the share left), `coins_collected` (the share
+        of them).
+    Versions:
+        v0: as memory-gym 1.0.2.
+    """
+
+    metric: ClassVar[str] = "coins_collected"
+
+    max_coins: int
+    exit_reach_px: float
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        """Samples the agent, the spotlights, the coins and the exit, in this order."""
+        num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
+        sizes = (4, cell, cell * self.max_coins, cell, spotlights.TRACK_WORDS * num_tracks)
+        bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
+        head, start_bits, coin_bits, exit_bits, track_bits = jnp.split(bits, np.cumsum(sizes[:-1]))
+        count = params.num_coins.pick(head[1])
+        start, blocked = spotlight_game.sample_start(start_bits, params)
+        coins = []
+        for index, words in enumerate(coin_bits.reshape(self.max_coins, cell)):
+            pixel, coin = free_cells.draw(blocked, words)
+            coins.append(spotlight_game.clamp_place(coin))
+            is_coin = index < count
+            blocked = jnp.where(is_coin, free_cells.block(blocked, pixel, spotlight_game.NEAR_BLOCK_PX), blocked)
+        return Level(
+            heading=(head[0] % jnp.uint32(arena.NUM_HEADINGS)).astype(jnp.int32),
+            start_px=start,
+            tracks=spotlights.sample_tracks(track_bits.reshape(num_tracks, -1), params),
+            num_tracks=jnp.int32(num_tracks),
+            seed=head[2:],
+            num_coins=count,
+            coins_px=jnp.stack(coins),
+            exit_px=spotlight_game.clamp_place(free_cells.draw(blocked, exit_bits)[1]),
+        )
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        """Puts the agent at its start, with the light on unless it goes off at once."""
+        return State(
+            **self.initial_fields(level, params),
+            has_coin=jnp.arange(self.max_coins) < level.num_coins,
+            exit_open=jnp.bool_(False),
+        )
+
+    def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
+        """Returns the success: coins may be left, and rewards differ by option."""
+        del state, params
+        return info["success"].astype(jnp.float32)
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        """Moves, lets spotlights run, collects coins, then checks exit and health."""
+        interval = jnp.trunc(params.initial_spawn_interval + params.spawn_interval_threshold)
+        has_spawns = state.num_spawned < params.initial_spawns + params.num_spawns
+        is_due = has_spawns & (state.spawn_timer + 1 >= interval.astype(jnp.int32))
+        after = self.advance(state, action, params, is_due)
+        reward, is_dead = self.light_reward(after, params)
+        is_near = self.is_in_reach(after.level.coins_px, after, seen.coin_radius_px(self.look.coin_scale))
+        collected = spotlights.walk_and_remove(after.has_coin, is_near)
+        has_coin = after.has_coin & ~collected
+        no_coins = ~jnp.any(has_coin)
+        exit_open = no_coins & params.use_exit
+        is_out = exit_open & self.is_in_reach(after.level.exit_px[None], after, self.exit_reach_px)[0]
+        reward += jnp.sum(collected).astype(jnp.float32) * params.reward_coin
+        reward += jnp.where(is_out, params.reward_exit, 0.0)
+        is_over = no_coins & (is_out | ~jnp.asarray(params.use_exit))
+        success = is_over & ~is_dead & (is_out | (after.level.num_coins > 0))
+        count = after.level.num_coins
+        metrics = {
+            "success": success.astype(jnp.int32),
+            "agent_health": self.health_share(after, params),
+            "coins_collected": (count - jnp.sum(has_coin)).astype(jnp.float32)
+            / jnp.maximum(count, 1).astype(jnp.float32),
+        }
+        after = dataclasses.replace(
+            after, has_coin=has_coin, exit_open=exit_open, last_positive=(reward > 0).astype(jnp.int32)
+        )
+        return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_over, metrics)
+
+    def scene(self, state: State, params: Params) -> seen.Scene:
+        """Returns what can be seen."""
+        exit_kind = jnp.where(state.exit_open, jnp.int32(seen.EXIT_OPEN), seen.EXIT_CLOSED)
+        return seen.Scene(
+            **self.scene_fields(state, params),
+            coins_px=state.level.coins_px,
+            has_coin=state.has_coin,
+            coins_visible=jnp.asarray(params.coins_visible),
+            exit_px=state.level.exit_px,
+            exit_kind=jnp.where(params.use_exit, exit_kind, seen.NO_EXIT),
+            exit_visible=jnp.asarray(params.exit_visible),
+        )

@@ -1,0 +1,262 @@
+"""Spotlights: their tracks, and the list of those alive.
+
+A spotlight runs along a curve of three points, each just outside of the circle around the screen. The list is walked
+once a step, in the order of creation; a spotlight that has reached its end is removed by the next walk.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
+from jaxgym.envs.searing_spotlights import pairs
+from jaxgym.envs.searing_spotlights.pairs import Pair
+
+SMALLEST_RADIUS_PX = 2
+LARGEST_RADIUS_PX = 42
+FULL_ALPHA = 255
+"""Complete darkness."""
+
+TRACK_WORDS = 5
+"""Random words of a track."""
+
+_FULL_TURN_DEG = 360
+_HALF_TURN_DEG = 180
+_TARGET_SPREAD_DEG = 45
+_OFFSET_SPREAD_DEG = 135
+_CENTER_PX = SCREEN_PX // 2
+_SLOWEST = 2.0**-30
+"""A slower spotlight stays: its lifetime would not fit an int32."""
+_WALK_DELAY_STEPS = 2
+"""How long the end of a spotlight may wait for the walk that removes it."""
+
+_ANGLES = np.deg2rad(np.arange(_FULL_TURN_DEG, dtype=np.float64))
+_DIRECTIONS = (Pair.of(np.cos(_ANGLES)), Pair.of(np.sin(_ANGLES)))
+_RIM_PX = Pair.of(SCREEN_PX * math.sqrt(2) / 2 + np.arange(LARGEST_RADIUS_PX + 1, dtype=np.float64))
+"""How far from the centre of the screen the track of a spotlight of each radius begins."""
+
+
+@struct.dataclass
+class Tracks:
+    """How spotlights run; any leading shape.
+
+    Attributes:
+        radius_px: int32.
+        angles_deg: Start, target and offset angle, int32 (…, 3).
+        speed: Share of the track per step; float32 pair.
+        lifetime_steps: How many times it is drawn, int32.
+    """
+
+    radius_px: jax.Array
+    angles_deg: jax.Array
+    speed: Pair
+    lifetime_steps: jax.Array
+
+
+@struct.dataclass
+class Spotlights:
+    """The spotlights alive, oldest first, in K slots; the first `count` are used.
+
+    Attributes:
+        count: int32 ().
+        tracks: How each runs, `Tracks` of K.
+        num_drawn: How often each was drawn, int32 (K,).
+        center_px: Where each was last drawn, int32 (K, 2).
+        is_lit: Whether the last walk drew it, bool (K,).
+    """
+
+    count: jax.Array
+    tracks: Tracks
+    num_drawn: jax.Array
+    center_px: jax.Array
+    is_lit: jax.Array
+
+
+def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
+    """Samples tracks from random words, uint32 (…, 5), for the radii and speeds that the parameters allow."""
+    lowest = jnp.trunc(params.spot_min_radius).astype(jnp.int32)
+    num_radii = jnp.maximum(jnp.trunc(params.spot_max_radius + 1.0).astype(jnp.int32) - lowest, 1)
+    radius = lowest + (bits[..., 0] % num_radii.astype(jnp.uint32)).astype(jnp.int32)
+    share = (bits[..., 1] >> 8).astype(jnp.float32) * np.float32(2.0**-24)
+    # As pairs, since compilers fuse product and sum of plain numbers, which rounds differently than without jit.
+    slowest, fastest, share = (
+        Pair(jnp.full_like(share, value), jnp.zeros_like(share))
+        for value in (params.spot_min_speed, params.spot_max_speed, share)
+    )
+    speed = pairs.add(slowest, pairs.multiply(share, pairs.subtract(fastest, slowest))).high
+    start = _below(bits[..., 2], _FULL_TURN_DEG)
+    target = start + _HALF_TURN_DEG + _below(bits[..., 3], 2 * _TARGET_SPREAD_DEG) - _TARGET_SPREAD_DEG
+    offset = target + _below(bits[..., 4], 2 * _OFFSET_SPREAD_DEG) - _OFFSET_SPREAD_DEG
+    return Tracks(
+        radius_px=radius,
+        angles_deg=jnp.stack([start, target, offset], axis=-1),
+        speed=Pair(speed, jnp.zeros_like(speed)),
+        lifetime_steps=jnp.ceil(1.0 / jnp.maximum(speed, _SLOWEST)).astype(jnp.int32),
+    )
+
+
+def _below(bits: jax.Array, bound: int) -> jax.Array:
+    return (bits % jnp.uint32(bound)).astype(jnp.int32)
+
+
+def most_alive(initial: int, total: int | None, interval: int, min_speed: float) -> int:
+    """Returns a number that spotlights alive at the same time never exceed, on the host.
+
+    Args:
+        initial: Spotlights at reset.
+        total: All spotlights of an episode, or None if there is no end to them.
+        interval: Steps between two new ones.
+        min_speed: Share of the track per step of the slowest.
+    """
+    lifetime = math.ceil(1.0 / max(min_speed, _SLOWEST)) + 1
+    bound = initial + (lifetime + _WALK_DELAY_STEPS) // max(interval, 1) + 1
+    return bound if total is None else min(bound, total)
+
+
+def start(tracks: Tracks, count: jax.Array, capacity: int) -> Spotlights:
+    """Returns the first `count` of N spotlights at the start of their tracks, in `capacity` slots of at least N."""
+    unused = capacity - tracks.radius_px.shape[0]
+    padded = jax.tree.map(lambda leaf: jnp.pad(leaf, [(0, unused), *[(0, 0)] * (leaf.ndim - 1)]), tracks)
+    none = jnp.zeros(capacity, dtype=jnp.int32)
+    return Spotlights(
+        count=jnp.asarray(count, dtype=jnp.int32),
+        tracks=padded,
+        num_drawn=none,
+        center_px=jnp.zeros((capacity, 2), dtype=jnp.int32),
+        is_lit=none > 0,
+    )
+
+
+def append(spotlights: Spotlights, track: Tracks, is_due: jax.Array) -> Spotlights:
+    """Returns the list with one more spotlight at its end, if it is due and a slot is left."""
+    capacity = spotlights.num_drawn.shape[0]
+    is_slot = is_due & (jnp.arange(capacity) == spotlights.count)
+
+    def put(old: jax.Array, new: jax.Array) -> jax.Array:
+        return jnp.where(is_slot.reshape(-1, *[1] * (old.ndim - 1)), new[None], old)
+
+    return dataclasses.replace(
+        spotlights,
+        count=spotlights.count + (is_due & (spotlights.count < capacity)).astype(jnp.int32),
+        tracks=jax.tree.map(put, spotlights.tracks, track),
+        num_drawn=jnp.where(is_slot, 0, spotlights.num_drawn),
+    )
+
+
+def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> tuple[Spotlights, jax.Array]:
+    """Removes the spotlights that are done, moves and draws the others; returns the list, and whether one hits.
+
+    The spotlight after a removed one stays as it is in this step: not moved, not drawn, no hit.
+
+    Args:
+        spotlights: The list.
+        agent_px: Centre of the agent, int32 (2,).
+        agent_radius_px: Radius of the agent.
+    """
+    tracks = spotlights.tracks
+    index = jnp.arange(spotlights.num_drawn.shape[0])
+    in_list = index < spotlights.count
+    is_over = in_list & (spotlights.num_drawn >= tracks.lifetime_steps)
+    removed = remove_every_other(is_over, in_list, index)
+    is_lit = in_list & ~is_over & ~jnp.pad(removed, (1, 0))[:-1]
+    position = positions(tracks, spotlights.num_drawn)
+    away = [
+        pairs.subtract(along, pairs.whole(jnp.full_like(index, agent)))
+        for along, agent in zip(position, agent_px, strict=True)
+    ]
+    distance_squared = pairs.add(*(pairs.multiply(along, along) for along in away))
+    reach = pairs.whole(jnp.square(tracks.radius_px + agent_radius_px))
+    is_hit = pairs.is_at_most_zero(pairs.subtract(distance_squared, reach))
+    center_px = jnp.stack([pairs.truncate(along) for along in position], axis=-1)
+    walked = dataclasses.replace(
+        spotlights,
+        num_drawn=spotlights.num_drawn + is_lit.astype(jnp.int32),
+        center_px=jnp.where(is_lit[:, None], center_px, spotlights.center_px),
+        is_lit=is_lit,
+    )
+    return _compact(walked, in_list & ~removed), jnp.any(is_hit & is_lit)
+
+
+def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[Pair, Pair]:
+    """Returns x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
+    rim = _at(_RIM_PX, tracks.radius_px)
+    center = pairs.whole(jnp.full_like(num_drawn, _CENTER_PX))
+    share = pairs.multiply(pairs.whole(num_drawn), tracks.speed)
+    angles = tracks.angles_deg % _FULL_TURN_DEG
+
+    # One axis at a time: from slices of an array of both, XLA on CPUs computes each of these sums many times over.
+    def along(directions: Pair) -> Pair:
+        first, target, offset = (
+            pairs.add(center, pairs.multiply(rim, _at(directions, angles[:, point]))) for point in range(3)
+        )
+        ahead = pairs.add(pairs.subtract(target, first), pairs.multiply(share, pairs.subtract(offset, target)))
+        return pairs.add(first, pairs.multiply(share, ahead))
+
+    return along(_DIRECTIONS[0]), along(_DIRECTIONS[1])
+
+
+def _at(table: Pair, index: jax.Array) -> Pair:
+    return jax.tree.map(lambda part: jnp.asarray(part)[index], table)
+
+
+def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> jax.Array:
+    """Walks a list while removing from it, so that the element after a removed one is not visited.
+
+    Args:
+        in_list: Which of K elements are in the list, bool (K,).
+        is_unwanted: Which of them are removed when visited, bool (K,).
+
+    Returns:
+        Which elements were removed, bool (K,).
+    """
+    return remove_every_other(in_list & is_unwanted, in_list, _counts(in_list) - 1)
+
+
+def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax.Array) -> jax.Array:
+    """Returns every other element of each run of unwanted ones, beginning with its first, bool (K,).
+
+    Args:
+        is_unwanted: Which elements of the list are unwanted, bool (K,).
+        in_list: Which elements are in the list, bool (K,).
+        position: The places in the list of those that are, from 0 on, int32 (K,).
+    """
+    index = jnp.arange(in_list.shape[0])
+    is_wanted_before = (index[None, :] < index[:, None]) & (in_list & ~is_unwanted)[None, :]
+    run_start = jnp.max(jnp.where(is_wanted_before, position[None, :] + 1, 0), axis=1)
+    return is_unwanted & ((position - run_start) % 2 == 0)
+
+
+def _counts(flags: jax.Array) -> jax.Array:
+    """Returns how many flags are set up to each, itself included, int32 (K,)."""
+    # As a product with a triangle XLA keeps the result; of a sum it computes every term again wherever one is used.
+    triangle = np.triu(np.ones((flags.shape[0], flags.shape[0]), dtype=np.float32))
+    return jnp.dot(flags.astype(jnp.float32), triangle).astype(jnp.int32)
+
+
+def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
+    """Moves the slots that are kept to the front, in their order."""
+    kept = _counts(is_kept)
+    index = jnp.arange(is_kept.shape[0])
+    source = jnp.sum(kept[None, :] <= index[:, None], axis=1, dtype=jnp.int32)
+    slots = dataclasses.replace(spotlights, count=None)
+    moved = jax.tree.map(lambda leaf: leaf.at[source].get(mode="clip"), slots)
+    return dataclasses.replace(moved, count=kept[-1])
+
+
+def select_track(tracks: Tracks, index: jax.Array) -> Tracks:
+    """Returns one of N tracks."""
+    return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, keepdims=False), tracks)
+
+
+def dimmed(alpha: jax.Array, params: Any) -> jax.Array:
+    """Returns the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
+    duration = jnp.asarray(params.light_dim_off_duration)
+    slower = jnp.minimum(alpha + FULL_ALPHA // jnp.maximum(duration, 1), FULL_ALPHA)
+    darker = jnp.where(duration > 0, slower, params.light_threshold)
+    return jnp.where(alpha <= params.light_threshold, darker, alpha)

@@ -1,0 +1,45 @@
+"""Symbolic observation of Searing Spotlights and its endless sibling."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, Along
+from jaxgym.envs.searing_spotlights import scene as scenes
+from jaxgym.envs.searing_spotlights.visible import BRIGHTEST, Visible
+
+_FARTHEST_PX = SCREEN_PX + 4
+"""Above every coordinate of a thing."""
+
+
+def symbols(seen: Visible) -> jax.Array:
+    """Return the facts of a frame as numbers, float32 (n,), each from 0 to 1.
+
+    All numbers of a thing that is not listed are 0; see `Visible`. Coordinates are over 88.
+
+    In order: the agent (listed, x, y, its heading one-hot: 11); each coin (listed, x, y), row by row, those that are
+    not listed last; the exit, if the game has one (listed, x, y, open: 4); for each of 7 × 7 squares of the floor, row
+    by row, the brightest channel of its pixels below the bar, on average, over 255 (49); whether anything is blue, and
+    whether anything is red (2); lost health (1); the two parts of the action in the bar, one-hot (6), and its reward,
+    one-hot (2), all zero where the bar shows none.
+    """
+    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
+    heading = one_hot(jnp.where(seen.has_agent, seen.agent_heading, -1), NUM_HEADINGS)
+    parts = [_place(seen.has_agent, seen.agent_px), heading, jax.vmap(_place)(seen.has_coin, seen.coins_px).reshape(-1)]
+    if seen.has_exit is not None:
+        parts += [_place(seen.has_exit, seen.exit_px), seen.is_open[None]]
+    parts += [
+        seen.light.astype(jnp.float32) / BRIGHTEST.astype(np.float32),
+        jnp.stack([seen.has_blue, seen.has_red]),
+        (seen.lost_health_px.astype(jnp.float32) / np.float32(scenes.HEALTH_BAR_PX))[None],
+        one_hot(seen.action, len(Along)).reshape(-1),
+        one_hot(seen.reward, len(scenes.REWARD_COLORS)),
+    ]
+    return jnp.concatenate([part.astype(jnp.float32) for part in parts])
+
+
+def _place(is_listed: jax.Array, position_px: jax.Array) -> jax.Array:
+    numbers = jnp.append(jnp.float32(1.0), position_px.astype(jnp.float32) / np.float32(_FARTHEST_PX))
+    return jnp.where(is_listed, numbers, 0.0)

@@ -1,0 +1,169 @@
+"""Facts that a frame of Searing Spotlights shows, as integers. The symbolic observation and the text are made of these.
+
+They are read off the picture, so that they never tell more than it does; only the places to look at are the scene's.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym.envs.memory_gym.agent import agent_sprites, heading_looks
+from jaxgym.envs.memory_gym.arena import SCREEN_PX
+from jaxgym.envs.searing_spotlights import scene as scenes
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
+
+SQUARES = SCREEN_PX // scenes.SQUARE_PX
+"""Squares of the floor along a side."""
+
+_OPAQUE = 255
+
+
+def _brightest() -> np.ndarray:
+    sums = np.full((SQUARES, SQUARES), _OPAQUE * scenes.SQUARE_PX**2, dtype=np.int32)
+    sums[0] = _OPAQUE * scenes.SQUARE_PX * (scenes.SQUARE_PX - scenes.BAR_PX)
+    return sums.reshape(-1)
+
+
+BRIGHTEST = _brightest()
+"""The `Visible.light` of white squares, int32 (49,); the bar covers a part of the first row."""
+
+
+@struct.dataclass
+class Visible:
+    """Facts that a frame of Searing Spotlights shows.
+
+    A thing is listed only if every pixel of it is on the screen and has the thing's own colour: nothing covers it,
+    neither darkness nor the bar nor another thing. All numbers of a thing that is not listed are 0.
+
+    Attributes:
+        has_agent: Whether the agent is listed, bool ().
+        agent_px: Its center, int32 (2,).
+        agent_heading: In eighths of a turn, int32 (); the first of the headings that look alike.
+        has_coin: Which coins are listed, bool (C,): first those that are, row by row.
+        coins_px: Their centers, int32 (C, 2).
+        has_exit: Whether the exit is listed, bool (); None in a game without exit, as are its other fields.
+        exit_px: Its center, int32 (2,).
+        is_open: Whether it is listed and open, bool ().
+        light: For each of 7 × 7 squares of the floor, row by row, the sum of the brightest channel of its pixels below
+            the bar, int32 (49,).
+        has_blue: Whether anything below the bar is blue, bool ().
+        has_red: Whether anything below the bar is red, bool ().
+        lost_health_px: Red pixels of the health bar, int32 ().
+        action: The two parts of the action in the bar, int32 (2,); -1 for none.
+        reward: The reward in the bar, 0 for one that is not positive, 1 for a positive one, int32 (); -1 for none.
+    """
+
+    has_agent: jax.Array
+    agent_px: jax.Array
+    agent_heading: jax.Array
+    has_coin: jax.Array
+    coins_px: jax.Array
+    has_exit: Any
+    exit_px: Any
+    is_open: Any
+    light: jax.Array
+    has_blue: jax.Array
+    has_red: jax.Array
+    lost_health_px: jax.Array
+    action: jax.Array
+    reward: jax.Array
+
+
+def visible_in(scene: scenes.Scene, look: scenes.Look) -> Visible:
+    """Return the facts that the frame of a scene shows."""
+    pixels = scenes.pixels_of(scene, look)
+    has_agent = _is_whole(pixels, agent_sprites(look.agent_scale), scene.agent_heading, scene.agent_position_px)
+    heading = jnp.asarray(heading_looks(look.agent_scale))[scene.agent_heading]
+    coin = functools.partial(_is_whole, pixels, scenes.coin_sprite(look.coin_scale), jnp.int32(0))
+    has_coin, coins_px = _in_reading_order(scene.coins_px, jax.vmap(coin)(scene.coins_px) & scene.has_coin)
+    has_exit = exit_px = is_open = None
+    if look.exit_scale is not None:
+        door, is_open = scenes.exit_sprites(look.exit_scale), scene.exit_kind == scenes.EXIT_OPEN
+        has_exit = _is_whole(pixels, door, is_open.astype(jnp.int32), scene.exit_px)
+        has_exit &= scene.exit_kind != scenes.NO_EXIT
+        exit_px, is_open = jnp.where(has_exit, scene.exit_px, 0), has_exit & is_open
+    has_blue, has_red = _hues(pixels)
+    lost_health_px, action, reward = _bar(pixels[: scenes.BAR_PX])
+    return Visible(
+        has_agent=has_agent,
+        agent_px=jnp.where(has_agent, scene.agent_position_px, 0),
+        agent_heading=jnp.where(has_agent, heading, 0),
+        has_coin=has_coin,
+        coins_px=coins_px,
+        has_exit=has_exit,
+        exit_px=exit_px,
+        is_open=is_open,
+        light=_light(pixels),
+        has_blue=has_blue,
+        has_red=has_red,
+        lost_health_px=lost_health_px,
+        action=action,
+        reward=reward,
+    )
+
+
+def _sprite_pixels(sheet: SpriteSheet) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sprites of a sheet with their margin, as 0xBBGGRR, and which pixels are drawn."""
+    channels = sheet.pixels.astype(np.uint32)
+    return channels[..., 0] | channels[..., 1] << 8 | channels[..., 2] << 16, sheet.pixels[..., 0] != TRANSPARENT
+
+
+def _is_whole(pixels: jax.Array, sheet: SpriteSheet, index: jax.Array, position_px: jax.Array) -> jax.Array:
+    """Return whether the picture shows all of a sprite at a position, bool ()."""
+    sprites, is_drawn = _sprite_pixels(sheet)
+    corner = position_px - sheet.anchor
+    start = jnp.clip(corner, 0, SCREEN_PX - sheet.side)
+    offset = sheet.side + start - corner
+    size = (sheet.side, sheet.side)
+    window = lax.dynamic_slice(pixels, (start[1], start[0]), size)
+    at = (index, offset[1], offset[0])
+    is_same = lax.dynamic_slice(jnp.asarray(sprites), at, (1, *size))[0] == window
+    is_same &= lax.dynamic_slice(jnp.asarray(is_drawn), at, (1, *size))[0]
+    return jnp.sum(is_same, dtype=jnp.int32) == jnp.asarray(is_drawn.sum(axis=(1, 2), dtype=np.int32))[index]
+
+
+def _in_reading_order(coins_px: jax.Array, is_listed: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return which coins are listed, and where they are, so that the picture alone tells their order."""
+    index = np.arange(len(coins_px))
+    rank = jnp.where(is_listed, coins_px[:, 1] * SCREEN_PX + coins_px[:, 0], SCREEN_PX**2)
+    is_before = (rank[None, :] < rank[:, None]) | ((rank[None, :] == rank[:, None]) & (index[None, :] < index[:, None]))
+    place = jnp.sum(is_before, axis=1)
+    listed = jnp.where(is_listed[:, None], coins_px, 0)
+    return jnp.zeros_like(is_listed).at[place].set(is_listed), jnp.zeros_like(coins_px).at[place].set(listed)
+
+
+def _channels(pixels: jax.Array) -> tuple[jax.Array, ...]:
+    return tuple(((pixels >> shift) & jnp.uint32(_OPAQUE)).astype(jnp.int32) for shift in (0, 8, 16))
+
+
+def _light(pixels: jax.Array) -> jax.Array:
+    is_below_bar = (np.arange(SCREEN_PX) >= scenes.BAR_PX)[:, None]
+    brightest = jnp.where(is_below_bar, functools.reduce(jnp.maximum, _channels(pixels)), 0)
+    squares = brightest.reshape(SQUARES, scenes.SQUARE_PX, SQUARES, scenes.SQUARE_PX)
+    return jnp.sum(squares, axis=(1, 3), dtype=jnp.int32).reshape(-1)
+
+
+def _hues(pixels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return whether anything below the bar is blue, and whether anything is red, bool ()."""
+    red, green, blue = _channels(pixels[scenes.BAR_PX :])
+    no_green = green == 0
+    return jnp.any((blue > 0) & (red == 0) & no_green), jnp.any((red > 0) & (blue == 0) & no_green)
+
+
+def _bar(rows: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return lost health in px, the parts of the action, and the reward in the rows of the bar, uint32 (4, 84)."""
+
+    def shown(colors: tuple[tuple[int, int, int], ...], first: int, end: int) -> jax.Array:
+        flags = jnp.stack([jnp.any(rows[:, first:end] == jnp.uint32(scenes.packed(color))) for color in colors])
+        return jnp.where(jnp.any(flags), jnp.argmax(flags).astype(jnp.int32), -1)
+
+    is_red = rows[:, : scenes.HEALTH_BAR_PX] == jnp.uint32(scenes.packed(scenes.RED))
+    first, end = scenes.REWARD_BOX_PX
+    parts = [shown(scenes.ACTION_COLORS, *part) for part in ((scenes.HEALTH_BAR_PX, first), (end, SCREEN_PX))]
+    lost = jnp.sum(jnp.any(is_red, axis=0), dtype=jnp.int32)
+    return lost, jnp.stack(parts), shown(scenes.REWARD_COLORS, first, end)

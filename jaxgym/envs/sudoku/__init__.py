@@ -1,0 +1,15 @@
+"""Sudoku: fill a grid of 9 x 9 cells."""
+
+from jaxgym.envs.sudoku import game, level, text
+from jaxgym.spec import Human, Spec
+
+SPEC = Spec(
+    game.build,
+    game.OPTIONS,
+    max_steps=game.MAX_STEPS,
+    fits=level.fits,
+    presets=game.PRESETS,
+    expert=game.expert_action,
+    human=Human(game.ground_truth_view, "words"),
+    text=text.TEXT,
+)

@@ -1,0 +1,222 @@
+"""Sudoku: fill a grid so that every row, column and box holds each digit once; wrong digits are refused.
+
+A 9 × 9 grid starts with some cells given and has one solution. An action places a digit in a cell. It stays there if
+the cell is empty and the solution has that digit in it; otherwise nothing changes. The puzzle is solved when no cell is
+empty.
+
+Source: the game is known everywhere; rules of play, numbers of clues and the limit of 100 moves are those of Sudoku in
+TextArena 0.7.4. What differs:
+
+- The first and every further refused move costs a move and nothing else. There the second one in a row ends the game.
+- The reward is 1 for a solved puzzle and else 0. There a game that ends unsolved pays the part of the empty cells that
+  was filled; here `info` has that part.
+- Puzzles are made in another way (see `jaxgym.envs.sudoku.level`), always with exactly as many clues as asked
+  for. There digits are taken away at random while the solution stays the only one, so that 20 clues are rarely reached.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.envs.sudoku import level as puzzles
+from jaxgym.envs.sudoku import scene as seen
+from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
+from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
+from jaxgym.options import Flag, IntegerList, Option, Preset, Word
+from jaxgym.spaces import Box, Discrete, MultiDiscrete
+
+MAX_STEPS = 100
+
+_SOURCE = "TextArena 0.7.4, its ids of Sudoku"
+_SCALE = 4
+
+OPTIONS: Mapping[str, Option] = {
+    "clues": IntegerList([60], "cells that are given", low=puzzles.FEWEST_CLUES, high=puzzles.MOST_CLUES),
+    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+    "flat_actions": Flag(False, "take one action in 0 … 728 instead of three in 0 … 8", static=True),
+}
+
+PRESETS: Mapping[str, Preset] = {
+    name: Preset({"clues": [clues]}, f"{clues} clues", _SOURCE)
+    for name, clues in {"very-easy": 75, "easy": 70, "medium": 40, "hard": 20}.items()
+}
+
+
+@struct.dataclass
+class State(EnvState):
+    """The state of an episode, beside what every state holds.
+
+    Attributes:
+        board: The digits 1 to 9, and 0 for empty cells, int8 (9, 9).
+        last_move: Row, column and digit of the last move, all from 0 to 8, or -1 before there is one, int32 (3,).
+        outcome: What became of it, an `Outcome`, int32 ().
+        tried: The newest ten different moves, see `Scene`, int32 (10,).
+        num_refused: How many moves were refused, int32 ().
+    """
+
+    board: jax.Array
+    last_move: jax.Array
+    outcome: jax.Array
+    tried: jax.Array
+    num_refused: jax.Array
+
+
+@struct.dataclass
+class Params(EnvParams):
+    """The options that are traced; `OPTIONS` says what each means."""
+
+    clues: Any = None
+
+
+def build(env_id: str, values: Mapping[str, Any]) -> tuple["Sudoku", Params]:
+    """Makes the environment and its parameters from checked option values."""
+    params = Params(clues=values["clues"])
+    env = Sudoku(env_id, params, observation=values["observation"], flat_actions=values["flat_actions"])
+    return env, params
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class Sudoku(Environment[Level, State, Params, seen.Scene]):
+    """Sudoku.
+
+    Observation:
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (840,), see
+        `jaxgym.envs.sudoku.scene.symbols`.
+    Action:
+        Row, column and digit, each from 0 to 8 (the digit 0 stands for a 1), or with `flat_actions` one number
+        81 · row + 9 · column + digit.
+    Start:
+        A puzzle with one solution and as many cells given as a number drawn from `clues` says.
+    Reward:
+        1 when the puzzle is solved, else 0.
+    End:
+        Terminated when the puzzle is solved. Truncated after `max_steps`: 100 moves.
+    Info:
+        `reward` and `length` so far, `success` (0 or 1), `filled` (the part of the cells empty at the start that is
+        filled), `num_refused` (refused moves so far).
+    Versions:
+        v0: the first one.
+    """
+
+    observation: str
+    flat_actions: bool
+
+    def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
+        """Nine rows, nine columns and nine digits."""
+        del params
+        return Discrete(NUM_CELLS * SIZE) if self.flat_actions else MultiDiscrete((SIZE, SIZE, SIZE))
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        """The space of the observation in the class docstring."""
+        del params
+        if self.observation == "symbolic":
+            return Box(low=0.0, high=1.0, shape=(seen.NUM_SYMBOLS,), dtype=jnp.float32)
+        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        """Samples a puzzle with one solution."""
+        bits = jax.random.bits(key, (1 + puzzles.NUM_BITS,), jnp.uint32)
+        return puzzles.make_level(bits[1:], params.clues.pick(bits[0]))
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        """Fills in what is given."""
+        del params
+        zero = jnp.int32(0)
+        return State(
+            time=zero,
+            level=level,
+            episode_return=jnp.float32(0.0),
+            terminated=jnp.bool_(False),
+            board=level.givens,
+            last_move=jnp.full(3, seen.NOWHERE, jnp.int32),
+            outcome=jnp.int32(SudokuOutcome.NONE),
+            tried=jnp.full(NUM_TRIED, seen.NOWHERE, jnp.int32),
+            num_refused=zero,
+        )
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        """Places the digit if its cell is empty and the solution has it there; an action outside does nothing."""
+        del params
+        move = unflattened(action) if self.flat_actions else action
+        is_move = jnp.all((move >= 0) & (move < SIZE))
+        outcome = outcome_of(state, move)
+        is_placed = is_move & (outcome == SudokuOutcome.PLACED)
+        board = jnp.where(is_cell(move) & is_placed, (move[2] + 1).astype(jnp.int8), state.board)
+        after = dataclasses.replace(
+            state,
+            board=board,
+            last_move=jnp.where(is_move, move, state.last_move),
+            outcome=jnp.where(is_move, outcome, state.outcome),
+            tried=jnp.where(is_move, noted(state.tried, move), state.tried),
+            num_refused=state.num_refused + (is_move & ~is_placed).astype(jnp.int32),
+        )
+        num_empty = jnp.sum(board == 0, dtype=jnp.int32)
+        is_solved = num_empty == 0
+        metrics = {
+            "success": is_solved.astype(jnp.int32),
+            "filled": 1 - num_empty.astype(jnp.float32) / (NUM_CELLS - state.level.clues).astype(jnp.float32),
+            "num_refused": after.num_refused,
+        }
+        return Transition(after, (is_solved & is_placed).astype(jnp.float32), is_solved, metrics)
+
+    def scene(self, state: State, params: Params) -> seen.Scene:
+        """Returns the board and the last move."""
+        del params
+        return seen.Scene(
+            board=state.board,
+            is_given=state.level.givens != 0,
+            last_cell=state.last_move[:2],
+            outcome=state.outcome,
+            wrong_digit=jnp.where(state.outcome == SudokuOutcome.WRONG, state.last_move[2] + 1, 0),
+            tried=state.tried,
+        )
+
+    def observe_scene(self, scene: seen.Scene) -> jax.Array:
+        """Returns the picture or the symbols."""
+        return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
+
+
+def unflattened(action: jax.Array) -> jax.Array:
+    """Returns row, column and digit of a flat action, int32 (3,); where it is outside of its space, so is the row."""
+    return jnp.stack([action // NUM_CELLS, action // SIZE % SIZE, action % SIZE])
+
+
+def is_cell(move: jax.Array) -> jax.Array:
+    """Returns which cell a move is about, bool (9, 9)."""
+    places = jnp.arange(SIZE)
+    return (places[:, None] == move[0]) & (places[None] == move[1])
+
+
+def outcome_of(state: State, move: jax.Array) -> jax.Array:
+    """Returns what becomes of a move: refused where its cell is not empty, or where the solution has another digit."""
+    here = is_cell(move)
+    is_empty = jnp.any(here & (state.board == 0))
+    is_right = jnp.any(here & (state.level.solution == (move[2] + 1).astype(jnp.int8)))
+    return jnp.where(is_empty, jnp.where(is_right, SudokuOutcome.PLACED, SudokuOutcome.WRONG), SudokuOutcome.NOT_EMPTY)
+
+
+def noted(tried: jax.Array, move: jax.Array) -> jax.Array:
+    """Returns the moves that were tried with one more in front, which is dropped where it stood before."""
+    number = move[0] * NUM_CELLS + move[1] * SIZE + move[2]
+    was_at = jnp.argmax((tried == number).at[-1].set(True))
+    place = jnp.arange(NUM_TRIED)
+    return jnp.where(place == 0, number, jnp.where(place <= was_at, jnp.roll(tried, 1), tried))
+
+
+def expert_action(env: Sudoku, state: State, params: Params) -> jax.Array:
+    """Fills the first empty cell with its digit of the solution; int32 () or (3,)."""
+    del params
+    cell = jnp.argmax(state.board.reshape(-1) == 0).astype(jnp.int32)
+    digit = state.level.solution.reshape(-1)[cell].astype(jnp.int32) - 1
+    return SIZE * cell + digit if env.flat_actions else jnp.stack([cell // SIZE, cell % SIZE, digit])
+
+
+def ground_truth_view(env: Sudoku, state: State, params: Params) -> jax.Array:
+    """The frame with the solution in grey where cells are empty, enlarged four times, uint8 (336, 336, 3)."""
+    frame = seen.draw_solved(env.scene(state, params), state.level.solution)
+    return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)

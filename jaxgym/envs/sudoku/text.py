@@ -1,0 +1,387 @@
+"""Sudoku in words: a board with numbered rows and columns, moves such as `[1 2 3]`, and a reward in five parts.
+
+The board has the shape of TextArena's, so that what reads that one reads this one. No text of an accepted move holds
+one of the words invalid, error, cannot, already, violation or lost, by which trainers tell refused moves, and every
+refusal asks to resubmit.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgym.envs.sudoku.game import Sudoku
+from jaxgym.envs.sudoku.level import BOX, NUM_CELLS, SIZE
+from jaxgym.envs.sudoku.scene import Scene, SudokuOutcome
+from jaxgym.options import Flag, Option
+from jaxgym.spec import TextSpec
+from jaxgym.text.forms import (
+    ACTION,
+    ANSWER,
+    Call,
+    Form,
+    boxed,
+    bracketed,
+    call,
+    fenced,
+    json_object,
+    labeled,
+    whole_number,
+)
+from jaxgym.text.reasoning import ascii_lower
+from jaxgym.text.replies import Answer, excerpt, read_answer
+from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
+
+OPTIONS: Mapping[str, Option] = {
+    "hints": Flag(False, "add moves with one or few options, and the newest moves tried", static=True),
+}
+
+_INSTRUCTIONS = """\
+You solve a Sudoku puzzle, one move a turn.
+Rules: the board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Fill the empty cells, which are
+shown as dots, so that each row, each column and each box holds the digits 1 to 9 once. There is one solution. A move on
+a cell that is not empty, or with another digit than the solution's, is refused and leaves the board as it is.
+Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 in row 1, column 2. If your reply has
+several such brackets, only the last one counts.{limit}"""
+_LIMIT = " You have {} moves."
+_ASKING = re.compile(r"; please resubmit [^\n]*")
+_NEWS = {
+    SudokuOutcome.NONE: "",
+    SudokuOutcome.PLACED: "Placed {digit} at row {row}, column {column}.\n",
+    SudokuOutcome.NOT_EMPTY: "Invalid move: row {row}, column {column} is not empty; please resubmit an empty cell.\n",
+    SudokuOutcome.WRONG: "Invalid move: row {row}, column {column} is not {digit}; please resubmit another move.\n",
+}
+_SOLVED = "\nThe puzzle is solved."
+_OUT_OF_MOVES = "\nThat was the last move; the puzzle is not solved."
+
+_TRIED, _SURE, _FEW = "MOVES TRIED (do not repeat): ", "GUARANTEED MOVES (only one option): ", "Other options: "
+_MOST_SHOWN, _MOST_HINTS, _FEW_OPTIONS = 10, 5, 3
+_MOST_PENALTY = 10
+_IS_SOLVED = 2
+
+_PARTS = ("row", "column", "number")
+"""The parts of a move by name."""
+
+_FORMS: tuple[Form, ...] = (
+    *(bracketed, ACTION, ANSWER, json_object("action", *_PARTS, place=_PARTS), call(place=_PARTS)),
+    *(boxed, fenced, labeled),
+)
+_BETWEEN = r"(?:\s{0,4},\s{0,4}|\s{1,4})"
+_NUMBERS = re.compile(rf"([0-9]+){_BETWEEN}([0-9]+){_BETWEEN}([0-9]+)", re.ASCII)
+_NAMED = re.compile(rf"(?:place ?)?{rf'{_BETWEEN}(?:and )?'.join([r'([a-z]+)[ :=]{0,3}([0-9]+)'] * 3)}", re.ASCII)
+_PLACE = re.compile(
+    rf"(?:place|put|write) (?:an? )?([0-9]+) (?:at|in|into) row ?([0-9]+){_BETWEEN}(?:and )?column ?([0-9]+)",
+    re.ASCII,
+)
+_LONGEST_MOVE = 80
+_ALL = (1 << SIZE) - 1
+_DIGITS = [",".join(str(place + 1) for place in range(SIZE) if bits >> place & 1) for bits in range(_ALL + 1)]
+_PLACES = np.asarray([bits.bit_count() or SIZE + 1 for bits in range(_ALL + 1)], np.int8)
+"""The order of cells in hints by the bits of their options: fewest first, filled cells last."""
+
+_HEADER = "   " + " ".join(f"C{column}" + "  " * (column % BOX == 0) for column in range(1, SIZE + 1))
+_SEPARATOR = "   " + "- " * 16
+
+
+def _template() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the board's text with empty cells, as bytes, and the place of each cell in it, int (81,)."""
+    lines = [_HEADER]
+    for row in range(1, SIZE + 1):
+        lines.append(f"R{row} " + "| ".join([" . " * BOX] * BOX).rstrip())
+        if row % BOX == 0 and row < SIZE:
+            lines.append(_SEPARATOR)
+    board = np.frombuffer("\n".join(lines).encode(), np.uint8)
+    return board, np.flatnonzero(board == ord("."))
+
+
+_BOARD, _CELLS = _template()
+_SYMBOLS = np.frombuffer(b".123456789", np.uint8)
+
+
+def board_texts(boards: Any) -> list[str]:
+    """Returns the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
+    texts = np.tile(_BOARD, (len(boards), 1))
+    texts[:, _CELLS] = _SYMBOLS[boards.reshape(-1, NUM_CELLS)]
+    joined, length = texts.tobytes().decode("ascii"), len(_BOARD)
+    return [joined[start : start + length] for start in range(0, len(joined), length)]
+
+
+def hint_texts(boards: Any, tried: Any) -> list[str]:
+    """Returns the hints of boards: up to three lines each, every one with a line break before it.
+
+    The first has the newest ten different moves. The others look at the ten empty cells with the fewest digits that
+    row, column and box leave, in reading order where they tie: up to five cells with one digit, and up to five with at
+    most three.
+
+    Args:
+        boards: int8 (B, 9, 9), 0 for empty cells.
+        tried: Moves by their number, the newest first and -1 for none, int32 (B, 10).
+    """
+    options = np.where(boards == 0, candidates(boards), 0).reshape(-1, NUM_CELLS)
+    order = np.argsort(_PLACES[options], axis=1, kind="stable")[:, :_MOST_SHOWN]
+    columns = order.tolist(), np.take_along_axis(options, order, axis=1).tolist(), tried.tolist()
+    return [_hint_text(*row) for row in zip(*columns, strict=True)]
+
+
+def candidates(boards: Any) -> np.ndarray:
+    """Returns the digits that row, column and box of each cell leave, bit by bit from 1 on, int32 (B, 9, 9)."""
+    bits = (1 << boards.astype(np.int32)) >> 1
+    merged = np.bitwise_or.reduce
+    boxes = merged(merged(bits.reshape(-1, BOX, BOX, BOX, BOX), axis=4, keepdims=True), axis=2, keepdims=True)
+    in_box = np.broadcast_to(boxes, (len(boards), BOX, BOX, BOX, BOX)).reshape(bits.shape)
+    return _ALL & ~(merged(bits, axis=2, keepdims=True) | merged(bits, axis=1, keepdims=True) | in_box)
+
+
+def _hint_text(cells: list[int], options: list[int], tried: list[int]) -> str:
+    moves = [_text_of(*unflattened(number)) for number in tried if number >= 0]
+    few = [(cell, _DIGITS[option]) for cell, option in zip(cells, options, strict=True) if _is_few(option)]
+    sure = [(cell, digits) for cell, digits in few if len(digits) == 1]
+    lines = (
+        (_TRIED, ", ".join(moves)),
+        (_SURE, ", ".join(f"[{cell // SIZE + 1} {cell % SIZE + 1} {digits}]" for cell, digits in sure[:_MOST_HINTS])),
+        (_FEW, " | ".join(f"({cell // SIZE + 1},{cell % SIZE + 1})->{digits}" for cell, digits in few[:_MOST_HINTS])),
+    )
+    return "".join(f"\n{label}{listed}" for label, listed in lines if listed)
+
+
+def _is_few(options: int) -> bool:
+    """Whether there are from one to three options; a filled cell has none, an empty one at least its solution."""
+    return 0 < options.bit_count() <= _FEW_OPTIONS
+
+
+def unflattened(number: int) -> tuple[int, int, int]:
+    """Returns row, column and digit of a move by its number, 81 · row + 9 · column + digit, all from 0."""
+    return number // NUM_CELLS, number // SIZE % SIZE, number % SIZE
+
+
+def _text_of(row: int, column: int, digit: int) -> str:
+    return f"[{row + 1} {column + 1} {digit + 1}]"
+
+
+class SudokuLedger(Ledger):
+    """Scores the moves of one episode in the five parts of ms-swift's Sudoku scheduler, by its names.
+
+    The parts are what that scheduler reports: `empty_cell`, `valid_move` and `repetition` are means over the moves so
+    far, `progress` and `correct` those of the latest move. Their sum is the combined score of the turn, and the latest
+    combined score is the trajectory's `total_reward`, not a sum over turns: a flawless game has 4.
+
+    A refused reply is no move and leaves the parts as they were. That scheduler ends the trajectory there with the
+    total less 1; whether to do so is the caller's choice.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        """Starts from the first scene of the episode."""
+        # Plain numbers, since a turn looks at one or two of them.
+        self._is_empty: list[list[bool]] = (np.asarray(scene.board) == 0).tolist()
+        self._filled_at_start = NUM_CELLS - sum(map(sum, self._is_empty))
+        self._counts = {"moves": 0, "filled": self._filled_at_start}
+        self._made: dict[tuple[int, ...], int] = {}
+        self._sums = dict.fromkeys(("empty_cell", "valid_move", "repetition"), 0.0)
+        self._latest = {"progress": progress_score(self._filled_at_start, self._filled_at_start), "correct": 0.0}
+
+    def components(self, turn: Turn[Scene]) -> dict[str, float]:
+        """Takes note of a turn and returns the five parts of the score."""
+        if isinstance(turn.move, Move):
+            self._note(turn, turn.move)
+        moves = max(self._counts["moves"], 1)
+        return {**{name: total / moves for name, total in self._sums.items()}, **self._latest}
+
+    def _note(self, turn: Turn[Scene], move: Move) -> None:
+        action = move.actions[0]
+        asked: tuple[int, ...] = unflattened(action) if isinstance(action, int) else action
+        row, column, _ = asked
+        is_empty = self._is_empty[row][column]
+        is_valid = is_empty and int(turn.scene.outcome) == SudokuOutcome.PLACED
+        asks_again = not (is_valid or turn.terminated or turn.truncated)
+        earlier = self._made.get(asked, 0)
+        self._made[asked] = earlier + 1
+        self._counts["moves"] += 1
+        self._sums["empty_cell"] += empty_cell_score(is_empty)
+        self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=asks_again)
+        self._sums["repetition"] += repetition_score(earlier)
+        if is_valid:
+            self._is_empty[row][column] = False  # boards never lose a digit, so the latest is the fullest
+            self._counts["filled"] += 1
+        progress = progress_score(self._counts["filled"], self._filled_at_start)
+        self._latest.update(progress=progress, correct=turn.reward)
+
+
+def empty_cell_score(is_empty: bool | None) -> float:
+    """Returns 1 for a move on an empty cell, or where no board is known, else -1."""
+    return -1.0 if is_empty is False else 1.0
+
+
+def valid_move_score(is_valid: bool, *, is_new: bool, asks_again: bool) -> float:
+    """Returns 1 for a valid move that was not made before, else -0.5 if the text asks to resubmit, else 0."""
+    return 1.0 if is_valid and is_new else -0.5 if asks_again else 0.0
+
+
+def repetition_score(earlier: int) -> float:
+    """Returns 0 for a move that was not made before, else minus 2 to the number of earlier times, at least -10."""
+    return -float(min(2**earlier, _MOST_PENALTY)) if earlier else 0.0
+
+
+def progress_score(most_filled: int, filled_at_start: int) -> float:
+    """Returns the part of the cells empty at the start that was filled; 1 where none was empty."""
+    empty = NUM_CELLS - filled_at_start
+    return (most_filled - filled_at_start) / empty if empty else 1.0
+
+
+def combined_score(parts: Mapping[str, float]) -> float:
+    """Returns the combined score of a turn, the sum of its parts."""
+    return sum(parts.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class SudokuWords(Words[Scene]):
+    """The words of Sudoku.
+
+    The board says which cells are filled, not which of them were given: the first board has those.
+
+    Attributes:
+        flat_actions: Whether the environment takes one number for a move.
+        hints: Whether boards are followed by hints, which say more than the frame does.
+    """
+
+    flat_actions: bool
+    hints: bool
+
+    def instructions(self, params: Any) -> str:
+        """Returns the rules and the form of a reply."""
+        limit = int(params.max_steps_in_episode)
+        return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
+
+    def describe(self, scene: Scene, params: Any) -> str:
+        """Returns what became of the last move, if there was one, and the board."""
+        del params
+        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
+        return _news(scenes)[0] + board_texts(scenes.board)[0]
+
+    def fallback(self) -> Move:
+        """Returns the move `[1 1 1]`."""
+        return self._move(0, 0, 0, is_exact=True)
+
+    def reply_of(self, action: Action) -> str:
+        """Returns a move as the instructions ask for it."""
+        row, column, digit = unflattened(action) if isinstance(action, int) else action
+        return _text_of(row, column, digit)
+
+    def open_all(self, scenes: Scene, params: Any) -> list[str]:
+        """Returns the boards of B scenes, with hints where they are wanted."""
+        del params
+        texts = [news + board for news, board in zip(_news(scenes), board_texts(scenes.board), strict=True)]
+        hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(texts)
+        return [text + hint for text, hint in zip(texts, hints, strict=True)]
+
+    def open(self, scene: Scene, params: Any) -> str:
+        """Returns the board, with hints where they are wanted."""
+        return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
+
+    def respond(self, turn: Turn[Scene], params: Any) -> str:
+        """Returns what became of the reply, the board, and hints where they are wanted, or whether it is solved."""
+        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], turn.scene)
+        flags = (np.asarray([flag]) for flag in (turn.reward, turn.terminated, turn.truncated))
+        return self.respond_all(Turns([turn.number], [turn.move], scenes, *flags), params)[0]
+
+    def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
+        """Returns the texts that follow B turns."""
+        del params
+        scenes = turns.scenes
+        hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
+        ends = (turns.terminated * 2 + turns.truncated).tolist()
+        columns = zip(turns.moves, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
+        return [
+            _said(f"{_asking_again(move.reason)}\n" if isinstance(move, Refusal) else news, end)
+            + board
+            + (_SOLVED if end >= _IS_SOLVED else _OUT_OF_MOVES if end else hint)
+            for move, news, board, end, hint in columns
+        ]
+
+    def parse(self, reply: str) -> Move | Refusal:
+        """Return the move of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        answer, numbers = read_answer(reply, _FORMS, _numbers_of)
+        if answer is None or numbers is None or not all(1 <= number <= SIZE for number in numbers):
+            return _invalid(answer)
+        row, column, digit = numbers
+        return self._move(row - 1, column - 1, digit - 1, is_exact=answer.is_exact and "," not in answer.text)
+
+    def ledger(self, scene: Scene, params: Any) -> Ledger:
+        """Returns the ledger of an episode that starts with `scene`: what each turn changes the five parts by."""
+        del params
+        return Changes(SudokuLedger(scene))
+
+    def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> Move:
+        action = NUM_CELLS * row + SIZE * column + digit if self.flat_actions else (row, column, digit)
+        return Move((action,), _text_of(row, column, digit), is_exact)
+
+
+def _said(news: str, end: int) -> str:
+    """Returns what became of a reply; nobody is asked for another one at the end."""
+    return _ASKING.sub(".", news) if end else news
+
+
+def _asking_again(reason: str) -> str:
+    """Return the reason of an invalid reply with the words by which trainers recognize one."""
+    if "please resubmit" in reason:
+        return reason
+    return f"Invalid action: {reason.removesuffix('.')}; please resubmit another move."
+
+
+def _news(scenes: Scene) -> list[str]:
+    """Returns what became of the last moves of B scenes, a line each or nothing."""
+    row, column = np.maximum(scenes.last_cell, 0).T
+    placed = scenes.board[np.arange(len(row)), row, column]
+    digits = np.where(scenes.outcome == SudokuOutcome.WRONG, scenes.wrong_digit, placed)
+    columns = (np.asarray(numbers).tolist() for numbers in (scenes.outcome, row + 1, column + 1, digits))
+    return [
+        _NEWS[outcome].format(row=row, column=column, digit=digit)
+        for outcome, row, column, digit in zip(*columns, strict=True)
+    ]
+
+
+def _invalid(answer: Answer | None) -> Refusal:
+    got = "no answer" if answer is None or not answer.text else excerpt(answer.text)
+    return Refusal(
+        f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
+        "as [1 1 1]."
+    )
+
+
+def _numbers_of(value: Any) -> tuple[int, int, int] | None:
+    """Return row, column and number of an answer as they are written, or None if it is not a move."""
+    if isinstance(value, str):
+        return _written(" ".join(ascii_lower(value).split())) if len(value) <= _LONGEST_MOVE else None
+    named = value.arguments if isinstance(value, Call) else value
+    if isinstance(named, dict):
+        value = [named.get(name) for name in _PARTS] if named.keys() == set(_PARTS) else None
+    numbers = [whole_number(entry) for entry in value] if isinstance(value, list) else []
+    match numbers:
+        case [int(row), int(column), int(number)]:
+            return row, column, number
+    return None
+
+
+def _written(text: str) -> tuple[int, int, int] | None:
+    found = _NUMBERS.fullmatch(text)
+    if found:
+        return int(found[1]), int(found[2]), int(found[3])
+    found = _PLACE.fullmatch(text)
+    if found:
+        return int(found[2]), int(found[3]), int(found[1])
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        return None
+    names, numbers = found.groups()[::2], map(int, found.groups()[1::2])
+    parts = dict(zip(names, numbers, strict=True))
+    return (parts["row"], parts["column"], parts["number"]) if parts.keys() == set(_PARTS) else None
+
+
+def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuWords:
+    """Makes the words of an environment from checked option values."""
+    return SudokuWords(env.env_id, flat_actions=env.flat_actions, hints=values["hints"])
+
+
+TEXT = TextSpec(build, OPTIONS)

@@ -1,1 +1,0 @@
-"""Text worlds: games that are told in words as easily as they are drawn."""

@@ -1,0 +1,13 @@
+"""TextCraft: craft an item from recipes and gathered materials."""
+
+from jaxgym.envs.textcraft import expert, game, text
+from jaxgym.spec import Human, Spec
+
+SPEC = Spec(
+    game.build,
+    game.OPTIONS,
+    fits=game.bank_fits,
+    expert=expert.textcraft_action,
+    human=Human(game.view, "words"),
+    text=text.TEXT,
+)

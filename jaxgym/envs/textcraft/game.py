@@ -1,0 +1,328 @@
+"""TextCraft: craft the goal from what is gathered, by recipes of which some are no help.
+
+A level is a goal, and a book of recipes: all those that make the goal or something that goes into it, and up to ten
+that take the same inputs and lead elsewhere. What no recipe makes is gathered, as much as is asked for. The game is won
+when the goal is crafted.
+
+Source: the rules are those of TextCraft (Prasad et al., ADaPT, NAACL Findings 2024) as AgentGym serves it. The world is
+our own: items and recipes stand in `jaxgym.envs.textcraft.recipes`.
+
+What differs: goals and books are the same on every machine and in every process; at most 64 of an item are gathered at
+once, and at most 999 are carried.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+
+from jaxgym import levels
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.envs.textcraft import scene as seen
+from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
+from jaxgym.envs.textcraft.world import NONE, books, world
+from jaxgym.options import Integer, IntegerList, Option, Word
+from jaxgym.spaces import Box, MultiDiscrete
+
+MOST_GATHERED = 64
+"""The most of an item that one action gathers."""
+
+MOST_DISTRACTORS = 10
+DEEPEST = 5
+"""The depth of the deepest goals."""
+
+VIEW_SCALE = 4
+
+
+class Verb(enum.IntEnum):
+    """What the first entry of an action says."""
+
+    LOOK = 0
+    GET = 1
+    CRAFT = 2
+
+
+@struct.dataclass
+class Level:
+    """Everything that is sampled for an episode.
+
+    Attributes:
+        goal: The item to craft, int32 ().
+        book: The recipes that are shown, in this order, int32 (S,); NONE from the last one on.
+    """
+
+    goal: jax.Array
+    book: jax.Array
+
+
+@struct.dataclass
+class State(EnvState):
+    """The state of an episode, beside what every state holds.
+
+    Attributes:
+        inventory: How many of each item are carried, int32 (N,).
+        outcome: What the last action led to, an `Outcome`, int32 ().
+        item: The item that it was about, or NONE, int32 ().
+        amount: How many of it were got or crafted, int32 ().
+    """
+
+    inventory: jax.Array
+    outcome: jax.Array
+    item: jax.Array
+    amount: jax.Array
+
+
+@struct.dataclass
+class Params(EnvParams):
+    """The options that are traced; `OPTIONS` says what each means."""
+
+    depth: Any = None
+    distractors: Any = None
+
+
+OPTIONS: dict[str, Option] = {
+    "depth": IntegerList(
+        list(range(1, DEEPEST + 1)), "depth of the goal: crafting steps needed one after another", low=1, high=DEEPEST
+    ),
+    "distractors": Integer(
+        MOST_DISTRACTORS, "most recipes shown that the goal does not need", low=0, high=MOST_DISTRACTORS
+    ),
+    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
+}
+
+
+def build(env_id: str, values: Mapping[str, Any]) -> tuple["TextCraft", Params]:
+    """Makes the environment and its parameters from checked option values."""
+    params = Params(depth=values["depth"], distractors=values["distractors"])
+    return TextCraft(env_id=env_id, initial_params=params, observation=values["observation"]), params
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class TextCraft(Environment[Level, State, Params, seen.Scene]):
+    """TextCraft, in a world of 393 items and 333 recipes.
+
+    Observation:
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (1521,), see
+        `jaxgym.envs.textcraft.scene.symbols`.
+    Action:
+        Verb, object, amount. Verb 0 looks into the bag and does nothing; 1 gets `amount + 1` of item `object`;
+        2 crafts by way `object` (a recipe with an item for each tag, see
+        `jaxgym.envs.textcraft.world.Ways`), whatever the amount.
+    Start:
+        With nothing, and a goal of a random depth.
+    Reward:
+        1 when the goal is crafted, else 0.
+    End:
+        Terminated when the goal is crafted. Truncated after `max_steps`: never by default.
+    Info:
+        `reward` and `length` so far, `success` (0 or 1).
+    Versions:
+        v0: the first one.
+    """
+
+    observation: str
+
+    def action_space(self, params: Params | None = None) -> MultiDiscrete:
+        """Verb, item or way, and amount."""
+        del params
+        return MultiDiscrete((len(Verb), max(len(world().names), len(world().ways.outputs)), MOST_GATHERED))
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        """The space of the observation in the class docstring."""
+        del params
+        if self.observation == "symbolic":
+            return Box(low=0.0, high=1.0, shape=(seen.num_symbols(),), dtype=jnp.float32)
+        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+
+    def sample_level(self, key: jax.Array, params: Params) -> Level:
+        """Samples a depth, a goal of it, which recipes distract, and the order of all."""
+        key_goal, key_book = jax.random.split(key)
+        bits = jax.random.bits(key_goal, (2,), jnp.uint32)
+        first, count = _rows_of_depth(params.depth.pick(bits[0]))
+        row = first + (bits[1] % count.astype(jnp.uint32)).astype(jnp.int32)
+        return _level_of_goal(key_book, row, params.distractors)
+
+    def initial_state(self, level: Level, params: Params) -> State:
+        """Starts with an empty bag."""
+        del params
+        zero = jnp.int32(0)
+        return State(
+            time=zero,
+            level=level,
+            episode_return=jnp.float32(0.0),
+            terminated=jnp.bool_(False),
+            inventory=jnp.zeros(len(world().names), jnp.int32),
+            outcome=jnp.int32(TextCraftOutcome.START),
+            item=jnp.int32(NONE),
+            amount=zero,
+        )
+
+    def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
+        """Gets or crafts, if it is possible; the goal is reached when it is crafted."""
+        del params
+        verb, number, amount = action
+        made = _attempt(state.inventory, TextCraftOutcome.NOTHING)
+        for each, attempt in {
+            Verb.LOOK: _attempt(state.inventory, TextCraftOutcome.LOOKED),
+            Verb.GET: get(state.inventory, number, amount + 1),
+            Verb.CRAFT: craft(state.inventory, number),
+        }.items():
+            made = jax.tree.map(partial(jnp.where, verb == each), attempt, made)
+        is_goal = (made.outcome == TextCraftOutcome.CRAFTED) & (made.item == state.level.goal)
+        after = dataclasses.replace(state, **made._asdict())
+        return Transition(after, is_goal.astype(jnp.float32), is_goal, {"success": is_goal.astype(jnp.int32)})
+
+    def scene(self, state: State, params: Params) -> seen.Scene:
+        """Returns the goal, the recipes shown, the bag, and what the last action led to."""
+        del params
+        return seen.Scene(
+            goal=state.level.goal,
+            book=state.level.book,
+            inventory=state.inventory,
+            outcome=state.outcome,
+            item=state.item,
+            amount=state.amount,
+        )
+
+    def observe_scene(self, scene: seen.Scene) -> jax.Array:
+        """Returns the picture or the symbols."""
+        return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
+
+
+class Attempt(NamedTuple):
+    """What an action does; the attributes are those of `State`."""
+
+    inventory: jax.Array
+    outcome: jax.Array
+    item: jax.Array
+    amount: jax.Array
+
+
+def _attempt(inventory: jax.Array, outcome: TextCraftOutcome) -> Attempt:
+    return Attempt(inventory, jnp.int32(outcome), jnp.int32(NONE), jnp.int32(0))
+
+
+def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
+    """Adds some of an item that is gathered; there is no end of it, but the bag holds only so many of each."""
+    num_items = len(world().names)
+    is_sensible = (item >= 0) & (item < num_items) & (amount >= 1) & (amount <= MOST_GATHERED)
+    is_gathered = item < world().num_gathered
+    after = inventory + jnp.where(jnp.arange(num_items) == item, amount, 0)
+    has_room = jnp.all(after <= MOST_CARRIED)
+    is_got = is_sensible & is_gathered & has_room
+    return Attempt(
+        inventory=jnp.where(is_got, after, inventory),
+        outcome=jnp.select(
+            [~is_sensible, ~is_gathered, ~has_room],
+            [
+                jnp.int32(TextCraftOutcome.NOTHING),
+                jnp.int32(TextCraftOutcome.NOT_GATHERED),
+                jnp.int32(TextCraftOutcome.NO_ROOM),
+            ],
+            jnp.int32(TextCraftOutcome.GOT),
+        ),
+        item=jnp.where(is_sensible, item, NONE),
+        amount=jnp.where(is_got, amount, 0),
+    )
+
+
+def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
+    """Takes the inputs of a way out of the bag and puts in what it makes, if all inputs are there."""
+    ways, items = world().ways, jnp.arange(len(world().names))
+    is_sensible = (way >= 0) & (way < len(ways.outputs))
+    row = jnp.clip(way, 0, len(ways.outputs) - 1)
+    inputs, counts = jnp.asarray(ways.inputs)[row], jnp.asarray(ways.counts)[row]
+    output, amount = jnp.asarray(ways.outputs)[row], jnp.asarray(ways.amounts)[row]
+    taken = jnp.where(items[None] == inputs[:, None], counts[:, None], 0)
+    left = inventory - jnp.sum(taken, axis=0, dtype=jnp.int32)
+    after = left + jnp.where(items == output, amount, 0)
+    has_inputs, has_room = jnp.all(left >= 0), jnp.all(after <= MOST_CARRIED)
+    is_crafted = is_sensible & has_inputs & has_room
+    return Attempt(
+        inventory=jnp.where(is_crafted, after, inventory),
+        outcome=jnp.select(
+            [~is_sensible, ~has_inputs, ~has_room],
+            [
+                jnp.int32(TextCraftOutcome.NOTHING),
+                jnp.int32(TextCraftOutcome.TOO_FEW),
+                jnp.int32(TextCraftOutcome.NO_ROOM),
+            ],
+            jnp.int32(TextCraftOutcome.CRAFTED),
+        ),
+        item=jnp.where(is_sensible, output, NONE),
+        amount=jnp.where(is_crafted, amount, 0),
+    )
+
+
+def _rows_of_depth(depth: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns where the goals of a depth start among all goals, and how many there are, int32 () each."""
+    counts = np.bincount(world().depths[world().goals], minlength=DEEPEST + 1).astype(np.int32)
+    firsts = (np.cumsum(counts) - counts).astype(np.int32)
+    return jnp.asarray(firsts)[depth], jnp.asarray(counts)[depth]
+
+
+def _level_of_goal(key: jax.Array, row: jax.Array, most: jax.Array) -> Level:
+    """Returns a level of the goal in a row of `World.goals` with so many distractors at most; consumes `key`."""
+    tree, others = jnp.asarray(books().trees)[row], jnp.asarray(books().others)[row]
+    bits = jax.random.bits(key, (others.size + tree.size + MOST_DISTRACTORS,), jnp.uint32)
+    distractors = _shuffled(others, bits[: others.size])[:MOST_DISTRACTORS]
+    distractors = jnp.where(jnp.arange(MOST_DISTRACTORS) < most, distractors, NONE)
+    book = _shuffled(jnp.concatenate([tree, distractors]), bits[others.size :])
+    return Level(goal=jnp.asarray(world().goals)[row], book=book)
+
+
+def _shuffled(recipes: jax.Array, bits: jax.Array) -> jax.Array:
+    """Returns recipes in the order of their random bits, those that are NONE at the end."""
+    is_none = (recipes == NONE).astype(jnp.int32)
+    return lax.sort((is_none, bits, recipes), num_keys=2)[-1]
+
+
+def level_of_task(env: TextCraft, params: Params, task: Any) -> Level:
+    """Returns the level of a task number, the same on every machine.
+
+    Goals are numbered by depth, those of one depth in the order in which the recipes first make them; the number is
+    taken modulo the number of goals. The book follows from the goal, too, and from the option `distractors`.
+
+    Args:
+        env: The environment.
+        params: Its parameters; `depth` does not matter.
+        task: Any integer, or a traced one.
+    """
+    del env
+    return _level_of_row(jnp.asarray(task % len(world().goals), jnp.int32), params.distractors)
+
+
+@jax.jit
+def _level_of_row(row: jax.Array, most: jax.Array) -> Level:
+    return _level_of_goal(levels.level_key(row), row, most)
+
+
+def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
+    """Whether each level has a goal of a depth that is allowed, and recipes that there are; bool (n,) by field.
+
+    Beside those that its goal needs, a book has so many recipes at most as there may be distractors.
+    """
+    is_goal = (bank.goal >= world().num_gathered) & (bank.goal < len(world().names))
+    depths = world().depths[np.where(is_goal, bank.goal, 0)]
+    is_recipe = (bank.book >= NONE) & (bank.book < len(world().recipes))
+    rows = np.zeros(len(world().names), int)
+    rows[world().goals] = np.arange(len(world().goals))
+    num_needed = np.sum(books().trees != NONE, axis=1)[rows[np.where(is_goal, bank.goal, 0)]]
+    is_short = np.sum(bank.book != NONE, axis=1) <= num_needed + params.distractors
+    return {
+        "goal": is_goal & np.isin(depths, params.depth.values),
+        "book": is_recipe.all(axis=1) & (is_short | ~is_goal),
+    }
+
+
+def view(env: TextCraft, state: State, params: Params) -> jax.Array:
+    """Returns the frame for people, uint8 (336, 336, 3): it hides nothing."""
+    frame = seen.draw(env.scene(state, params))
+    return jnp.repeat(jnp.repeat(frame, VIEW_SCALE, axis=0), VIEW_SCALE, axis=1)

@@ -1,0 +1,309 @@
+"""TextCraft in words: the book of crafting commands and the goal once, then a line about what each command did.
+
+The commands and the first words of the answers are those that language models know from AgentGym's TextCraft:
+
+    get 3 ash log   ─>   Got 3 ash log          craft 4 ash planks using 1 ash log   ─>   Crafted 4 ash planks
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxgym.envs.textcraft.game import MOST_GATHERED, Verb
+from jaxgym.envs.textcraft.scene import MOST_CARRIED, Scene, TextCraftOutcome
+from jaxgym.envs.textcraft.world import NONE, NUM_INPUTS, Amount, world
+from jaxgym.spec import TextSpec
+from jaxgym.text.forms import ACTION, ANSWER, Call, boxed, call, fenced, json_object, labeled, whole_number
+from jaxgym.text.reasoning import ascii_lower
+from jaxgym.text.replies import excerpt, find_answer
+from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
+
+_MOST_SHORT = 8192
+_LONGEST_COMMAND = 256
+_LONGEST_NAME = 40
+
+_TOOLS = {"get": ("item", "count"), "craft": ("command",), "inventory": ()}
+_FORMS = (ACTION, ANSWER, json_object("action", **_TOOLS), call(**_TOOLS), boxed, fenced, labeled)
+_GET = re.compile(r"get ([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
+_CRAFT = re.compile(r"craft ([0-9]{1,9}) ([a-z][a-z ]*?) using (.+)", re.ASCII)
+_INPUT = re.compile(r"([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
+_VERBS = ("get", "craft", "inventory")
+_CLAUSE = re.compile(r"\b(?:get|craft|inventory)\b[^\n.;:!?]{0,256}", re.IGNORECASE | re.ASCII)
+_FORM = "Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory."
+
+_INSTRUCTIONS = """\
+You craft things. You are given crafting commands and a goal; craft the goal.
+
+Commands:
+get 3 flax: gather so many of an item that is not crafted, 1 to {most} at a time; there is no end of it.
+craft 2 flax yarn using 2 flax: craft, with exactly the inputs of one of the crafting commands.
+inventory: list what you carry.
+
+An input that is no item, such as planks, is any one item whose name ends with that word, such as ash planks: name the \
+item in your command. If all items of such a group are gathered, the group name in your command means the first of \
+them: log is ash log. What the goal takes and no crafting command makes is gathered. Some of the crafting commands are \
+of no use for the goal. The episode ends when the goal is crafted{limit}.
+
+Reply with one command in this form: <action>get 3 flax</action>"""
+
+
+def build(env: Any, values: Mapping[str, Any]) -> "TextCraftWords":
+    """Returns the words of an environment."""
+    del values
+    return TextCraftWords(env.env_id)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextCraftWords(Words[Scene]):
+    """The words of TextCraft."""
+
+    def instructions(self, params: Any) -> str:
+        """Returns the rules and the form of a reply."""
+        steps = int(params.max_steps_in_episode)
+        limit = f", or after {steps} commands" if steps > 0 else ""
+        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit)
+
+    def describe(self, scene: Scene, params: Any) -> str:
+        """Returns the book in the order of the recipes' numbers, the goal, what was done last, and all of the bag."""
+        del params
+        last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
+        book = sorted(np.asarray(scene.book).tolist())
+        return f"{_task(book, int(scene.goal))}\n{_inventory(scene)}\nLast: {last}"
+
+    def parse(self, reply: str) -> Move | Refusal:
+        """Return the command of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        # Models mostly write the same few commands.
+        return (_read_short if len(reply) <= _LONGEST_COMMAND else _read)(reply, self.parsing)
+
+    def fallback(self) -> Move:
+        """Returns a look into the bag, which changes nothing."""
+        return _LOOK
+
+    def reply_of(self, action: Any) -> str:
+        """Returns the command for an action in its tag; a look into the bag for one of no item or way."""
+        return f"<action>{_text_of(*action)}</action>"
+
+    def open(self, scene: Scene, params: Any) -> str:
+        """Returns the crafting commands in the order of the book, and the goal."""
+        del params
+        return _task(np.asarray(scene.book).tolist(), int(scene.goal))
+
+    def respond(self, turn: Turn[Scene], params: Any) -> str:
+        """Returns one line: what the command did, or why there was none."""
+        del params
+        scene = turn.scene
+        if isinstance(turn.move, Refusal):
+            return turn.move.reason
+        if int(scene.outcome) == TextCraftOutcome.LOOKED:
+            return _inventory(scene)
+        return _outcome(int(scene.outcome), int(scene.item), int(scene.amount))
+
+    def open_all(self, scenes: Scene, params: Any) -> list[str]:
+        """Returns the crafting commands and the goal of each."""
+        del params
+        goals = np.asarray(scenes.goal).tolist()
+        return [_task(book, goal) for book, goal in zip(np.asarray(scenes.book).tolist(), goals, strict=True)]
+
+    def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
+        """Returns a line for each turn."""
+        del params
+        scenes = turns.scenes
+        outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
+        looked = np.flatnonzero(outcomes == TextCraftOutcome.LOOKED)
+        carried = dict(zip(looked.tolist(), _inventories(np.asarray(scenes.inventory)[looked]), strict=True))
+        rows = zip(turns.moves, outcomes.tolist(), items.tolist(), amounts.tolist(), strict=True)
+        return [
+            move.reason if isinstance(move, Refusal) else carried.get(lane) or _outcome(outcome, item, amount)
+            for lane, (move, outcome, item, amount) in enumerate(rows)
+        ]
+
+
+# What is told.
+
+
+def _task(book: list[int], goal: int) -> str:
+    commands = "\n".join(_recipe_texts()[number] for number in book if number != NONE)
+    return f"Crafting commands:\n{commands}\n\nGoal: craft {world().names[goal]}."
+
+
+@functools.cache
+def _recipe_texts() -> tuple[str, ...]:
+    return tuple(_craft_text(recipe.output, recipe.inputs) for recipe in world().recipes)
+
+
+def _craft_text(output: Amount, inputs: tuple[Amount, ...]) -> str:
+    """Returns a command such as `craft 1 stool using 2 planks, 3 wooden pole`."""
+    taken = ", ".join(f"{count} {name}" for count, name in inputs)
+    return f"craft {output[0]} {output[1]} using {taken}"
+
+
+def _text_of(verb: int, index: int, amount: int) -> str:
+    """Returns the command for an action."""
+    if verb == Verb.GET and index < len(world().names):
+        return f"get {amount + 1} {world().names[index]}"
+    return _way_texts().get(index, _LOOK.text) if verb == Verb.CRAFT else _LOOK.text
+
+
+@functools.cache
+def _way_texts() -> dict[int, str]:
+    """Returns the commands to craft, by the number of the way."""
+    return {np.ravel(move.actions[0])[1].item(): move.text for move in _craft_moves().values()}
+
+
+def _inventory(scene: Scene) -> str:
+    return _inventories(np.asarray(scene.inventory)[None])[0]
+
+
+def _inventories(inventories: np.ndarray) -> list[str]:
+    """Returns what each player carries, such as `Inventory: [flax] (3) ` with the blank of the original at its end."""
+    names = world().names
+    carried = [""] * len(inventories)
+    rows, items = np.nonzero(inventories)
+    for row, item, count in zip(rows.tolist(), items.tolist(), inventories[rows, items].tolist(), strict=True):
+        carried[row] += f"[{names[item]}] ({count}) "
+    return [f"Inventory: {things or 'You are not carrying anything.'}" for things in carried]
+
+
+def _outcome(outcome: int, item: int, amount: int) -> str:
+    """Returns what the last action led to; nothing at the start."""
+    name = "" if item == NONE else world().names[item]
+    return _OUTCOMES[outcome].format(name=name, amount=amount)
+
+
+_OUTCOMES: Mapping[int, str] = {
+    TextCraftOutcome.START: "",
+    TextCraftOutcome.LOOKED: "Looked into the inventory",
+    TextCraftOutcome.GOT: "Got {amount} {name}",
+    TextCraftOutcome.CRAFTED: "Crafted {amount} {name}",
+    TextCraftOutcome.NOT_GATHERED: "Could not find {name}: it has to be crafted.",
+    TextCraftOutcome.TOO_FEW: "Could not find enough items to craft {name}",
+    TextCraftOutcome.NO_ROOM: f"Could not carry more than {MOST_CARRIED} {{name}}",
+    TextCraftOutcome.NOTHING: "Nothing happened",
+}
+
+
+# Replies.
+
+_LOOK = Move(((int(Verb.LOOK), 0, 0),), "inventory")
+
+
+def _read(reply: str, parsing: str) -> Move | Refusal:
+    answer = find_answer(reply, _FORMS)
+    if answer is None:
+        return Refusal(f"Could not execute an empty reply. {_FORM}")
+    text = _text_of_call(answer.value) if isinstance(answer.value, Call) else answer.value
+    found = _command(text) if isinstance(text, str) else None
+    if not isinstance(found, Move) and answer.is_plain and parsing == "lenient":
+        clauses = [_command(clause[0].strip()) for clause in _CLAUSE.finditer(answer.text)]
+        found = next((move for move in reversed(clauses) if isinstance(move, Move)), found)
+    if isinstance(found, Move):
+        return found._replace(is_exact=answer.is_exact)
+    return found or Refusal(f"Could not execute {excerpt(answer.text)}. {_FORM}")
+
+
+_read_short = functools.lru_cache(_MOST_SHORT)(_read)
+
+
+def _text_of_call(given: Call) -> str | None:
+    """Return the command of a call such as `get(item="flax", count=3)`, or None if an argument has another type."""
+    match given.tool, given.arguments:
+        case "inventory", _:
+            return "inventory"
+        case "craft", {"command": str(command)}:
+            return f"craft {ascii_lower(command).strip().removeprefix('craft ')}"
+        case "get", {"item": str(item), "count": count}:
+            number = whole_number(count)
+            return None if number is None else f"get {number} {item}"
+    return None
+
+
+def _command(text: str) -> Move | Refusal | None:
+    """Return the command that a text is, or why it cannot be executed, or None if it is no command."""
+    line = " ".join(ascii_lower(text).split()) if len(text) <= _LONGEST_COMMAND else ""
+    if line == "inventory":
+        return _LOOK
+    got = _GET.fullmatch(line)
+    if got:
+        return _get(int(got[1]), got[2])
+    crafted = _CRAFT.fullmatch(line)
+    if crafted:
+        return _craft(int(crafted[1]), crafted[2], crafted[3])
+    if line.startswith("craft "):
+        return Refusal(
+            f"Could not extract recipe from {excerpt(line)}: expected amounts, items and inputs, as in craft 2 flax "
+            "yarn using 2 flax."
+        )
+    if line.startswith("get "):
+        return Refusal(f"Could not execute {excerpt(line)}: expected an amount and an item, as in get 3 flax.")
+    return None
+
+
+def _item(name: str) -> int | Refusal:
+    """Return the item of a name, or why there is none.
+
+    The name of a group of items, such as log, is its first item if all of them are gathered: the crafting commands name
+    the group alone, so the items are not shown to the model. In another group the item must be named.
+    """
+    whole = world()
+    if name in whole.items:
+        return whole.items[name]
+    if name in whole.tags:
+        if all(item < whole.num_gathered for item in whole.tags[name]):
+            return whole.tags[name][0]
+        known = ", ".join(whole.names[item] for item in whole.tags[name])
+        return Refusal(f"Could not find {name}: expected one of {known}.")
+    return Refusal(
+        f"Could not find {name if 0 < len(name) <= _LONGEST_NAME else excerpt(name)}: there is no such item."
+    )
+
+
+def _get(amount: int, name: str) -> Move | Refusal:
+    item = _item(name)
+    if isinstance(item, Refusal):
+        return item
+    name = world().names[item]
+    if not 1 <= amount <= MOST_GATHERED:
+        return Refusal(f"Could not get {amount} {name}: expected an amount from 1 to {MOST_GATHERED}.")
+    return Move(((int(Verb.GET), item, amount - 1),), f"get {amount} {name}")
+
+
+def _craft(amount: int, name: str, inputs: str) -> Move | Refusal:
+    made = _item(name)
+    if isinstance(made, Refusal):
+        return made
+    taken = list[tuple[int, int]]()
+    for part in inputs.split(",")[: NUM_INPUTS + 1]:
+        read = _INPUT.fullmatch(part.strip())
+        if read is None:
+            return Refusal(f"Wrong item format: expected an amount and an item, such as 2 flax, got {excerpt(part)}.")
+        item = _item(read[2])
+        if isinstance(item, Refusal):
+            return item
+        taken.append((item, int(read[1])))
+    # An input that is split over two entries fits no recipe.
+    move = _craft_moves().get((made, amount, tuple(sorted(taken))))
+    if move is None:
+        return Refusal(
+            f"Could not find a valid recipe for {amount} {world().names[made]} using {excerpt(inputs)}: expected "
+            "exactly the amounts and inputs of a crafting command."
+        )
+    return move
+
+
+@functools.cache
+def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]:
+    """Return the move of each way, by what it makes, how many, and its inputs and their counts in ascending order."""
+    whole, ways, moves = world(), world().ways, dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]()
+    columns = (ways.outputs, ways.amounts, ways.inputs, ways.counts)
+    for way, (output, amount, sources, counts) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        taken = [(item, count) for item, count in zip(sources, counts, strict=True) if count]
+        text = _craft_text((amount, whole.names[output]), tuple((count, whole.names[item]) for item, count in taken))
+        moves[output, amount, tuple(sorted(taken))] = Move(((int(Verb.CRAFT), way, 0),), text)
+    return moves
+
+
+TEXT = TextSpec(build)

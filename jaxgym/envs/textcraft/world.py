@@ -1,0 +1,200 @@
+"""The recipes of TextCraft as tables, made once a process on the host: numbers in the order of authoring throughout.
+
+A recipe may ask for a tag. A *way* is a recipe with an item chosen for each tag, so that inputs are items only.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from jaxgym.envs.textcraft.recipes import CRAFTED, GATHERED, TAGS
+
+NUM_INPUTS = 4
+"""The most inputs of a recipe."""
+
+NONE = -1
+"""Stands for no item, no recipe and no way."""
+
+Amount = tuple[int, str]
+"""How many, and of what."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A recipe as it is told.
+
+    Attributes:
+        output: What it makes, and how many.
+        inputs: What it takes: items and tags.
+    """
+
+    output: Amount
+    inputs: tuple[Amount, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ways:
+    """All ways of crafting: V of them, ordered by recipe.
+
+    Attributes:
+        recipes: Which recipe it is, int32 (V,).
+        outputs: Which item it makes, int32 (V,).
+        amounts: How many it makes, int32 (V,).
+        inputs: Items taken, int32 (V, 4); NONE from the last one on.
+        counts: How many of each are taken, int32 (V, 4); 0 from the last one on.
+    """
+
+    recipes: np.ndarray
+    outputs: np.ndarray
+    amounts: np.ndarray
+    inputs: np.ndarray
+    counts: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class World:
+    """Everything that is the same in all levels: N items, R recipes, V ways, G goals.
+
+    Attributes:
+        names: The items: those that are gathered, then those that are crafted.
+        kinds: The kind of each item.
+        num_gathered: How many are gathered.
+        tags: The items of each tag.
+        recipes: The recipes.
+        ways: The ways.
+        depths: Crafting steps that are needed one after another, int32 (N,); 0 for what is gathered.
+        goals: The crafted items, by depth and then in the order of authoring, int32 (G,).
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    num_gathered: int
+    tags: Mapping[str, tuple[int, ...]]
+    recipes: tuple[Recipe, ...]
+    ways: Ways
+    depths: np.ndarray
+    goals: np.ndarray
+
+    @functools.cached_property
+    def items(self) -> dict[str, int]:
+        """The number of each item, by name."""
+        return {name: number for number, name in enumerate(self.names)}
+
+    def members(self, name: str) -> tuple[int, ...]:
+        """Returns the items that an input of this name can be."""
+        return self.tags[name] if name in self.tags else (self.items[name],)
+
+
+@functools.cache
+def world() -> World:
+    """Returns the world that the recipes make."""
+    gathered = {name: kind for kind, line in _lines(GATHERED) for name in line.split(", ")}
+    kinds, recipes = dict(gathered), list[Recipe]()
+    for kind, line in _lines(CRAFTED):
+        output, _, inputs = line.partition(": ")
+        recipes.append(Recipe(_amount(output), tuple(_amount(entry) for entry in inputs.split(", "))))
+        kinds.setdefault(recipes[-1].output[1], kind)
+    names = tuple(kinds)
+    tags = {tag: tuple(item for item, name in enumerate(names) if name.endswith(f" {tag}")) for tag in TAGS}
+    ways = _ways(names, tags, recipes)
+    depths = _depths(ways, len(names), len(gathered))
+    crafted = np.arange(len(gathered), len(names), dtype=np.int32)
+    goals = crafted[np.argsort(depths[crafted], kind="stable")]
+    return World(names, tuple(kinds.values()), len(gathered), tags, tuple(recipes), ways, depths, goals)
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yields the lines under each heading, with the heading."""
+    kind = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            kind = line.strip("[]")
+        elif line:
+            yield kind, line
+
+
+def _amount(entry: str) -> Amount:
+    """Returns `(4, "ash planks")` for `"4 ash planks"`."""
+    count, _, name = entry.partition(" ")
+    return int(count), name
+
+
+def _ways(names: Sequence[str], tags: Mapping[str, tuple[int, ...]], recipes: Sequence[Recipe]) -> Ways:
+    items = {name: number for number, name in enumerate(names)}
+    rows = list[tuple[int, int, int, list[int], list[int]]]()
+    for number, recipe in enumerate(recipes):
+        amount, output = recipe.output
+        unused = NUM_INPUTS - len(recipe.inputs)
+        counts = [count for count, _ in recipe.inputs] + [0] * unused
+        choices = [tags[name] if name in tags else (items[name],) for _, name in recipe.inputs]
+        for chosen in itertools.product(*choices):
+            rows.append((number, items[output], amount, [*chosen, *[NONE] * unused], counts))
+    return Ways(*(np.asarray(column, np.int32) for column in zip(*rows, strict=True)))
+
+
+def _depths(ways: Ways, num_items: int, num_gathered: int) -> np.ndarray:
+    """Returns for each item the least depth that one of its ways gives: that of its deepest input, and one more."""
+    beyond = num_items
+    depths = np.where(np.arange(num_items) < num_gathered, 0, beyond).astype(np.int32)
+    while True:
+        deepest = np.where(ways.counts > 0, depths[ways.inputs], 0).max(axis=1)
+        found = depths.copy()
+        np.minimum.at(found, ways.outputs, np.minimum(deepest + 1, beyond).astype(np.int32))
+        if (found == depths).all():
+            return depths
+        depths = found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Books:
+    """The recipes that belong to each goal, in ascending order, filled up with NONE.
+
+    Attributes:
+        trees: Recipes that make the goal, or something that goes into it, int32 (G, T).
+        others: Further recipes that take something that those take: these may distract, int32 (G, C).
+    """
+
+    trees: np.ndarray
+    others: np.ndarray
+
+
+@functools.cache
+def books() -> Books:
+    """Returns the recipes that belong to each goal."""
+    whole = world()
+    makers: list[list[int]] = [[] for _ in whole.names]
+    for number, recipe in enumerate(whole.recipes):
+        makers[whole.items[recipe.output[1]]].append(number)
+    trees, others = list[list[int]](), list[list[int]]()
+    for goal in whole.goals.tolist():
+        tree = _tree(whole, makers, goal)
+        taken = {name for number in tree for _, name in whole.recipes[number].inputs}
+        trees.append(sorted(tree))
+        others.append(
+            [
+                number
+                for number, recipe in enumerate(whole.recipes)
+                if number not in tree and any(name in taken for _, name in recipe.inputs)
+            ]
+        )
+    return Books(_filled(trees), _filled(others))
+
+
+def _tree(whole: World, makers: Sequence[Sequence[int]], goal: int) -> set[int]:
+    found, waiting = set[int](), [goal]
+    while waiting:
+        for number in makers[waiting.pop()]:
+            if number not in found:
+                found.add(number)
+                waiting += [item for _, name in whole.recipes[number].inputs for item in whole.members(name)]
+    return found
+
+
+def _filled(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    table = np.full((len(rows), max(map(len, rows))), NONE, np.int32)
+    for row, entries in zip(table, rows, strict=True):
+        row[: len(entries)] = entries
+    return table

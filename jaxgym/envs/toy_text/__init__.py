@@ -1,1 +1,0 @@
-"""Small grid and number puzzles, which are also played in words."""

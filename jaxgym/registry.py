@@ -1,0 +1,185 @@
+"""Table of environment ids. It maps each id to the entry point of its spec, which is loaded on first use.
+
+This module imports neither JAX nor a game, so the ids are known right after `import jaxgym`. Entry points are data:
+strings of the form `"module:NAME"`, where `NAME` is a `jaxgym.Spec`.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import re
+from typing import Any
+
+import gymnasium
+
+from jaxgym.errors import UnknownIdError, nearest, shown
+
+
+@dataclasses.dataclass
+class Entry:
+    """Row of the table.
+
+    Attributes:
+        spec: A `jaxgym.Spec`, or its entry point `"module:NAME"`.
+        short_name: Name of the text interface, such as `"frozen_lake"`, under which frameworks of language models know
+            the environment.
+        has_text: Whether there is a text interface; None while the spec is not loaded.
+    """
+
+    spec: Any
+    short_name: str | None = None
+    has_text: bool | None = None
+
+
+GROUP = "jaxgym.envs"
+"""Entry-point group in which an installed package declares environments: `"MyGame-v0" = "my_package:SPEC"`."""
+
+_VERSION = re.compile(r"-v[0-9]+$")
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.]+")
+
+_MORTAR_MAYHEM = "jaxgym.envs.mortar_mayhem"
+_MYSTERY_PATH = "jaxgym.envs.mystery_path"
+_SEARING_SPOTLIGHTS = "jaxgym.envs.searing_spotlights"
+
+
+def _built_in(entry_point: str, short_name: str) -> Entry:
+    return Entry(entry_point, short_name, has_text=True)
+
+
+_entries = {
+    "MortarMayhem-v0": _built_in(f"{_MORTAR_MAYHEM}:FREE", "mortar_mayhem"),
+    "MortarMayhem-Grid-v0": _built_in(f"{_MORTAR_MAYHEM}:GRID", "mortar_mayhem_grid"),
+    "MortarMayhemB-v0": _built_in(f"{_MORTAR_MAYHEM}:ACT_ONLY", "mortar_mayhem_b"),
+    "MortarMayhemB-Grid-v0": _built_in(f"{_MORTAR_MAYHEM}:ACT_ONLY_GRID", "mortar_mayhem_b_grid"),
+    "Endless-MortarMayhem-v0": _built_in(f"{_MORTAR_MAYHEM}:ENDLESS", "endless_mortar_mayhem"),
+    "SearingSpotlights-v0": _built_in(f"{_SEARING_SPOTLIGHTS}:SPEC", "searing_spotlights"),
+    "Endless-SearingSpotlights-v0": _built_in(f"{_SEARING_SPOTLIGHTS}:ENDLESS", "endless_searing_spotlights"),
+    "MysteryPath-v0": _built_in(f"{_MYSTERY_PATH}:FREE", "mystery_path"),
+    "MysteryPath-Grid-v0": _built_in(f"{_MYSTERY_PATH}:GRID", "mystery_path_grid"),
+    "Endless-MysteryPath-v0": _built_in(f"{_MYSTERY_PATH}:ENDLESS", "endless_mystery_path"),
+    "FrozenLake-v0": _built_in("jaxgym.envs.frozen_lake:SPEC", "frozen_lake"),
+    "Sudoku-v0": _built_in("jaxgym.envs.sudoku:SPEC", "sudoku"),
+    "TextCraft-v0": _built_in("jaxgym.envs.textcraft:SPEC", "textcraft"),
+}
+
+
+def ids() -> tuple[str, ...]:
+    """Return the registered ids, those of installed packages included."""
+    return tuple(_entries)
+
+
+def short_names() -> dict[str, str]:
+    """Return the ids with a text interface, by short name; no game is imported.
+
+    Of environments that are registered by an entry point, those whose spec is loaded are listed.
+    """
+    return {entry.short_name: env_id for env_id, entry in _entries.items() if entry.has_text and entry.short_name}
+
+
+def id_of(name: str) -> str:
+    """Return the id that a short name stands for; any other name is returned as it is."""
+    return next((env_id for env_id, entry in _entries.items() if entry.short_name == name), name)
+
+
+def import_module_of(name: str) -> str:
+    """Import the module of a name such as `"my_package.module:MyGame-v0"`, and return the id after the colon.
+
+    A name without a colon is returned as it is. The import runs code, so this function takes names that a program or a
+    command line gives, and never a name from a request, a tool argument or a row of a dataset.
+
+    Raises:
+        UnknownIdError: If the module can't be imported.
+    """
+    if not isinstance(name, str) or ":" not in name:
+        return name
+    module, _, env_id = name.partition(":")
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        raise UnknownIdError(f"{shown(name)}: expected a module that can be imported, got {_cause(error)}.") from error
+    return env_id
+
+
+def add(env_id: str, entry: Entry) -> None:
+    """Add a row, and register the id with Gymnasium as `jaxgym/<id>`.
+
+    An entry without a short name gets one: `my_game` for `MyGame-v0`, or the id itself if that is taken.
+
+    Raises:
+        ValueError: If the id has a colon, or the id or the short name is taken.
+    """
+    if ":" in env_id:
+        raise ValueError(f"expected an id without a colon, got {env_id!r}; what precedes a colon names a module.")
+    if env_id in _entries:
+        raise ValueError(f"{env_id!r} is already registered; choose another id.")
+    taken = {other.short_name for other in _entries.values()}
+    if entry.short_name is None:
+        name = _BETWEEN_WORDS.sub("_", _VERSION.sub("", env_id)).lower()
+        entry.short_name = env_id if name in taken else name
+    elif entry.short_name in taken:
+        raise ValueError(f"the short name {entry.short_name!r} is already registered; choose another one.")
+    if not isinstance(entry.spec, str):
+        entry.has_text = entry.spec.text is not None
+    _entries[env_id] = entry
+    _add_to_gymnasium(env_id)
+
+
+def remove(env_id: str) -> None:
+    """Remove a row, and the id from Gymnasium.
+
+    Raises:
+        UnknownIdError: If the id is not registered.
+    """
+    _entry_of(env_id)
+    del _entries[env_id]
+    gymnasium.registry.pop(f"jaxgym/{env_id}", None)
+
+
+def load(env_id: str) -> Any:
+    """Return the `jaxgym.Spec` of an id; the first call imports the module that its entry point names.
+
+    Raises:
+        UnknownIdError: If the id is not registered, or its entry point can't be imported.
+    """
+    entry = _entry_of(env_id)
+    if isinstance(entry.spec, str):
+        module, _, name = entry.spec.partition(":")
+        try:
+            spec = getattr(importlib.import_module(module), name)
+            entry.has_text = spec.text is not None
+        except Exception as error:
+            raise UnknownIdError(
+                f"{env_id}: expected its entry point {entry.spec!r} to be a jaxgym.Spec, got {_cause(error)}. "
+                "Repair or uninstall the package that declares it."
+            ) from error
+        entry.spec = spec
+    return entry.spec
+
+
+def _entry_of(env_id: str) -> Entry:
+    if not isinstance(env_id, str) or env_id not in _entries:
+        known = ", ".join(_entries)
+        raise UnknownIdError(f"{shown(env_id)} is no environment id{nearest(env_id, _entries)}; the ids are {known}.")
+    return _entries[env_id]
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(". ")
+
+
+def _add_to_gymnasium(env_id: str) -> None:
+    name = f"jaxgym/{env_id}"
+    if name not in gymnasium.registry:
+        gymnasium.register(
+            name,
+            entry_point="jaxgym.gymnasium_api.single:make",
+            vector_entry_point="jaxgym.gymnasium_api.vector:make",
+            kwargs={"env_id": env_id},
+        )
+
+
+for _env_id in _entries:
+    _add_to_gymnasium(_env_id)
+for _declared in importlib.metadata.entry_points(group=GROUP):
+    if _declared.name not in _entries:  # An id that is taken keeps its row.
+        add(_declared.name, Entry(_declared.value))

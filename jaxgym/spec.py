@@ -1,0 +1,120 @@
+"""How an environment is declared: `Spec`, and its parts `Original`, `Human` and `TextSpec`."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from jaxgym.environment import Environment, EnvParams
+from jaxgym.options import Integer, Option, Preset
+
+Builder = Callable[[str, Mapping[str, Any]], tuple[Environment[Any, Any, Any, Any], EnvParams]]
+
+_MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
+
+
+def no_sizes(_: Any) -> dict[str, int]:
+    """Return no options: for levels that have one size only."""
+    return {}
+
+
+def never(_: Any) -> bool:
+    """Return False: for games that never show a clue."""
+    return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Original:
+    """How the original of an environment makes the levels of its seeds.
+
+    Options are given to these functions as the user gave them, or as their defaults, `max_steps` included.
+
+    Attributes:
+        levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
+        course: Takes an environment and the options; returns a `jaxgym.envs.memory_gym.course.Course`.
+        sizes: Takes the options; returns those options that make room for whole levels, where the user gave none.
+    """
+
+    levels: Callable[[Any, Mapping[str, Any], Any], Any]
+    course: Callable[[Any, Mapping[str, Any]], Any]
+    sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = no_sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class Human:
+    """How a person sees and plays a game.
+
+    Attributes:
+        view: Takes environment, state and parameters; returns the picture that hides nothing, uint8 (H, W, 3).
+        controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
+            for nothing, right, up and down, "steps" for left, down, right and up, "words" for moves
+            that no key stands for.
+        is_clue: Takes a state; whether its frame is a clue, in which the agent can't move.
+    """
+
+    view: Callable[[Any, Any, Any], jax.Array]
+    controls: Literal["free", "grid", "course", "steps", "words"]
+    is_clue: Callable[[Any], Any] = never
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSpec:
+    """Text interface of an environment.
+
+    Attributes:
+        build: Takes the environment and a value for each option; returns a `jaxgym.text.Words`.
+        options: The options of the text interface by name; no name is one of the environment's options.
+    """
+
+    build: Callable[[Any, Mapping[str, Any]], Any]
+    options: Mapping[str, Option] = dataclasses.field(default_factory=dict[str, Option])
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """How an environment is made.
+
+    Attributes:
+        build: Takes the id and a value for each option; returns the environment and its parameters.
+        options: The options by name, `levels` and `max_steps` apart, which every environment has.
+        max_steps: The default time limit.
+        default_bank: Takes the parameters; returns the bank where `levels` is not given. Resets sample if None.
+        sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
+        fits: Takes the environment, a bank of n levels on the host and the parameters; returns which levels these
+            options can make, bool (n,), for each field of a level by its name. Values are not checked if None.
+        original: How the original makes levels, if there is one.
+        presets: Options that stand under one name, by that name.
+        expert: Takes environment, state and parameters; returns an action that leads to success. It is pure.
+        human: How a person sees and plays it.
+        text: The text interface, if there is one.
+
+    Raises:
+        ValueError: If an option of the text interface has the name of one of the environment's.
+    """
+
+    build: Builder
+    options: Mapping[str, Option]
+    max_steps: int = 0
+    default_bank: Callable[[Any], Any] | None = None
+    sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
+    fits: Callable[[Any, Any, Any], Mapping[str, np.ndarray]] | None = None
+    original: Original | None = None
+    presets: Mapping[str, Preset] = dataclasses.field(default_factory=dict[str, Preset])
+    expert: Callable[[Any, Any, Any], jax.Array] | None = None
+    human: Human | None = None
+    text: TextSpec | None = None
+
+    def __post_init__(self) -> None:
+        taken = self.all_options.keys() & (self.text.options.keys() if self.text else set())
+        if taken:
+            raise ValueError(
+                f"expected other option names for the text interface than for the environment, got "
+                f"{', '.join(sorted(taken))} for both. Rename them in the text interface."
+            )
+
+    @property
+    def all_options(self) -> dict[str, Option]:
+        """The options by name, with `max_steps`."""
+        return {**self.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=self.max_steps)}

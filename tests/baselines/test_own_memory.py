@@ -1,0 +1,177 @@
+"""Memory cells of other packages: by module, by a registered name, in saved runs, and as the tutorial shows it."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import baselines
+from baselines import memories, ppo, train, zoo
+from baselines.config import SCALES, Config, from_json, to_json
+from baselines.errors import ConfigError
+from baselines.game import make_game
+from baselines.memories import cell_of, make_memory
+from baselines.memories.cell import MemoryCell, ResidualStack
+from baselines.networks import make_network
+from jaxgym.spaces import Discrete
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "tests/external/jaxgym_external_cell"
+NAME = "jaxgym_external_cell:MovingAverages"
+SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "minibatches": 2, "memory_size": 8, "hidden_size": 8}
+
+
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drops what a test registers."""
+    monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))
+
+
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch) -> type[MemoryCell]:
+    """The cell, importable."""
+    monkeypatch.syspath_prepend(PACKAGE)
+    return cell_of(NAME)
+
+
+def test_a_module_and_a_class_name_a_cell(on_path: type[MemoryCell]) -> None:
+    cell = make_memory(Config(memory=NAME, memory_size=24))
+    assert isinstance(cell, on_path)
+    assert cell.size == 24  # pyright: ignore[reportAttributeAccessIssue]
+    stack = make_memory(Config(memory=NAME, memory_size=24, memory_layers=2))
+    assert isinstance(stack, ResidualStack)
+    assert [type(layer) for layer in stack.cells] == [on_path, on_path]
+    assert from_json(json.loads(json.dumps(to_json(Config(memory=NAME))))).memory == NAME
+
+
+def test_a_network_calls_a_cell_for_all_that_it_needs(on_path: type[MemoryCell]) -> None:
+    """`see` comes before the encoder, and acting reads what `precompute` returns."""
+
+    class Blind(on_path):
+        def see(self, state: Any, observation: Any, starts: Any) -> Any:
+            del starts
+            return state, 0 * observation
+
+        def precompute(self, params: Any) -> Any:
+            return {**params, "logits": params["logits"] + 100}
+
+    baselines.register_memory("blind", Blind)
+    network = make_network(Config(memory="blind", memory_size=8, hidden_size=8, dtype="float32"), Discrete(3))
+    seen, starts = np.ones((2, 1, 2, 5), np.float32) * [[[[1]]], [[[2]]]], np.zeros((1, 2), bool)
+    state = network.memory.initial_state(2)
+    params: Any = network.init(jax.random.key(0), state, seen[0], starts)
+    (_, one), (_, other) = (network.apply(params, state, observation, starts) for observation in seen)
+    np.testing.assert_array_equal(one.logits, other.logits)
+    ready = network.precompute(params)["params"]["memory"]
+    np.testing.assert_array_equal(ready["logits"], params["params"]["memory"]["logits"] + 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "no_such_package:Cell",
+            r"^expected memory to name a class as module:MyCell, got 'no_such_package:Cell' \(No mod",
+        ),
+        (
+            "jaxgym_external_cell:Cell",
+            r"got 'jaxgym_external_cell:Cell' \(module 'jaxgym_external_cell' has no attribute",
+        ),
+        ("jaxgym_external_cell:jax", "^expected memory 'jaxgym_external_cell:jax' to be a class, got <module 'jax'"),
+        ("collections:OrderedDict", "Make it a subclass of baselines.memories.cell.MemoryCell"),
+        (":Cell", r"got ':Cell' \(Empty module name\)"),
+        ("averages", "memory 'averages' is unknown, allowed are clock, "),
+    ],
+)
+@pytest.mark.usefixtures("on_path")
+def test_what_names_no_cell_is_an_error(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_memory(Config(memory=name))
+
+
+def test_a_registered_name_is_that_of_one_cell(on_path: type[MemoryCell]) -> None:
+    class Another(on_path):
+        pass
+
+    baselines.register_memory("of my own", on_path)
+    baselines.register_memory("of my own", on_path)  # as a module that is imported twice does
+    assert cell_of("of my own") is on_path
+    with pytest.raises(ConfigError, match=r"^expected a new name, got 'gru', which names GRU"):
+        baselines.register_memory("gru", on_path)
+    with pytest.raises(ConfigError, match=r"^expected a new name, got 'of my own', which names MovingAverages"):
+        baselines.register_memory("of my own", Another)
+    with pytest.raises(ConfigError, match=r"^expected a name without a colon, got 'a:b'"):
+        baselines.register_memory("a:b", on_path)
+    with pytest.raises(ConfigError, match=r"^expected memory 'text' to be a class, got 'gru'"):
+        baselines.register_memory("text", "gru")  # pyright: ignore[reportArgumentType]
+
+
+def test_the_folder_of_a_run_is_named_after_the_class() -> None:
+    config = Config(env="my_games:Id-v0", memory="a.b:MyCell", scale="cpu")
+    assert re.fullmatch(r"Id-v0_MyCell_cpu_seed0_\d+-\d+", train.default_name(config))
+
+
+def test_an_agent_is_kept_and_loaded_with_its_cell(
+    on_path: type[MemoryCell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {**SMALL, "env": "FrozenLake-v0", "options": ("observation=symbolic",), "held_out_levels": 2}
+    config = dataclasses.replace(SCALES["cpu"], **changes, train_levels=0, memory=NAME)
+    game = make_game(config)
+    setup = ppo.make_setup(config, game)
+    params = jax.jit(lambda: ppo.init_state(setup, jax.numpy.int32(0), game.params).params)()
+    zoo.keep(zoo.TrainedAgent(game, setup, params), {}, tmp_path)
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
+    agent = baselines.load("FrozenLake-v0")
+    assert isinstance(agent.setup.network.memory, on_path)
+    memory = agent.initial_memory(2)
+    assert memory.shape == (2, 8)
+
+
+def blocks_of_the_page() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/own_memory.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_cell_of_the_page_is_the_one_of_the_package_and_is_short() -> None:
+    code = blocks_of_the_page()[0]
+    assert code == (PACKAGE / "jaxgym_external_cell.py").read_text()
+    assert len(code.splitlines()) < 60
+
+
+@pytest.mark.slow
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "record_video", lambda *_, **__: [])  # half a minute of compiling
+    names: dict[str, object] = {}
+    for block in blocks_of_the_page():
+        exec(compile(block, "own_memory.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("held-out score")
+    assert (tmp_path / "runs/averages/evaluation.json").exists()
+
+
+@pytest.mark.slow
+def test_an_installed_cell_trains_and_is_evaluated(tmp_path: Path) -> None:
+    site, runs = tmp_path / "site", tmp_path / "runs"
+    install = ["-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--target", site, PACKAGE]
+    subprocess.run([sys.executable, *install], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", *words]
+        finished = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    flags += ["--block-updates=2", "--total-steps=64", "--train-levels=20", "--held-out-levels=2", "--scale=cpu"]
+    game = ["--env=FrozenLake-v0", "--memory", NAME, "--name=averages", "--options", "observation=symbolic"]
+    assert "held-out score" in run("baselines.train", *flags, *game)
+    assert f'"memory": "{NAME}"' in (runs / "averages/config.json").read_text()
+    assert "held-out levels (2)" in run("baselines.evaluate", "runs/averages")
