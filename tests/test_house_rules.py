@@ -72,7 +72,6 @@ ARROWS = {
         "jaxgym.extras",
         "jaxgym.interrupts",
         "jaxgym.serve.errors",
-        "jaxgym.serve.page.document",
         "jaxgym.serve.pool",
         "jaxgym.text",
     },
