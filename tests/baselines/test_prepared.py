@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,7 +67,7 @@ def test_results_that_follow_from_the_fixed_argument_and_those_that_pass_through
 
     expected = both(KERNEL, ROWS)
     found = prepare(both, KERNEL, ROWS)(ROWS)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    chex.assert_trees_all_equal(found, expected)
     assert found.keys() == expected.keys()
 
 
@@ -90,4 +91,4 @@ def test_a_network_that_was_prepared_says_the_same_bit_for_bit(memory: str) -> N
 
     found = jax.jit(lambda params: outputs(prepare(network.apply, params, state, frames[0], starts[0])))(params)
     expected = jax.jit(lambda params: outputs(partial(network.apply, params)))(params)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    chex.assert_trees_all_equal(found, expected)
