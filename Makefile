@@ -17,8 +17,6 @@ PARITY_FLAGS =
 CONFORMANCE_FLAGS =
 # `make lint-commits COMMITS=main..HEAD` checks the messages of a branch.
 COMMITS = HEAD~1..HEAD
-# Where the scripts are that drive us with the clients of other frameworks.
-CONFORMANCE_DIR = ../shared/tools/conformance
 # `make train TRAIN_FLAGS='--seed 1'` adds flags to the training command.
 TRAIN_FLAGS =
 
@@ -113,8 +111,7 @@ parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compa
 	@if [ -e $(PARITY)/.complete ]; then $(PARITY)/bin/python -m tests.parity.against_original $(PARITY_FLAGS); fi
 
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
-	@if [ ! -d "$(CONFORMANCE_DIR)" ]; then echo "Skipped: no harness at $(CONFORMANCE_DIR); name its folder with CONFORMANCE_DIR."; \
-	elif [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
+	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
 		echo "Installing the clients, 2.1 GB; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
@@ -123,14 +120,13 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
 		$(BIN)/python $(PURELIB) >"$$($(CONFORMANCE)/bin/python $(PURELIB))/shared.pth" && touch $(CONFORMANCE)/.complete; \
 	fi
-	@if [ -d "$(CONFORMANCE_DIR)" ] && [ ! -e $(VERIFIERS)/.complete ]; then \
+	@if [ ! -e $(VERIFIERS)/.complete ]; then \
 		$(BIN)/python -m venv $(VERIFIERS) && \
 		$(VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check "verifiers[openenv]==0.4.0" openenv==0.4.1 && \
 		touch $(VERIFIERS)/.complete || echo "Skipped: verifiers can't be installed, for the reason above."; \
 	fi
-	@if [ -d "$(CONFORMANCE_DIR)" ]; then \
-		VERIFIERS=$(VERIFIERS)/bin/vf-eval PATH="$(abspath $(BIN)):$$PATH" \
-		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run "$(CONFORMANCE_DIR)" $(CONFORMANCE_FLAGS); fi
+	@VERIFIERS=$(VERIFIERS)/bin/vf-eval PATH="$(abspath $(BIN)):$$PATH" \
+		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .
