@@ -121,13 +121,13 @@ def _light_rules(params: Any) -> list[str]:
     return lines + [f"{what} gives a reward of {number(value)}." for what, value in rewards.items() if float(value)]
 
 
-def _things(name: str, is_listed: np.ndarray, places_px: np.ndarray) -> list[str]:
+def _things(name: str, is_listed: Any, places_px: Any) -> list[str]:
     """Return where a thing is in B frames; nothing where it is not listed."""
     places = zip(is_listed.tolist(), places_px.tolist(), strict=True)
     return [f"{name}: x {x}, y {y}" if flag else "" for flag, (x, y) in places]
 
 
-def _lights(light: np.ndarray) -> list[str]:
+def _lights(light: Any) -> list[str]:
     digits = np.rint(light.astype(np.float32) * LIGHT_UNITS * np.float32(_HIGHEST_DIGIT)).astype(np.uint8) + np.uint8(
         ord("0")
     )
