@@ -218,7 +218,7 @@ def test_a_traced_value_is_refused_in_a_sentence() -> None:
     [
         ("MortarMayhem-v0", {"arena_size": 3, "command_count": [4, 2], "reward_command_success": 1, "max_steps": 9}),
         ("MysteryPath-Grid-v0", {"cardinal_origin_choice": [3], "show_goal": True, "reward_step": -0.5}),
-        ("SearingSpotlights-v0", {"spot_min_speed": 0.001, "spot_max_radius": 9, "visual_feedback": False}),
+        ("SearingSpotlights-v0", {"spot_max_speed": 0.01, "spot_max_radius": 9, "visual_feedback": False}),
         ("FrozenLake-v0", {"p": 1, "is_slippery": True, "max_steps": 9}),
         ("Sudoku-v0", {"clues": [20, 40]}),
         ("TextCraft-v0", {"depth": [2], "distractors": 3}),
