@@ -378,7 +378,7 @@ def test_an_unread_setting_is_noticed() -> None:
 def test_importing_jaxgym_reads_no_file_and_starts_nothing_that_gymnax_does_not() -> None:
     # Everything up to `import jaxgym` is what it builds on; what is counted after that is its own.
     program = """
-import json, sys
+import json, pathlib, sys
 import flax.struct, gymnax, gymnax.registration, jax, jax._src.xla_bridge as bridge
 opened, compiled = [], []
 sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
@@ -386,7 +386,8 @@ jax.monitoring.register_event_duration_secs_listener(lambda event, duration, **_
 before = sorted(bridge._backends), len(jax.live_arrays())
 import jaxgym
 after = sorted(bridge._backends), len(jax.live_arrays())
-read = [path for path in opened if not path.endswith((".py", ".pyc")) and ".pyc." not in path]
+allowed = (".py", ".pyc", "entry_points.txt")  # the last names the environments of installed packages
+read = [path for path in opened if pathlib.Path(path).is_file() and not path.endswith(allowed) and ".pyc." not in path]
 print(json.dumps({"read": read, "compiled": compiled, "before": before, "after": after}))
 """
     finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
