@@ -3,7 +3,8 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow test-lowest parity conformance lint format lock clean force
+.PHONY: help setup train test test-slow test-lowest test-newest parity conformance lint lint-commits format lock dist \
+	clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
@@ -14,8 +15,8 @@ WORKERS = 2
 PARITY_FLAGS =
 # `make conformance CONFORMANCE_FLAGS='--only trl'` runs a part.
 CONFORMANCE_FLAGS =
-# Where the scripts are that drive us with the clients of other frameworks.
-CONFORMANCE_DIR = ../shared/tools/conformance
+# `make lint-commits COMMITS=main..HEAD` checks the messages of a branch.
+COMMITS = HEAD~1..HEAD
 # `make train TRAIN_FLAGS='--seed 1'` adds flags to the training command.
 TRAIN_FLAGS =
 
@@ -24,6 +25,12 @@ BIN = $(VENV)/bin
 # The lowest versions of the direct dependencies, and the tests that run with them.
 LOWEST = .venv-lowest
 LOWEST_TESTS = tests/serve tests/test_contract.py tests/test_export.py tests/test_registration.py tests/test_wrappers.py
+# The newest versions of all dependencies.
+NEWEST = .venv-newest
+# The built wheel and its dependencies. In isolated mode and outside the checkout, Python imports the installed package.
+WHEEL = .venv-wheel
+TRY_WHEEL = import jax, jaxgym; env, params = jaxgym.make("MortarMayhem-Grid-v0"); \
+	print(jaxgym.__version__, env.reset(jax.random.key(0), params)[0].shape)
 # What $(VENV) has, and beside it memory-gym, whose own pins exclude those of gymnax.
 PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
@@ -45,7 +52,7 @@ $(shell $(BIN)/python -c '$(WHOLE)' >/dev/null 2>&1 || { touch $(UNFINISHED); rm
 endif
 
 help: ## List the commands.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv with all that training and tests need.
 	@echo "$(VENV) is complete: $$($(BIN)/python --version)"
@@ -89,6 +96,11 @@ test-lowest: $(STAMP) ## Test servers and contract with the lowest versions that
 	@$(BIN)/python -m uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[dev]"
 	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(LOWEST_TESTS)
 
+test-newest: $(STAMP) ## Run the tests with the newest versions that pyproject.toml allows.
+	@rm -rf $(NEWEST) && $(BIN)/python -m venv $(NEWEST)
+	@$(BIN)/python -m uv pip install --quiet --python $(NEWEST)/bin/python --editable ".[dev]"
+	$(NEWEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
+
 parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compare.
 	@if [ ! $(PARITY)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(PARITY) && $(BIN)/python -m venv $(PARITY) && \
@@ -99,8 +111,7 @@ parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compa
 	@if [ -e $(PARITY)/.complete ]; then $(PARITY)/bin/python -m tests.parity.against_original $(PARITY_FLAGS); fi
 
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
-	@if [ ! -d "$(CONFORMANCE_DIR)" ]; then echo "Skipped: no harness at $(CONFORMANCE_DIR); name its folder with CONFORMANCE_DIR."; \
-	elif [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
+	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
 		echo "Installing the clients, 2.1 GB; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
@@ -109,19 +120,21 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
 		$(BIN)/python $(PURELIB) >"$$($(CONFORMANCE)/bin/python $(PURELIB))/shared.pth" && touch $(CONFORMANCE)/.complete; \
 	fi
-	@if [ -d "$(CONFORMANCE_DIR)" ] && [ ! -e $(VERIFIERS)/.complete ]; then \
+	@if [ ! -e $(VERIFIERS)/.complete ]; then \
 		$(BIN)/python -m venv $(VERIFIERS) && \
 		$(VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check "verifiers[openenv]==0.4.0" openenv==0.4.1 && \
 		touch $(VERIFIERS)/.complete || echo "Skipped: verifiers can't be installed, for the reason above."; \
 	fi
-	@if [ -d "$(CONFORMANCE_DIR)" ]; then \
-		VERIFIERS=$(VERIFIERS)/bin/vf-eval PATH="$(abspath $(BIN)):$$PATH" \
-		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run "$(CONFORMANCE_DIR)" $(CONFORMANCE_FLAGS); fi
+	@VERIFIERS=$(VERIFIERS)/bin/vf-eval PATH="$(abspath $(BIN)):$$PATH" \
+		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m basedpyright
+
+lint-commits: $(STAMP) ## Check the commit messages of COMMITS, by default the last one.
+	$(BIN)/python -m gitlint.cli --commits "$(COMMITS)"
 
 format: $(STAMP) ## Write the house style into the files.
 	$(BIN)/python -m ruff check --fix .
@@ -131,6 +144,14 @@ lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 	$(BIN)/python -m uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
 
+dist: $(STAMP) ## Build the sdist and the wheel in dist/, check them, and try the wheel in a new environment.
+	@rm -rf dist $(WHEEL)
+	$(BIN)/python -m uv build --quiet --no-build-isolation --python $(BIN)/python
+	$(BIN)/python -m uv tool run --quiet --from "twine>=6.1" twine check --strict dist/*
+	@$(BIN)/python -m venv $(WHEEL)
+	@$(BIN)/python -m uv pip install --quiet --python $(WHEEL)/bin/python dist/*.whl
+	cd $(WHEEL) && bin/python -I -c '$(TRY_WHEEL)'
+
 clean: ## Remove .venv and every cache; runs/ stays.
-	rm -rf $(VENV) $(LOWEST) $(PARITY) $(CONFORMANCE) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(WHEEL) $(PARITY) $(CONFORMANCE) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

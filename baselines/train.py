@@ -24,7 +24,7 @@ from baselines.devices import make_init, make_train_block
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import HeldOutScorer, describe, evaluate, make_held_out_scorer, no_video, record_video
 from baselines.game import TrainingGame, make_game
-from baselines.ppo import TrainState, make_setup, seeds_of
+from baselines.ppo import Setup, TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunDir, RunFolder, newest_run, on_host, read_config
 
@@ -187,14 +187,7 @@ def run_blocks(
             `on_block` raises.
     """
     setup = make_setup(config, game)
-    init = make_init(setup)
-    seeds = seeds_of(setup)
-    done = devices.agreed_update(folder.last_update)
-    if done is None:
-        state, done = init(seeds, game.params), 0
-    else:
-        template = jax.eval_shape(init, seeds, game.params)
-        state = devices.agreed_state(template, folder.restore(template))
+    state, done = _first_state(setup, game, folder)
     state, env_params = devices.place_state(state, config, mesh), devices.replicate(game.params, mesh)
     rows = folder.cut_log(done)
     clock = _Clock(rows[-1]["seconds"] if rows else 0.0)
@@ -230,6 +223,16 @@ def run_blocks(
             hooks.call(on_block, rows, partial(folder.save, state, done) if not is_due else lambda: None)
     # Gathered here, where all hosts still take part.
     return state._replace(params=devices.local(state.params), update=devices.local(state.update))
+
+
+def _first_state(setup: Setup, game: TrainingGame, folder: RunFolder) -> tuple[TrainState, int]:
+    """Return the state of the newest checkpoint, or a new one, and the updates done."""
+    init, seeds = make_init(setup), seeds_of(setup)
+    done = devices.agreed_update(folder.last_update)
+    if done is None:
+        return init(seeds, game.params), 0
+    template = jax.eval_shape(init, seeds, game.params)
+    return devices.agreed_state(template, folder.restore(template)), done
 
 
 class _Clock:

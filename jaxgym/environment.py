@@ -137,21 +137,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         """Returns the observation of a scene."""
         raise NotImplementedError  # Every game has its own.
 
-    # What a game may define.
-
-    metric: ClassVar[str] = "success"
-    """Entry of `info` that the game counts as its result, for tables and curves."""
+    metric: ClassVar[str] = "success"  # entry of `info` that the game counts as its result
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: TState, params: TParams) -> jax.Array:
-        """Returns how much of the episode was achieved, float32 (): the return divided by the largest of the level.
+        """Returns the return in `info` divided by the largest of the level, float32 (); `state` is any of the episode.
 
-        By default it is `info[self.metric]`: the success, or what an endless game counts, which has no largest value.
-        It is the return in a game whose `info` has no such entry.
-
-        Args:
-            info: Of a step; at the last step of an episode it is the result of the episode.
-            state: Of the same episode, such as the state before that step.
-            params: Parameters.
+        By default it is `info[self.metric]`: the success, or what an endless game counts. Without that, the return.
         """
         del state, params
         return info.get(self.metric, info["reward"]).astype(jnp.float32)

@@ -1,6 +1,8 @@
 """What holds for every test: JAX at its strictest, few threads, one fresh key each time one is asked for."""
 
+import gc
 import os
+import tempfile
 import zlib
 
 # Before JAX starts: CPU unless the caller says otherwise, and as many threads as a worker's share of the cores.
@@ -8,15 +10,39 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     share = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
     os.environ.setdefault("NPROC", str(share))
+# Many tests compile the same programs, and so do the processes that they start: all workers share one cache.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    PROGRAMS = tempfile.TemporaryDirectory(prefix="programs-", ignore_cleanup_errors=True)
+    os.environ |= {"JAX_COMPILATION_CACHE_DIR": PROGRAMS.name, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import jax
 import pytest
 
+# Tracing makes millions of objects that live: the default looks through them too often.
+gc.set_threshold(100_000, 20, 20)
 jax.config.update("jax_debug_key_reuse", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+# Where compiling takes most of the time of a quick test, XLA leaves out what only a longer run gains from. Parity with
+# the originals, statistics and slow tests run what a user's process compiles.
+COMPILED_FAST = (
+    *("baselines/", "serve/", "text/", "envs/memory/test_mortar_mayhem.py", "envs/memory/test_arena.py"),
+    *("test_contract.py", "test_export.py", "test_gymnasium", "test_registration.py", "test_wrappers.py"),
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Choose how programs are compiled, also in processes that the test starts."""
+    place = item.path.relative_to(Path(__file__).parent).as_posix()
+    is_fast = place.startswith(COMPILED_FAST) and item.get_closest_marker("slow") is None
+    jax.config.update("jax_disable_most_optimizations", is_fast)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(int(is_fast))
 
 
 @pytest.fixture

@@ -22,7 +22,11 @@ IDS = jaxgym.registered_envs()
 SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
 
 
-@pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0", "Endless-MysteryPath-v0"))
+# Each of these compiles for ten seconds or more: a quick run has a game on a grid, one of words and one with frames.
+COSTLY = ("MortarMayhemB-Grid-v0", "SearingSpotlights-v0", "Endless-MysteryPath-v0", "TextCraft-v0")
+
+
+@pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY))
 def test_every_id_keeps_the_contract(env_id: str) -> None:
     testing.check_env(*jaxgym.make(env_id))
 
@@ -221,7 +225,9 @@ class TestDrawings:
 
 @pytest.fixture(
     scope="module",
-    params=one_of_each_program("SearingSpotlights-v0", "Endless-MysteryPath-v0", "Sudoku-v0", "TextCraft-v0"),
+    params=one_of_each_program(
+        "SearingSpotlights-v0", "Endless-MysteryPath-v0", "MysteryPath-Grid-v0", "Sudoku-v0", "TextCraft-v0"
+    ),
 )
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     """Each id with a time limit of three steps, so that endings come soon, and none by the rules before."""
@@ -290,7 +296,7 @@ class TestGymnaxWrappers:
         observation, *_ = self.roll(wrappers.FlattenObservationWrapper(env), params)[0]
         assert observation.shape == (84 * 84 * 3,)
 
-    @pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0", "Endless-MysteryPath-v0"))
+    @pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY, "MysteryPath-Grid-v0"))
     def test_sticky_repeats_the_last_action(self, env_id: str) -> None:
         options = {"flat_actions": True} if "flat_actions" in jaxgym.spec_of(env_id).options else {}
         env, params = jaxgym.make(env_id, **options)

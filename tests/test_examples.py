@@ -108,6 +108,7 @@ def test_the_notebook_is_stored_without_outputs() -> None:
 
 
 # The notebook's kernel speaks through sockets whose libraries warn; what the cells raise still fails the test.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAXGYM_SMALL", "1")

@@ -123,7 +123,7 @@ print(cli.run(["rollout", "--env", name, "--model", "expert", "--episodes", "2",
     for part in ("its short name is slow_echo", "picture.png", "video.gif: 7 frames", "The episode", "SlowEcho-v0  "):
         assert part in said
     assert re.search(r"^Broken-v0 .*can't be imported$", said, re.MULTILINE)
-    assert json.loads((tmp_path / "chats/records.jsonl").read_text().splitlines()[0])["env"] == "SlowEcho-v0"
+    assert json.loads((tmp_path / "chats/completions.jsonl").read_text().splitlines()[0])["env"] == "SlowEcho-v0"
 
 
 @pytest.mark.parametrize("protocol", ["openenv", "agentgym"])

@@ -206,9 +206,11 @@ def test_actions_for_more_or_fewer_lanes_are_refused(actions: Any) -> None:
         envs.step(actions)
 
 
-def test_lanes_are_one_or_more() -> None:
-    with pytest.raises(OptionError, match="num_envs=0; give an integer from 1 up"):
-        gymnasium.make_vec(f"jaxgym/{SHORT}", num_envs=0)
+@pytest.mark.parametrize("layout", [False, True])
+@pytest.mark.parametrize("num_envs", [0, -1, 1.5, True])
+def test_num_envs_must_be_a_positive_integer(num_envs: Any, layout: bool) -> None:
+    with pytest.raises(OptionError, match=rf"expected num_envs to be an integer from 1 up, got {num_envs}\.$"):
+        gymnasium.make_vec("jaxgym/MortarMayhem-Grid-v0", num_envs=num_envs, memory_gym_layout=layout)
 
 
 @pytest.mark.parametrize("seed", [-1, "abc", 1.5, True, [1]])

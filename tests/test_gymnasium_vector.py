@@ -386,6 +386,7 @@ print(env.step(0)[1], flush=True)
     assert run_script(program).stdout == "0.0\n"
 
 
+@pytest.mark.slow
 def test_an_async_vector_env_of_forked_workers_fails_and_names_the_remedy() -> None:
     program = blocks()[-1].replace(', context="spawn"', ', context="fork"')
     assert 'context="fork"' in program

@@ -72,7 +72,6 @@ ARROWS = {
         "jaxgym.extras",
         "jaxgym.interrupts",
         "jaxgym.serve.errors",
-        "jaxgym.serve.page.document",
         "jaxgym.serve.pool",
         "jaxgym.text",
     },
@@ -143,8 +142,8 @@ def sources(*folders: str) -> list[str]:
 
 def texts() -> list[Path]:
     """Every text file of the project."""
-    folders = [path for folder in (*CODE, ".ci") for path in (ROOT / folder).rglob("*")]
-    suffixes = {"", ".py", ".md", ".toml", ".txt", ".ipynb", ".json", ".yml", ".yaml"}
+    folders = [path for folder in (*CODE, ".ci", ".github") for path in (ROOT / folder).rglob("*")]
+    suffixes = {"", ".py", ".md", ".toml", ".txt", ".ipynb", ".json", ".yml", ".yaml", ".cff"}
     return [path for path in [*ROOT.iterdir(), *folders] if path.is_file() and path.suffix in suffixes]
 
 

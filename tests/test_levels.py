@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,7 +84,7 @@ def test_a_bank_holds_the_levels_of_its_seeds(made: tuple[Any, Any]) -> None:
     for row, seed in enumerate(seeds.tolist()):
         level = levels.level_from_seed(env, seed, params)
         expected = jax.tree.map(lambda leaf, row=row: np.asarray(leaf[row]), bank)
-        assert jax.tree.all(jax.tree.map(np.array_equal, level, expected))
+        chex.assert_trees_all_equal(level, expected)
 
 
 def test_a_bank_follows_from_seeds_and_parameters_alone(made: tuple[Any, Any], bank: Any) -> None:
@@ -161,7 +162,7 @@ def test_fresh_resets_give_levels_of_training_seeds(made: tuple[Any, Any], start
     seed = int(jax.random.bits(jax.random.clone(key), (), jnp.uint32)) // 2
     assert seed < HALF
     level, _ = jax.device_get(levels.draw(env, key, params))
-    assert jax.tree.all(jax.tree.map(np.array_equal, level, levels.level_from_seed(env, seed, params)))
+    chex.assert_trees_all_equal(level, levels.level_from_seed(env, seed, params))
 
 
 def test_an_auto_reset_draws_from_the_bank_too(made: tuple[Any, Any], bank: Any) -> None:
@@ -203,11 +204,12 @@ def test_info_has_the_index_of_the_level_of_the_episode_that_ended(
     played, info, _ = play_to_the_ends(wrap(env), params, 12)
     ended = info["terminated"] | info["truncated"]
     index = info["level_index"]
-    assert (index.dtype, index.shape) == (np.int32, (12, 32))
+    chex.assert_shape(index, (12, 32))
+    chex.assert_type(index, np.int32)
     assert ended.sum() >= 32
     assert len(set(index[ended].tolist())) > 8
     expected = jax.tree.map(lambda leaf: np.asarray(leaf)[index[ended]], bank)
-    jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda leaf: leaf[ended], played), expected)
+    chex.assert_trees_all_equal(jax.tree.map(lambda leaf: leaf[ended], played), expected)
     # The same on every step of an episode: it changes after an ending alone.
     assert (index[1:][~ended[:-1]] == index[:-1][~ended[:-1]]).all()
 
@@ -250,7 +252,7 @@ def test_reset_to_level_starts_in_the_given_level(made: tuple[Any, Any], bank: A
     env, params = made
     level = jax.tree.map(lambda leaf: leaf[row], bank)
     _, state = env.reset_to_level(jax.random.key(0), level, params)
-    assert jax.tree.all(jax.tree.map(np.array_equal, state.level, level))
+    chex.assert_trees_all_equal(state.level, level)
 
 
 # Contents.
@@ -380,7 +382,7 @@ def test_each_lane_of_vmapped_parameters_plays_its_own_difficulty() -> None:
         single = jax.tree.map(lambda leaf, lane=lane: leaf[lane], state)
         _, after_alone, *_ = env.step(keys_alone[lane], single, rightwards[lane], alone)
         expected = jax.tree.map(lambda leaf, lane=lane: leaf[lane], after)
-        assert jax.tree.all(jax.tree.map(np.array_equal, after_alone, expected))
+        chex.assert_trees_all_equal(after_alone, expected)
 
 
 def test_lanes_share_one_bank(made: tuple[Any, Any], bank: Any) -> None:

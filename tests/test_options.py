@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -212,6 +213,30 @@ def test_a_traced_value_is_refused_in_a_sentence() -> None:
         jax.eval_shape(lambda size: jaxgym.make(GAME, arena_size=size)[1].arena_size, jnp.int32(3))
 
 
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("MortarMayhem-v0", {"arena_size": 3, "command_count": [4, 2], "reward_command_success": 1, "max_steps": 9}),
+        ("MysteryPath-Grid-v0", {"cardinal_origin_choice": [3], "show_goal": True, "reward_step": -0.5}),
+        ("SearingSpotlights-v0", {"spot_min_speed": 0.001, "spot_max_radius": 9, "visual_feedback": False}),
+        ("FrozenLake-v0", {"p": 1, "is_slippery": True, "max_steps": 9}),
+        ("Sudoku-v0", {"clues": [20, 40]}),
+        ("TextCraft-v0", {"depth": [2], "distractors": 3}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_other_values_of_traced_options_are_no_other_program(env_id: str, options: dict[str, Any]) -> None:
+    @chex.assert_max_traces(n=1)
+    def count(env: Any, params: Any) -> int:
+        del env
+        return len(jax.tree.leaves(params))
+
+    chex.clear_trace_counter()
+    traced = jax.jit(count, static_argnums=0)
+    for chosen in ({}, options):
+        jax.eval_shape(traced, *jaxgym.make(env_id, **chosen))
+
+
 # Kinds.
 
 
@@ -225,7 +250,8 @@ def test_a_traced_value_is_refused_in_a_sentence() -> None:
 )
 def test_a_traced_option_is_stored_as_an_array_without_axes(kind: Any, given_value: Any, dtype: Any) -> None:
     stored = kind.convert(given_value)
-    assert (stored.shape, stored.dtype) == ((), dtype)
+    chex.assert_shape(stored, ())
+    chex.assert_type(stored, dtype)
     assert stored == given_value
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -197,7 +198,7 @@ def test_options_beside_a_preset_override_it() -> None:
 def test_without_a_preset_all_options_are_the_defaults() -> None:
     _, params = jaxgym.make(SPOTLIGHTS)
     _, same = jaxgym.make(SPOTLIGHTS, preset=None)
-    jax.tree.map(np.testing.assert_array_equal, params, same)
+    chex.assert_trees_all_equal(params, same)
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest_and_all_of_the_id() -> None:
@@ -228,7 +229,7 @@ def test_the_presets_of_an_unknown_id_are_refused() -> None:
 def test_levels_of_the_original_follow_a_preset() -> None:
     bank = levels.original("MortarMayhem-v0", [3], preset="iclr2023")
     same = levels.original("MortarMayhem-v0", [3], command_count=[5])
-    jax.tree.map(np.testing.assert_array_equal, bank, same)
+    chex.assert_trees_all_equal(bank, same)
     _, params = jaxgym.make("MortarMayhem-v0", preset="iclr2023", levels=bank)
     assert levels.num_levels(params.levels) == 1
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import chex
 import gymnasium
 import gymnax
 import jax
@@ -183,7 +184,7 @@ def test_gymnax_makes_the_same(env_id: str) -> None:
     env, params = gymnax.make(env_id, arena_size=4, max_steps=9)
     ours, our_params = jaxgym.make(env_id, arena_size=4, max_steps=9)
     assert env == ours
-    assert jax.tree.all(jax.tree.map(np.array_equal, params, our_params))
+    chex.assert_trees_all_equal(params, our_params)
     assert env_id in gymnax.registered_envs
 
 
@@ -277,7 +278,8 @@ def test_a_list_of_traced_numbers_is_an_action(started: Any) -> None:
         return env.step(key, state, [number, number], params)[2]
 
     reward = jax.eval_shape(step, jax.random.key(0), state, jnp.int32(1))
-    assert (reward.shape, reward.dtype) == ((), jnp.float32)
+    chex.assert_shape(reward, ())
+    chex.assert_type(reward, jnp.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64])
@@ -301,7 +303,8 @@ def test_a_plain_number_is_an_action(started: Any) -> None:
 def test_multi_discrete_samples_every_action_as_often_and_as_int32(get_key: Any) -> None:
     space = MultiDiscrete((3, 2))
     actions = jax.vmap(space.sample)(jax.random.split(get_key(), 1200))
-    assert (actions.shape, actions.dtype) == ((1200, 2), jnp.int32)
+    chex.assert_shape(actions, (1200, 2))
+    chex.assert_type(actions, jnp.int32)
     rows, counts = np.unique(np.asarray(actions), axis=0, return_counts=True)
     assert rows.tolist() == [[x, y] for x in range(3) for y in range(2)]
     # 200 each, with a standard deviation of 12.9.

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import chex
 import imageio.v3 as iio
 import jax
 import jax.numpy as jnp
@@ -120,9 +121,9 @@ def test_nothing_but_the_frame_changes() -> None:
     covered = roll(env, params, level, 3)
     plain = roll(inner, jaxgym.EnvParams(), level.inner, 3)
     for one, other in zip(covered[1:], plain[1:], strict=True):
-        jax.tree.map(np.testing.assert_array_equal, one[2:5], other[2:5])
+        chex.assert_trees_all_equal(one[2:5], other[2:5])
         assert one[5].keys() == other[5].keys()
-        jax.tree.map(np.testing.assert_array_equal, env.inner_state(one[1]), other[1])
+        chex.assert_trees_all_equal(env.inner_state(one[1]), other[1])
 
 
 def test_an_episode_follows_from_its_level() -> None:
@@ -150,7 +151,7 @@ def test_options_differ_from_lane_to_lane() -> None:
 def test_a_bank_of_the_environment_inside_stays_its_bank() -> None:
     inner, params = jaxgym.make("MortarMayhem-Grid-v0", levels=3)
     env, outer = SpotlightPerturbation.of(inner, params)
-    jax.tree.map(np.testing.assert_array_equal, outer.levels.inner, params.levels)
+    chex.assert_trees_all_equal(outer.levels.inner, params.levels)
     assert len({tuple(seed) for seed in np.asarray(outer.levels.seed).tolist()}) == 3
     assert env.default_params is outer
 

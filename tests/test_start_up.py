@@ -33,12 +33,16 @@ SCRIPT = ("-c", "import sys; sys.argv[0] = 'jaxgym'; from jaxgym.__main__ import
 
 
 # Some stand for all where time is short: each one starts a process.
-QUICK = [(SERVE, "uvicorn"), (SERVE, "jax"), (LIST, "tyro"), (TRAIN, "optax"), (SCRIPT, "gymnasium")]
+QUICK = [(SERVE, "jax"), (LIST, "tyro"), (TRAIN, "flax")]
 OTHERS = [
-    *((SERVE, name) for name in ("gymnasium", "jaxgym.serve.command", "tyro", "jaxgym.serve.openenv.server")),
+    (SCRIPT, "gymnasium"),
+    *(
+        (SERVE, name)
+        for name in ("uvicorn", "gymnasium", "jaxgym.serve.command", "tyro", "jaxgym.serve.openenv.server")
+    ),
     *((SERVE, name) for name in ("uvloop", "jaxgym.text")),
     *((LIST, name) for name in ("gymnasium", "numpy", "jaxgym.cli", "jaxgym.commands", "jax", "jaxlib")),
-    *((TRAIN, name) for name in ("gymnasium", "jax", "flax")),
+    *((TRAIN, name) for name in ("gymnasium", "jax", "optax")),
 ]
 
 

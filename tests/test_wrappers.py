@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
+import chex
 import gymnax
 import jax
 import jax.numpy as jnp
@@ -29,10 +30,6 @@ def roll(env: Any, params: Any, actions: list[Any], level: Any) -> list[Any]:
     for number, action in enumerate(actions):
         results.append(env.step(jax.random.key(number), results[-1][1], jnp.asarray(action, jnp.int32), params))
     return results
-
-
-def assert_equal(one: Any, other: Any) -> None:
-    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 # The contract.
@@ -100,10 +97,10 @@ def test_a_bank_of_an_environment_is_a_bank_of_the_wrapped_one() -> None:
     env, params = made("MortarMayhemB-Grid-v0", levels=3)
     wrapped = LastActionReward(env)
     seeds = levels.train_seeds(3)
-    assert_equal(levels.make_bank(wrapped, params, seeds), levels.make_bank(env, params, seeds))
+    chex.assert_trees_all_equal(levels.make_bank(wrapped, params, seeds), levels.make_bank(env, params, seeds))
     _, state = wrapped.reset(jax.random.key(7), params)
     _, expected = env.reset(jax.random.key(7), params)
-    assert_equal(state.level, expected.level)
+    chex.assert_trees_all_equal(state.level, expected.level)
 
 
 def test_what_every_state_holds_is_kept_once(ruler: tuple[Any, Any]) -> None:
@@ -129,18 +126,18 @@ def test_an_action_is_repeated_until_the_time_limit(ruler: tuple[Any, Any], trac
         expected = each[frames]
         assert reward == (1 if frames == 7 else 3)
         assert float(info["reward"]) == float(expected[5]["reward"]) == frames
-        assert_equal(info["final_observation"], expected[5]["final_observation"])
+        chex.assert_trees_all_equal(info["final_observation"], expected[5]["final_observation"])
         assert info["length"] == expected[5]["length"] == frames
         assert not terminated
         assert bool(truncated) == bool(expected[4]) == (frames == 7)
         assert int(state.time) == frames % 7
         assert info.keys() == expected[5].keys()
         if frames < 7:
-            assert_equal(skip.inner_state(state), expected[1])
-            assert_equal(skipped[number][0], expected[0])
+            chex.assert_trees_all_equal(skip.inner_state(state), expected[1])
+            chex.assert_trees_all_equal(skipped[number][0], expected[0])
     # What follows is the first observation of the next level.
     observation, state = skipped[3][:2]
-    assert_equal(observation, env.reset_to_level(jax.random.key(7), state.level, params)[0])
+    chex.assert_trees_all_equal(observation, env.reset_to_level(jax.random.key(7), state.level, params)[0])
 
 
 def test_an_action_is_not_repeated_after_an_ending(ruler: tuple[Any, Any]) -> None:
@@ -152,7 +149,7 @@ def test_an_action_is_not_repeated_after_an_ending(ruler: tuple[Any, Any]) -> No
     assert not truncated
     assert float(reward) == float(info["reward"]) == int(info["length"]) == 2
     assert state.time == 0
-    assert_equal(info["final_observation"], expected[5]["final_observation"])
+    chex.assert_trees_all_equal(info["final_observation"], expected[5]["final_observation"])
 
 
 def test_wrappers_around_a_frame_skip_count_its_steps(ruler: tuple[Any, Any]) -> None:

@@ -61,8 +61,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             OptionError: If an option does not exist, or does not take the given value.
             LevelError: If `levels` are of another environment.
         """
-        if not isinstance(num_envs, int | np.integer) or num_envs < 1:
-            raise OptionError(f"{env_id} was given num_envs={num_envs!r}; give an integer from 1 up.")
+        _check_num_envs(env_id, num_envs)
         self._mode = _checked_mode(env_id, autoreset_mode)
         self.metadata = {**games.metadata_of(env_id), "autoreset_mode": self._mode}
         self.render_mode = games.checked_render_mode(env_id, render_mode)
@@ -225,6 +224,11 @@ def _checked_mode(env_id: str, mode: Any) -> AutoresetMode:
         raise OptionError(f"{env_id}: expected autoreset_mode to be one of {allowed}, got {shown(mode)}.") from error
 
 
+def _check_num_envs(env_id: str, num_envs: Any) -> None:
+    if not is_integer(num_envs) or num_envs < 1:
+        raise OptionError(f"{env_id}: expected num_envs to be an integer from 1 up, got {shown(num_envs)}.")
+
+
 def _is_seed(seed: Any) -> bool:
     return isinstance(seed, int | np.integer) and not isinstance(seed, bool) and int(seed) >= 0
 
@@ -292,6 +296,7 @@ def make(
     Raises:
         OptionError: If an argument does not take the given value, or there are two limits.
     """
+    _check_num_envs(env_id, num_envs)
     mode = _checked_mode(env_id, autoreset_mode)
     if max_episode_steps is not None and not is_integer(max_episode_steps):
         raise OptionError(f"{env_id}: expected max_episode_steps to be an integer, got {shown(max_episode_steps)}.")

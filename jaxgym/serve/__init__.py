@@ -1,14 +1,14 @@
-"""Sessions of games in words, for whoever speaks another protocol.
+"""Sessions of text games, and the protocols and trainers that use them.
 
-    pool       sessions of games, stepped together; what one is asked and answers stands in `sessions` and `errors`
-    episodes   episodes on pools of this process, for those who play in it: `swift`, `trl`, `textarena`
+    pool       sessions of games, stepped together; `sessions` and `errors` have what they take, return and raise
+    episodes   episodes on a pool of this process, for `swift`, `trl` and `textarena`
     rollout    whole chats of a policy, kept on disk: `jaxgym rollout`
-    web        what every server consists of; `command` is `jaxgym serve`
-    page       what a browser gets at `/`
-    openenv    a server of one game, and clients of all servers of OpenEnv
-    agentgym   a server of several games, and the client side of AgentGym
+    web        the parts that all servers share; `command` is `jaxgym serve`
+    page       the page that a browser gets at `/`
+    openenv    a server of one game that speaks OpenEnv and MCP, and a client for ms-swift
+    agentgym   a server of several games that speaks AgentGym
 
-What is named below is imported when it is first asked for, so that the command line is read without JAX.
+The names below are imported on first use, so that the command line is read without JAX.
 """
 
 import importlib

@@ -12,8 +12,9 @@ import re
 import reprlib
 import typing
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any
+
+from jaxgym.text.forms import whole_number
 
 _KINDS = {str: "string", int: "integer"}
 _NOUNS = {"string": "a string", "integer": "an integer"}
@@ -74,7 +75,7 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
         if name not in properties:
             return _reason(tool, schema, f"expected no argument {quoted(name)}, got {quoted(value)}")
         entry = properties[name]
-        values[name] = as_kind(value, entry["type"])
+        values[name] = _typed(value, entry["type"])
         choices, pattern = entry.get("enum"), entry.get("pattern")
         expected = f"one of {', '.join(choices)}" if choices else _NOUNS[entry["type"]]
         if values[name] is None or (choices and value not in choices):
@@ -87,18 +88,12 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
     return values
 
 
-def as_kind(value: Any, kind: str) -> str | int | None:
-    """Return an argument as a `"string"` or an `"integer"`, or None if it is none.
-
-    >>> [as_kind(value, "integer") for value in (2, 2.0, 2.5, True, "2", None)]
-    [2, 2, None, None, None, None]
-    """
+def _typed(value: Any, kind: str) -> str | int | None:
+    """Return an argument as a `"string"` or an `"integer"`, or None if it is none."""
     if kind == "string":
         return value if isinstance(value, str) else None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return int(value) if is_whole and int(value).bit_length() <= _MOST_BITS else None
+    number = whole_number(value)
+    return None if number is None or number.bit_length() > _MOST_BITS else number
 
 
 def quoted(value: Any) -> str:

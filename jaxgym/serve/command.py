@@ -8,7 +8,7 @@ import tyro
 
 from jaxgym import registry
 from jaxgym.errors import OptionError
-from jaxgym.serve.web.serving import PROTOCOLS, Serving, exiting, starting
+from jaxgym.serve.web.serving import PROTOCOLS, AgentGym, Serving, exiting, starting
 
 _NO_WORKERS = (
     "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
@@ -35,10 +35,13 @@ def run(words: Sequence[str]) -> None:
         args=words,
         description=_ABOUT,
     )
-    folder = next(f"jaxgym.serve.{name}" for name, kind in PROTOCOLS.items() if isinstance(serving, kind))
     with starting(serving) as bound:
         serving = _with_modules_imported(serving)
-        importlib.import_module(f"{folder}.server").serve(serving, bound)
+        if isinstance(serving, AgentGym):
+            server = importlib.import_module("jaxgym.serve.agentgym.server")
+        else:
+            server = importlib.import_module("jaxgym.serve.openenv.server")
+        server.serve(serving, bound)
 
 
 def _with_modules_imported(serving: Serving) -> Serving:

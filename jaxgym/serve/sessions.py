@@ -26,7 +26,7 @@ SESSION_OPTIONS: Mapping[str, Option] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Terms:
+class SessionOptions:
     """The values of the options of a session; see `SESSION_OPTIONS`."""
 
     max_turns: int
@@ -37,7 +37,7 @@ class Terms:
     scoring: str
 
     @classmethod
-    def of(cls, env_id: str, given: Mapping[str, Any]) -> "Terms":
+    def of(cls, env_id: str, given: Mapping[str, Any]) -> "SessionOptions":
         """Checks values and fills in the defaults.
 
         Raises:

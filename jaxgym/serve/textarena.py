@@ -211,7 +211,7 @@ class _Forgetful(_Wrapper):
         super().reset(num_players, seed)
 
 
-class History(_Forgetful, _History):
+class FullHistory(_Forgetful, _History):
     """All that was said in an episode, the player's replies included."""
 
 
@@ -233,7 +233,7 @@ def register() -> list[str]:
     for env_id in text.text_envs().values():
         make: Callable[..., TextArenaEnv] = functools.partial(TextArenaEnv, env_id)
         brief = Board if env_id in _SHOW_ALL else Messages
-        for suffix, wrappers in {"": [History], "-train": [brief], "-raw": []}.items():
+        for suffix, wrappers in {"": [FullHistory], "-train": [brief], "-raw": []}.items():
             names.append(f"jaxgym/{env_id}{suffix}")
             if names[-1] not in registry:
                 _arena.register(names[-1], make, wrappers)

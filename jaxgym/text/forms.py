@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from jaxgym.text.reasoning import ascii_lower, places
@@ -226,9 +227,9 @@ def whole_number(value: Any) -> int | None:
 
     Whole floats are integers. Booleans, fractions, strings and all other types are not.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if value == value // 1 and abs(value) < float("inf") else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
 
 
 # JSON and calls.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,8 +41,8 @@ def test_probabilities_are_those_of_each_branch() -> None:
 def test_actions_come_with_their_probability(get_key: Callable[[], jax.Array]) -> None:
     logits = jnp.broadcast_to(jnp.log(jnp.asarray([3.0, 1.0, 1.0, 1.0, 2.0])), (20_000, 5))
     action = sample_action(get_key(), logits, (2, 3))
-    assert action.shape == (20_000, 2)
-    assert action.dtype == jnp.int32
+    chex.assert_shape(action, (20_000, 2))
+    chex.assert_type(action, jnp.int32)
     assert abs((action[:, 0] == 1).mean() - 0.25) < 0.02
     assert abs((action[:, 1] == 2).mean() - 0.5) < 0.02
 

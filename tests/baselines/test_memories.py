@@ -9,6 +9,7 @@ lane 2  .  .  .  .  .  .
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -195,7 +196,7 @@ def test_values_and_gradients_are_those_of_the_equations(kind: Any, step_by_step
     arguments = variables, state, inputs
     found = jax.jit(jax.value_and_grad(ours, argnums=(0, 1, 2)))(*arguments)
     expected = jax.jit(jax.value_and_grad(plain, argnums=(0, 1, 2)))(*arguments)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), found, expected)
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_scan_over_a_long_rollout_equals_its_loop() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -129,7 +130,7 @@ def test_a_time_limit_ends_the_task_where_it_is_not_bootstrapped(recall_game: Ca
 
 def test_one_seed_gives_one_result(block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]]) -> None:
     (state, metrics), (again, metrics_again) = block(), block()
-    jax.tree.map(np.testing.assert_array_equal, (state.params, metrics), (again.params, metrics_again))
+    chex.assert_trees_all_equal((state.params, metrics), (again.params, metrics_again))
 
 
 def test_each_of_several_seeds_learns_what_it_learns_alone(
@@ -140,7 +141,7 @@ def test_each_of_several_seeds_learns_what_it_learns_alone(
     together, metrics = ppo.make_train_block(setup)(state, game.params)
     alone, metrics_alone = block()
     first = jax.tree.map(lambda leaf: leaf[0], together.params)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), first, alone.params)
+    chex.assert_trees_all_close(first, alone.params, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(metrics["entropy"][0], metrics_alone["entropy"], rtol=1e-4)
     assert (metrics["entropy"][0] != metrics["entropy"][1]).any()
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -99,7 +100,7 @@ def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
     train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
-    jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+    chex.assert_trees_all_equal(last_state(tmp_path / "cut"), last_state(whole))
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +171,7 @@ def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: P
     train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
-    jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+    chex.assert_trees_all_equal(last_state(tmp_path / "cut"), last_state(whole))
 
 
 @pytest.mark.slow
@@ -285,6 +286,7 @@ def test_a_run_can_be_scored_on_the_levels_of_the_papers(
     assert evaluate.describe(scores).startswith("paper levels (3): score")
 
 
+@pytest.mark.slow
 def test_a_run_can_be_scored_on_levels_that_list_more_than_those_it_was_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,7 +307,7 @@ def test_the_levels_of_the_papers_are_the_originals_of_seeds_200_000_to_200_049(
     game = make_paper_game(dataclasses.replace(CONFIG, env=env_id, options=("observation=symbolic",)))
     wanted = levels.original(env_id, range(200_000, 200_050), observation="symbolic")
     assert levels.num_levels(game.held_out_levels) == 50
-    assert jax.tree.all(jax.tree.map(np.array_equal, game.held_out_levels, wanted))
+    chex.assert_trees_all_equal(game.held_out_levels, wanted)
     jax.eval_shape(jax.vmap(game.env.reset_to_level, (None, 0, None)), jax.random.key(0), wanted, game.params)
     assert game.training_levels is None
 
@@ -424,7 +426,7 @@ def test_a_run_killed_while_it_saves_goes_on_from_the_checkpoint_before(whole: P
     train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
-    jax.tree.map(np.testing.assert_array_equal, last_state(tmp_path / "cut"), last_state(whole))
+    chex.assert_trees_all_equal(last_state(tmp_path / "cut"), last_state(whole))
 
 
 def resident_bytes() -> int:

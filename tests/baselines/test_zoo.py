@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,8 +41,8 @@ def test_an_agent_acts_on_a_batch(get_key: Callable[[], jax.Array]) -> None:
     env, params = agent.game.env, agent.game.params
     observation, _ = jax.vmap(env.reset, (0, None))(jax.random.split(get_key(), 2), params)
     memory, action = agent.act(get_key(), agent.initial_memory(2), observation, jnp.ones(2, bool))
-    assert action.shape == (2,)
-    assert action.dtype == jnp.int32
+    chex.assert_shape(action, (2,))
+    chex.assert_type(action, jnp.int32)
     assert jax.tree.map(jnp.shape, memory) == jax.tree.map(jnp.shape, agent.initial_memory(2))
 
 
@@ -69,7 +70,7 @@ def test_an_agent_acts_alike_in_a_program_and_outside(
     given = small.initial_memory(3), observation, start
     expected = jax.jit(small.act)(key, *given)
     found = small.act(jax.random.clone(key), *given)
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), found, expected)
+    chex.assert_trees_all_close(found, expected, atol=1e-6)
 
 
 def test_a_step_returns_action_logits_value_and_recurrent_state(

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,8 +30,8 @@ def view_of(env_id: str, **changes: Any) -> tuple[np.ndarray, Any, Any]:
         return state, human.view(env, state, params), env.observe_scene(env.scene(state, params))
 
     state, picture, observation = jax.device_get(draw(params))
-    assert picture.shape == (SIDE, SIDE, 3)
-    assert picture.dtype == np.uint8
+    chex.assert_shape(picture, (SIDE, SIDE, 3))
+    chex.assert_type(picture, np.uint8)
     small = picture[::SCALE, ::SCALE]
     assert (np.kron(small, np.ones((SCALE, SCALE, 1), np.uint8)) == picture).all()
     return small, state, observation["visual_observation"] if isinstance(observation, dict) else observation

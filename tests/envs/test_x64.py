@@ -2,9 +2,9 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import jaxgym
@@ -73,4 +73,4 @@ def test_with_x64_a_game_of_memory_gym_shows_and_tells_what_it_does_without(env_
 
     usual = played()
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        assert jax.tree.all(jax.tree.map(np.array_equal, usual, played()))
+        chex.assert_trees_all_equal(usual, played())

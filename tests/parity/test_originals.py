@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_a_reset_starts_in_a_level_of_the_bank() -> None:
     bank = levels.original(GAME, [3, 4], **options)
     env, params = jaxgym.make(GAME, levels=bank, **options)
     started = env.reset_to_level(jax.random.key(0), row(bank, 1), params)[1].level
-    assert jax.tree.all(jax.tree.map(np.array_equal, started, row(bank, 1)))
+    chex.assert_trees_all_equal(started, row(bank, 1))
     drawn = jax.device_get(env.reset(jax.random.key(0), params)[1].level)
     assert any(jax.tree.all(jax.tree.map(np.array_equal, drawn, row(bank, index))) for index in range(2))
 
@@ -226,7 +227,7 @@ def test_seeds_made_together_and_alone_give_the_same(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("jaxgym.envs.memory_gym.draws._BATCH", 2)
         again = levels.original(env_id, range(5))
         monkeypatch.undo()
-        assert jax.tree.all(jax.tree.map(np.array_equal, bank, again))
+        chex.assert_trees_all_equal(bank, again)
 
 
 def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
@@ -330,7 +331,7 @@ def test_levels_are_made_once_and_read_after_that(tmp_path: Path, made: list[int
     folder = tmp_path / "new" / "folder"
     first, again = (levels.original(COUNTED, range(9), directory=folder) for _ in range(2))
     assert made == [9]
-    assert jax.tree.all(jax.tree.map(np.array_equal, first, again))
+    chex.assert_trees_all_equal(first, again)
     assert [path.suffix for path in folder.iterdir()] == [".npz"]
 
 
@@ -346,10 +347,10 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, made: list[int]) -> None:
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     damaged = [b"", whole[: len(whole) // 2], b"no archive", *(flipped(whole, at) for at in range(0, len(whole), 199))]
-    for count, content in enumerate(damaged, start=1):
+    for content in damaged:
         path.write_bytes(content)
         again = levels.original(COUNTED, range(3), directory=tmp_path)
-        assert jax.tree.all(jax.tree.map(np.array_equal, bank, again)), count
+        chex.assert_trees_all_equal(bank, again)
     # Some bytes of an archive mean nothing; all that is cut or no archive is noticed.
     assert len(made) >= 4
     assert len(list(tmp_path.iterdir())) == 1

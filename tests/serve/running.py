@@ -10,10 +10,10 @@ from jaxgym.serve.web.serving import Serving, bind
 
 
 @contextlib.contextmanager
-def running(app: Any, serving: Serving, drain: http.Drain | None = None) -> Iterator[tuple[int, Any]]:
+def running(app: Any, serving: Serving) -> Iterator[tuple[int, Any]]:
     """Serve an app; yield the port and the server."""
     with bind(serving) as bound:
-        server = http.make_server(app, serving, drain)
+        server = http.make_server(app, serving)
         bound.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()

@@ -7,11 +7,9 @@ the corridor from seed 3: ....A..., right three times wins 1, left four times en
 import asyncio
 import contextlib
 import http.client
-import http.server
 import json
 import re
 import sys
-import threading
 import time
 import types
 from collections.abc import Iterator
@@ -28,22 +26,7 @@ from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve import SessionPool
 from jaxgym.serve.agentgym import wrappers
-from jaxgym.serve.agentgym.client import (
-    ActionFormat,
-    ActionWithThought,
-    Adapter,
-    APIExperienceOutput,
-    EnvClient,
-    Evaluator,
-    ExperienceOutput,
-    FormatError,
-    ServerError,
-    StepOutput,
-    Task,
-    TextCraftEnvClient,
-    TextCraftTask,
-)
-from jaxgym.serve.agentgym.server import App, Routes, load, make_app
+from jaxgym.serve.agentgym.server import AgentGymApp, load, make_app
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.serving import AgentGym
 from tests.serve import corridor
@@ -160,6 +143,8 @@ def test_a_number_of_a_task_is_taken_modulo_the_goals_and_create_starts_that_of_
         ("/step", b"oops", ["body"]),
         ("/step", b"\xff", ["body"]),
         ("/step", b"[" * 100_000, ["body"]),
+        ("/step", b'{"id": 0, "action": "inventory", "action": "get 1 ash log"}', ["body"]),
+        ("/step", b'{"id": 0, "action": "inventory", "more": NaN}', ["body"]),
         ("/step", b'{"id": ' + b"1" * 5000 + b"}", ["body"]),
         ("/create", None, ["body"]),
         ("/create", {"goal": 1}, ["body", "goal"]),
@@ -298,13 +283,13 @@ def pool() -> SessionPool:
 
 
 @pytest.fixture(scope="module")
-def routes(pool: SessionPool) -> Routes:
-    return Routes(pool, {"": wrappers.wrap("corridor", pool)})
+def own(pool: SessionPool) -> AgentGymApp:
+    return AgentGymApp(pool, {"": wrappers.wrap("corridor", pool)}, tells_apart=True)
 
 
 @pytest.fixture(scope="module")
-def app(routes: Routes) -> Guard:
-    return Guard(App(routes, tells_apart=True), "anne\nbob\n", 1000)
+def app(own: AgentGymApp) -> Guard:
+    return Guard(own, "anne\nbob\n", 1000)
 
 
 def call(app: Guard, method: str, path: str, token: str = "anne", **body: Any) -> tuple[int, Any]:
@@ -390,296 +375,45 @@ PATHS = ["/step", "/reset", "/close", "/step_batch", "/reset_batch"]
 
 @settings(max_examples=50, deadline=None)
 @given(path=st.sampled_from(PATHS), body=BODIES)
-def test_any_body_has_an_answer(routes: Routes, path: str, body: Any) -> None:
-    status, answer = asyncio.run(routes.answer("POST", path, b"", json.dumps(body).encode(), "anne"))
+def test_any_body_has_an_answer(own: AgentGymApp, path: str, body: Any) -> None:
+    status, answer = asyncio.run(own.answer("POST", path, b"", json.dumps(body).encode(), "anne"))
     assert status in (200, 422)
     json.dumps(answer, allow_nan=False)
 
 
-# The client
+# The page
 
 
-def react(action: str) -> str:
-    return f"Thought:\nSo be it.\n\nAction:\n{action}"
+def blocks_of_the_page() -> list[str]:
+    return re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def test_a_client_plays_an_environment(textcraft: str, frozen_lake: str) -> None:
-    client = TextCraftEnvClient(textcraft, data_len=100)
-    assert len(client) == 100
-    begun = client.observe()
-    assert client.reset(0)["observation"] == client.observe() != begun
-    assert client.step(react(SOLUTION[0])) == StepOutput("Got 1 ash log", 0.0, done=False)
-    assert client.step(react(SOLUTION[1])) == StepOutput("Crafted 4 ash planks", 1.0, done=True)
-    assert client.close() is True
-    with pytest.raises(ServerError, match=r"environment .* was closed"):
-        client.reset(1)
-    assert client.close() is False
-    lake = EnvClient(frozen_lake)
-    assert lake.observe().startswith("FrozenLake 5x5")
-    assert lake.conversation_start[0]["value"].startswith("You are crossing a frozen lake")
-    assert lake.conversation_start[1] == {
-        "from": "gpt",
-        "loss": False,
-        "value": "OK. I'll follow your instructions and try my best to solve the task.",
-    }
-    assert lake.close() == {"closed": True}
-
-
-def test_a_reply_without_an_action_is_sent_as_an_empty_one_and_two_are_not_sent(textcraft: str) -> None:
-    client = TextCraftEnvClient(textcraft)
-    assert client.step("I am lost.").state.startswith("Could not execute an empty reply")
-    before = client.observe()
-    two = client.step(react("get 1 flax") + "\n" + react("get 1 flax"))
-    assert two == StepOutput(
-        "Error: Only one 'Action' is allowed per response. Please adjust your response.", 0.0, done=False
-    )
-    assert client.observe() == before
-    client.close()
-
-
-def test_a_client_says_what_the_server_says(base: str) -> None:
-    with pytest.raises(ServerError, match="status 404"):
-        EnvClient(f"{base}/chess")
-    with pytest.raises(ServerError, match="no address"):
-        EnvClient("localhost:36001")
-    with pytest.raises(ServerError, match="did not answer"):
-        EnvClient("http://127.0.0.1:9", timeout=5)
-
-
-class Platform(http.server.BaseHTTPRequestHandler):
-    """A server that tells no instructions, as those of the platform."""
-
-    def do_GET(self) -> None:
-        self.send_error(404)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        content = json.dumps({"id": 7, "observation": "Go.", "reward": 0, "done": False}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Keeps quiet."""
-
-
-def test_a_client_does_without_instructions_where_a_server_tells_none() -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), Platform) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        client = EnvClient(f"http://127.0.0.1:{server.server_port}")
-        assert client.conversation_start[0]["value"].startswith("Write each reply in this form")
-        assert client.observe() == "Go."
-        assert client.step(react("on")) == StepOutput("Go.", 0, done=False)
-        client.close()
-        server.shutdown()
-        thread.join()
-
-
-def test_a_client_finds_its_server_again_after_it_hung_up(textcraft: str) -> None:
-    client = TextCraftEnvClient(textcraft)
-    assert client._connection._http.sock is not None
-    client._connection._http.sock.shutdown(1)  # The server sees the end and hangs up.
-    time.sleep(0.1)
-    assert client.step(react("inventory")).state.startswith("Inventory")
-    client.close()
-
-
-FUNCTIONS = TextCraftEnvClient.adapter
-
-
-@pytest.mark.parametrize("action_format", ActionFormat)
-@pytest.mark.parametrize("action", ["get 3 flax", "craft 2 flax yarn using 2 flax, 1 'x\"", "inventory"])
-def test_each_format_says_the_same_thought_and_action(action_format: ActionFormat, action: str) -> None:
-    said = ActionWithThought("So # be it.", action)
-    assert FUNCTIONS.parse(FUNCTIONS.write(said, action_format), action_format) == said
-    assert Adapter().parse(Adapter().write(said, action_format), action_format) == said
-
-
-@pytest.mark.parametrize(
-    ("action_format", "reply", "action"),
-    [
-        ("react", "Action: get 1 flax", "get 1 flax"),
-        ("react", "Thought: none\nAction:   \n get 1 flax \nObservation: ...", "get 1 flax"),
-        (
-            "function_calling",
-            'So:\n{"function_name": "get", "arguments": {"amount": 1, "item": "flax"}}!',
-            "get 1 flax",
-        ),
-        (
-            "function_calling",
-            '{"function_name": "get", "arguments": "{\\"amount\\": 1, \\"item\\": \\"flax\\"}"}',
-            "get 1 flax",
-        ),
-        ("function_calling", '{"thought": null, "function_name": "inventory"}', "inventory"),
-        ("function_calling", '{"function_name": "get", "arguments": {"amount": 2.0, "item": "flax"}}', "get 2 flax"),
-        ("code_as_action", "```python\nget(item='flax', amount=1)\n```", "get 1 flax"),
-        ("code_as_action", "Well.\n```\nget(1, item='flax')", "get 1 flax"),
-        ("code_as_action", "inventory()  # a look", "inventory"),
-    ],
-)
-def test_replies_are_read_in_the_shapes_that_models_give_them(action_format: str, reply: str, action: str) -> None:
-    assert FUNCTIONS.parse(reply, ActionFormat(action_format)).action == action
-
-
-@pytest.mark.parametrize(
-    ("action_format", "reply", "reason"),
-    [
-        ("function_calling", "get 1 flax", "one JSON object"),
-        ("function_calling", '["get"]', "one JSON object"),
-        (
-            "function_calling",
-            '{"function_name": "fly", "arguments": {}}',
-            "no function 'fly'; call get, craft, inventory",
-        ),
-        ("function_calling", '{"function_name": "get", "arguments": {"item": "flax"}}', "call it with amount, item"),
-        ("function_calling", '{"function_name": 1, "arguments": {}}', "takes a string"),
-        ("function_calling", '{"function_name": "inventory", "arguments": []}', "arguments an object"),
-        (
-            "function_calling",
-            '{"function_name": "get", "arguments": {"amount": 1.5, "item": "flax"}}',
-            "get: expected a string or an integer for amount, got 1.5. Call get with amount, item.",
-        ),
-        ("function_calling", '{"function_name": "get", "arguments": {"amount": true, "item": "x"}}', "got true"),
-        ("function_calling", '{"function_name": "get", "arguments": {"amount": 1, "item": null}}', "got null"),
-        ("code_as_action", "get(None, 'flax')", "got null"),
-        ("code_as_action", "get(1, ['flax'])", "got ['flax']"),
-        ("code_as_action", "get 1 flax", "no Python"),
-        ("code_as_action", "inventory()\ninventory()", "one call of one function"),
-        ("code_as_action", "get(1, 'flax', 2)", "call it with amount, item"),
-        ("code_as_action", "get(1, item)", "plain values"),
-        ("code_as_action", "__import__('os').getcwd()", "one call of one function"),
-        ("code_as_action", "get(1, __import__('os').getcwd())", "plain values"),
-        ("code_as_action", "(" * 10_000, "no Python"),
-    ],
-)
-def test_a_reply_that_has_not_its_format_is_told_what_to_do(action_format: str, reply: str, reason: str) -> None:
-    with pytest.raises(FormatError, match=re.escape(reason)):
-        FUNCTIONS.parse(reply, ActionFormat(action_format))
-
-
-@pytest.mark.parametrize("action_format", ["function_calling", "code_as_action"])
-def test_a_client_plays_in_other_formats(textcraft: str, action_format: str) -> None:
-    client = TextCraftEnvClient(textcraft, action_format=action_format)
-    start = client.conversation_start[0]["value"]
-    assert start.startswith("You craft things.")
-    assert "Gathers an item that no crafting command makes." in start
-    reply = client.adapter.write(ActionWithThought("I need it.", "get 2 flax"), client.action_format)
-    assert client.step(reply).state == "Got 2 flax"
-    assert client.step("fly").state.startswith("Invalid action")
-    client.close()
-
-
-# Tasks
-
-
-class Crafter:
-    """Solves goal 0 in two replies."""
-
-    def generate(self, conversation: list[Any]) -> tuple[str, str | None]:
-        return react(SOLUTION[min(len(conversation) // 2 - 1, 1)]), "hm"
-
-
-class Silent:
-    """Says nothing, in the forms of agents that hand on a completion's content."""
-
-    def generate(self, conversation: list[Any]) -> Any:
-        return (None, "hm") if len(conversation) == 3 else None
-
-
-def test_a_completion_without_text_is_a_round_without_an_action(textcraft: str) -> None:
-    task = TextCraftTask({"env_server_base": textcraft, "data_len": 2}, n_clients=1)
-    played = task.generate_experience(Silent(), [0], max_rounds=2)[0]
-    assert isinstance(played, APIExperienceOutput)
-    assert [message["content"] for message in played.conversation if message["role"] == "assistant"][1:] == ["", ""]
-    assert played.reward == 0
-    task.close()
-
-
-def test_a_task_plays_its_episodes_and_an_evaluator_says_how_they_went(textcraft: str) -> None:
-    task = TextCraftTask({"env_server_base": textcraft, "data_len": 2}, n_clients=2)
-    played = task.generate_experience(Crafter(), [0, 7, 324], max_rounds=3)
-    assert [experience.reward for experience in played] == [1, 0, 1]
-    first = played[0]
-    assert isinstance(first, APIExperienceOutput)
-    assert [message["role"] for message in first.conversation] == ["user", "assistant", "user"] + [
-        "assistant",
-        "user",
-    ] * 2
-    assert first.conversation[3] == {"role": "assistant", "content": react(SOLUTION[0]), "reasoning_content": "hm"}
-    assert len(played[1].conversation) == 3 + 2 * 3
-    told = Evaluator(Crafter(), [task]).eval(max_rounds=2, idxs=[0, 7])
-    assert (told.score, told.success) == (0.5, 0.5)
-    assert Evaluator(Crafter(), [task, task]).eval(max_rounds=1, idxs=[[0], [1, 2]]).score == 0
-    assert len(Evaluator(Crafter(), [task]).eval(max_rounds=1).experiences) == 2
-    task.close()
-
-
-class Letters:
-    """A tokenizer whose tokens are characters, and the template of a conversation in it."""
-
-    eos_token, eos_token_id = "$", ord("$")
-
-    def decode(self, tokens: list[int]) -> str:
-        return "".join(map(chr, tokens))
-
-    def tokenize_conversation_one(self, message: Any, tokenizer: Any, **_: Any) -> dict[str, Any]:
-        assert tokenizer is self
-        ids = list(map(ord, message["value"]))
-        return {"text": message["value"], "input_ids": ids, "action_mask": [0] * len(ids)}
-
-    def tokenize_conversation(self, conversation: list[Any], tokenizer: Any, **_: Any) -> dict[str, Any]:
-        value = "".join(message["value"] for message in conversation)
-        return self.tokenize_conversation_one({"value": value}, tokenizer)
-
-
-class TokenAgent:
-    tokenizer = chat_template = Letters()
-
-    def __init__(self) -> None:
-        self.replies = 0
-
-    def generate(self, input_ids: list[list[int]], settings: Any) -> list[list[int]]:
-        assert len(input_ids) == 1
-        assert settings.max_length
-        self.replies += 1
-        return [list(map(ord, react(SOLUTION[self.replies - 1])))]
-
-
-def test_an_agent_that_works_on_tokens_gets_ids_and_masks(textcraft: str) -> None:
-    task = TextCraftTask({"env_server_base": textcraft})
-    (played,) = task.generate_experience(TokenAgent(), 0, types.SimpleNamespace(max_length=10_000))
-    assert isinstance(played, ExperienceOutput)
-    assert played.reward == 1
-    assert len(played.seq_ids) == len(played.action_mask) == len(played.attention_mask)
-    learned = "".join(chr(token) for token, mask in zip(played.seq_ids, played.action_mask, strict=True) if mask)
-    assert learned == "".join(f"{react(action)}$" for action in SOLUTION)
-    assert [message["loss"] for message in played.conversation] == [None, False, None, True, None, True, None]
-    (cut,) = task.generate_experience(TokenAgent(), 0, types.SimpleNamespace(max_length=10))
-    assert len(cut.conversation) == 3
-    task.close()
-
-
-# An environment of one's own
+def test_the_calls_on_the_page_play_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+    code = blocks_of_the_page()[0]
+    with served("textcraft") as base:
+        assert code.count('"http://localhost:36001"') == 1
+        exec(compile(code.replace("http://localhost:36001", base), PAGE.name, "exec"), {})
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2:] == ["Got 1 ash log 0.0 False", "Crafted 4 ash planks 1.0 True"]
 
 
 def test_the_server_on_the_page_has_under_sixty_lines_and_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wrappers, "_wrappers", dict(wrappers._wrappers))
-    blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    code = blocks[1]
+    code = blocks_of_the_page()[1]
     assert len([line for line in code.splitlines() if line.strip()]) < 60
     module = types.ModuleType("doors")
     monkeypatch.setitem(sys.modules, "doors", module)
     exec(compile(code, PAGE.name, "exec"), module.__dict__)
+    prizes: dict[int, str] = {}
     with served("doors") as base:
-        task: Task = module.DoorsTask({"env_server_base": base, "action_format": "code_as_action"})
-
-        class Opener:
-            def generate(self, conversation: list[Any]) -> str:
-                return f"open('{('left', 'middle', 'right')[len(conversation) // 2 - 1]}')"
-
-        played = task.generate_experience(Opener(), [0, 100, 1], max_rounds=3)
-        assert [experience.reward for experience in played] == [1, 1, 1]
-        assert played[0] == played[1]
-        task.close()
+        number = post(base, "/create")["id"]
+        for data_idx in (0, 100, 1):
+            for door in ("left", "middle", "right"):
+                assert post(base, "/reset", id=number, data_idx=data_idx)["observation"] == "All doors are closed."
+                opened = post(base, "/step", id=number, action=door)
+                if opened["reward"]:
+                    assert opened["observation"] == f"The {door} door is open."
+                    assert data_idx not in prizes
+                    prizes[data_idx] = door
+    assert list(prizes) == [0, 100, 1]
+    assert prizes[0] == prizes[100]

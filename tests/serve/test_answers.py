@@ -11,8 +11,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from jaxgym.serve.agentgym.server import App, load
-from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.agentgym.server import load
+from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page.routes import MOST_PLAYED
 from jaxgym.serve.web import http
 from jaxgym.serve.web.answers import quoted
@@ -216,6 +216,6 @@ def test_clients_have_as_many_sessions_as_they_may_however_they_ask_at_once(addr
 
 def test_environments_are_as_many_as_there_may_be_however_many_ask_at_once() -> None:
     serving = AgentGym("frozen_lake", port=0, max_sessions=5, idle_seconds=0)
-    with running(App(load(serving)), serving) as (port, _):
+    with running(load(serving), serving) as (port, _):
         told = at_once(20, lambda _: httpx.post(f"http://127.0.0.1:{port}/create", timeout=60).status_code)
     assert Counter(told) == {200: 5, 503: 15}

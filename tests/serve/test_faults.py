@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 from jaxgym import interrupts
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
-from jaxgym.serve.web import http, joined
+from jaxgym.serve.web import http, sockets
 from jaxgym.serve.web.serving import MISUSED, PROTOCOLS, OpenEnv, starting
 from tests.serve.running import running
 
@@ -127,7 +127,7 @@ def test_who_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "_LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(http, "LINGER_SECONDS", 0.2)
     with (
         served() as (port, server),
         line_to(port, b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
@@ -174,7 +174,7 @@ def test_a_socket_that_is_refused_is_nothing_to_log(port: int, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize(
-    ("message", "code"), [([b"\xff\xfe"], 1007), (["x"] * (joined.MOST_PIECES + 2), 1009), (["x" * 5000], 1009)]
+    ("message", "code"), [([b"\xff\xfe"], 1007), (["x"] * (sockets.MOST_PIECES + 2), 1009), (["x" * 5000], 1009)]
 )
 def test_a_message_that_is_none_ends_a_socket(
     port: int, message: list[Any], code: int, capfd: pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jaxgym.serve.pool.calls import Call, Calls, Interrupts
+from jaxgym.serve.pool.calls import Calls, Interrupts, PoolCall
 
 SECONDS = 20
 
@@ -36,7 +36,7 @@ class Maker:
         self.may, self.is_making = threading.Semaphore(0), threading.Event()
         self.made: list[str] = []
 
-    def __call__(self, calls: Sequence[Call]) -> None:
+    def __call__(self, calls: Sequence[PoolCall]) -> None:
         self.is_making.set()
         assert self.may.acquire(timeout=SECONDS)
         for call in calls:

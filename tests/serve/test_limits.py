@@ -321,3 +321,13 @@ def test_a_connection_goes_on_behind_a_body_that_was_refused() -> None:
         told = heard(line)
         assert told.startswith(b"HTTP/1.1 413")
         assert told.count(b"HTTP/1.1 200") == 1
+
+
+def test_a_connection_goes_on_behind_a_body_that_comes_after_its_refusal() -> None:
+    with served(max_kilobytes=1) as (port, _), socket.create_connection(("127.0.0.1", port), 10) as line:
+        line.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5000\r\n\r\n")
+        assert line.recv(1 << 16).startswith(b"HTTP/1.1 413")
+        line.sendall(b"x" * 2000)
+        time.sleep(0.05)
+        line.sendall(b"x" * 3000 + b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        assert heard(line).startswith(b"HTTP/1.1 200")

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv
 from tests.serve import corridor, test_openenv
@@ -111,6 +111,40 @@ def test_input_that_is_not_taken_has_an_error_status(session: httpx.Client, mess
     assert told.status_code == 400
     assert told.json()["id"] is None
     assert type(told.json()["error"]["code"]) is int
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ("{", -32700),
+        ("", -32700),
+        (b'{"jsonrpc": "2.0", "id": "\xff", "method": "ping"}', -32700),
+        ('{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', -32700),
+        ("{}", -32600),
+        ("[]", -32600),
+        ('"text"', -32600),
+        (json.dumps({"jsonrpc": "2.0", "id": [], "method": "tools/list"}), -32600),
+        (json.dumps(RESPONSE), -32600),
+    ],
+)
+def test_input_that_is_not_taken_outside_of_a_session_has_an_error_status(
+    client: httpx.Client, content: str | bytes, code: int
+) -> None:
+    told = client.post("/mcp", content=content)
+    assert (told.status_code, told.json()["error"]["code"]) == (400, code)
+    assert len(told.content) <= 4096
+
+
+def test_an_argument_that_is_given_twice_is_an_error_and_no_turn(session: httpx.Client) -> None:
+    begun = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "begin", "arguments": {"seed": 3}}}
+    assert not session.post("/mcp", json=begun).json()["result"]["isError"]
+    reply = {"name": "reply", "arguments": {"message": "<stay>"}}
+    moved = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": reply})
+    told = session.post("/mcp", content=moved.replace('"message":', '"message": "<right>", "message":'))
+    assert (told.status_code, told.json()["error"]["code"]) == (400, -32700)
+    assert "each key of an object once, got message twice" in told.json()["error"]["message"]
+    turn = session.post("/mcp", content=moved).json()["result"]
+    assert turn["structuredContent"]["observation"]["info"]["turn"] == 1
 
 
 def test_a_notification_outside_of_a_session_gets_no_answer(client: httpx.Client) -> None:

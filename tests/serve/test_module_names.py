@@ -18,7 +18,7 @@ from jaxgym.errors import UnknownIdError
 from jaxgym.serve import SessionPool, episodes, swift, trl
 from jaxgym.serve import rollout as rollouts
 from jaxgym.serve.agentgym.server import load, make_app
-from jaxgym.serve.openenv.plays import SPARE
+from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.rollout import runs
 from jaxgym.serve.rollout.scripted import ScriptedPolicy, game_of
 from jaxgym.serve.web import http

@@ -26,11 +26,12 @@ from websockets.sync.client import ClientConnection, connect
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
+from jaxgym.serve.openenv import app as openenv_app
 from jaxgym.serve.openenv import server as openenv_server
+from jaxgym.serve.openenv.app import OpenEnvApp
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
-from jaxgym.serve.openenv.plays import SPARE, Play, Plays
-from jaxgym.serve.openenv.server import OpenEnvApp
-from jaxgym.serve.openenv.tools import tools_of
+from jaxgym.serve.openenv.rpc import tools_of
+from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, bind
@@ -54,7 +55,7 @@ def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     """Serves the corridor; gives the address without its scheme."""
     serving = OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
     app = OpenEnvApp(serving, hosted)
-    with running(app, serving, app.drain) as (port, _):
+    with running(app, serving) as (port, _):
         yield f"127.0.0.1:{port}"
 
 
@@ -162,6 +163,9 @@ BAD = (
     ("[" * 100_000, "INVALID_JSON"),
     ('{"type": "step", "data": {"message": NaN}}', "INVALID_JSON"),
     ('{"type": "reset", "data": {"seed": 1e999}}', "INVALID_JSON"),
+    ('{"type": "step", "data": {"message": "<stay>", "message": "<right>"}}', "INVALID_JSON"),
+    ('{"type": "state", "type": "step", "data": {"message": "<stay>"}}', "INVALID_JSON"),
+    ('{"type": "mcp", "data": {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "id": 2}}', "INVALID_JSON"),
     ({}, "UNKNOWN_TYPE"),
     ({"type": ["step"]}, "UNKNOWN_TYPE"),
     ({"type": "step"}, "VALIDATION_ERROR"),
@@ -225,14 +229,14 @@ def test_an_idle_session_is_closed_and_its_socket_too(hosted: http.Hosted) -> No
 
 
 def test_a_client_that_does_not_read_that_it_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openenv_server, "_PATIENCE", 0.05)
+    monkeypatch.setattr(openenv_app, "_PATIENCE", 0.05)
 
     async def stuck(_: Any) -> None:
         await asyncio.Event().wait()
 
     async def hang_up() -> bool:
         conversation = asyncio.create_task(stuck(None))
-        await openenv_server._hanging_up(stuck, conversation)()
+        await openenv_app._hanging_up(stuck, conversation)()
         await asyncio.wait([conversation])
         return conversation.cancelled()
 
@@ -251,7 +255,8 @@ def test_the_routes_answer(address: str) -> None:
         assert client.post("/step", json={"action": {"message": "<stay>"}}).json()["reward"] == 0.0
         bad = [client.post("/step", json={"action": {"nope": 1}}), client.post("/reset", json={"seed": -1})]
         bad.append(client.post("/reset", content="{oops"))
-        assert [answer.status_code for answer in bad] == [422] * 3
+        bad.append(client.post("/step", content='{"action": {"message": "<stay>", "message": "<right>"}}'))
+        assert [answer.status_code for answer in bad] == [422] * 4
         assert bad[0].json()["detail"][0]["loc"] == ["body", "action", "nope"]
         assert client.get("/nowhere").status_code == 404
 
@@ -307,8 +312,6 @@ def test_tools_play_in_a_session_of_their_own(address: str) -> None:
     assert until(lambda: call("openenv/session/close", session_id=session)["result"]["closed"])
     assert use("reply", message="x")["error"]["code"] == -32602
     assert call("resources/list")["error"]["code"] == -32601
-    assert httpx.post(f"http://{address}/mcp", json={}).json()["error"]["code"] == -32600
-    assert httpx.post(f"http://{address}/mcp", content="{").json()["error"]["code"] == -32700
 
 
 def test_a_client_of_mcp_has_a_session_by_its_header(address: str) -> None:
@@ -396,14 +399,14 @@ def test_what_was_asked_for_is_answered_before_the_server_ends(
     hosted: http.Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    at_once = Plays.step
+    at_once = ClientSessions.step
 
-    async def slowly(plays: Plays, play: Play, reply: str) -> str:
+    async def slowly(sessions: ClientSessions, session: ClientSession, reply: str) -> str:
         begun.append(reply)
         await asyncio.sleep(0.5)
-        return await at_once(plays, play, reply)
+        return await at_once(sessions, session, reply)
 
-    monkeypatch.setattr(Plays, "step", slowly)
+    monkeypatch.setattr(ClientSessions, "step", slowly)
     with contextlib.ExitStack() as stack:
         with served(hosted) as where:
             clients = [stack.enter_context(joined(where)) for _ in range(ROOM)]
@@ -500,13 +503,13 @@ def test_the_command_line_is_read_before_jax_is_imported() -> None:
 
 def test_what_is_longer_than_before_stands_behind_it(hosted: http.Hosted) -> None:
     # As clients of TextArena read it: what is longer than before holds what they have read, and is cut off.
-    plays = Plays(hosted, 1, 0)
+    sessions = ClientSessions(hosted, 1, 0)
 
     async def play() -> list[tuple[str, str]]:
-        own = plays.open()
-        observed = [await plays.reset(own, {"seed": 3})]
-        observed += [await plays.step(own, reply) for reply in ("<stay>", "jump", "<stay>", "jump", *WIN)]
-        plays.close(own)
+        own = sessions.open()
+        observed = [await sessions.reset(own, {"seed": 3})]
+        observed += [await sessions.step(own, reply) for reply in ("<stay>", "jump", "<stay>", "jump", *WIN)]
+        sessions.close(own)
         made = [json.loads(text)["observation"] for text in observed]
         return [(one["messages"][0]["content"], one["text"]) for one in made]
 

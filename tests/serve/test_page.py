@@ -20,10 +20,10 @@ from starlette.testclient import TestClient
 
 from jaxgym import text
 from jaxgym.serve import SessionPool
-from jaxgym.serve.agentgym.server import Routes, make_app
+from jaxgym.serve.agentgym.server import AgentGymApp, make_app
 from jaxgym.serve.agentgym.wrappers import wrap
-from jaxgym.serve.openenv.plays import SPARE
-from jaxgym.serve.openenv.server import OpenEnvApp
+from jaxgym.serve.openenv.app import OpenEnvApp
+from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page import routes
 from jaxgym.serve.page.looks import looks_of
 from jaxgym.serve.pool.history import LONGEST, TURNS
@@ -52,7 +52,8 @@ def openenv(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
 @contextlib.contextmanager
 def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = AgentGym(env="corridor", **settings)
-    own = Routes(hosted.pool, {"": wrap(hosted.env_id, hosted.pool, hosted.options)})
+    wrappers = {"": wrap(hosted.env_id, hosted.pool, hosted.options)}
+    own = AgentGymApp(hosted.pool, wrappers, tells_apart=serving.token_file is not None)
     app = http.behind_guard(make_app(serving, own), serving)
     with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
@@ -141,16 +142,16 @@ def test_without_a_page_nothing_of_it_is_there(hosted: http.Hosted) -> None:
 
 def test_moves_have_buttons_where_they_are_directions() -> None:
     places = {
-        name: [move.place for move in looks_of(name, {}).moves] for name in ("frozen_lake", "sudoku", "textcraft")
+        name: [move.place for move in looks_of(name, {}).buttons] for name in ("frozen_lake", "sudoku", "textcraft")
     }
     assert places == {"frozen_lake": ["left", "down", "right", "up"], "sudoku": [], "textcraft": []}
-    assert {move.label: move.place for move in looks_of("mystery_path_grid", {}).moves} == {
+    assert {move.label: move.place for move in looks_of("mystery_path_grid", {}).buttons} == {
         "wait": "middle",
         "turn left": "left",
         "turn right": "right",
         "forward": "up",
     }
-    assert len({move.place for move in looks_of("mystery_path", {"observation": "symbolic"}).moves}) == 9
+    assert len({move.place for move in looks_of("mystery_path", {"observation": "symbolic"}).buttons}) == 9
 
 
 @pytest.mark.parametrize("name", sorted(text.text_envs()))
@@ -220,8 +221,8 @@ def test_a_session_remembers_so_many_turns_of_so_many_characters(hosted: http.Ho
     for _ in range(TURNS + 5):
         hosted.pool.step_one(opening.id, "x" * (2 * LONGEST))
     turns = session.history.after(session.history.episode, 0)
-    assert [turn.number for turn in turns] == list(range(6, TURNS + 6))
-    assert {len(turn.reply) for turn in turns} == {LONGEST}
+    assert [turn["number"] for turn in turns] == list(range(6, TURNS + 6))
+    assert {len(turn["reply"]) for turn in turns} == {LONGEST}
     hosted.pool.step([opening.id], ["<right right right>"])
     hosted.pool.reset([opening.id], [4])
     assert (session.history.episode, session.history.opening) == (2, session.text)

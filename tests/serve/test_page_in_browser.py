@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from jaxgym.serve.openenv.plays import SPARE
-from jaxgym.serve.openenv.server import OpenEnvApp
+from jaxgym.serve.openenv.app import OpenEnvApp
+from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv
 from tests.serve import chromium
@@ -40,7 +40,7 @@ def hosted() -> http.Hosted:
 def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
     serving = OpenEnv(**SETTINGS, **settings)
     app = OpenEnvApp(serving, hosted)
-    with running(app, serving, app.drain) as (port, _):
+    with running(app, serving) as (port, _):
         yield f"http://127.0.0.1:{port}/"
 
 

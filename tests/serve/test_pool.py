@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -220,7 +221,8 @@ def test_a_reset_starts_another_episode_in_the_same_session(pool: SessionPool) -
 def test_the_frame_is_that_of_the_state(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3, start=False)
     frame = pool.frame(opening.id)
-    assert (frame.shape, frame.dtype) == ((84, 84, 3), np.uint8)
+    chex.assert_shape(frame, (84, 84, 3))
+    chex.assert_type(frame, np.uint8)
     assert frame.max() == 4
     pool.step_one(opening.id, "<right>")
     assert pool.frame(opening.id).max() == 5

@@ -16,6 +16,8 @@ import pytest
 from jaxgym import text
 from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.serve import SESSION_OPTIONS, SessionPool, episodes, swift
+from jaxgym.serve.openenv.client import OpenEnvScheduler
+from jaxgym.serve.openenv.remote import OpenEnvWrapper
 from jaxgym.serve.swift import sudoku
 from tests.serve import corridor
 
@@ -165,16 +167,6 @@ class Base:
 
     def __init__(self, *arguments: Any, **_: Any):
         self.env_config = arguments[0] if arguments else None
-        self._envs: dict[str, Any] = {}
-        self._total_rewards: dict[str, float] = {}
-        self._step_rewards: dict[str, list[float]] = {}
-        self._pending_obs: dict[str, Any] = {}
-
-    def _create_env(self, env_config: Any) -> Any:
-        return f"wrapper of {env_config['base_url']}"
-
-    async def _close_and_remove(self, uuid: str) -> None:
-        self._envs.pop(uuid).close()
 
 
 @pytest.fixture
@@ -252,19 +244,19 @@ class Server:
     def __init__(self, *texts: str):
         self.texts, self.moves, self.is_closed = list(texts), list[str](), False
 
-    def reset(self) -> Any:
+    async def areset(self) -> Any:
         return {"messages": [{"content": self.texts.pop(0)}], "prompt": "unread"}, {}
 
-    def step(self, action: Any) -> Any:
+    async def astep(self, action: Any) -> Any:
         self.moves.append(action["message"])
         return {"prompt": self.texts.pop(0)}, float(not self.texts), not self.texts, {}
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         self.is_closed = True
 
 
 def trajectory(server: Server, *replies: str) -> tuple[list[Any], list[Any]]:
-    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
+    scheduler: Any = sudoku.SudokuScheduler()
     scheduler._create_env = lambda _: server
     request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": {"seed": 0, "bonus": None}})
     asyncio.run(scheduler.on_trajectory_start([request]))
@@ -321,7 +313,7 @@ def test_an_empty_completion_is_an_invalid_turn_of_the_scheduler(content: Any) -
 
 
 def test_the_scheduler_records_why_each_reply_ended_and_its_tokens() -> None:
-    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
+    scheduler: Any = sudoku.SudokuScheduler()
     scheduler._create_env = lambda _: Server(board_text((0, 0)), "Invalid move; please resubmit", "unread")
     request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": {"seed": 0}})
     asyncio.run(scheduler.on_trajectory_start([request]))
@@ -336,18 +328,42 @@ def test_the_scheduler_records_why_each_reply_ended_and_its_tokens() -> None:
     ]
 
 
+def test_a_game_whose_server_is_gone_ends_with_the_score_that_it_has() -> None:
+    server = Server(board_text((0, 0), (1, 1)), board_text((1, 1)))
+
+    async def gone(_: Any) -> Any:
+        raise ConnectionError("the server is gone")
+
+    scheduler: Any = sudoku.SudokuScheduler()
+    scheduler._create_env = lambda _: server
+    request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": {"seed": 0}})
+    asyncio.run(scheduler.on_trajectory_start([request]))
+    choice = types.SimpleNamespace(message=types.SimpleNamespace(content=f"[1 1 {BOARD[0, 0]}]"))
+    server.texts.append("unread")
+    played = asyncio.run(scheduler.on_turn_end(request, choice, 1))["rollout_infos"]
+    server.astep = gone
+    ended = asyncio.run(scheduler.on_turn_end(request, choice, 2))
+    assert ended["done"]
+    assert ended["rollout_infos"]["total_reward"] == played["total_reward"]
+    assert ended["rollout_infos"]["step_rewards"] == [*played["step_rewards"], 0.0]
+    assert ended["rollout_infos"]["error"] == "the server is gone"
+    assert server.is_closed
+
+
 def test_a_trajectory_that_is_unknown_has_a_total_reward() -> None:
-    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
+    scheduler: Any = sudoku.SudokuScheduler()
     ended = asyncio.run(scheduler.on_turn_end(types.SimpleNamespace(uuid="other"), None, 1))
-    infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no game is open."}
+    infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no episode is open."}
     assert ended == {"done": True, "rollout_infos": infos}
     assert scheduler.max_concurrent_envs >= 1
     assert dict(scheduler.env_config_defaults) == {}
 
 
 def test_rows_with_an_address_are_played_on_a_server() -> None:
-    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
-    assert scheduler._create_env({"base_url": "http://host"}) == "wrapper of http://host"
+    scheduler: Any = sudoku.SudokuScheduler()
+    wrapper = scheduler._create_env({"base_url": "http://host"})
+    assert isinstance(wrapper, OpenEnvWrapper)
+    assert wrapper._remote.url == "http://host"
     assert isinstance(scheduler._create_env({"seed": 3}), sudoku.LocalSudoku)
 
 
@@ -355,10 +371,17 @@ def test_rows_with_an_address_are_played_on_a_server() -> None:
     ("given", "sent"),
     [({}, {"seed": 3}), ({"seed": 4}, {"seed": 4}), ({"split": "test", "index": 0}, {"split": "test", "index": 0})],
 )
-def test_what_a_row_resets_with_goes_before_its_seed(given: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_what_a_row_resets_with_goes_before_its_seed(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], sent: dict[str, Any]
+) -> None:
     asked: list[Any] = []
-    scheduler: Any = type("Made", (sudoku.SudokuHooks, Base), {})()
-    scheduler._create_env = lambda entries: asked.append(entries["reset_kwargs"]) or Server(board_text((0, 0)))
+
+    def create(_: Any, entries: dict[str, Any]) -> Server:
+        asked.append(entries["reset_kwargs"])
+        return Server(board_text((0, 0)))
+
+    monkeypatch.setattr(OpenEnvScheduler, "_create_env", create)
+    scheduler: Any = sudoku.SudokuScheduler()
     row = {"base_url": "http://host", "seed": 3, "reset_kwargs": given}
     request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": row})
     asyncio.run(scheduler.on_trajectory_start([request]))

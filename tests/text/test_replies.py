@@ -4,6 +4,7 @@ import json
 import random
 import time
 
+import numpy as np
 import pytest
 
 from jaxgym.text.forms import (
@@ -265,7 +266,10 @@ def test_reasoning_that_names_another_delimiter_is_closed_by_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [(2, 2), (2.0, 2), (-3.0, -3), (2.5, None), (True, None), ("2", None), (None, None), ([2], None), (1e400, None)],
+    [
+        *((2, 2), (2.0, 2), (-3.0, -3), (np.int64(2), 2), (2.5, None), (True, None), ("2", None), (None, None)),
+        *(([2], None), (1e400, None)),
+    ],
 )
 def test_whole_floats_are_integers_and_other_types_are_not(given: object, expected: int | None) -> None:
     assert whole_number(given) == expected

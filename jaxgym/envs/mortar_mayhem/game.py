@@ -214,7 +214,6 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     """
 
     metric: ClassVar[str] = "commands_completed"
-
     grid: bool
     act_only: bool
     max_commands: int

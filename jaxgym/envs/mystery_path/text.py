@@ -154,7 +154,7 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
         return heading_names(heading_looks(self.env.agent_scale))
 
 
-def _paths(tiles: np.ndarray, left_px: np.ndarray) -> list[str]:
+def _paths(tiles: Any, left_px: Any) -> list[str]:
     """Return the path tiles in B frames, bool (B, 9, 7), by the left edges of their columns, int32 (B, 9)."""
     parts = [list[str]() for _ in tiles]
     for session, column in zip(*np.nonzero(tiles.any(axis=2)), strict=True):

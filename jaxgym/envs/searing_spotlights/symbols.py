@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, Along
 from jaxgym.envs.searing_spotlights import scene as scenes
-from jaxgym.envs.searing_spotlights.visible import BRIGHTEST, Visible
+from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, Visible
 
 _FARTHEST_PX = SCREEN_PX + 4
 """Above every coordinate of a thing."""
@@ -31,7 +31,7 @@ def symbols(seen: Visible) -> jax.Array:
     if seen.has_exit is not None:
         parts += [_place(seen.has_exit, seen.exit_px), seen.is_open[None]]
     parts += [
-        seen.light.astype(jnp.float32) / BRIGHTEST.astype(np.float32),
+        seen.light.astype(jnp.float32) * LIGHT_UNITS,
         jnp.stack([seen.has_blue, seen.has_red]),
         (seen.lost_health_px.astype(jnp.float32) / np.float32(scenes.HEALTH_BAR_PX))[None],
         one_hot(seen.action, len(Along)).reshape(-1),

@@ -19,7 +19,7 @@ from jaxgym.envs.memory_gym.text import (
     one_of,
 )
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene
-from jaxgym.envs.searing_spotlights.visible import BRIGHTEST, SQUARES, Visible
+from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
 from jaxgym.spec import TextSpec
 
 _HIGHEST_DIGIT = 9
@@ -121,15 +121,16 @@ def _light_rules(params: Any) -> list[str]:
     return lines + [f"{what} gives a reward of {number(value)}." for what, value in rewards.items() if float(value)]
 
 
-def _things(name: str, is_listed: np.ndarray, places_px: np.ndarray) -> list[str]:
+def _things(name: str, is_listed: Any, places_px: Any) -> list[str]:
     """Return where a thing is in B frames; nothing where it is not listed."""
     places = zip(is_listed.tolist(), places_px.tolist(), strict=True)
     return [f"{name}: x {x}, y {y}" if flag else "" for flag, (x, y) in places]
 
 
-def _lights(light: np.ndarray) -> list[str]:
-    shares = light.astype(np.float32) / BRIGHTEST.astype(np.float32)
-    digits = np.rint(shares * np.float32(_HIGHEST_DIGIT)).astype(np.uint8) + np.uint8(ord("0"))
+def _lights(light: Any) -> list[str]:
+    digits = np.rint(light.astype(np.float32) * LIGHT_UNITS * np.float32(_HIGHEST_DIGIT)).astype(np.uint8) + np.uint8(
+        ord("0")
+    )
     rows = np.full((len(light), SQUARES, 2 * SQUARES), ord(" "), np.uint8)
     rows[:, :, 0] = ord("\n")
     rows[:, :, 1::2] = digits.reshape(-1, SQUARES, SQUARES)

@@ -23,14 +23,17 @@ SQUARES = SCREEN_PX // scenes.SQUARE_PX
 _OPAQUE = 255
 
 
-def _brightest() -> np.ndarray:
-    sums = np.full((SQUARES, SQUARES), _OPAQUE * scenes.SQUARE_PX**2, dtype=np.int32)
-    sums[0] = _OPAQUE * scenes.SQUARE_PX * (scenes.SQUARE_PX - scenes.BAR_PX)
-    return sums.reshape(-1)
+def _light_units() -> np.ndarray:
+    brightest = np.full((SQUARES, SQUARES), _OPAQUE * scenes.SQUARE_PX**2, dtype=np.float32)
+    brightest[0] = _OPAQUE * scenes.SQUARE_PX * (scenes.SQUARE_PX - scenes.BAR_PX)  # The bar covers the rest.
+    return np.float32(1) / brightest.reshape(-1)
 
 
-BRIGHTEST = _brightest()
-"""The `Visible.light` of white squares, int32 (49,); the bar covers a part of the first row."""
+LIGHT_UNITS = _light_units()
+"""The share of the light of a white square that 1 in `Visible.light` stands for, float32 (49,).
+
+Symbols and text multiply by it. A division would round differently on the host and in a compiled program.
+"""
 
 
 @struct.dataclass

@@ -1,1 +1,1 @@
-"""AgentGym: a server of several environments, and its client side without any of its packages."""
+"""A server of several environments that speaks AgentGym."""

@@ -1,10 +1,11 @@
 """How the bodies and queries of AgentGym's routes are read, without a library on the way of every step."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
+
+from jaxgym.serve.web.reading import read_json
 
 _DIGITS = re.compile(r"\s*[-+]?[0-9]{1,64}\s*", re.ASCII)
 _NEEDED = object()
@@ -36,7 +37,7 @@ class Field(NamedTuple):
     default: Any = _NEEDED
 
 
-class Route(NamedTuple):
+class CallRoute(NamedTuple):
     """One route.
 
     Attributes:
@@ -83,12 +84,12 @@ def texts(sent: Any) -> list[str]:
 
 
 def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns a reader that also takes null, which is None."""
+    """Return a reader that also takes null, which is None."""
     return lambda sent: None if sent is None else read(sent)
 
 
 def read_body(fields: Sequence[Field], body: bytes) -> list[Any]:
-    """Returns the values of the fields of a JSON body; other entries are not looked at.
+    """Return the values of the fields of a JSON body; other entries are not looked at.
 
     Raises:
         BodyError: If it is no JSON object, or a field is missing or of another kind.
@@ -96,7 +97,7 @@ def read_body(fields: Sequence[Field], body: bytes) -> list[Any]:
     if not fields:
         return []
     try:
-        sent = json.loads(body)
+        sent = read_json(body)
     except (ValueError, RecursionError):
         raise BodyError(["body"], "Field required" if not body else "JSON decode error") from None
     if not isinstance(sent, dict):
@@ -105,7 +106,7 @@ def read_body(fields: Sequence[Field], body: bytes) -> list[Any]:
 
 
 def read_query(fields: Sequence[Field], query: bytes) -> list[Any]:
-    """Returns the values of the fields of a query string; other entries are not looked at.
+    """Return the values of the fields of a query string; other entries are not looked at.
 
     Raises:
         BodyError: If a field is missing or of another kind.

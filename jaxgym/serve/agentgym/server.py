@@ -3,9 +3,8 @@
     POST /create {}                                   ─>  {"id": 0, "observation": "Crafting commands: ...", ...}
     POST /step   {"id": 0, "action": "get 1 flax"}    ─>  {"observation": "Got 1 flax", "reward": 0.0, "done": false}
 
-What a call does stands in `jaxgym.serve.agentgym.wrapper`; here is what HTTP adds. A call that is malformed is answered
-with status 422, and one that is well formed and refused with status 200 and `{"error": ...}`, as AgentGym's clients
-expect; a server that is full, with 503.
+`jaxgym.serve.agentgym.wrapper` has the calls; here is what HTTP adds. A malformed call is answered with status 422, an
+invalid one with 200 and `{"error": ...}`, as AgentGym's clients expect, and one to a full server with 503.
 """
 
 import asyncio
@@ -19,12 +18,11 @@ from starlette.exceptions import HTTPException
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.options import parse_options
-from jaxgym.serve.agentgym.bodies import BodyError, Route, read_body, read_query
-from jaxgym.serve.agentgym.wrapper import Wrapper
+from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_body, read_query
+from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.page.boards import Served
-from jaxgym.serve.page.routes import with_page
+from jaxgym.serve.page.routes import Served, with_page
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import guard, log
 from jaxgym.serve.web.answers import message_of
@@ -34,24 +32,25 @@ from jaxgym.serve.web.serving import AgentGym
 
 _OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 400, 404, 405, 422, 503
 _SWEEPS = 4
-"""How often it is looked for idle sessions in the time after which they are closed."""
+"""Searches for idle sessions in the time after which they are closed."""
 
 
-class Routes:
-    """The routes of some environments: one at the root, or several, each under a prefix."""
+class AgentGymApp:
+    """The app of some environments: one at the root, or several, each under a prefix."""
 
-    def __init__(self, pool: SessionPool, wrappers: Mapping[str, Wrapper]):
-        """Compiles what the environments need, so that nothing is compiled in service.
+    def __init__(self, pool: SessionPool, wrappers: Mapping[str, AgentGymWrapper], tells_apart: bool = False):
+        """Compile what the environments need, so that nothing is compiled in service.
 
         Args:
-            pool: Where their sessions are.
+            pool: The pool of their sessions.
             wrappers: The wrapper of each prefix, such as `"/textcraft"`; `""` is the root.
+            tells_apart: Whether an environment belongs to the token that it was created with.
 
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
         """
-        self._pool, self._wrappers = pool, dict(wrappers)
-        self._routes = dict[tuple[str, str], tuple[Route, Callable[..., Awaitable[Any]]]]()
+        self._pool, self._wrappers, self._tells_apart = pool, dict(wrappers), tells_apart
+        self._routes = dict[tuple[str, str], tuple[CallRoute, Callable[..., Awaitable[Any]]]]()
         self._timer: asyncio.TimerHandle | None = None
         for prefix, wrapper in wrappers.items():
             wrapper.prepare()
@@ -59,16 +58,24 @@ class Routes:
                 path = f"{prefix}{route.path}".rstrip("/") or "/"
                 self._routes[route.method, path] = route, getattr(wrapper, route.call)
 
-    async def answer(self, method: str, path: str, query: bytes, body: bytes, owner: str | None) -> tuple[int, Any]:
-        """Returns the status and what is answered to a request.
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": "AgentGym's protocol is HTTP."})
+            return
+        try:
+            owner = token_of_request(scope["headers"]).decode("latin-1") if self._tells_apart else None
+            body = await _body(receive)
+            status, told = await self.answer(scope["method"], scope["path"], scope["query_string"], body, owner)
+        except HTTPException as error:
+            status, told = error.status_code, {"error": error.detail}
+        content = json.dumps(told).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
 
-        Args:
-            method: GET or POST.
-            path: The path.
-            query: What stands behind the question mark.
-            body: The body.
-            owner: Who asks; None where nobody is told from another.
-        """
+    async def answer(self, method: str, path: str, query: bytes, body: bytes, owner: str | None) -> tuple[int, Any]:
+        """Return status and content of the answer to a request; `owner` is the token if environments belong to one."""
         if self._timer is None:
             self._close_idle()
         known = self._routes.get((method, path)) or self._routes.get((method, path.rstrip("/") or "/"))
@@ -86,16 +93,18 @@ class Routes:
         except SessionError as error:
             return _OK, {"error": message_of(error)}
 
-    def served(self, tells_apart: bool) -> Served:
-        """Returns what the page shows: of environments that are told apart only those of the caller."""
+    def served(self) -> Served:
+        """Return what the page shows: of environments that belong to tokens only those of the caller."""
         wrappers = list(self._wrappers.values())
 
         def keys(owner: str) -> list[str]:
-            return [key for wrapper in wrappers for key in wrapper.sessions(owner if tells_apart else None)]
+            return [key for wrapper in wrappers for key in wrapper.sessions(owner if self._tells_apart else None)]
 
-        return Served(self._pool, [wrapper.board for wrapper in wrappers], keys)
+        return Served([wrapper.hosted for wrapper in wrappers], keys)
 
     def _unknown(self, path: str) -> tuple[int, Any]:
+        if path == "/health":
+            return _OK, {"status": "healthy"}
         if any(path == known for _, known in self._routes):
             return _NOT_ALLOWED, {"detail": "Method Not Allowed"}
         if path == "/":
@@ -103,7 +112,7 @@ class Routes:
         return _NOT_FOUND, {"detail": "Not Found"}
 
     def _close_idle(self) -> None:
-        """Closes idle sessions, again and again; called in the event loop."""
+        """Close idle sessions, again and again; runs in the event loop."""
         if self._pool.idle_seconds is not None:
             self._pool.close_idle()
             for wrapper in self._wrappers.values():
@@ -112,52 +121,18 @@ class Routes:
             self._timer = loop.call_later(self._pool.idle_seconds / _SWEEPS, self._close_idle)
 
 
-class App:
-    """The ASGI application of some routes."""
-
-    def __init__(self, routes: Routes, tells_apart: bool = False):
-        """Make it.
-
-        Args:
-            routes: The routes.
-            tells_apart: Whether an environment belongs to the token that it was created with.
-        """
-        self._routes, self._tells_apart = routes, tells_apart
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008, "reason": "AgentGym's protocol is HTTP."})
-            return
-        try:
-            status, answer = await self._answer(scope, receive)
-        except HTTPException as error:
-            status, answer = error.status_code, {"error": error.detail}
-        content = json.dumps(answer).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
-
-    async def _answer(self, scope: Message, receive: Receive) -> tuple[int, Any]:
-        method, path = scope["method"], scope["path"]
-        if path == "/health":
-            return _OK, {"status": "healthy"}
-        pieces, message = list[bytes](), {"more_body": True}
-        while message.get("more_body"):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise HTTPException(_BAD, "the client left before its request was complete.")
-            pieces.append(message.get("body", b""))
-        return await self._routes.answer(method, path, scope["query_string"], b"".join(pieces), self._owner(scope))
-
-    def _owner(self, scope: Message) -> str | None:
-        if not self._tells_apart:
-            return None
-        return token_of_request(scope["headers"]).decode("latin-1")
+async def _body(receive: Receive) -> bytes:
+    pieces, message = list[bytes](), {"more_body": True}
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HTTPException(_BAD, "the client left before its request was complete.")
+        pieces.append(message.get("body", b""))
+    return b"".join(pieces)
 
 
-def load(serving: AgentGym) -> Routes:
-    """Return the routes of the environments, ready to be played, which takes seconds.
+def load(serving: AgentGym) -> AgentGymApp:
+    """Return the app with its environments, ready to be played, which takes seconds.
 
     Raises:
         OptionError, UnknownIdError, LevelError: If something that was given does not exist.
@@ -166,21 +141,21 @@ def load(serving: AgentGym) -> Routes:
     pool = SessionPool(
         serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page, allows_lenient=True
     )
-    wrappers = dict[str, Wrapper]()
+    wrappers = dict[str, AgentGymWrapper]()
     for env, options in serving.games():
         prefix = f"/{text.short_name_of(env)}"
         if prefix in wrappers:
             raise OptionError(f"{env} was given twice; a server has one of each, so serve the other at another port.")
         wrappers[prefix] = wrap(env, pool, parse_options(options))
-    routes = Routes(pool, {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers)
+    wrappers = {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers
+    app = AgentGymApp(pool, wrappers, tells_apart=serving.token_file is not None)
     freeze()
-    return routes
+    return app
 
 
-def make_app(serving: AgentGym, routes: Routes) -> guard.App:
-    """Return the app of some routes, with the page."""
-    tells_apart = serving.token_file is not None
-    return with_page(App(routes, tells_apart), serving, routes.served(tells_apart))
+def make_app(serving: AgentGym, app: AgentGymApp) -> guard.App:
+    """Return the app of some environments with the page."""
+    return with_page(app, serving, app.served())
 
 
 def serve(serving: AgentGym, bound: socket.socket) -> None:

@@ -1,6 +1,6 @@
 """What stands behind AgentGym's routes: the environments of a server, under ids that count from 0.
 
-    POST /step {"id": 3, "action": "get 1 flax"}  ─>  Wrapper.step(owner, 3, "get 1 flax")  ─>  what is answered
+    POST /step {"id": 3, "action": "get 1 flax"}  ─>  AgentGymWrapper.step(owner, 3, "get 1 flax")  ─>  what is answered
 
 A wrapper answers as AgentGym's guide for environments says. A subclass may change answers and add routes.
 """
@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jaxgym import levels, text
-from jaxgym.serve.agentgym.bodies import Field, Route, integer, integers, optional, texts, words
+from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, texts, words
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
-from jaxgym.serve.page.boards import Board
 from jaxgym.serve.pictures import png
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Outcome
 from jaxgym.serve.web.answers import message_of
+from jaxgym.serve.web.http import Hosted
 
 _MOST_UNKNOWN = 16  # ids of a batch that are told one by one if none of them is known
 
@@ -56,30 +56,31 @@ class Running:
         return self.last
 
 
-class Wrapper:
+class AgentGymWrapper:
     """The environments of one id, each a session of a pool, with the answers of AgentGym's guide.
 
     It is used from one event loop. An answer is anything that JSON holds; what is wrong with a call that is well formed
     is raised as a `SessionError` and answered as `{"error": ...}`.
 
     Attributes:
-        name: The environment, as it was asked for.
+        env_id: The id of the environment.
+        name: Its short name.
         instructions: The rules and the form of a reply; empty before `prepare`.
     """
 
-    ROUTES: ClassVar[tuple[Route, ...]] = (
-        Route("GET", "/", "hello"),
-        Route("POST", "/create", "create"),
-        Route("POST", "/step", "step", (ID, Field("action", words))),
-        Route("POST", "/reset", "reset", (ID, Field("data_idx", optional(integer), 0))),
-        Route("GET", "/observation", "observe", (ID,)),
-        Route("POST", "/close", "close", (ID,)),
-        Route("GET", "/detail", "detail", (ID,)),
-        Route("POST", "/render", "render", (ID,)),
-        Route("GET", "/list_envs", "list_envs"),
-        Route("GET", "/instruction_text", "instruction_text"),
-        Route("POST", "/step_batch", "step_batch", (Field("ids", integers), Field("actions", texts))),
-        Route("POST", "/reset_batch", "reset_batch", (Field("ids", integers), Field("data_idxs", integers))),
+    ROUTES: ClassVar[tuple[CallRoute, ...]] = (
+        CallRoute("GET", "/", "hello"),
+        CallRoute("POST", "/create", "create"),
+        CallRoute("POST", "/step", "step", (ID, Field("action", words))),
+        CallRoute("POST", "/reset", "reset", (ID, Field("data_idx", optional(integer), 0))),
+        CallRoute("GET", "/observation", "observe", (ID,)),
+        CallRoute("POST", "/close", "close", (ID,)),
+        CallRoute("GET", "/detail", "detail", (ID,)),
+        CallRoute("POST", "/render", "render", (ID,)),
+        CallRoute("GET", "/list_envs", "list_envs"),
+        CallRoute("GET", "/instruction_text", "instruction_text"),
+        CallRoute("POST", "/step_batch", "step_batch", (Field("ids", integers), Field("actions", texts))),
+        CallRoute("POST", "/reset_batch", "reset_batch", (Field("ids", integers), Field("data_idxs", integers))),
     )
     """The routes, each with the method that makes its answer and the fields of its body or query."""
 
@@ -94,8 +95,8 @@ class Wrapper:
         Raises:
             UnknownIdError: If there is no such environment, or it has no words.
         """
-        text.text_spec_of(name)
-        self.name, self.instructions = name, ""
+        self.env_id, _ = text.text_spec_of(name)
+        self.name, self.instructions = text.short_name_of(self.env_id), ""
         self._pool, self._options = pool, dict(options or {})
         self._running: dict[int, Running] = {}
         self._count = 0
@@ -106,16 +107,15 @@ class Wrapper:
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
         """
-        self.instructions = self._pool.prepare(self.name, self._options)
+        self.instructions = self._pool.prepare(self.env_id, self._options)
 
     @property
-    def board(self) -> Board:
-        """What the page shows of it."""
-        env_id, _ = text.text_spec_of(self.name)
-        return Board(self.name, env_id, text.short_name_of(env_id), self._options, self.instructions)
+    def hosted(self) -> Hosted:
+        """The game, for the page."""
+        return Hosted(self._pool, self.env_id, self.name, self._options, self.instructions)
 
     def sessions(self, owner: str | None) -> list[str]:
-        """Returns the sessions of the caller's environments, by their ids in the pool."""
+        """Return the sessions of the caller's environments, by their ids in the pool."""
         return [running.key for running in self._running.values() if running.owner == owner]
 
     def sweep(self) -> None:
@@ -125,7 +125,7 @@ class Wrapper:
             del self._running[number]
 
     def seed_of(self, data_idx: int) -> int:
-        """Returns the level seed of a task.
+        """Return the level seed of a task.
 
         Raises:
             RequestError: If there is no such task.
@@ -163,7 +163,7 @@ class Wrapper:
         return self.told_of_reset(number, running.last)
 
     async def observe(self, owner: str | None, number: int) -> Any:
-        """Returns the last observation; starts the task where none was started."""
+        """Return the last observation; starts the task where none was started."""
         return self.told_of_observation((await self._started(owner, number)).last)
 
     async def close(self, owner: str | None, number: int) -> Any:
@@ -175,14 +175,14 @@ class Wrapper:
         return {"closed": True}
 
     async def detail(self, owner: str | None, number: int) -> Any:
-        """Returns how an environment stands."""
+        """Return how an environment stands."""
         running = await self._started(owner, number)
         return {**running.last, "deleted": False}
 
     # Further routes.
 
     async def render(self, owner: str | None, number: int) -> Any:
-        """Returns the frame of an environment, a PNG as a data URL; the first one takes a second to compile."""
+        """Return the frame of an environment, a PNG as a data URL; the first one takes a second to compile."""
         running = await self._started(owner, number)
         try:
             frame = await asyncio.to_thread(self._pool.frame, running.key)
@@ -191,12 +191,12 @@ class Wrapper:
         return f"data:image/png;base64,{base64.b64encode(png(frame)).decode()}"
 
     async def list_envs(self, owner: str | None) -> Any:
-        """Returns the ids of the caller's environments."""
+        """Return the ids of the caller's environments."""
         self.sweep()
         return [number for number, running in self._running.items() if running.owner == owner]
 
     async def instruction_text(self, owner: str | None) -> Any:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the form of a reply."""
         del owner
         return self.instructions
 
@@ -227,16 +227,16 @@ class Wrapper:
     # What is told: `last` has observation, reward, score and done.
 
     def told_of_step(self, last: dict[str, Any]) -> Any:
-        """Returns what is answered to a step."""
+        """Return what is answered to a step."""
         return last
 
     def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
-        """Returns what is answered to a reset."""
+        """Return what is answered to a reset."""
         del number
         return last
 
     def told_of_observation(self, last: dict[str, Any]) -> Any:
-        """Returns what is answered to the question for the observation."""
+        """Return what is answered to the question for the observation."""
         return last
 
     # Environments.
@@ -244,7 +244,7 @@ class Wrapper:
     async def _create(self, owner: str | None, data_idx: int) -> int:
         number = self._count
         self._count += 1
-        opening = await self._pool.aopen(self.name, self.seed_of(data_idx), self._options, start=False)
+        opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
         self._running[number] = Running(opening.id, owner)
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()
@@ -264,7 +264,7 @@ class Wrapper:
         return GoneError(f"there is no environment {number}; give an id that /create returned.")
 
     def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, Running], list[Any]]:
-        """Returns the environments by their place in a batch, and the answers to the others in theirs."""
+        """Return the environments by their place in a batch, and the answers to the others in theirs."""
         if len(set(numbers)) < len(numbers):
             raise RequestError("an id was given twice in one batch; give each once.")
         if len(numbers) > self._pool.capacity:

@@ -10,30 +10,30 @@ import numpy as np
 from jaxgym import levels, text
 from jaxgym.envs.textcraft.game import level_of_task
 from jaxgym.envs.textcraft.world import world
-from jaxgym.serve.agentgym.bodies import Field, Route, optional, words
-from jaxgym.serve.agentgym.wrapper import ID, Wrapper
+from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, words
+from jaxgym.serve.agentgym.wrapper import ID, AgentGymWrapper
 from jaxgym.serve.errors import SessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
 
-class TextCraftWrapper(Wrapper):
+class TextCraftWrapper(AgentGymWrapper):
     """TextCraft with the answers of the platform's own server.
 
     The number of a task, any integer, is taken modulo the number of goals; where the option `depth` allows some goals
     only, modulo the number of these. The first task of an environment is that of its id.
     """
 
-    ROUTES: ClassVar[tuple[Route, ...]] = (
-        *(route for route in Wrapper.ROUTES if route.path != "/create"),
-        Route(
+    ROUTES: ClassVar[tuple[CallRoute, ...]] = (
+        *(route for route in AgentGymWrapper.ROUTES if route.path != "/create"),
+        CallRoute(
             "POST",
             "/create",
             "create",
             (Field("commands", optional(words), None), Field("goal", optional(words), None)),
         ),
-        Route("GET", "/commands", "commands", (ID,)),
-        Route("GET", "/goal", "goal", (ID,)),
+        CallRoute("GET", "/commands", "commands", (ID,)),
+        CallRoute("GET", "/goal", "goal", (ID,)),
     )
 
     def prepare(self) -> None:
@@ -43,7 +43,7 @@ class TextCraftWrapper(Wrapper):
         super().prepare()
 
     def seed_of(self, data_idx: int) -> int:
-        """Returns the level seed of a task."""
+        """Return the level seed of a task."""
         return data_idx % levels.num_levels(self._options["levels"])
 
     async def hello(self, owner: str | None) -> Any:
@@ -68,43 +68,43 @@ class TextCraftWrapper(Wrapper):
         return True
 
     async def detail(self, owner: str | None, number: int) -> Any:
-        """Returns how an environment stands."""
+        """Return how an environment stands."""
         last = self._find(owner, number).last
         return {"observation": last["observation"], "done": last["done"], "reward": last["reward"], "deleted": False}
 
     async def commands(self, owner: str | None, number: int) -> Any:
-        """Returns the crafting commands of the task, one a line."""
+        """Return the crafting commands of the task, one a line."""
         return self._find(owner, number).first.partition("\n\nGoal: craft ")[0].removeprefix("Crafting commands:\n")
 
     async def goal(self, owner: str | None, number: int) -> Any:
-        """Returns the item to craft."""
+        """Return the item to craft."""
         return self._find(owner, number).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
 
     def told_of_step(self, last: dict[str, Any]) -> Any:
-        """Returns what is answered to a step."""
+        """Return what is answered to a step."""
         return {"observation": last["observation"], "reward": last["reward"], "done": last["done"]}
 
     def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
-        """Returns what is answered to a reset."""
+        """Return what is answered to a reset."""
         return {"id": number, "observation": last["observation"], "done": last["done"], "reward": last["reward"]}
 
     def told_of_observation(self, last: dict[str, Any]) -> Any:
-        """Returns what is answered to the question for the observation."""
+        """Return what is answered to the question for the observation."""
         return last["observation"]
 
 
 def textcraft_tasks(name: str, options: Mapping[str, Any]) -> Any:
-    """Returns the levels of TextCraft's tasks in their order, those of depths that the options allow."""
+    """Return the levels of TextCraft's tasks in their order, those of depths that the options allow."""
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS and option != "levels"}
     env, params, _ = text.make_registered(name, **own)
     rows = np.flatnonzero(np.isin(world().depths[world().goals], np.asarray(params.depth.values)))
     return jax.vmap(lambda task: level_of_task(env, params, task))(jnp.asarray(rows))
 
 
-_wrappers: dict[str, type[Wrapper]] = {"TextCraft-v0": TextCraftWrapper}
+_wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
 
 
-def register(env_id: str, wrapper: type[Wrapper]) -> None:
+def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
     """Has an environment served by a wrapper of its own.
 
     Raises:
@@ -113,10 +113,10 @@ def register(env_id: str, wrapper: type[Wrapper]) -> None:
     _wrappers[text.text_spec_of(env_id)[0]] = wrapper
 
 
-def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> Wrapper:
+def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
     """Makes the wrapper of an environment: the one that was registered for it, else that of AgentGym's guide.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
     """
-    return _wrappers.get(text.text_spec_of(name)[0], Wrapper)(name, pool, options)
+    return _wrappers.get(text.text_spec_of(name)[0], AgentGymWrapper)(name, pool, options)

@@ -23,28 +23,22 @@ _log = logging.getLogger(__name__)
 _UNFIT = "VALIDATION_ERROR"
 
 
-class _Alike:
-    """What ms-swift's scheduler is to its subclasses."""
+class _PlainScheduler:
+    """The part of ms-swift's scheduler that its subclasses use."""
 
     def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **_: Any):
         self.infer_engine, self.max_turns = infer_engine, max_turns
-
-    def check_finished(self, infer_request: Any, response_choice: Any, current_turn: int) -> bool:
-        """Whether a trajectory ends with this turn, if no hook says so."""
-        del infer_request
-        is_cut = bool(self.max_turns) and current_turn >= (self.max_turns or 0)
-        return is_cut or response_choice.finish_reason == "length"
 
 
 def _base() -> type:
     try:
         return importlib.import_module("swift.rollout.multi_turn").OpenEnvScheduler
     except ImportError:
-        return _Alike
+        return _PlainScheduler
 
 
 if TYPE_CHECKING:
-    _Scheduler = _Alike
+    _Scheduler = _PlainScheduler
 else:
     _Scheduler = _base()
 
@@ -71,7 +65,7 @@ class OpenEnvScheduler(_Scheduler):
     def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **more: Any):
         """Makes a scheduler as ms-swift does."""
         super().__init__(infer_engine, max_turns, **more)
-        self._envs: dict[str, OpenEnvWrapper] = {}
+        self._envs: dict[str, Any] = {}
         self._total_rewards: dict[str, float] = {}
         self._step_rewards: dict[str, list[float]] = {}
         self._pending_obs: dict[str, str | None] = {}
@@ -82,7 +76,7 @@ class OpenEnvScheduler(_Scheduler):
     # Hooks.
 
     async def on_trajectory_start(self, requests: Sequence[Any]) -> None:
-        """Starts an episode for each request, and puts its first text into the request's messages.
+        """Start an episode for each request, and put its first messages into the request.
 
         Raises:
             ValueError: If more trajectories start together than there may be at a time.
@@ -115,10 +109,7 @@ class OpenEnvScheduler(_Scheduler):
         self._total_rewards[uuid], self._step_rewards[uuid], self._pending_obs[uuid] = 0.0, [], None
         self._turns[uuid] = []
         observation, _ = await self._envs[uuid].areset()
-        system = config.get("system_message") or self.rules_of(observation)
-        text = self.format_observation(observation)
-        rules = [{"role": "system", "content": system}] if system else []
-        request.messages = [*rules, {"role": "user", "content": text}]
+        request.messages = self._first_messages(uuid, observation, config.get("system_message"))
 
     async def _take_room(self, uuid: str) -> None:
         until = time.monotonic() + self.wait_seconds
@@ -135,21 +126,18 @@ class OpenEnvScheduler(_Scheduler):
             await asyncio.sleep(0.02)
 
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Makes the step of a reply; returns whether the trajectory has ended, and its rewards so far."""
+        """Make the step of a reply; return whether the trajectory has ended, and its rewards so far."""
         uuid = infer_request.uuid
-        wrapper = self._envs.get(uuid)
-        if wrapper is None:
+        if uuid not in self._envs:
             infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no episode is open."}
             return {"done": True, "rollout_infos": infos}
         self._turns[uuid].append(usage_of(response_choice))
-        more: dict[str, Any] = {}
         try:
-            observation, reward, has_ended, _ = await self._act(wrapper, response_choice.message.content)
+            has_ended, more = await self._take_turn(uuid, content_text(response_choice.message.content))
         except (OpenEnvError, OSError) as error:
             _log.warning("a trajectory ends early: %s", error)
-            observation, reward, has_ended, more = None, 0.0, True, {"error": str(error)}
-        self._total_rewards[uuid] += reward
-        self._step_rewards[uuid].append(reward)
+            self._step_rewards[uuid].append(0.0)
+            has_ended, more = True, {"error": str(error)}
         infos = {
             "total_reward": self._total_rewards[uuid],
             "step_rewards": list(self._step_rewards[uuid]),
@@ -160,12 +148,20 @@ class OpenEnvScheduler(_Scheduler):
         is_cut = bool(self.max_turns) and current_turn >= (self.max_turns or 0)
         if has_ended or is_cut:
             await self._close_and_remove(uuid)
-        else:
-            self._pending_obs[uuid] = self.format_observation(observation)
         return {"done": has_ended or is_cut, "rollout_infos": infos}
 
-    async def _act(self, wrapper: OpenEnvWrapper, content: Any) -> Step:
-        text = content_text(content)
+    async def _take_turn(self, uuid: str, text: str) -> tuple[bool, dict[str, Any]]:
+        """Make the step of a reply and keep its reward and the next message; return whether the episode has ended.
+
+        The second result are further entries of `rollout_infos`.
+        """
+        observation, reward, has_ended, _ = await self._act(self._envs[uuid], text)
+        self._total_rewards[uuid] += reward
+        self._step_rewards[uuid].append(reward)
+        self._pending_obs[uuid] = self.format_observation(observation)
+        return has_ended, {}
+
+    async def _act(self, wrapper: Any, text: str) -> Step:
         action = self.parse_action(text)
         try:
             return await wrapper.astep(action)
@@ -213,8 +209,16 @@ class OpenEnvScheduler(_Scheduler):
         prompt = observation.get("prompt") if isinstance(observation, Mapping) else None
         return prompt if isinstance(prompt, str) else ""
 
-    def _create_env(self, env_config: Mapping[str, Any]) -> OpenEnvWrapper:
+    def _create_env(self, env_config: dict[str, Any]) -> Any:
+        """Return an episode with the coroutines of `OpenEnvWrapper`."""
         return OpenEnvWrapper(env_config)
+
+    def _first_messages(self, uuid: str, observation: Any, system: str | None) -> list[dict[str, str]]:
+        """Return the first messages of a trajectory, given the system message of its row."""
+        del uuid
+        system = system or self.rules_of(observation)
+        rules = [{"role": "system", "content": system}] if system else []
+        return [*rules, {"role": "user", "content": self.format_observation(observation)}]
 
     async def _close_and_remove(self, uuid: str) -> None:
         wrapper = self._envs.pop(uuid, None)

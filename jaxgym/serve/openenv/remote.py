@@ -19,7 +19,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -81,53 +81,31 @@ class _Remote:
         self.timeout, self.delay = float(config["message_timeout"]), float(config["retry_delay"])
         self.tries = int(config["tries"])
         self.reset_kwargs: dict[str, Any] = dict(config["reset_kwargs"])
-        self.has_started = False
         self._socket: Any = None
-        self._start: dict[str, Any] = {}
-        self._actions: list[Mapping[str, Any]] = []
+        self._past: list[tuple[str, dict[str, Any]]] = []  # the calls of this episode
         self._last: Any = None
 
     async def reset(self) -> dict[str, Any]:
-        """Starts an episode, in a new session where the old one is lost."""
+        """Start an episode, in a new session if the old one is lost."""
         start = dict(self.reset_kwargs)
         if start.get("seed") is None and "split" not in start:
             start["seed"] = secrets.randbelow(_HIGHEST_SEED)  # known, so that the episode can be repeated
-        self._start, self._actions, self._last, self.has_started = start, [], None, False
-        answer = await self._insist(self._begin)
-        self._last, self.has_started = answer.get("observation"), True
-        return answer
+        self._past = []
+        return await self._call("reset", start)
 
     async def step(self, action: Mapping[str, Any]) -> dict[str, Any]:
-        """Makes a step, in a session that has the same past where the old one is lost."""
-        if not self.has_started:
+        """Make a step, in a session that has the same past if the old one is lost."""
+        if not self._past:
             await self.reset()
+        return await self._call("step", dict(action))
 
-        async def go_on() -> dict[str, Any]:
-            if self._socket is None:
-                await self._repeat()
-            return await self._ask("step", action)
-
-        answer = await self._insist(go_on)
-        self._actions.append(dict(action))
-        self._last = answer.get("observation")
-        return answer
-
-    async def _begin(self) -> dict[str, Any]:
-        return await self._ask("reset", self._start)
-
-    async def _repeat(self) -> None:
-        answer = await self._begin()
-        for action in self._actions:
-            answer = await self._ask("step", action)
-        if answer.get("observation") != self._last:
-            await self.close()
-            raise LostError(f"{self.url}: the socket was lost, and the server does not repeat the episode.")
-
-    async def _insist(self, call: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
-        """Makes a call, again where the socket is lost or the server full."""
+    async def _call(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Make a call, again if the socket is lost or the server is full."""
         for left in reversed(range(self.tries)):
             try:
-                return await call()
+                if self._socket is None:
+                    await self._repeat()
+                answer = await self._ask(kind, data)
             except LostError:
                 raise
             except OpenEnvError as error:
@@ -139,10 +117,23 @@ class _Remote:
                 if not left:
                     await self.close()
                     raise
+            else:
+                self._past.append((kind, data))
+                self._last = answer.get("observation")
+                return answer
             await self.close()
             _log.warning("%s: %s; %d more tries", self.url, reason, left)
             await asyncio.sleep(self.delay * (self.tries - left))
         raise LostError(f"{self.url}: no try was allowed; give tries from 1 up.")
+
+    async def _repeat(self) -> None:
+        """Make the calls of this episode in a new session."""
+        answer: dict[str, Any] = {"observation": None}
+        for kind, data in self._past:
+            answer = await self._ask(kind, data)
+        if self._past and answer.get("observation") != self._last:
+            await self.close()
+            raise LostError(f"{self.url}: the socket was lost, and the server does not repeat the episode.")
 
     async def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -181,7 +172,7 @@ class _Remote:
         )
 
     async def close(self) -> None:
-        """Closes the socket; whatever goes wrong with that."""
+        """Close the socket; whatever goes wrong with that."""
         connection, self._socket = self._socket, None
         if connection is not None:
             try:
@@ -201,7 +192,7 @@ class OpenEnvWrapper:
     """
 
     def __init__(self, env_config: Mapping[str, Any]):
-        """Keeps where to connect; nothing is sent before `reset`.
+        """Keep where to connect; nothing is sent before `reset`.
 
         Args:
             env_config: `base_url` (default `http://localhost:8000`), `reset_kwargs`, `token`, `message_timeout`
@@ -213,7 +204,7 @@ class OpenEnvWrapper:
         weakref.finalize(self, _abandon, self._remote).atexit = False
 
     def reset(self) -> tuple[Any, Any]:
-        """Starts an episode; returns observation and metadata.
+        """Start an episode; return observation and metadata.
 
         Raises:
             OpenEnvError: If the server refuses, or has no room for another session.
@@ -222,7 +213,7 @@ class OpenEnvWrapper:
         return _opened(_submit(self._remote.reset()).result())
 
     def step(self, action: Mapping[str, Any]) -> Step:
-        """Makes a step; returns observation, reward, whether the episode has ended, and metadata.
+        """Make a step; return observation, reward, whether the episode has ended, and metadata.
 
         Raises:
             OpenEnvError: If the server refuses the action; the session goes on.
@@ -232,19 +223,19 @@ class OpenEnvWrapper:
         return _stepped(_submit(self._remote.step(action)).result())
 
     def close(self) -> None:
-        """Ends the session; it may be called at any time, and again."""
+        """End the session; it may be called at any time, and again."""
         _submit(self._remote.close()).result()
 
     async def areset(self) -> tuple[Any, Any]:
-        """Starts an episode as `reset` does."""
+        """Start an episode as `reset` does."""
         return _opened(await asyncio.wrap_future(_submit(self._remote.reset())))
 
     async def astep(self, action: Mapping[str, Any]) -> Step:
-        """Makes a step as `step` does."""
+        """Make a step as `step` does."""
         return _stepped(await asyncio.wrap_future(_submit(self._remote.step(action))))
 
     async def aclose(self) -> None:
-        """Ends the session as `close` does."""
+        """End the session as `close` does."""
         await asyncio.wrap_future(_submit(self._remote.close()))
 
 

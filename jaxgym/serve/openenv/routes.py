@@ -9,16 +9,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve.openenv import frames, mcp
+from jaxgym.serve.openenv import frames, mcp, tasks
 from jaxgym.serve.openenv.frames import FrameError
-from jaxgym.serve.openenv.plays import Play, Plays
+from jaxgym.serve.openenv.rpc import Methods
+from jaxgym.serve.openenv.schemas import SCHEMAS
+from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.web.answers import answer, quoted, refusals
+from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
 _VERSION = "1.0.0"
-_ALLOWED = f"give one from 0 to {frames.SPLIT_SIZE - 1}"
+_ALLOWED = f"give one from 0 to {tasks.SPLIT_SIZE - 1}"
 
 
 class _Path(NamedTuple):
@@ -46,14 +49,15 @@ _PATHS = (
 )
 
 
-def routes(serving: Serving, plays: Plays) -> Starlette:
-    """Returns the app of the routes.
+def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Starlette:
+    """Return the app of the routes.
 
     Args:
-        serving: What is played.
-        plays: The sessions.
+        serving: The settings of the server.
+        sessions: The sessions of its clients.
+        methods: The methods of JSON-RPC.
     """
-    own = _Routes(serving, plays)
+    own = _Routes(serving, sessions, methods)
     app = Starlette(
         routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
         exception_handlers={**refusals("detail"), FrameError: _fault, ClientDisconnect: _gone},
@@ -63,7 +67,7 @@ def routes(serving: Serving, plays: Plays) -> Starlette:
 
 
 def _openapi(name: str) -> dict[str, Any]:
-    """Returns the description of the routes."""
+    """Return the description of the routes."""
     paths = {
         path: {
             methods.split()[0].lower(): {"summary": about, "responses": {"200": {"description": "As it should be."}}}
@@ -77,20 +81,20 @@ def _openapi(name: str) -> dict[str, Any]:
 class _Routes:
     """The routes of a server."""
 
-    def __init__(self, serving: Serving, plays: Plays):
-        self._serving, self._plays = serving, plays
+    def __init__(self, serving: Serving, sessions: ClientSessions, methods: Methods):
+        self._serving, self._sessions, self._methods = serving, sessions, methods
 
     async def health(self, _: Request) -> Response:
         return answer({"status": "healthy"})
 
     async def schema(self, _: Request) -> Response:
-        return answer(frames.SCHEMAS)
+        return answer(SCHEMAS)
 
     async def openapi(self, _: Request) -> Response:
         return answer(_openapi(self._serving.env))
 
     async def metadata(self, _: Request) -> Response:
-        hosted = self._plays.hosted
+        hosted = self._sessions.hosted
         return answer(
             {
                 "name": hosted.short_name,
@@ -103,48 +107,46 @@ class _Routes:
         )
 
     async def environments(self, _: Request) -> Response:
-        return answer([self._plays.hosted.short_name])
+        return answer([self._sessions.hosted.short_name])
 
     async def state(self, _: Request) -> Response:
-        plays = self._plays
+        async def stand(session: ClientSession) -> dict[str, Any]:
+            return self._sessions.state(session)
 
-        async def stand(play: Play) -> dict[str, Any]:
-            return plays.state(play)
-
-        return answer(await plays.once(stand))
+        return answer(await self._sessions.once(stand))
 
     async def reset(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
-        frames.start_of(given, ("body",))
-        plays = self._plays
-        return Response(await plays.once(lambda play: plays.reset(play, given)), media_type="application/json")
+        tasks.start_of(given, ("body",))
+        observed = await self._sessions.once(lambda session: self._sessions.reset(session, given))
+        return Response(observed, media_type="application/json")
 
     async def step(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
         reply = frames.reply_of(given.get("action"), ("body", "action"))
-        plays = self._plays
-        return Response(await plays.once(lambda play: plays.step(play, reply)), media_type="application/json")
+        observed = await self._sessions.once(lambda session: self._sessions.step(session, reply))
+        return Response(observed, media_type="application/json")
 
     async def mcp(self, request: Request) -> Response:
-        return await mcp.respond(request, self._plays)
+        return await mcp.respond(request, self._sessions, self._methods)
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)
-        return answer([{"name": name, "type": name} for name in frames.SPLITS])
+        return answer([{"name": name, "type": name} for name in tasks.SPLITS])
 
     async def tasks(self, request: Request) -> Response:
         await self._check_name(request)
         given = frames.object_of(await _body(request), ("body",))
         split: Any = given.get("split")
-        frames.seed_of(split, 0, ("body",))
+        tasks.seed_of(split, 0, ("body",))
         kind = request.url.path.rpartition("/")[2]
         if kind == "num_tasks":
-            return answer({"num_tasks": frames.SPLIT_SIZE})
+            return answer({"num_tasks": tasks.SPLIT_SIZE})
         if kind == "task":
             return answer({"task": _task(split, given.get("index"))})
         first, end = given.get("start"), given.get("stop")
-        first, end = 0 if first is None else first, frames.SPLIT_SIZE if end is None else end
-        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= frames.SPLIT_SIZE
+        first, end = 0 if first is None else first, tasks.SPLIT_SIZE if end is None else end
+        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= tasks.SPLIT_SIZE
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
             raise HTTPException(_MISSING, f"there are 2^31 tasks; ask for a range of at most {_MOST_TASKS}.")
         if not is_range:
@@ -152,14 +154,14 @@ class _Routes:
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
     async def _check_name(self, request: Request) -> None:
-        name, hosted = request.path_params["name"], self._plays.hosted
+        name, hosted = request.path_params["name"], self._sessions.hosted
         if name.lower() not in (hosted.short_name.lower(), hosted.env_id.lower()):
             raise HTTPException(404, f"unknown environment {quoted(name)!r}; this server has {hosted.short_name!r}")
 
 
 def _task(split: str, index: Any) -> dict[str, Any]:
     try:
-        seed = frames.seed_of(split, index)
+        seed = tasks.seed_of(split, index)
     except FrameError as error:
         raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}") from error
     return {"split": split, "index": index, "seed": seed}
@@ -168,7 +170,7 @@ def _task(split: str, index: Any) -> dict[str, Any]:
 async def _body(request: Request) -> Any:
     body = await request.body()
     try:
-        return frames.loads(body) if body.strip() else {}
+        return read_json(body) if body.strip() else {}
     except (ValueError, RecursionError) as error:
         text = f"JSON decode error: {error}"
         raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error

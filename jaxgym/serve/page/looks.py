@@ -1,9 +1,9 @@
-"""What the page needs to know of a game: its moves, where they are directions, and how its frames are drawn."""
+"""How the page shows a game: buttons for moves that are directions, and its frames."""
 
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -30,14 +30,13 @@ _PLACES = {
 """Where on a pad of three by three the button of a move belongs."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Move:
-    """A move that is a direction.
+class Button(NamedTuple):
+    """The button of a move that is a direction.
 
     Attributes:
-        label: Its name.
-        place: Where its button belongs, such as `"up-left"`.
-        reply: What is said to make it.
+        label: The name of the move.
+        place: Where it belongs, such as `"up-left"`.
+        reply: The reply that makes the move.
     """
 
     label: str
@@ -45,23 +44,22 @@ class Move:
     reply: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Looks:
-    """How a game looks to a person.
+class Looks(NamedTuple):
+    """How a game is shown to a person.
 
     Attributes:
-        moves: All moves, if they are directions; else none.
-        example: A reply in the form of the instructions; empty if the game tells none.
+        buttons: Those of all moves, if these are directions; else none.
+        example: A reply in the form of the instructions; empty if the game has none.
         draw: Returns the frame of a scene with NumPy leaves as a PNG, or None if the game has no frames.
     """
 
-    moves: Sequence[Move]
+    buttons: Sequence[Button]
     example: str
     draw: Callable[[Any], bytes | None]
 
 
 def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
-    """Returns how a game looks; frames are drawn whatever its observations are.
+    """Return how a game looks; frames are drawn whatever its observations are.
 
     Args:
         name: An id that has words, or its short name.
@@ -74,11 +72,11 @@ def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
     # A scene tells all, whatever its level is of.
     env, params, words = text.make_registered(name, **{**own, "levels": "fresh"})
     replies = _replies(env, params, words)
-    return Looks(_moves(words, replies), replies[0] if replies else "", _drawer(env))
+    return Looks(_buttons(words, replies), replies[0] if replies else "", _drawer(env))
 
 
 def _replies(env: Any, params: Any, words: text.Words[Any]) -> list[str]:
-    """Returns a reply for each action, or for the first one where there are more than a pad has places."""
+    """Return a reply for each action, or for the first one where there are more than a pad has places."""
     space = env.action_space(params)
     sizes = [int(space.n)] if hasattr(space, "n") else [int(size) for size in space.nvec]
     actions: list[Any] = list(itertools.islice(itertools.product(*map(range, sizes)), len(set(_PLACES.values())) + 1))
@@ -89,15 +87,15 @@ def _replies(env: Any, params: Any, words: text.Words[Any]) -> list[str]:
         return []
 
 
-def _moves(words: text.Words[Any], replies: Sequence[str]) -> list[Move]:
-    moves = list[Move]()
+def _buttons(words: text.Words[Any], replies: Sequence[str]) -> list[Button]:
+    buttons = list[Button]()
     for reply in replies:
-        asked = words.parse(reply)
-        place = _PLACES.get(asked.text) if isinstance(asked, text.Move) else None
-        if place is None or place in {move.place for move in moves}:
+        move = words.parse(reply)
+        place = _PLACES.get(move.text) if isinstance(move, text.Move) else None
+        if not isinstance(move, text.Move) or place is None or place in {button.place for button in buttons}:
             return []
-        moves.append(Move(asked.text if isinstance(asked, text.Move) else "", place, reply))
-    return moves
+        buttons.append(Button(move.text, place, reply))
+    return buttons
 
 
 def _drawer(env: Any) -> Callable[[Any], bytes | None]:

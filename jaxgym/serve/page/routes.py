@@ -1,18 +1,17 @@
 """What stands behind the page at `/`: the games, the sessions that can be watched, and those that people play.
 
-    browser  ─GET /page/sessions─>  who plays, each under an id that lets watch and nothing else
+    browser  ─GET /page/sessions─>  the open sessions, each under an id that lets watch and nothing else
              ─POST /page/play────>  a session of one's own, under a key that lets play
 
-A session that is watched is only looked at: it is not started, stepped or kept open by that, and its own id is told to
-nobody. Its frame is drawn from what the host knows of it already, in a thread, once for all who watch.
+To watch a session does not start, step or keep it open, and its own id is never sent. Its frame is drawn from what the
+host knows of it already, in a thread, once for all who watch.
 """
 
 import asyncio
-import json
 import secrets
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,50 +20,63 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError
-from jaxgym.serve.page.boards import Board, Served
-from jaxgym.serve.page.document import SAFE
+from jaxgym.serve.page.document import SAFE, document
 from jaxgym.serve.page.looks import Looks, looks_of
-from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.games import Session
 from jaxgym.serve.web.answers import answer, refusals
-from jaxgym.serve.web.guard import App, Message, Receive, Send, token_of_request
+from jaxgym.serve.web.guard import App, Message, Receive, Send, asks_for_page, token_of_request
+from jaxgym.serve.web.http import Hosted
+from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving
 
 PREFIX = "/page/"
 MOST_PLAYED = 8
-"""Sessions that people may play at a time, all together."""
+"""Maximum number of sessions that people play at a time, all together."""
 
 PLAY_SECONDS = 900.0
-"""After so long without a reply a person's session is closed."""
+"""Seconds without a reply after which a person's session is closed."""
 
 _MOST_LISTED = 100
 _MOST_FRAMES = 32
 _GONE = "this session was closed, perhaps since it was idle for too long; start another one."
 
 
+class Served(NamedTuple):
+    """What a server lets browsers watch and play.
+
+    Attributes:
+        games: The games, on one pool, which keeps the history of its sessions.
+        sessions: Returns the ids of the sessions that the owner of a token may watch; the token is empty without one.
+    """
+
+    games: Sequence[Hosted]
+    sessions: Callable[[str], Iterable[str]]
+
+
 def with_page(app: App, serving: Serving, served: Served) -> App:
-    """Returns an app that answers what the page asks for, and leaves all else to another.
+    """Return an app that answers with the page and to its calls, and leaves all else to another app.
 
     Args:
         app: The app of the protocol.
-        serving: Whether there is a page, and who is let in.
+        serving: Whether there is a page, and whether it needs a token.
         served: The sessions and games to watch and play.
     """
     if not serving.page:
         return app
-    page = _routes(_Page(served))
+    page, calls = document(serving.token_file is not None), _routes(_Page(served))
 
     async def either(scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
-            await app(scope, receive, send)
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            response = _answer({"error": "these calls are for the page of this server."}, 403)
-        elif scope["method"] == "POST" and not headers.get("content-type", "").startswith("application/json"):
-            response = _answer({"error": "send JSON, with that content type."}, 415)
-        else:
+        if asks_for_page(scope):
             response = page
+        elif scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+            response = app
+        else:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            response = calls
+            if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+                response = _answer({"error": "these calls are for the page of this server."}, 403)
+            elif scope["method"] == "POST" and not headers.get("content-type", "").startswith("application/json"):
+                response = _answer({"error": "send JSON, with that content type."}, 415)
         await response(scope, receive, send)
 
     return either
@@ -88,148 +100,142 @@ def _routes(page: "_Page") -> Starlette:
     return app
 
 
-class _Play:
-    """A session that a person plays; `id` is the pool's, `owner` what was brought in `Authorization`."""
+class _PersonSession(NamedTuple):
+    """A session that a person plays: its id in the pool, the token of the person, and the game."""
 
-    __slots__ = ("board", "id", "owner")
-
-    def __init__(self, session_id: str, owner: str, board: Board):
-        self.id, self.owner, self.board = session_id, owner, board
+    id: str
+    owner: str
+    game: Hosted
 
 
 class _Page:
     """The routes of the page; used in one event loop."""
 
     def __init__(self, served: Served):
-        self._served = served
-        self._plays: dict[str, _Play] = {}
+        self._games, self._others = served.games, served.sessions
+        self._pool = served.games[0].pool
+        self._played: dict[str, _PersonSession] = {}  # by the key of the person
         self._watches: dict[str, tuple[str, int]] = {}  # of the pool's ids: an id to watch it by, and its number
         self._count = self._opening = 0
         self._looks: dict[str, asyncio.Future[Looks]] = {}  # of the ids of environments
         self._frames: dict[tuple[str, int, int], asyncio.Future[bytes | None]] = {}
         self._drawing = asyncio.Semaphore(1)
 
-    # To be watched.
+    # To watch.
 
     async def games(self, _: Request) -> Response:
-        served = self._served
         told = list[dict[str, Any]]()
-        for board in served.boards:
-            looks = await self._looks_of(board)
-            moves = [{"label": move.label, "place": move.place, "reply": move.reply} for move in looks.moves]
-            told.append(
-                {"game": board.short_name, "instructions": board.instructions, "moves": moves, "example": looks.example}
-            )
+        for game in self._games:
+            looks = await self._looks_of(game)
+            buttons = [button._asdict() for button in looks.buttons]
+            names = {"game": game.short_name, "instructions": game.instructions}
+            told.append({**names, "moves": buttons, "example": looks.example})
         return _answer({"games": told})
 
     async def sessions(self, request: Request) -> Response:
-        served = self._served
-        self._close_idle(served.pool)
-        shown = self._shown(served, _owner(request))
+        self._close_idle()
+        shown = self._shown(_owner(request))
         busiest = set(sorted(shown, key=lambda name: -shown[name].used)[:_MOST_LISTED])
-        told = [self._summary(served, name, session) for name, session in shown.items() if name in busiest]
+        told = [self._summary(name, session) for name, session in shown.items() if name in busiest]
         return _answer({"sessions": told, "total": len(shown)})
 
     async def session(self, request: Request) -> Response:
-        served = self._served
-        found = self._found(served, request)
+        found = self._found(request)
         if found is None:
             return _answer({"gone": True})
         after = [request.query_params.get(name, "0") for name in ("episode", "number")]
         episode, number = (int(text) if text.isascii() and text.isdecimal() else 0 for text in after)
-        return _answer(self._view(served, *found, episode, number))
+        return _answer(self._view(*found, episode, number))
 
     async def frame(self, request: Request) -> Response:
-        served = self._served
-        found = self._found(served, request)
-        content = None
-        if found is not None and found[1].text is not None:
-            content = await self._drawn(served, *found)
+        found = self._found(request)
+        content = None if found is None or found[1].text is None else await self._drawn(*found)
         if content is None:
             return Response(status_code=204, headers=SAFE)
         return Response(content, media_type="image/png", headers=SAFE)
 
-    # To be played.
+    # To play.
 
     async def play(self, request: Request) -> Response:
-        served, given, owner = self._served, await _body(request), _owner(request)
-        board = next((board for board in served.boards if board.short_name == given.get("game")), None)
-        if board is None:
-            known = ", ".join(board.short_name for board in served.boards)
+        given, owner = await _body(request), _owner(request)
+        game = next((game for game in self._games if game.short_name == given.get("game")), None)
+        if game is None:
+            known = ", ".join(game.short_name for game in self._games)
             raise HTTPException(404, f"no such game is served; give one of {known}.")
-        self._close_idle(served.pool)
+        self._close_idle()
         seed = _seed(given)
-        if len(self._plays) + self._opening >= MOST_PLAYED:
+        if len(self._played) + self._opening >= MOST_PLAYED:
             raise CapacityError(f"people play {MOST_PLAYED} sessions already; leave one, or wait for one.")
         self._opening += 1  # its place is taken before another call is answered
         try:
-            opening = await served.pool.aopen(board.name, seed, board.options)
+            opening = await self._pool.aopen(game.env_id, seed, game.options)
         finally:
             self._opening -= 1
         key = secrets.token_urlsafe(24)
-        self._plays[key] = _Play(opening.id, owner, board)
-        return self._told_of_play(served, key, 0, 0)
+        self._played[key] = _PersonSession(opening.id, owner, game)
+        return self._view_of_play(key, 0, 0)
 
     async def step(self, request: Request) -> Response:
-        served, given, play = await self._play(request)
+        given, played = await self._own(request)
         reply = given.get("reply")
         if not isinstance(reply, str):
             raise HTTPException(422, "give the reply, a string.")
-        await served.pool.astep(play.id, reply)
-        return self._told_of_play(served, given["key"], _number(given, "episode"), _number(given, "number"))
+        await self._pool.astep(played.id, reply)
+        return self._view_of_play(given["key"], _number(given, "episode"), _number(given, "number"))
 
     async def reset(self, request: Request) -> Response:
-        served, given, play = await self._play(request)
-        await served.pool.areset(play.id, _seed(given))
-        return self._told_of_play(served, given["key"], 0, 0)
+        given, played = await self._own(request)
+        await self._pool.areset(played.id, _seed(given))
+        return self._view_of_play(given["key"], 0, 0)
 
     async def close(self, request: Request) -> Response:
-        served, given, play = await self._play(request)
-        del self._plays[given["key"]]
-        await served.pool.aclose(play.id)
+        given, played = await self._own(request)
+        del self._played[given["key"]]
+        await self._pool.aclose(played.id)
         return _answer({"closed": True})
 
-    async def _play(self, request: Request) -> tuple[Served, dict[str, Any], _Play]:
-        served, given = self._served, await _body(request)
+    async def _own(self, request: Request) -> tuple[dict[str, Any], _PersonSession]:
+        """Return the body of a call and the session whose key it has."""
+        given = await _body(request)
         key = given.get("key")
-        play = self._plays.get(key) if isinstance(key, str) else None
-        if play is None or play.owner != _owner(request) or served.pool.look(play.id) is None:
+        played = self._played.get(key) if isinstance(key, str) else None
+        if played is None or played.owner != _owner(request) or played.id not in self._pool:
             raise HTTPException(404, _GONE)
-        return served, given, play
+        return given, played
 
-    def _told_of_play(self, served: Served, key: str, episode: int, number: int) -> Response:
-        play = self._plays.get(key)  # it may have been closed since
-        session = None if play is None else served.pool.look(play.id)
-        if play is None or session is None:
+    def _view_of_play(self, key: str, episode: int, number: int) -> Response:
+        played = self._played.get(key)  # it may have been closed since
+        session = None if played is None else self._pool.look(played.id)
+        if played is None or session is None:
             raise HTTPException(404, _GONE)
-        return _answer({"key": key, **self._view(served, play.id, session, episode, number)})
+        return _answer({"key": key, **self._view(played.id, session, episode, number)})
 
-    def _close_idle(self, pool: SessionPool) -> None:
+    def _close_idle(self) -> None:
         last = time.monotonic() - PLAY_SECONDS
-        for key, play in list(self._plays.items()):
-            session = pool.look(play.id)
+        for key, played in list(self._played.items()):
+            session = self._pool.look(played.id)
             if session is None or session.used < last:
-                del self._plays[key]
+                del self._played[key]
                 if session is not None:
-                    pool.close([play.id])
+                    self._pool.close([played.id])
 
     # Sessions, by the ids that let watch them.
 
-    def _shown(self, served: Served, owner: str) -> dict[str, Session]:
-        """Returns the open sessions that someone may watch, by the pool's ids."""
-        own = [play.id for play in self._plays.values() if play.owner == owner]
-        looked = {name: served.pool.look(name) for name in (*served.sessions(owner), *own)}
-        for name in [name for name in self._watches if name not in served.pool]:
+    def _shown(self, owner: str) -> dict[str, Session]:
+        """Return the open sessions that a person may watch, by the pool's ids."""
+        own = [played.id for played in self._played.values() if played.owner == owner]
+        looked = {name: self._pool.look(name) for name in (*self._others(owner), *own)}
+        for name in [name for name in self._watches if name not in self._pool]:
             del self._watches[name]
         return {name: session for name, session in looked.items() if session is not None}
 
-    def _found(self, served: Served, request: Request) -> tuple[str, Session] | None:
+    def _found(self, request: Request) -> tuple[str, Session] | None:
         watch = request.path_params["watch"]
         name = next((name for name, (known, _) in self._watches.items() if known == watch), None)
-        session = None if name is None else self._shown(served, _owner(request)).get(name)
+        session = None if name is None else self._shown(_owner(request)).get(name)
         return None if name is None or session is None else (name, session)
 
-    def _summary(self, served: Served, name: str, session: Session) -> dict[str, Any]:
+    def _summary(self, name: str, session: Session) -> dict[str, Any]:
         if name not in self._watches:
             self._count += 1
             self._watches[name] = secrets.token_urlsafe(12), self._count
@@ -237,41 +243,45 @@ class _Page:
         last, state = session.last, "waiting" if session.text is None else "playing"
         if last is not None:
             state = "solved" if last.is_solved else "over" if last.terminated else "cut off"
-        by = "person" if any(play.id == name for play in self._plays.values()) else "client"
-        told = {
+        return {
             "watch": watch,
             "count": count,
-            "game": _board_of(served, session).short_name,
-            "by": by,
+            "game": self._game_of(session).short_name,
+            "by": "person" if any(played.id == name for played in self._played.values()) else "client",
             "seed": session.seed,
+            "number": session.number,
+            "total_reward": session.total_reward,
+            "state": state,
         }
-        return {**told, "number": session.number, "total_reward": session.total_reward, "state": state}
 
-    def _view(self, served: Served, name: str, session: Session, episode: int, number: int) -> dict[str, Any]:
-        """Returns a session and the turns that follow one; all that are remembered if that is of another episode."""
-        history = session.history
-        told = self._summary(served, name, session)
+    def _view(self, name: str, session: Session, episode: int, number: int) -> dict[str, Any]:
+        """Return a session and the turns that follow one; all that are kept if that one is of another episode."""
+        summary, history = self._summary(name, session), session.history
         if history is None:
-            return {**told, "episode": 0, "opening": session.text or "", "turns": []}
-        turns = [turn._asdict() for turn in history.after(episode, number)]
-        return {**told, "episode": history.episode, "opening": history.opening, "turns": turns}
+            return {**summary, "episode": 0, "opening": session.text or "", "turns": []}
+        turns = history.after(episode, number)
+        return {**summary, "episode": history.episode, "opening": history.opening, "turns": turns}
+
+    def _game_of(self, session: Session) -> Hosted:
+        env_id = session.game.env_id
+        return next((game for game in self._games if game.env_id == env_id), self._games[0])
 
     # Frames.
 
-    def _looks_of(self, board: Board) -> asyncio.Future[Looks]:
-        if board.short_name not in self._looks:
-            making = asyncio.to_thread(looks_of, board.name, board.options)
-            self._looks[board.short_name] = asyncio.ensure_future(making)
-        return self._looks[board.short_name]
+    def _looks_of(self, game: Hosted) -> asyncio.Future[Looks]:
+        if game.env_id not in self._looks:
+            making = asyncio.to_thread(looks_of, game.env_id, game.options)
+            self._looks[game.env_id] = asyncio.ensure_future(making)
+        return self._looks[game.env_id]
 
-    async def _drawn(self, served: Served, name: str, session: Session) -> bytes | None:
+    async def _drawn(self, name: str, session: Session) -> bytes | None:
         episode = 0 if session.history is None else session.history.episode
         at = name, episode, session.number
         if at not in self._frames:
             scene = session.game.scene(session)
             if len(self._frames) >= _MOST_FRAMES:
                 del self._frames[next(iter(self._frames))]
-            self._frames[at] = asyncio.ensure_future(self._draw(_board_of(served, session), scene))
+            self._frames[at] = asyncio.ensure_future(self._draw(self._game_of(session), scene))
         try:
             # Another may wait for the same frame when this one has gone.
             return await asyncio.shield(self._frames[at])
@@ -279,16 +289,10 @@ class _Page:
             self._frames.pop(at, None)
             raise
 
-    async def _draw(self, board: Board, scene: Any) -> bytes | None:
-        draw = (await self._looks_of(board)).draw
+    async def _draw(self, game: Hosted, scene: Any) -> bytes | None:
+        draw = (await self._looks_of(game)).draw
         async with self._drawing:
             return await asyncio.to_thread(draw, scene)
-
-
-def _board_of(served: Served, session: Session) -> Board:
-    """Returns the game of a session; a server has one of each environment."""
-    env_id = session.game.env_id
-    return next((board for board in served.boards if board.env_id == env_id), served.boards[0])
 
 
 def _owner(request: Request) -> str:
@@ -309,7 +313,7 @@ def _number(given: Mapping[str, Any], name: str) -> int:
 
 async def _body(request: Request) -> dict[str, Any]:
     try:
-        given = json.loads(await request.body())
+        given = read_json(await request.body())
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):

@@ -1,8 +1,8 @@
 """Calls for one session each, which wait to be made together.
 
-A call stands in a queue until someone who holds the lock takes all that stand there. Nobody is employed for that: the
-first caller that finds the lock free does it for all others, and whoever lets the lock go asks one of those who came
-meanwhile to lead. Nothing here belongs to an event loop but the future of the call that waits on it.
+Calls wait in a queue. There is no dispatcher thread: the first caller that finds the lock free makes all calls that
+wait, and one that frees the lock asks one of those who came meanwhile to lead. Only the future of a call belongs to an
+event loop.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Interrupts:
     __slots__ = ("_handler", "_signal", "_wake", "came")
 
     def __init__(self, wake: Callable[[], None] | None = None):
-        """Holds nothing back yet.
+        """Hold nothing back yet.
 
         Args:
             wake: Called when an interrupt comes.
@@ -61,7 +61,7 @@ class Interrupts:
             self._wake()
 
 
-class Call:
+class PoolCall:
     """One reply to a session, or a seed to start its next episode with.
 
     Attributes:
@@ -77,16 +77,8 @@ class Call:
         self.session_id, self.reply, self.seed = session_id, reply, seed
         self.result: Any = None
 
-    def is_dropped(self) -> bool:
-        """Whether nobody waits for it any more."""
-        raise NotImplementedError  # Threads and coroutines wait differently.
 
-    def lead(self) -> bool:
-        """Asks its caller to make all calls that wait; returns whether there is one to ask."""
-        raise NotImplementedError  # Threads and coroutines wait differently.
-
-
-class ThreadCall(Call):
+class ThreadCall(PoolCall):
     """A call that a thread waits for.
 
     Attributes:
@@ -106,7 +98,7 @@ class ThreadCall(Call):
         return self.has_left
 
     def lead(self) -> bool:
-        """Wakes the thread."""
+        """Wake the thread."""
         if self.has_left:
             return False
         # Whoever wakes it twice before it looks says nothing new.
@@ -115,18 +107,18 @@ class ThreadCall(Call):
         return True
 
     def wake(self) -> None:
-        """Lets the thread look whether the call is made, or whether it can lead."""
+        """Let the thread look whether the call is made, or whether it can lead."""
         try:
             self._woken.release()
         except RuntimeError:  # of a lock that another thread has just freed
             return
 
     def wait(self) -> None:
-        """Waits until it is woken."""
+        """Wait until it is woken."""
         self._woken.acquire()
 
 
-class LoopCall(Call):
+class LoopCall(PoolCall):
     """A call that a coroutine waits for.
 
     Attributes:
@@ -136,29 +128,22 @@ class LoopCall(Call):
 
     __slots__ = ("_calls", "future", "loop")
 
-    def __init__(
-        self,
-        session_id: str,
-        reply: str | Refusal | None,
-        seed: int | None,
-        loop: asyncio.AbstractEventLoop,
-        calls: "Calls",
-    ):
+    def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None, calls: "Calls"):
         super().__init__(session_id, reply, seed)
-        self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
         self._calls = calls
 
     def is_dropped(self) -> bool:
-        """Whether the coroutine was cancelled, or its event loop closed."""
+        """Return whether the coroutine was cancelled, or its event loop closed."""
         return self.future.cancelled() or self.loop.is_closed()
 
     def lead(self) -> bool:
-        """Has its event loop make the calls that wait."""
+        """Have its event loop make the calls that wait."""
         return not self.is_dropped() and call_soon(self.loop, self._calls.flush, self.loop)
 
     def settle(self) -> None:
-        """Hands the result over; runs in the call's event loop."""
+        """Hand the result over; runs in the call's event loop."""
         if self.future.cancelled():
             return
         if isinstance(self.result, BaseException):
@@ -168,7 +153,7 @@ class LoopCall(Call):
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> bool:
-    """Has an event loop of any thread call a function; returns whether the loop was still open."""
+    """Have an event loop of any thread call a function; return whether the loop was still open."""
     try:
         loop.call_soon_threadsafe(function, *arguments)
     except RuntimeError:  # of a loop that is closed
@@ -179,15 +164,15 @@ def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *a
 class Calls:
     """The lock of a pool, as a context, and the calls that wait for it."""
 
-    def __init__(self, make: Callable[[Sequence[Call]], None]):
-        """Makes an empty queue.
+    def __init__(self, make: Callable[[Sequence[PoolCall]], None]):
+        """Make an empty queue.
 
         Args:
             make: Makes calls for different sessions and stores their results; it runs under the lock.
         """
         self._make = make
         self._lock = threading.Lock()
-        self._queue: deque[Call] = deque()
+        self._queue: deque[ThreadCall | LoopCall] = deque()
         self._flushing: set[asyncio.AbstractEventLoop] = set()
         self._interrupts = Interrupts()  # of who holds the lock
 
@@ -202,7 +187,7 @@ class Calls:
         interrupts.__exit__()
 
     def _free(self) -> None:
-        """Frees the lock, and asks one of those who came meanwhile to lead."""
+        """Free the lock, and ask one of those who came meanwhile to lead."""
         self._lock.release()
         self._ask_to_lead()
 
@@ -212,7 +197,7 @@ class Calls:
                 return
 
     def wait(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> Any:
-        """Makes a call of a thread, together with those that wait; returns its result or raises it."""
+        """Make a call of a thread, together with those that wait; return its result or raise it."""
         call = ThreadCall(session_id, reply, seed)
         is_queued = False
         try:
@@ -236,9 +221,9 @@ class Calls:
         return call.result
 
     def future(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> "asyncio.Future[Any]":
-        """Returns the result of a call of a coroutine, to be awaited; it is made with all others of this round."""
-        loop = asyncio.get_running_loop()
-        call = LoopCall(session_id, reply, seed, loop, self)
+        """Return the result of a call of a coroutine, to be awaited; it is made with all others of this round."""
+        call = LoopCall(session_id, reply, seed, self)
+        loop = call.loop
         self._queue.append(call)
         if loop not in self._flushing:
             self._flushing = {loop, *(other for other in self._flushing if not other.is_closed())}
@@ -246,7 +231,7 @@ class Calls:
         return call.future
 
     def flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Makes all calls that wait, if the lock is free; runs in the event loop."""
+        """Make all calls that wait, if the lock is free; runs in the event loop."""
         self._flushing.discard(loop)
         with Interrupts():
             # Whoever holds the lock asks for this again when it is free: the loop is not kept waiting.
@@ -254,10 +239,10 @@ class Calls:
                 self._lead(loop)
 
     def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
-        """Makes all calls that wait, one a session, and hands the results over; frees the lock."""
-        calls: dict[str, Call] = {}
+        """Make all calls that wait, one a session, and hand the results over; free the lock."""
+        calls: dict[str, ThreadCall | LoopCall] = {}
         try:
-            later: list[Call] = []
+            later: list[ThreadCall | LoopCall] = []
             for call in [self._queue.popleft() for _ in range(len(self._queue))]:
                 if call.session_id in calls:
                     later.append(call)
@@ -270,21 +255,15 @@ class Calls:
             _hand_over(calls.values(), here)
 
 
-def _hand_over(calls: Iterable[Call], here: asyncio.AbstractEventLoop | None) -> None:
-    """Hands the results of calls to those who wait for them; `here` is the event loop that this runs in, if any."""
+def _hand_over(calls: Iterable[ThreadCall | LoopCall], here: asyncio.AbstractEventLoop | None) -> None:
+    """Hand the results of calls to their callers; `here` is the event loop that this runs in, if any."""
     elsewhere: dict[asyncio.AbstractEventLoop, list[LoopCall]] = {}
     for call in calls:
         if isinstance(call, ThreadCall):
             call.wake()
-        elif isinstance(call, LoopCall):
-            if call.loop is here:
-                call.settle()
-            else:
-                elsewhere.setdefault(call.loop, []).append(call)
-    for loop, settled in elsewhere.items():
-        call_soon(loop, _settle_all, settled)
-
-
-def _settle_all(calls: list[LoopCall]) -> None:
-    for call in calls:
-        call.settle()
+        elif call.loop is here:
+            call.settle()
+        else:
+            elsewhere.setdefault(call.loop, []).append(call)
+    for loop, theirs in elsewhere.items():
+        call_soon(loop, _hand_over, theirs, loop)

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.serve.pool.history import History, remember
+from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.programs import Programs, Seen
-from jaxgym.serve.sessions import Outcome, Standing, Terms, repeated
+from jaxgym.serve.sessions import Outcome, SessionOptions, Standing, repeated
 from jaxgym.text import Ledger, Move, Refusal, Turns, Words
 
 _WARM_UP = 64 + 8
@@ -38,7 +38,7 @@ class Session:
 
     __slots__ = ("game", "history", "last", "ledger", "number", "seed", "slot", "text", "total_reward", "used")
 
-    def __init__(self, game: "Game", slot: int, seed: int, used: float):
+    def __init__(self, game: "GameTable", slot: int, seed: int, used: float):
         self.game, self.slot, self.seed, self.used = game, slot, seed, used
         self.text: str | None = None
         self.number = 0
@@ -55,7 +55,7 @@ class Session:
         )
 
 
-class Game:
+class GameTable:
     """A table of states, whose rows are sessions, and what is needed to play them. Its caller holds the pool's lock.
 
     Attributes:
@@ -65,7 +65,9 @@ class Game:
         count: Sessions that are open.
     """
 
-    def __init__(self, env_id: str, words: Words[Any], params: Any, terms: Terms, programs: Programs, on_device: Any):
+    def __init__(
+        self, env_id: str, words: Words[Any], params: Any, terms: SessionOptions, programs: Programs, on_device: Any
+    ):
         """Makes the table.
 
         Args:
@@ -165,7 +167,7 @@ class Game:
         components = self._components(sessions, turns, asked)
         outcomes = self._outcomes(sessions, turns, texts, components, reasons, seen.info)
         if sessions[0].history is not None:
-            remember([session.history for session in sessions], replies, outcomes)
+            History.add_all([session.history for session in sessions], replies, outcomes)
         return outcomes
 
     def _parsed(self, reply: str | Refusal) -> Move | Refusal:

@@ -11,9 +11,9 @@ import numpy as np
 from jaxgym import registry, text
 from jaxgym.errors import OptionError, nearest
 from jaxgym.options import plain
-from jaxgym.serve.pool.games import Game
+from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.programs import Logic, Programs
-from jaxgym.serve.sessions import SESSION_OPTIONS, Terms
+from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
 from jaxgym.text.catalogue import PARSING
 
 _MOST_IDLE = 64
@@ -35,14 +35,14 @@ class Games:
         """
         self._capacity, self._device, self._allows_lenient = capacity, device, allows_lenient
         self._making = threading.Lock()
-        self._games: dict[Any, tuple[Options, Game]] = {}
+        self._games: dict[Any, tuple[Options, GameTable]] = {}
         self._programs: dict[Any, Programs] = {}
 
     def has(self, name: str, options: Options) -> bool:
         """Whether a game has been made, so that `get` takes no time."""
         return _key(name, options) in self._games
 
-    def get(self, name: str, options: Options) -> Game:
+    def get(self, name: str, options: Options) -> GameTable:
         """Returns a game; makes it where it has not been made yet.
 
         Raises:
@@ -63,7 +63,7 @@ class Games:
                     known = self._games[key] = (dict(options), self._make(name, options))
         return known[1]
 
-    def _make(self, name: str, options: Options) -> Game:
+    def _make(self, name: str, options: Options) -> GameTable:
         env_id, spec = text.text_spec_of(name)
         own = {*spec.options, *PARSING, *SESSION_OPTIONS}
         known = {*registry.load(env_id).all_options, *own, "preset", "levels"}
@@ -77,7 +77,7 @@ class Games:
             raise OptionError(
                 f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server reads prose."
             )
-        terms = Terms.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
+        terms = SessionOptions.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, words = text.make_registered(env_id, **others)
         if terms.on_parse_failure == "fallback":
@@ -89,7 +89,7 @@ class Games:
         key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
-        return Game(env_id, words, host, terms, self._programs[key], on_device)
+        return GameTable(env_id, words, host, terms, self._programs[key], on_device)
 
 
 def _check_fallback(env_id: str, words: text.Words[Any]) -> None:
@@ -106,16 +106,15 @@ def _key(name: str, options: Options) -> Any:
     """Returns what a game is known by.
 
     Raises:
-        UnknownIdError: If the name is no string.
+        UnknownIdError: If there is no such environment, or it has no words.
         OptionError: If the options are no mapping from names.
     """
-    if not isinstance(name, str):
-        text.text_spec_of(name)
+    env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
         raise OptionError(
             f"a session of {name} was given the options {reprlib.repr(options)}; give a mapping from names to values."
         )
-    return name, _frozen(options)
+    return env_id, _frozen(options)
 
 
 def _frozen(options: Any) -> Any:

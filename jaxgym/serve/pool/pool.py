@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxgym.options import is_integer
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
-from jaxgym.serve.pool.calls import Call, Calls
+from jaxgym.serve.pool.calls import Calls, PoolCall
 from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed, is_time
-from jaxgym.serve.pool.games import Game, Session
+from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.sessions import Opening, Outcome, Standing
@@ -311,8 +311,8 @@ class SessionPool:
         """Closes a session; see `close`."""
         self.close([session_id])
 
-    def _make_calls(self, calls: Sequence[Call]) -> None:
-        known: list[tuple[Call, Session]] = []
+    def _make_calls(self, calls: Sequence[PoolCall]) -> None:
+        known: list[tuple[PoolCall, Session]] = []
         for call in calls:
             try:
                 known.append((call, self._session(call.session_id)))
@@ -388,8 +388,8 @@ class SessionPool:
         return session
 
 
-def _by_game(sessions: Sequence[Session]) -> dict[Game, list[int]]:
-    lanes: dict[Game, list[int]] = {}
+def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
+    lanes: dict[GameTable, list[int]] = {}
     for lane, session in enumerate(sessions):
         lanes.setdefault(session.game, []).append(lane)
     return lanes

@@ -4,19 +4,18 @@ It plays on the pool of this process or, where a row's `env_config` has a `base_
 texts alone, so both are scored alike; the scores are those of `jaxgym.envs.sudoku.text`.
 """
 
-import asyncio
 import importlib
 import re
 import types
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jaxgym.envs.sudoku import text as words
 from jaxgym.serve.episodes import Episode, options_of
-from jaxgym.serve.messages import content_text, usage_of
+from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.text import Move
 
 _SIZE = 9
@@ -115,23 +114,23 @@ class Referee:
 
 
 class LocalSudoku:
-    """A game on the pool of this process, with the calls of ms-swift's `OpenEnvWrapper`."""
+    """A game on the pool of this process, with the coroutines of `OpenEnvWrapper`."""
 
     def __init__(self, env_config: Mapping[str, Any]):
-        """Takes `seed` and options of the environment and of sessions."""
+        """Take `seed` and options of the environment and of sessions."""
         self._episode = Episode("sudoku", env_config.get("seed"), options_of(env_config, _APART))
 
-    def reset(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the first text as an observation, and nothing."""
-        return {"prompt": self._episode.start().text}, {}
+    async def areset(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the first text as an observation, and nothing."""
+        return {"prompt": (await self._episode.astart()).text}, {}
 
-    def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, dict[str, Any]]:
-        """Makes the move of `message`; returns observation, the environment's reward, whether it ended, and nothing."""
-        outcome = self._episode.step(str(action["message"]))
+    async def astep(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, dict[str, Any]]:
+        """Make the move of `message`; return observation, the environment's reward, whether it ended, and nothing."""
+        outcome = await self._episode.astep(str(action["message"]))
         return {"prompt": outcome.text}, float(outcome.is_solved), self._episode.has_ended, {}
 
-    def close(self) -> None:
-        """Gives the session back."""
+    async def aclose(self) -> None:
+        """Give the session back."""
         self._episode.close()
 
 
@@ -146,118 +145,55 @@ def observed_text(observation: Any) -> str:
     return str(observation)
 
 
-if TYPE_CHECKING:
-    _Base = Any
-else:
-    _Base = object
-
-
-class SudokuHooks(_Base):
-    """The hooks, to be mixed into ms-swift's `OpenEnvScheduler`.
+class SudokuScheduler(OpenEnvScheduler):
+    """Plays Sudoku in the process, or on an OpenEnv server where a row's `env_config` has a `base_url`.
 
     A reply without a move ends the trajectory with the last score less 1. `total_reward` is the latest score, not a sum
-    over turns; 4 is that of a flawless game.
-
-    Attributes:
-        max_concurrent_envs: Games that are started at a time.
-        env_config_defaults: Entries for rows that don't have them.
+    over turns; a flawless game has 4.
     """
 
-    max_concurrent_envs: int = 64
-    env_config_defaults: Mapping[str, Any] = types.MappingProxyType({})
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        """Makes a scheduler as ms-swift does."""
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, **more: Any):
+        """Make a scheduler as ms-swift does."""
+        super().__init__(*args, **more)
         self._referees: dict[str, Referee] = {}
-        self._turns: dict[str, list[dict[str, Any]]] = {}
 
     def _create_env(self, env_config: dict[str, Any]) -> Any:
-        return super()._create_env(env_config) if env_config.get("base_url") else LocalSudoku(env_config)
+        if not env_config.get("base_url"):
+            return LocalSudoku(env_config)
+        if "seed" in env_config:
+            given = env_config.get("reset_kwargs", {})
+            env_config["reset_kwargs"] = given if "split" in given else {"seed": env_config["seed"], **given}
+        return super()._create_env(env_config)
+
+    def _first_messages(self, uuid: str, observation: Any, system: str | None) -> list[dict[str, str]]:
+        self._referees[uuid] = referee = Referee(observed_text(observation))
+        unlimited = types.SimpleNamespace(max_steps_in_episode=0)
+        rules = system or _PARSER.instructions(unlimited) + _NOTES
+        return [{"role": "system", "content": rules}, {"role": "user", "content": referee.first_message()}]
+
+    async def _take_turn(self, uuid: str, text: str) -> tuple[bool, dict[str, Any]]:
+        move, referee = _PARSER.parse(text), self._referees[uuid]
+        has_ended = True
+        if isinstance(move, Move):
+            observation, reward, has_ended, _ = await self._envs[uuid].astep({"message": move.text})
+            parts = referee.note(move, observed_text(observation), float(reward))
+            score = gained = words.combined_score(parts)
+        else:
+            score, gained = self._total_rewards[uuid] + _NO_MOVE, _NO_MOVE
+        self._total_rewards[uuid] = score
+        self._step_rewards[uuid].append(gained)
+        self._pending_obs[uuid] = referee.next_message()
+        return bool(has_ended), {f"{name}_reward": part for name, part in referee.parts.items()}
 
     async def _close_and_remove(self, uuid: str) -> None:
         self._referees.pop(uuid, None)
-        self._turns.pop(uuid, None)
         await super()._close_and_remove(uuid)
-
-    async def on_trajectory_start(self, requests: Sequence[Any]) -> None:
-        """Starts a game for each request, and puts rules, board and hints into its messages."""
-        room = asyncio.Semaphore(self.max_concurrent_envs)
-
-        async def start(request: Any) -> None:
-            async with room:
-                await self._start(request)
-
-        await asyncio.gather(*map(start, requests))
-
-    async def _start(self, request: Any) -> None:
-        uuid = request.uuid
-        if uuid in self._envs:
-            await self._close_and_remove(uuid)
-        row = (getattr(request, "data_dict", None) or {}).get("env_config") or {}
-        entries = {**self.env_config_defaults, **{name: value for name, value in row.items() if value is not None}}
-        if "seed" in entries and entries.get("base_url"):
-            given = entries.get("reset_kwargs", {})
-            entries["reset_kwargs"] = given if "split" in given else {"seed": entries["seed"], **given}
-        env = self._create_env(entries)
-        observation, _ = await asyncio.to_thread(env.reset)
-        referee = Referee(observed_text(observation))
-        unlimited = types.SimpleNamespace(max_steps_in_episode=0)
-        rules = entries.get("system_message") or _PARSER.instructions(unlimited) + _NOTES
-        request.messages = [
-            {"role": "system", "content": rules},
-            {"role": "user", "content": referee.first_message()},
-        ]
-        self._envs[uuid], self._referees[uuid], self._turns[uuid] = env, referee, []
-        self._total_rewards[uuid], self._step_rewards[uuid], self._pending_obs[uuid] = 0.0, [], None
-
-    async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Makes the move of a reply; returns whether the game has ended, and the score with its parts."""
-        del current_turn
-        uuid = infer_request.uuid
-        env = self._envs.get(uuid)
-        if env is None:
-            infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no game is open."}
-            return {"done": True, "rollout_infos": infos}
-        self._turns[uuid].append(usage_of(response_choice))
-        move = _PARSER.parse(content_text(response_choice.message.content))
-        referee = self._referees[uuid]
-        if isinstance(move, Move):
-            observation, reward, has_ended, _ = await asyncio.to_thread(env.step, {"message": move.text})
-            parts = referee.note(move, observed_text(observation), float(reward))
-            self._total_rewards[uuid] = words.combined_score(parts)
-            self._step_rewards[uuid].append(self._total_rewards[uuid])
-        else:
-            has_ended = True
-            self._total_rewards[uuid] += _NO_MOVE
-            self._step_rewards[uuid].append(_NO_MOVE)
-        self._pending_obs[uuid] = None if has_ended else referee.next_message()
-        infos = {
-            "total_reward": self._total_rewards[uuid],
-            "step_rewards": list(self._step_rewards[uuid]),
-            "turns": list(self._turns[uuid]),
-            "gym_done": bool(has_ended),
-            **{f"{name}_reward": part for name, part in referee.parts.items()},
-        }
-        if has_ended:
-            await self._close_and_remove(uuid)
-        return {"done": bool(has_ended), "rollout_infos": infos}
-
-
-def scheduler_class() -> type:
-    """Returns the scheduler, a subclass of ms-swift's `OpenEnvScheduler`.
-
-    Raises:
-        ImportError: If ms-swift can't be imported.
-    """
-    base = importlib.import_module("swift.rollout.multi_turn").OpenEnvScheduler
-    return type("JaxgymSudokuScheduler", (SudokuHooks, base), {"__module__": __name__})
 
 
 def register(name: str = "jaxgym_sudoku_scheduler") -> None:
-    """Puts the scheduler into ms-swift's table of schedulers.
+    """Put the scheduler into ms-swift's table of schedulers.
 
     Raises:
         ImportError: If ms-swift can't be imported.
     """
-    importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = scheduler_class()
+    importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = SudokuScheduler

@@ -1,4 +1,4 @@
-"""Answers in JSON, those to calls that are refused among them."""
+"""Answers in JSON, those to invalid requests among them."""
 
 import json
 import reprlib

@@ -1,23 +1,19 @@
 """The guard in front of every route of a server: host, origin, token and size of a request."""
 
 import hmac
-import ipaddress
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from jaxgym.serve.page.document import Document
 from jaxgym.serve.web.answers import answer
+from jaxgym.serve.web.hosts import KnownHosts
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-_AUTHORITY = re.compile(rb"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::([0-9]*))?")
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _ONCE = (b"host", b"origin", b"authorization", b"content-length")
 _BEARER = b"bearer"
 _BAD, _UNAUTHORIZED, _FORBIDDEN, _TOO_LONG = 400, 401, 403, 413
@@ -43,20 +39,17 @@ def token_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return token.strip(b" ") if scheme.lower() == _BEARER else b""
 
 
-def is_loopback(name: str) -> bool:
-    """Return whether a host name or address always means this machine."""
-    if name in _LOOPBACK or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
+def asks_for_page(scope: Mapping[str, Any]) -> bool:
+    """Return whether a request comes from a browser that wants to show `/`."""
+    if scope["path"] != "/" or scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
         return False
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
 
 
 class Guard:
     """An app that passes on only requests with a known host, no foreign origin, a valid token and a bounded body.
 
-    `GET /health` needs no token. The page at `/` needs none either, since it shows no session.
+    `GET /health` needs no token. The page at `/` needs none either, since it holds no session.
     """
 
     def __init__(
@@ -75,30 +68,22 @@ class Guard:
             app: The app behind the guard.
             token: The valid tokens, one a line; None if requests need none.
             max_bytes: Maximum length of a body.
-            has_page: Whether browsers get the page at `/`.
+            has_page: Whether the app has a page at `/`.
             host: The address that the server is bound to.
             allowed_hosts: Names beside that address and those of this machine that `Host` and `Origin` may have.
         """
-        self._page = Document(token is not None) if has_page else None
-        self._app, self._max_bytes = app, max_bytes
+        self._app, self._max_bytes, self._has_page = app, max_bytes, has_page
         self._expected = None if token is None else [line.encode() for line in token.split()]
-        self._named = frozenset(name.lower() for name in allowed_hosts)
-        self._hosts = self._named | {host.lower()}
+        self._hosts = KnownHosts(host, allowed_hosts)
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
         """Answer a request, or have the app answer it."""
         try:
             self._check_headers(scope)
-            if self._page is not None and self._page.is_asked_for(scope):
-                await self._page(scope, receive, send)
-                return
             self._check_token(scope)
         except RequestRejected as error:
-            await _reject(error, scope, receive, send)
-            return
-        if scope["type"] == "http":
-            receive = self._bounded(receive)
-        await self._app(scope, receive, send)
+            return _reject(error, scope, receive, send)
+        return self._app(scope, self._bounded(receive) if scope["type"] == "http" else receive, send)
 
     def _check_headers(self, scope: Mapping[str, Any]) -> None:
         """Raise RequestRejected unless host, origin and announced length of a request are acceptable."""
@@ -113,30 +98,18 @@ class Guard:
             # HTTP/1.0 knows no Host, and browsers, which alone can be made to send a foreign one, do not use it.
             if scope["type"] == "websocket" or scope.get("http_version", "1.1") != "1.0":
                 raise RequestRejected(_BAD, "expected the header Host, got none. Send the name of this server.")
-        elif not self._is_known(_name_of(host), scope):
+        elif not self._hosts.has(host, scope):
             reason = "the header Host names another server. Use localhost or the bound address, or serve with "
             raise RequestRejected(_FORBIDDEN, reason + "--allowed-host NAME.")
         origin = headers.get(b"origin")
-        if origin is not None:
-            authority = origin.partition(b"://")[2]
-            # Another server of this machine has another port, and its pages are as foreign as those of other machines.
-            is_own = host is not None and _port_of(authority) == _port_of(host)
-            is_known = self._is_known(_name_of(authority), scope) if is_own else _name_of(authority) in self._named
-            if not authority or not is_known:
-                raise RequestRejected(_FORBIDDEN, "pages of other sites may not use this server.")
+        if origin is not None and not self._hosts.has_page(origin, host, scope):
+            raise RequestRejected(_FORBIDDEN, "pages of other sites may not use this server.")
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
             raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
 
-    def _is_known(self, name: str, scope: Mapping[str, Any]) -> bool:
-        if name in _LOOPBACK or name in self._hosts:
-            return True
-        # Behind a wildcard address, the bound address is the one that this connection came to. A name is not one.
-        local = (scope.get("server") or ("",))[0]
-        return bool(name) and ((name == local and _is_address(name)) or is_loopback(name))
-
     def _check_token(self, scope: Mapping[str, Any]) -> None:
-        if self._expected is None or scope["path"] == "/health":
+        if self._expected is None or scope["path"] == "/health" or (self._has_page and asks_for_page(scope)):
             return
         given = token_of_request(scope["headers"])
         # All are compared, so that the time is the same for every token.
@@ -155,25 +128,6 @@ class Guard:
             return message
 
         return bounded
-
-
-def _port_of(authority: bytes) -> bytes:
-    found = _AUTHORITY.fullmatch(authority)
-    return (found and found[3]) or b""
-
-
-def _name_of(authority: bytes) -> str:
-    """Return the name in `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`, in lower case; empty if it has another form."""
-    found = _AUTHORITY.fullmatch(authority)
-    return "" if found is None else (found[1] or found[2]).decode().lower().removesuffix(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 async def _reject(error: RequestRejected, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

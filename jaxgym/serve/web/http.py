@@ -1,12 +1,12 @@
 """Common parts of the servers: `host` loads a game, `run` serves an app until the process is asked to end."""
 
 import asyncio
-import contextlib
 import dataclasses
 import gc
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+import time
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import uvicorn
@@ -16,12 +16,16 @@ from jaxgym.options import parse_options
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import log
 from jaxgym.serve.web.guard import App, Guard, Receive, Send
-from jaxgym.serve.web.joined import JoinedProtocol, JoinedSockets
+from jaxgym.serve.web.requests import HttpConnection
 from jaxgym.serve.web.serving import BACKLOG, Serving, listen, token_of
+from jaxgym.serve.web.sockets import SocketConnection
 
 KILOBYTE = 1024
-DRAIN_SECONDS = 10
-"""How long calls that are being answered may take when the process is asked to end."""
+END_SECONDS = 10
+"""How long the end of a server waits for calls that are being answered, and for connections to close."""
+
+LINGER_SECONDS = 10.0
+"""How long a connection that closes waits for its client to read."""
 
 _PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may well not look at its sockets for minutes
 KEEP_ALIVE_SECONDS = 75
@@ -111,41 +115,48 @@ def loaded_at_start(load: Callable[[], App]) -> App:
     return app
 
 
-Drain = Callable[[], Awaitable[None]]
+def close_late(connections: Iterable[Any]) -> None:
+    """Close the connections whose request is late, and cut those whose client does not read what closes them."""
+    now = time.monotonic()
+    for connection in list(connections):
+        if connection.transport.is_closing():
+            connection.deadline = min(connection.deadline, now + LINGER_SECONDS)
+            if now >= connection.deadline:
+                connection.transport.abort()
+        elif now >= connection.deadline:
+            connection.give_up()
 
 
 class _Server(uvicorn.Server):
-    """A server that has its app finish what was asked for before it closes sockets."""
-
-    drain: Drain | None = None
+    """A server that has ended as it was asked to when it is asked to end."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends the server."""
-        if self.drain is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.drain(), DRAIN_SECONDS)
+        """End the server."""
         await super().shutdown(sockets)
-        self._captured_signals.clear()  # uvicorn would raise them again, and the end is what they asked for
+        self._captured_signals.clear()  # uvicorn would raise them again
 
 
-def make_server(app: App, serving: Serving, drain: Drain | None = None) -> _Server:
+def make_server(app: App, serving: Serving) -> uvicorn.Server:
     """Return the server of a protocol, which is yet to run.
 
     Args:
         app: WebSockets and HTTP.
         serving: Token and sizes.
-        drain: Returns when nothing is being answered any more, and is awaited before WebSockets are closed; None where
-            there are none.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read.
     """
     log.log_to_stderr()
+
+    async def close_connections() -> None:
+        close_late(server.server_state.connections)
+
     config = uvicorn.Config(
         behind_guard(app, serving),
-        http=JoinedProtocol,
-        ws=JoinedSockets,
+        interface="asgi3",
+        http=HttpConnection,
+        ws=SocketConnection,
         ws_max_size=serving.max_kilobytes * KILOBYTE,
         ws_per_message_deflate=False,
         ws_ping_interval=_PING_SECONDS,
@@ -157,35 +168,35 @@ def make_server(app: App, serving: Serving, drain: Drain | None = None) -> _Serv
         server_header=False,
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_graceful_shutdown=END_SECONDS,
         backlog=BACKLOG,
+        callback_notify=close_connections,  # once a second
+        timeout_notify=0,
     )
     server = _Server(config)
-    server.drain = drain
     return server
 
 
-def run(app: App, serving: Serving, bound: socket.socket, drain: Drain | None = None) -> None:
+def run(app: App, serving: Serving, bound: socket.socket) -> None:
     """Serve until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
 
     Args:
         app: See `make_server`.
         serving: Token and sizes.
         bound: The socket of `bind`.
-        drain: See `make_server`.
 
     Raises:
         OptionError: If the file of the token is empty.
         OSError: If it can't be read, or the address is taken.
     """
-    server = make_server(app, serving, drain)
+    server = make_server(app, serving)
     listen(serving, bound)
     announce(serving, bound)
     server.run(sockets=[bound])
 
 
 def announce(serving: Serving, listener: socket.socket) -> None:
-    """Says where the server is, and who may read its token."""
+    """Say where the server is, and who may read its token."""
     if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
         log.say(f"every user of this machine can read {serving.token_file}; chmod 600 keeps it.")
     host, port = listener.getsockname()[:2]

@@ -7,6 +7,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,8 +122,8 @@ def test_the_code_of_a_command_has_its_own_order(command: int) -> None:
 
 def test_the_code_has_20_slots_and_slots_without_command_are_zero() -> None:
     code = commands.command_code(jnp.asarray([4, 1, -1, -1], jnp.int32))
-    assert code.shape == (180,)
-    assert code.dtype == jnp.float32
+    chex.assert_shape(code, (180,))
+    chex.assert_type(code, jnp.float32)
     # Stay is entry 0 of slot 0; down is entry 4 of slot 1.
     assert np.flatnonzero(code).tolist() == [0, 9 + 4]
 

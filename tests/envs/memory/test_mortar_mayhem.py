@@ -19,6 +19,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -283,7 +284,7 @@ def test_before_step_c_the_action_is_ignored_and_no_counter_advances(game: str) 
     frozen = jax.tree.map(lambda many: many[0], dataclasses.replace(episode.states, time=np.zeros(1)))
     for t in range(1, 8):
         after = jax.tree.map(lambda many, t=t: many[t], dataclasses.replace(episode.states, time=np.zeros(300)))
-        assert jax.tree.all(jax.tree.map(np.array_equal, frozen, after)), t
+        chex.assert_trees_all_equal(frozen, after)
     assert not episode.rewards[:8].any()
 
 

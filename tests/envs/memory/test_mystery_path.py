@@ -9,6 +9,7 @@ import dataclasses
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -274,7 +275,7 @@ def test_by_default_both_games_draw_from_the_first_100_000_training_levels() -> 
     for place in (0, 99_999):
         level = levels.level_from_seed(env, levels.train_seeds(1, place)[0], params)
         banked = jax.tree.map(lambda stack, place=place: stack[place], params.levels)
-        jax.tree.map(np.testing.assert_array_equal, banked, level)
+        chex.assert_trees_all_equal(banked, level)
 
 
 def test_levels_may_be_fresh_or_fewer() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 import jaxgym
 from jaxgym.envs.searing_spotlights import symbols as spotlight_symbols
-from jaxgym.envs.searing_spotlights.visible import BRIGHTEST, Visible
+from jaxgym.envs.searing_spotlights import text as spotlight_text
+from jaxgym.envs.searing_spotlights.visible import Visible
 
 ROOT = Path(jaxgym.__file__).parent / "envs"
 IDS = [env_id for env_id in jaxgym.registered_envs() if jaxgym.spec_of(env_id).original is not None]
@@ -32,8 +33,9 @@ def test_no_text_reads_the_symbolic_observation(game: str) -> None:
     assert "symbolic" not in {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
-def test_every_sum_of_light_has_the_same_share_in_symbols_and_text() -> None:
-    sums = np.minimum(np.arange(BRIGHTEST.max() + 1, dtype=np.int32)[:, None], BRIGHTEST)
+def test_every_sum_of_light_has_the_same_digit_in_symbols_and_text() -> None:
+    most = 255 * np.where(np.arange(49) < 7, 12 * (12 - 4), 12 * 12).astype(np.int32)
+    sums = np.minimum(np.arange(most.max() + 1, dtype=np.int32)[:, None], most)
     no, nowhere = jnp.bool_(False), jnp.zeros(2, jnp.int32)
 
     def light_of(light: jax.Array) -> jax.Array:
@@ -42,7 +44,10 @@ def test_every_sum_of_light_has_the_same_share_in_symbols_and_text() -> None:
             *(no, nowhere, jnp.int32(0), no[None], coins, None, None, None),
             *(light, no, no, jnp.int32(0), -jnp.ones(2, jnp.int32), jnp.int32(-1)),
         )
-        return spotlight_symbols.symbols(seen)[14 : 14 + len(BRIGHTEST)]
+        return spotlight_symbols.symbols(seen)[14 : 14 + len(most)]
 
     shares = np.asarray(jax.jit(jax.vmap(light_of))(sums))
-    assert np.array_equal(shares, sums.astype(np.float32) / BRIGHTEST.astype(np.float32))
+    assert np.array_equal(shares[0], np.zeros(len(most)))
+    assert np.array_equal(shares[-1], np.ones(len(most)))
+    said = [[int(digit) for digit in text.split()[1:]] for text in spotlight_text._lights(sums)]
+    assert np.array_equal(np.rint(shares * np.float32(9)), said)

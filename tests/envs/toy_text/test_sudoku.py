@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,7 +117,7 @@ def test_refused_moves_end_nothing_however_many_come_in_a_row() -> None:
 def test_an_action_outside_of_the_space_does_nothing(action: tuple[int, int, int]) -> None:
     before = Play()(WRONG).state
     after = Play()(WRONG, action).state
-    jax.tree.map(np.testing.assert_array_equal, dataclasses.replace(after, time=before.time), before)
+    chex.assert_trees_all_equal(dataclasses.replace(after, time=before.time), before)
 
 
 def test_the_newest_ten_different_moves_are_kept_newest_first() -> None:

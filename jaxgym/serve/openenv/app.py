@@ -1,0 +1,204 @@
+"""The app of an OpenEnv server: sockets, each with a session, and the routes over HTTP."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.openenv import frames, rpc
+from jaxgym.serve.openenv.frames import FrameError
+from jaxgym.serve.openenv.routes import routes
+from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
+from jaxgym.serve.page.routes import Served, with_page
+from jaxgym.serve.web.answers import quoted
+from jaxgym.serve.web.guard import Receive, Send
+from jaxgym.serve.web.http import Hosted
+from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.serving import Serving, token_of
+
+_log = logging.getLogger(__name__)
+
+_NORMAL, _AWAY = 1000, 1001
+_PATIENCE = 2.0  # seconds that a full server waits for a client's first frame, and a close for a client to read it
+
+Scope = MutableMapping[str, Any]
+
+
+class _HangUp(Exception):
+    """End of a conversation, with a last frame or without one."""
+
+    def __init__(self, last: str | None = None):
+        self.last = last
+
+
+class OpenEnvApp:
+    """The app: `/ws` and `/mcp` over WebSocket, and the routes over HTTP."""
+
+    def __init__(self, serving: Serving, hosted: Hosted):
+        """Make it.
+
+        Args:
+            serving: How many sessions there may be, and for how long.
+            hosted: The game.
+        """
+        self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
+        self._methods = rpc.Methods(sessions)
+        self._closing_idle: asyncio.Task[None] | None = None
+        token = token_of(serving)
+        # OpenEnv does not tell its clients apart, so with several tokens nobody watches what others play.
+        is_of_many = token is not None and len(token.split()) > 1
+        served = Served([hosted], lambda _: [] if is_of_many else sessions.ids())
+        self._http = with_page(routes(serving, sessions, self._methods), serving, served)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or talk with the client of a socket."""
+        if self._closing_idle is None:
+            self._closing_idle = asyncio.create_task(self._sessions.close_idle())
+        path = scope["path"].rstrip("/") or "/"
+        scope = scope if path == scope["path"] else {**scope, "path": path}
+        if scope["type"] != "websocket":
+            await self._http(scope, receive, send)
+        elif path in ("/ws", "/mcp"):
+            await self._talk(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": _NORMAL})
+
+    # Sockets.
+
+    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Talk with the client of a socket to its end; its session ends with it, unless it was there before."""
+        is_rpc = scope["path"] == "/mcp"
+        named = None if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            session = self._attached(named[0]) if named else self._sessions.open()
+        except _HangUp as end:
+            await _turn_away(receive, send, end.last or "")
+            return
+        except CapacityError as error:
+            await _turn_away(receive, send, self._full(error, is_rpc))
+            return
+        try:
+            session.hang_up = _hanging_up(send, asyncio.current_task())
+            await self._converse(session, receive, send, self._call if is_rpc else self._frame)
+        except _HangUp as end:
+            await _close(send, _NORMAL, "", end.last)
+        except (OSError, asyncio.CancelledError):  # the client is gone, or does not read
+            return
+        finally:
+            session.hang_up = None
+            if not named or session.is_ending:
+                self._sessions.close(session)
+
+    def _attached(self, session_id: str) -> ClientSession:
+        session = self._sessions.get(session_id)
+        if session is None or session.hang_up is not None:
+            why = "Unknown session_id" if session is None else "Another WebSocket is attached to session"
+            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, f"{why}: {quoted(session_id)}"))
+        session.used = time.monotonic()
+        return session
+
+    def _full(self, error: CapacityError, is_rpc: bool) -> str:
+        room = {"active_sessions": len(self._sessions), "max_sessions": self._sessions.max_sessions}
+        if is_rpc:
+            return json.dumps(rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), room)))
+        return frames.error_frame(frames.CAPACITY_REACHED, str(error), **room)
+
+    async def _converse(
+        self,
+        session: ClientSession,
+        receive: Receive,
+        send: Send,
+        answer: Callable[[ClientSession, str], Awaitable[str]],
+    ) -> None:
+        """Answer what a client sends until it goes."""
+        while (message := await receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            if text is None:
+                raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is text, not bytes."))
+            session.used = time.monotonic()
+            try:
+                told = await answer(session, text)
+            except (_HangUp, OSError):
+                raise
+            except Exception:  # the client reads that the server failed, and goes on
+                _log.exception("a frame could not be answered")
+                told = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; its log tells how.")
+            await send({"type": "websocket.send", "text": told})
+
+    async def _frame(self, session: ClientSession, text: str) -> str:
+        """Answer a frame of `/ws`."""
+        try:
+            frame = read_json(text)
+        except (ValueError, RecursionError) as error:
+            return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
+        if type(frame) is not dict:
+            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is a JSON object with the key type."))
+        sessions, kind = self._sessions, frame.get("type")
+        try:
+            if kind == "step":
+                reply = frames.reply_of(frames.data_of(frame, required=True))
+                return frames.observation_frame(await sessions.step(session, reply))
+            if kind == "reset":
+                given = frames.data_of(frame, required=False)
+                return frames.observation_frame(await sessions.reset(session, given))
+            if kind == "state":
+                frames.check_keys(frame, "type")
+                return json.dumps({"type": "state", "data": sessions.state(session)})
+            if kind == "mcp":
+                call = frames.data_of(frame, required=True)
+                return json.dumps({"type": "mcp", "data": await self._methods.answer(call, session)})
+            if kind == "close":
+                frames.check_keys(frame, "type")
+                raise _HangUp
+        except FrameError as error:
+            return frames.fault_frame(error)
+        except SessionError as error:
+            return frames.error_frame(frames.EXECUTION_ERROR, str(error))
+        return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
+
+    async def _call(self, session: ClientSession, text: str) -> str:
+        """Answer a call of `/mcp`."""
+        return json.dumps(await self._methods.answer_text(text, session))
+
+
+async def _turn_away(receive: Receive, send: Send, last: str) -> None:
+    """Say why there is no session for a client, and close the socket."""
+    try:
+        await send({"type": "websocket.send", "text": last})
+        # Clients send before they read: a socket that is closed by then is all that they would see.
+        with contextlib.suppress(TimeoutError):
+            if (await asyncio.wait_for(receive(), _PATIENCE))["type"] == "websocket.disconnect":
+                return
+        await _close(send, _NORMAL, "")
+    except OSError:  # the client is gone
+        return
+
+
+async def _close(send: Send, code: int, reason: str, last: str | None = None) -> None:
+    """Close a socket, after a last frame if there is one, unless the client is gone."""
+    try:
+        if last is not None:
+            await send({"type": "websocket.send", "text": last})
+        await send({"type": "websocket.close", "code": code, "reason": reason})
+    except (OSError, RuntimeError):
+        return
+
+
+def _hanging_up(send: Send, conversation: "asyncio.Task[Any] | None") -> Callable[[], Awaitable[None]]:
+    """Return a function that ends a conversation, whether its client reads that or not."""
+
+    async def hang_up() -> None:
+        try:
+            await asyncio.wait_for(_close(send, _AWAY, "idle for too long"), _PATIENCE)
+        except TimeoutError:
+            if conversation is not None:
+                conversation.cancel()
+
+    return hang_up

@@ -1,0 +1,229 @@
+"""JSON-RPC of an OpenEnv server: its methods, and the tools of a game, those that its environment of TRL has.
+
+>>> tool = tools_of("frozen_lake")["move"]
+>>> tool.schema["properties"]["direction"]["enum"], tool.reply({"direction": "up"})
+(['up', 'down', 'left', 'right'], '<action>up</action>')
+"""
+
+import inspect
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxgym.serve import arguments, trl
+from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.openenv import tasks
+from jaxgym.serve.openenv.frames import FrameError
+from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
+from jaxgym.serve.web.answers import message_of, quoted
+from jaxgym.serve.web.reading import read_json
+from jaxgym.text import Refusal
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+INVALID_PARAMS, INTERNAL_ERROR, SERVER_ERROR = -32602, -32603, -32000
+LONGEST_CALL_ID = 100
+"""Maximum length of the id of a call, in bytes of JSON; every answer repeats it."""
+
+BEGIN, REPLY = "begin", "reply"
+"""The tool that starts an episode, and the one that takes any reply; the others are the game's."""
+
+_BEGIN = {
+    "name": BEGIN,
+    "description": "Starts the next episode: returns the rules, the form of a reply, and the first text.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": tasks.HIGHEST_SEED}},
+        "additionalProperties": False,
+    },
+}
+_MESSAGE = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "The move."}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+class RpcError(ValueError):
+    """An error of a call.
+
+    Attributes:
+        code: A code of JSON-RPC.
+        more: Details for programs, or None.
+    """
+
+    def __init__(self, code: int, message: str, more: Mapping[str, Any] | None = None):
+        super().__init__(message)
+        self.code, self.more = code, more
+
+
+def rpc_result(call_id: Any, result: Any) -> dict[str, Any]:
+    """Return the answer of a call that succeeded."""
+    return {"jsonrpc": "2.0", "id": call_id, "result": result}
+
+
+def rpc_error(call_id: Any, error: RpcError) -> dict[str, Any]:
+    """Return the answer of a call that failed."""
+    more = {} if error.more is None else {"data": dict(error.more)}
+    return {"jsonrpc": "2.0", "id": call_id, "error": {"code": error.code, "message": message_of(error), **more}}
+
+
+def id_of(given: Any) -> str | int | float | None:
+    """Return the id of a call for its answer; None if it has none that can be repeated."""
+    call_id = given.get("id") if isinstance(given, dict) else None
+    if not isinstance(call_id, str | int | float) or len(json.dumps(call_id)) > LONGEST_CALL_ID:
+        return None
+    return call_id
+
+
+class Tool(NamedTuple):
+    """A tool that a model may call.
+
+    Attributes:
+        description: Its purpose.
+        schema: JSON schema of its arguments.
+        reply: Returns the reply that its arguments stand for, or why they are invalid.
+    """
+
+    description: str
+    schema: dict[str, Any]
+    reply: Callable[[Any], str | Refusal]
+
+
+def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
+    """Return the tools of a game that make moves, by name.
+
+    Args:
+        name: An id that has words, or its short name.
+        options: The options of its sessions.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no words.
+    """
+    own = {
+        tool: _tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], getattr(function, "schema"), function)  # noqa: B009 a function has no attribute that a type checker knows
+        for tool, function in trl.replies_of(name, options or {}).items()
+    }
+    about = "Makes a move, in the form that the rules ask for."
+    return {**own, REPLY: _tool(REPLY, about, _MESSAGE, lambda message: message)}
+
+
+def _tool(name: str, about: str, schema: dict[str, Any], function: Callable[..., str | Refusal]) -> Tool:
+    def reply(given: Any) -> str | Refusal:
+        read = arguments.read(name, schema, given)
+        return Refusal(read) if isinstance(read, str) else function(**read)
+
+    return Tool(about, schema, reply)
+
+
+class Methods:
+    """The methods that clients call, over WebSocket and HTTP."""
+
+    def __init__(self, sessions: ClientSessions):
+        """Make the tools of the game.
+
+        Args:
+            sessions: The sessions that calls name, open and close.
+        """
+        self._sessions = sessions
+        self._moves = tools_of(sessions.hosted.env_id, sessions.hosted.options)
+
+    async def answer_text(self, text: str, session: ClientSession | None) -> dict[str, Any]:
+        """Answer a call that is JSON; see `answer`."""
+        try:
+            given = read_json(text)
+        except (ValueError, RecursionError) as error:
+            return rpc_error(None, RpcError(PARSE_ERROR, f"Parse error: {error}"))
+        return await self.answer(given, session)
+
+    async def answer(self, given: Any, session: ClientSession | None) -> dict[str, Any]:
+        """Answer a call.
+
+        Args:
+            given: The call.
+            session: The session of the socket or header that it came with, or None.
+        """
+        call_id = id_of(given)
+        try:
+            is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
+            if not is_call or call_id != given.get("id"):
+                wanted = '{"jsonrpc": "2.0", "id": ..., "method": "tools/list"}'
+                raise RpcError(INVALID_REQUEST, f"Invalid request: give {wanted}")
+            params = {} if given.get("params") is None else given["params"]
+            if not isinstance(params, dict):
+                raise RpcError(INVALID_PARAMS, "Params must be an object")
+            return rpc_result(call_id, await self._call(given["method"], params, session))
+        except RpcError as error:
+            return rpc_error(call_id, error)
+        except FrameError as error:
+            return rpc_error(call_id, RpcError(INVALID_PARAMS, str(error), {"errors": error.errors}))
+        except CapacityError as error:
+            room = {"active_sessions": len(self._sessions), "max_sessions": self._sessions.max_sessions}
+            return rpc_error(call_id, RpcError(SERVER_ERROR, str(error), room))
+        except SessionError as error:
+            return rpc_error(call_id, RpcError(INTERNAL_ERROR, str(error)))
+
+    async def _call(self, method: str, params: Mapping[str, Any], session: ClientSession | None) -> Any:
+        if method == "openenv/session/create":
+            return {"session_id": (session or self._sessions.open()).id}
+        if method == "openenv/session/close":
+            return self._end(params.get("session_id"), session)
+        if method not in ("tools/list", "tools/call"):
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {quoted(method)}")
+        named = params.get("session_id")
+        if session is None and named:
+            session = self._known(named)
+            session.used = time.monotonic()
+        if method == "tools/list":
+            moves = [
+                {"name": name, "description": tool.description, "inputSchema": tool.schema}
+                for name, tool in self._moves.items()
+            ]
+            return {"tools": [_BEGIN, *moves]}
+        if session is None:
+            return await self._sessions.once(lambda own: self._use(own, params))
+        return await self._use(session, params)
+
+    def _known(self, session_id: Any) -> ClientSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {quoted(session_id)}")
+        return session
+
+    def _end(self, session_id: Any, own: ClientSession | None) -> dict[str, Any]:
+        if not session_id:
+            raise RpcError(INVALID_PARAMS, "Invalid params - 'session_id' is required")
+        session = self._known(session_id)
+        if session is own:
+            raise RpcError(INVALID_REQUEST, "A session ends with its WebSocket; close that one.")
+        if session.hang_up is not None:
+            session.is_ending = True
+            return {"session_id": session.id, "closed": False, "closing": True}
+        self._sessions.close(session)
+        return {"session_id": session.id, "closed": True}
+
+    async def _use(self, session: ClientSession, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a tool."""
+        name, given = params.get("name"), params.get("arguments")
+        given = {} if given is None else given
+        if not isinstance(name, str) or not name:
+            raise RpcError(INVALID_PARAMS, "Missing 'name' in params")
+        tool = self._moves.get(name)
+        if name != BEGIN and tool is None:
+            known = ", ".join([BEGIN, *self._moves])
+            raise RpcError(INVALID_PARAMS, f"Tool not found: {quoted(name)}; give {known}")
+        if tool is None:
+            start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
+            if isinstance(start, str):
+                raise RpcError(INVALID_PARAMS, start)
+            is_error, observed = False, json.loads(await self._sessions.reset(session, start))
+            text = f"{observed['observation']['prompt']}\n\n{observed['observation']['text']}"
+        else:
+            reply = tool.reply(given)
+            # Wrong arguments are an invalid turn; the error flag also shows them to the clients of the protocol.
+            is_error = not isinstance(reply, str)
+            observed = json.loads(await self._sessions.step(session, reply))
+            text = observed["observation"]["text"]
+        content = [{"type": "text", "text": text}]
+        return {"content": content, "structured_content": observed, "data": text, "is_error": is_error}

@@ -1,0 +1,190 @@
+"""The sessions of an OpenEnv server: what a client has seen of its episode, and the calls that go to the pool."""
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from jaxgym.serve.errors import CapacityError
+from jaxgym.serve.openenv import tasks
+from jaxgym.serve.sessions import Opening, Outcome
+from jaxgym.serve.web.http import Hosted
+from jaxgym.text import Refusal
+
+SPARE = 32
+"""Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""
+
+_GAME = -1  # the sender of a message of the game
+
+
+class ClientSession:
+    """A session of a client.
+
+    Some clients take the first message for all that was said so far. If it is longer than before, they cut off as many
+    characters as they had. So the message of a longer text is the message before and that text.
+
+    Attributes:
+        id: Its id, which can't be guessed.
+        used: Time of the client's last message, in seconds of `time.monotonic`.
+        hang_up: Closes the client's socket; None if it has none.
+        is_ending: Whether it ends with its socket.
+        version: The version of the Model Context Protocol that its client speaks; empty for a client of OpenEnv.
+        episode_id: The id of the episode, as the client knows it; None before one has started.
+        turns: Steps of the client in this episode.
+        seed: The level seed of the episode.
+    """
+
+    __slots__ = ("_last", "_prompt", "episode_id", "hang_up", "id", "is_ending", "seed", "turns", "used", "version")
+
+    def __init__(self, opening: Opening):
+        """Take a session of the pool that has not started."""
+        self.id, self.used = opening.id, time.monotonic()
+        self.hang_up: Callable[[], Awaitable[None]] | None = None
+        self.is_ending, self.version = False, ""
+        self.episode_id: str | None = None
+        self.seed, self.turns, self._last = opening.seed, 0, ""
+        self._prompt = '{"observation":{"prompt":' + json.dumps(opening.instructions) + ',"text":'
+
+    def opened(self, opening: Opening, episode_id: str | None) -> str:
+        """Return the observation of an episode that has started, as JSON."""
+        self.episode_id, self.seed, self.turns = episode_id or str(uuid.uuid4()), opening.seed, 0
+        self._last = opening.text
+        said = json.dumps(opening.text)
+        return self._observation(said, said, {"turn": 0, "seed": opening.seed}, "null", False)
+
+    def stepped(self, outcome: Outcome) -> str:
+        """Return the observation after a step, as JSON."""
+        self.episode_id = self.episode_id or str(uuid.uuid4())
+        self.turns += 1
+        text, before = outcome.text, self._last
+        said = content = json.dumps(text)
+        if len(text) > len(before):
+            text = f"{before}\n{text}"
+            content = json.dumps(text)
+        self._last = text
+        info = {
+            "turn": outcome.number,
+            "seed": self.seed,
+            "refusal": outcome.refusal,
+            "terminated": outcome.terminated,
+            "truncated": outcome.truncated,
+            "is_solved": outcome.is_solved,
+            "total_reward": outcome.total_reward,
+            "reward_signals": outcome.components,
+        }
+        if outcome.info:
+            info["episode"] = outcome.info
+        has_ended = outcome.terminated | outcome.truncated
+        return self._observation(said, content, info, repr(float(outcome.reward)), has_ended)
+
+    def _observation(self, said: str, content: str, info: Mapping[str, Any], reward: str, has_ended: bool) -> str:
+        return (
+            f'{self._prompt}{said},"messages":[{{"sender_id":{_GAME},"content":{content},"category":"MESSAGE"}}],'
+            f'"info":{json.dumps(info)}}},"reward":{reward},"done":{"true" if has_ended else "false"}}}'
+        )
+
+
+class ClientSessions:
+    """The sessions of the clients of a server; used in one event loop.
+
+    Attributes:
+        hosted: The game.
+        max_sessions: Maximum number of sessions.
+    """
+
+    def __init__(self, hosted: Hosted, max_sessions: int, idle_seconds: float):
+        """Start with none.
+
+        Args:
+            hosted: The game; its pool has room for `SPARE` more than the sessions.
+            max_sessions: Maximum number of sessions.
+            idle_seconds: A session is closed if its client sends nothing for this time; 0 means never.
+        """
+        self.hosted, self.max_sessions, self._idle_seconds = hosted, max_sessions, idle_seconds
+        self._pool = hosted.pool
+        self._open: dict[str, ClientSession] = {}
+
+    def __len__(self) -> int:
+        """Return the number of open sessions."""
+        return len(self._open)
+
+    def ids(self) -> list[str]:
+        """Return the ids of the open sessions."""
+        return list(self._open)
+
+    def open(self) -> ClientSession:
+        """Open a session, whose episode its first step or reset starts.
+
+        Raises:
+            CapacityError: If the server is full.
+        """
+        if len(self._open) >= self.max_sessions:
+            raise CapacityError(
+                f"{len(self._open)} of {self.max_sessions} sessions are open; close one, or serve more of them."
+            )
+        session = self._new()
+        self._open[session.id] = session
+        return session
+
+    def _new(self) -> ClientSession:
+        opening = self._pool.open(self.hosted.env_id, None, self.hosted.options, start=False)
+        return ClientSession(opening)
+
+    def get(self, session_id: object) -> ClientSession | None:
+        """Return an open session."""
+        return self._open.get(session_id) if isinstance(session_id, str) else None
+
+    def close(self, session: ClientSession) -> None:
+        """Close a session, unless it is closed."""
+        if self._open.pop(session.id, None) is not None:
+            self._pool.close([session.id])
+
+    async def close_idle(self) -> None:
+        """Close idle sessions and their sockets, again and again."""
+        while self._idle_seconds:
+            await asyncio.sleep(min(max(self._idle_seconds / 4, 0.1), 5.0))
+            last = time.monotonic() - self._idle_seconds
+            idle = [session for session in self._open.values() if session.used < last]
+            for session in idle:
+                self.close(session)
+            await asyncio.gather(*(session.hang_up() for session in idle if session.hang_up is not None))
+
+    async def reset(self, session: ClientSession, given: Any) -> str:
+        """Start the next episode of a session; return the observation, as JSON.
+
+        Raises:
+            FrameError: If the arguments are invalid.
+        """
+        seed, episode_id = tasks.start_of(given)
+        return session.opened(await self._pool.areset(session.id, seed), episode_id)
+
+    async def step(self, session: ClientSession, reply: str | Refusal) -> str:
+        """Make a turn; return the observation, as JSON."""
+        return session.stepped(await self._pool.astep(session.id, reply))
+
+    def state(self, session: ClientSession) -> dict[str, Any]:
+        """Return the state of a session's episode."""
+        standing = self._pool.standing(session.id)
+        return {
+            "episode_id": session.episode_id,
+            "step_count": session.turns,
+            "env_id": standing.env_id,
+            "seed": standing.seed,
+            "total_reward": standing.total_reward,
+            "terminated": standing.terminated,
+            "truncated": standing.truncated,
+        }
+
+    async def once(self, call: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+        """Make a call in a session of its own.
+
+        Raises:
+            CapacityError: If too many do that at a time.
+        """
+        session = self._new()
+        try:
+            return await call(session)
+        finally:
+            self._pool.close([session.id])

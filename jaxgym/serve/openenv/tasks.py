@@ -1,0 +1,59 @@
+"""Tasks of OpenEnv: their splits, indices and seeds, and the arguments of a reset."""
+
+from typing import Any
+
+from jaxgym.serve.openenv.frames import Errors, FrameError, fault, object_of
+
+HIGHEST_SEED = 2**32 - 1
+SPLITS = {"train": 0, "test": 2**31}
+"""First seeds of the splits: those of training levels and of held-out levels."""
+
+SPLIT_SIZE = 2**31
+_LONGEST_ID = 255
+
+
+def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None, str | None]:
+    """Return seed and id of the episode that a reset asks for, None where it names none; other entries are not read.
+
+    Args:
+        given: An object with `seed`, `split` and `index`, and `episode_id`, all optional. Beside a split and an index,
+            a seed has to be theirs, as in a task: one of another split is likely to be meant as an index.
+        place: Where the object is in the request.
+
+    Raises:
+        FrameError: If one of these is invalid.
+    """
+    given = object_of(given, place)
+    seed, split, index, episode_id = (given.get(name) for name in ("seed", "split", "index", "episode_id"))
+    errors = Errors()
+    if split is not None:
+        first = seed_of(split, 0 if index is None and seed is not None else index, place)
+        end = first + (SPLIT_SIZE if index is None else 1)
+        seed = first if seed is None else seed
+        if type(seed) is int and not first <= seed < end:
+            these = "this split" if index is None else "this split and index"
+            wanted = first if index is not None else f"from {first} to {end - 1}"
+            text = f"Input should be {wanted} beside {these}: give the seed alone, or {these}"
+            errors.append(fault("value_error", (*place, "seed"), text, seed))
+    if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
+        text = f"Input should be an integer from 0 to {HIGHEST_SEED}"
+        errors.append(fault("int_type", (*place, "seed"), text, seed))
+    if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > _LONGEST_ID):
+        text = f"Input should be a string of at most {_LONGEST_ID} characters"
+        errors.append(fault("string_type", (*place, "episode_id"), text, episode_id))
+    if errors:
+        raise FrameError(errors)
+    return seed, episode_id
+
+
+def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
+    """Return the seed of a task.
+
+    Raises:
+        FrameError: If there is no such split or index.
+    """
+    if not isinstance(split, str) or split not in SPLITS:
+        raise FrameError([fault("enum", (*place, "split"), f"Input should be one of {', '.join(SPLITS)}", split)])
+    if type(index) is not int or not 0 <= index < SPLIT_SIZE:
+        raise FrameError([fault("int_type", (*place, "index"), f"Input should be from 0 below {SPLIT_SIZE}", index)])
+    return SPLITS[split] + index
