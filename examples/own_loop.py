@@ -67,7 +67,7 @@ def play(agent, num_envs: int, num_steps: int) -> float:
         observation, env_state = jax.vmap(env.reset, (0, None))(jax.random.split(key_reset, num_envs), params)
         first = (env_state, observation, jnp.ones(num_envs, bool), agent.initial_memory(num_envs))
         ended, returns = jax.lax.scan(step, first, jax.random.split(key, num_steps))[1]
-        return jnp.where(ended, returns, 0.0).sum() / ended.sum()
+        return returns.sum(where=ended) / ended.sum().astype(jnp.float32)
 
     return float(run(jax.random.key(0)))
 
