@@ -7,12 +7,22 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from numbers import Integral
 from typing import Any, NamedTuple
 
 from jaxgym.text.reasoning import ascii_lower, places
 
 _ARGUMENTS = ("arguments", "parameters", "input", "args")
+_REASONS = frozenset(
+    (
+        *("thought", "thoughts", "think", "thinking", "reason", "reasoning", "why", "explanation", "rationale"),
+        *("analysis", "comment", "note", "plan"),
+    )
+)
+"""Keys of a JSON object whose texts are no part of the answer."""
+
+_OF_CALLS = _REASONS | {"type", "id", "call_id", "index"}
 _WHOLE_VALUES = ({"action"}, {"actions"})
 _MOST_FOUND = 64
 _MOST_BROKEN = 3
@@ -23,17 +33,22 @@ _BOXED, _FENCE = "\\boxed{", "```"
 _MOST_WRAPPERS = 4
 
 _LABEL = re.compile(
-    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:actions?|answer)[ \t*_]{0,4}:[*_]{0,4}",
+    r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:actions?|answer)[ \t*_]{0,4}[:\uff1a][*_]{0,4}",
     re.IGNORECASE | re.ASCII | re.MULTILINE,
 )
+_REACT_LABEL = re.compile(
+    r"[ \t>*_#`-]{0,8}(?:thoughts?|observation|action input|actions?|final answer|answer|reason|reasoning|explanation)"
+    r"[ \t*_]{0,4}[:\uff1a]",
+    re.IGNORECASE | re.ASCII,
+)
 _GROUP = re.compile(r"(?<!\\)\[([^\[\]]*)\]|(?<!\\)\[[^\[\]]*\Z")
-_TOKEN = re.compile(r"[A-Z][A-Z_]+", re.ASCII)  # of a chat template, such as [TOOL_CALLS]
+_NO_GROUP = re.compile(r"[A-Z][A-Z_]+|\s*\{.*", re.ASCII | re.DOTALL)  # a token such as [TOOL_CALLS], a JSON array
 _OBJECT = re.compile(r'\{\s{0,40}"')
 _LANGUAGE = re.compile(r"(?:json|text|txt|plaintext|markdown|md|python|bash|sh|action)?\s*", re.IGNORECASE | re.ASCII)
-_END_OF_CALL = re.compile(r"[ \t*`.;]*(?:\n|\Z)")
+_END_OF_CALL = re.compile(r"[ \t*`.;]*(\]?)[ \t*`.;]*(?:\n|\Z)")
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|texttt)\{(.*)\}", re.DOTALL)
 _ARGUMENT = re.compile(r"""\s{0,8}(?:([a-z_]{1,32})\s{0,8}[=:]\s{0,8})?("[^"]*"|'[^']*'|[^\s,"'()=]+)\s{0,8}(?:,|\Z)""")
-_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_INTEGER = re.compile(r"([0-9]{1,9})(?:\.0{1,9})?", re.ASCII)
 
 
 class Call(NamedTuple):
@@ -53,23 +68,20 @@ Form = Callable[[str], Sequence[tuple[Any, str]]]
 
 
 def tag(name: str) -> Form:
-    """Return the form `<name>…</name>`; names are matched in any case."""
-    opening, closing = f"<{name}>", f"</{name}>"
+    """Return the form `<name>…</name>`; names are matched in any case, blanks before `>` are skipped."""
+    mark_of = re.compile(rf"<(/?){name}\s{{0,8}}>")
 
     def find(text: str) -> list[tuple[Any, str]]:
         if "<" not in text:
             return []
-        lowered = ascii_lower(text)
-        marks = sorted([*places(lowered, opening), *places(lowered, closing)])
         found, start = list[tuple[Any, str]](), None
-        for place in marks:
-            is_closing = lowered.startswith(closing, place)
-            if not is_closing:
-                start = place + len(opening) if start is None else start
+        for mark in mark_of.finditer(ascii_lower(text)):
+            if not mark[1]:
+                start = mark.end() if start is None else start
             elif start is None:
-                found.append((None, text[:place]))
+                found.append((None, text[: mark.start()]))
             else:
-                content = text[start:place].strip()
+                content = text[start : mark.start()].strip()
                 found.append((content, content))
                 start = None
         if start is not None:
@@ -84,27 +96,34 @@ def json_object(*names: str, **tools: Sequence[str]) -> Form:
 
     The value is a `Call` for an object such as `{"name": "move", "arguments": {"direction": "up"}}`, the entry itself
     if the only key is `action` or `actions`, and else a mapping of the keys that the object has. An object that is not
-    JSON or has a key twice, and a call with another tool or other arguments, are malformed.
+    JSON, has a key twice or has further keys (other than those of `_REASONS`), and a call with another tool or other
+    arguments, are malformed.
 
     Args:
         *names: The keys, in lower case.
         **tools: The names of the parameters of each tool.
     """
-    marker = re.compile(rf"""["'](?:{"|".join(names)})["']\s*:""", re.IGNORECASE)
+    marker = re.compile(rf"""["'](?:{"|".join((*names, "arguments"))})["']\s*:""", re.IGNORECASE)
 
     def value_of(given: Mapping[str, Any]) -> tuple[bool, Any]:
         """Return whether an object has an answer, and the answer."""
         inner = given.get("function")
-        given = inner if isinstance(inner, dict) else given
-        holders = [given[name] for name in _ARGUMENTS if name in given]
+        if isinstance(inner, dict):
+            return True, value_of(inner)[1] if given.keys() - {"function"} <= _OF_CALLS else None
+        holders = [name for name in _ARGUMENTS if name in given]
         if "name" in given and holders:
-            arguments = _whole_object(holders[0]) if isinstance(holders[0], str) else holders[0]
-            tool = given["name"].lower() if isinstance(given["name"], str) else ""
-            if isinstance(arguments, dict) and tool in tools and arguments.keys() == set(tools[tool]):
-                return True, Call(tool, arguments)
-            return True, None
+            return True, called(given, holders[0])
         found = {name: given[name] for name in names if name in given}
+        if any(name not in found and not (name in _REASONS and isinstance(given[name], str)) for name in given):
+            return bool(found), None
         return bool(found), next(iter(found.values())) if found.keys() in _WHOLE_VALUES else found
+
+    def called(given: Mapping[str, Any], holder: str) -> Call | None:
+        arguments = _whole_object(given[holder]) if isinstance(given[holder], str) else given[holder]
+        tool = given["name"].lower() if isinstance(given["name"], str) else ""
+        if not isinstance(arguments, dict) or tool not in tools or not given.keys() - {"name", holder} <= _OF_CALLS:
+            return None
+        return Call(tool, arguments) if arguments.keys() == set(tools[tool]) else None
 
     def find(text: str) -> list[tuple[Any, str]]:
         if "{" not in text:
@@ -115,8 +134,8 @@ def json_object(*names: str, **tools: Sequence[str]) -> Form:
             return [(None, text)] if markers else []
         found = list[tuple[int, Any, str]]()
         for start, end, given in objects:
-            has_answer, value = value_of(given)
-            if has_answer:
+            has_answer, value = (True, None) if given is None else value_of(given)
+            if has_answer and (given is not None or any(start <= place < end for place in markers)):
                 found.append((start, value, text[start:end]))
         spans = [(start, end) for start, end, _ in objects]
         loose = [place for place in markers if not any(start <= place < end for start, end in spans)]
@@ -134,7 +153,7 @@ def call(**tools: Sequence[str]) -> Form:
     Args:
         **tools: The names of the parameters of each tool, in order.
     """
-    opening = re.compile(rf"^[ \t>*`-]{{0,8}}({'|'.join(tools)})\(", re.IGNORECASE | re.ASCII | re.MULTILINE)
+    opening = re.compile(rf"^[ \t>*`-]{{0,8}}(\[?)({'|'.join(tools)})\(", re.IGNORECASE | re.ASCII | re.MULTILINE)
 
     def find(text: str) -> list[tuple[Any, str]]:
         if "(" not in text:
@@ -142,11 +161,14 @@ def call(**tools: Sequence[str]) -> Form:
         found = list[tuple[Any, str]]()
         for begun in itertools.islice(opening.finditer(text), _MOST_FOUND):
             inside, closing, _ = text[begun.end() : begun.end() + _LONGEST_CALL].partition(")")
-            if closing and not _END_OF_CALL.match(text, begun.end() + len(inside) + 1):
+            ended = _END_OF_CALL.match(text, begun.end() + len(inside) + 1)
+            if closing and not ended and not begun[1]:
                 continue
-            tool = begun[1].lower()
-            given = _arguments(inside, tools[tool]) if closing else None
-            found.append((None if given is None else Call(tool, given), f"{begun[1]}({inside}{closing}"))
+            tool = begun[2].lower()
+            # A list of calls is written in brackets; only one call is an answer.
+            is_whole = closing and ended is not None and len(ended[1]) == len(begun[1])
+            given = _arguments(inside, tools[tool]) if is_whole else None
+            found.append((None if given is None else Call(tool, given), f"{begun[2]}({inside}{closing}"))
         return found
 
     return find
@@ -171,8 +193,11 @@ def boxed(text: str) -> list[tuple[Any, str]]:
 
 
 def labeled(text: str) -> list[tuple[Any, str]]:
-    """Find the last line `Action: …` or `Answer: …`; the content is on the same line or the next one (ReAct)."""
-    if ":" not in text:
+    """Find the last line `Action: …` or `Answer: …`; the content is on the same line or the next one (ReAct).
+
+    Another line directly below the content makes it malformed, unless it begins with a label such as `Observation:`.
+    """
+    if ":" not in text and "\uff1a" not in text:
         return []
     labels = list(_LABEL.finditer(text))
     if not labels:
@@ -181,8 +206,11 @@ def labeled(text: str) -> list[tuple[Any, str]]:
     if rest.startswith(_FENCE):
         inside, closing, _ = rest[len(_FENCE) :].partition(_FENCE)
         return fenced(f"{_FENCE}{inside}{closing}")
-    content = rest.partition("\n")[0].strip()
-    return [(content.strip("*_ "), content)]
+    content, _, below = rest.partition("\n")
+    below = below.partition("\n")[0]
+    if below.strip() and not _REACT_LABEL.match(below):
+        return [(None, rest)]
+    return [(content.strip().strip("*_ "), content.strip())]
 
 
 def fenced(text: str) -> list[tuple[Any, str]]:
@@ -194,8 +222,8 @@ def fenced(text: str) -> list[tuple[Any, str]]:
         return [(None, text[fences[-1] :])]
     inside = text[fences[-2] + len(_FENCE) : fences[-1]]
     language, newline, rest = inside.partition("\n")
-    content = rest.strip() if newline and _LANGUAGE.fullmatch(language) else inside.strip()
-    return [(content, content)]
+    content = rest.strip() if newline else inside.strip()
+    return [(content if not newline or _LANGUAGE.fullmatch(language) else None, content)]
 
 
 def bracketed(text: str) -> list[tuple[Any, str]]:
@@ -207,11 +235,11 @@ def bracketed(text: str) -> list[tuple[Any, str]]:
         return []
     if text.count("[") > _MOST_BRACKETS:
         return [(None, text)]
-    spans = [(start, end) for start, end, _ in _objects(text) or []] if "{" in text else []
+    spans = [(start, end) for start, end, given in _objects(text) or [] if given is not None] if "{" in text else []
     groups = [
         group
         for group in _GROUP.finditer(text)
-        if not any(start <= group.start() < end for start, end in spans) and not _TOKEN.fullmatch(group[1] or "")
+        if not any(start <= group.start() < end for start, end in spans) and not _NO_GROUP.fullmatch(group[1] or "")
     ]
     return [(group[1] and group[1].strip(), group[0]) for group in groups]
 
@@ -235,40 +263,66 @@ def whole_number(value: Any) -> int | None:
 # JSON and calls.
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+class _Twice:
+    """A JSON object that has an entry twice, at any depth."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Twice:
     entries = {name.lower(): value for name, value in pairs}
-    if len(entries) < len(pairs):
-        raise ValueError("an entry occurs twice")
+    if len(entries) < len(pairs) or any(isinstance(value, _Twice) for value in entries.values()):
+        return _Twice()
     return entries
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+def _number(literal: str) -> float | Decimal:
+    """Return a number with a point or an exponent; as a `Decimal`, which no game reads, where it is no whole number."""
+    exact = Decimal(literal)
+    return float(literal) if exact == exact.to_integral_value() else exact
 
 
-def _objects(text: str) -> list[tuple[int, int, dict[str, Any]]] | None:
-    """Return start, end and content of the JSON objects that are not inside of others; None if many are broken."""
-    found, end, broken = list[tuple[int, int, dict[str, Any]]](), 0, 0
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_number)
+
+
+def _objects(text: str) -> list[tuple[int, int, dict[str, Any] | None]] | None:
+    """Return start, end and content of the objects that are not inside of others; None if many are broken.
+
+    The content of a broken object is None; it ends at the brace that closes it, and holds no other object.
+    """
+    found, end, broken = list[tuple[int, int, dict[str, Any] | None]](), 0, 0
     for start in (begun.start() for begun in _OBJECT.finditer(text)):
         if start < end:
             continue
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):  # no JSON, a number of too many digits, or nested too deeply
+        except (ValueError, ArithmeticError, RecursionError):  # no JSON, a number too long, or nested too deeply
             broken += 1
             if broken > _MOST_BROKEN:
                 return None
-            continue
-        found.append((start, end, value))
+            value, end = None, _closing_brace(text, start)
+        found.append((start, end, value if isinstance(value, dict) else None))
         if len(found) > _MOST_FOUND:
             return None
     return found
+
+
+def _closing_brace(text: str, start: int) -> int:
+    """Return where the brace at a place is closed, or the end of the text."""
+    depth = 0
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return len(text)
+
+
+_BRACE = re.compile(r"[{}]")
 
 
 def _whole_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object that a text is, or None if it is anything else."""
     try:
         value = _DECODER.decode(text)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
@@ -285,6 +339,7 @@ def _arguments(inside: str, parameters: Sequence[str]) -> dict[str, Any] | None:
         if name in given:
             return None
         text = argument[2]
-        given[name] = int(text) if _INTEGER.fullmatch(text) else text.strip("\"'")
+        whole = _INTEGER.fullmatch(text)
+        given[name] = int(whole[1]) if whole else text[1:-1] if text[0] in "\"'" else text
         end = argument.end()
     return given if given.keys() == set(parameters) else None

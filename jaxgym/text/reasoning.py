@@ -1,6 +1,7 @@
-"""Removal of reasoning and of chat template tokens from a language model's reply."""
+"""Removal of reasoning, of other turns and of chat template tokens from a language model's reply."""
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 LONGEST = 8_000
@@ -32,45 +33,101 @@ _REASONING = (
 )
 """Opening and closing delimiters of reasoning in the chat templates of open models, in lower case."""
 
-_SIGNS = (
-    *("think>", "think]", "think▷", "think<", "thinking", "think:", "think|", "think_", "thought>", "thoughts>"),
-    *("thought|", "reasoning>", "inner_", "channel", "[unused1", "my thought", "my reasoning", "response"),
-    *("|content|>", "|content_text|>"),
-)
-"""Parts of delimiters, of which every delimiter has at least one."""
+_STRUCK = (("<del>", "</del>"), ("<strike>", "</strike>"))
+"""HTML tags around text that is struck through, which is removed as reasoning is."""
 
-_LONGEST_DELIMITER = max(len(delimiter) for pair in _REASONING for delimiter in pair)
-_CHANNEL = "<|channel|>"
-_FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>", re.IGNORECASE)
-_CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
+_OPENINGS, _CLOSINGS = ({pair[side]: number for number, pair in enumerate((*_REASONING, *_STRUCK))} for side in (0, 1))
+
+_ENDS = (
+    *("</s>", "<s>", "<eos>", "<bos>", "<end_of_turn>", "<start_of_turn>", "<turn|>", "<|turn>", "<|tool>"),
+    *(
+        "<|im_end|>",
+        "<|eot|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|return|>",
+        "<|call|>",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+    ),
+    *("<|end_response|>", "<|end_of_turn_token|>", "<|end_of_solution|>", "<|end_of_box|>", "<|assistant_end|>"),
+    *("<|user|>", "<|system|>", "<|observation|>", "<|assistant|>", "<|tool|>", "<|tool_response|>", "<|developer|>"),
+    *("<|im_start|>", "<|im_user|>", "<|im_system|>", "<|im_assistant|>", "<|start_header_id|>", "<|header_start|>"),
+    *("<|start_of_role|>", "<|start_of_turn_token|>", "<|user_token|>", "<|system_token|>", "<|chatbot_token|>"),
+    *("<|user_start|>", "<|system_start|>", "<|developer_start|>", "<|begin_of_text|>", "<|startoftext|>"),
+    *("<|end_of_role|>", "<|end_header_id|>", "<|eos|>", "<|endofturn|>"),
+    *(f"<\uff5c{name}\uff5c>" for name in ("user", "assistant", "end▁of▁sentence", "begin▁of▁sentence")),
+    *(f"<\uff5ctool▁{name}\uff5c>" for name in ("outputs▁begin", "output▁begin")),
+    *("</response>", "[end final response]", "<|close|>response<|sep|>"),
+    *("[|endofturn|]", "[|user|]", "[|system|]", "[|assistant|]", "[|tool|]"),  # EXAONE
+    *("[inst]", "[/inst]", "[tool_results]", "[system_prompt]", "[/system_prompt]"),  # Mistral
+    *("<tool_response>", "<tool_responses>", "<tool_result>", "<tool_results>", "<function_results>"),
+    *("<|tool_response>", "<tool_output>", "<observation>"),
+)
+"""Tokens that end the turn of the assistant or begin another role's turn, in lower case."""
+
+_INSIDE = (
+    *("<|start_response|>", "<|begin_of_solution|>", "<|content|>", "<|content_text|>", "<|begin_of_box|>"),
+    *("<|open|>", "<|close|>", "<|sep|>", "<|message|>", "<|constrain|>", "<|python_tag|>", '<|"|>'),
+    *("<|tool_call|>", "<|tool_calls|>", "<|tool_call_start|>", "<|tool_call_end|>", "<|tool_call_begin|>"),
+    *("<|tool_call_argument_begin|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    *("<|tools_prefix|>", "<|tools_suffix|>", "<|start_action|>", "<|end_action|>"),
+    *(f"<\uff5ctool▁{name}\uff5c>" for name in ("calls▁begin", "call▁begin", "sep", "call▁end", "calls▁end")),
+)
+"""Tokens that belong to an answer, in lower case."""
+
+_LEADING = re.compile(
+    "(?:"
+    + "|".join(
+        (
+            "\ufeff",
+            r"<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<\uff5cbegin▁of▁sentence\uff5c>",
+            r"<\|im_start\|>assistant(?:<\|im_sep\|>)?|<\|im_assistant\|>assistant<\|im_middle\|>",
+            r"<\|start_header_id\|>assistant<\|end_header_id\|>|<\|header_start\|>assistant<\|header_end\|>",
+            r"<\|start_of_role\|>assistant<\|end_of_role\|>|<start_of_turn>model|<\|turn>model",
+            r"<\|assistant\|>|<\|assistant_start\|>|<\uff5cassistant\uff5c>|\[\|assistant\|\]|\[/inst\]",
+            r"<\|start_of_turn_token\|>|<\|chatbot_token\|>|<\|start_response\|>|<\|begin_of_solution\|>",
+            r"<\|content\|>|<\|content_text\|>|<\|begin_of_box\|>|<response>|<\|open\|>response<\|sep\|>",
+        )
+    )
+    + r")\s{0,8}",
+    re.IGNORECASE | re.ASCII,
+)
+"""Tokens of chat templates before an answer."""
+
+_MOST_LEADING = 8
+_MOST_SIGNS = 2_000
+_TOKEN = re.compile(r"<[^<>]{1,60}>")
+_DELIMITERS = (*_OPENINGS, *_CLOSINGS, *_ENDS)
+_IN_BRACKETS, _OTHERS = (
+    {sign: tuple(token for token in _DELIMITERS if sign in token and (token[0] == "[") == is_bracket) for sign in signs}
+    for is_bracket, signs in (
+        (True, ("think]", "[unused1", "[|", "inst]", "final response]", "_prompt]", "_results]")),
+        (False, ("thought process:", "reasoning steps:", "my response:", "<|sep|>")),
+    )
+)
+"""The delimiters that are not a single token in angle brackets, by a part of each."""
+
+_CHANNEL, _END, _START = "<|channel|>", "<|end|>", "<|start|>"
+_FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>")
+_ASSISTANT = re.compile(r"\s{0,8}assistant\b[^<]{0,80}(?:<\|channel\|>|\Z)")
+_NEXT_MESSAGE = re.compile(rf"\s{{0,8}}(?:<\|channel\|>|<\|start\|>{_ASSISTANT.pattern})")
+_IN_CHANNEL = -1
 # Harmony after a tokenizer has dropped the special tokens: the name of the channel and its text are one word.
 _BARE_CHANNEL, _BARE_FINAL = re.compile(r"(?:analysis|commentary)(?=[^\s:;,.!?-])"), "assistantfinal"
-_STARTS = (
-    *(
-        "<|start_response|>",
-        "<|begin_of_solution|>",
-        "<|content|>",
-        "<|content_text|>",
-        "<|begin_of_box|>",
-        "<response>",
-    ),
-    *("<|im_start|>assistant", "<|open|>response<|sep|>", "\ufeff"),
-)
-_ENDS = (
-    *("<|im_end|>", "<|end|>", "<|eot|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|endoftext|>", "<|end_of_text|>"),
-    *("<|end_response|>", "<|end_of_turn_token|>", "<|end_of_solution|>", "<|user|>", "<|observation|>", "<turn|>"),
-    *("<|assistant_end|>", "<|end_of_box|>", "<|close|>response<|sep|>", "[|endofturn|]", "[end final response]"),
-    *("<end_of_turn>", "<eos>", "</s>", "</response>", "<\uff5cend▁of▁sentence\uff5c>"),
-)
-"""Tokens of chat templates before and after an answer, in lower case."""
-_MOST_TOKENS = 8
+
+GAP = "\0"
+"""Character in the place of what was removed; no form and no grammar reads across it."""
+
+_NO_ANSWER = {"<!--": "-->", "~~": "~~", '"""': '"""', "'''": "'''"}
+"""Opening and closing marks of comments, struck-through text and string literals, which hold no answer."""
 
 
 class Visible(NamedTuple):
-    """The part of a reply outside its reasoning.
+    """The part of a reply that may hold its answer.
 
     Attributes:
-        text: The text, without tokens of the chat template at its start and end.
+        text: The text, without tokens of the chat template at its start.
         is_cut: Whether the text is only the end of what is left, which has more than `LONGEST` characters.
     """
 
@@ -79,26 +136,26 @@ class Visible(NamedTuple):
 
 
 def without_reasoning(reply: str) -> Visible:
-    """Return what is left of a reply without its reasoning, its last `LONGEST` characters at most.
+    """Return the assistant's turn of a reply without its reasoning, its last `LONGEST` characters at most.
 
-    Reasoning that is not closed extends to the end. Reasoning whose opening delimiter is missing, because it belongs to
-    the prompt, starts at the beginning of the reply.
+    The turn ends at the first token that ends it or begins the turn of another role. Reasoning that is not closed
+    extends to the end. Reasoning whose opening delimiter is missing, because it belongs to the prompt, starts at the
+    beginning of the reply. HTML comments, struck-through text and text in triple quotes are removed, too.
     """
-    text = reply[-LONGEST:]
-    head = reply[: len(reply) - LONGEST + _LONGEST_DELIMITER] if len(reply) > LONGEST else ""
-    is_cut = bool(head)
-    if _CHANNEL in ascii_lower(text) or _CHANNEL in head:
-        is_cut = is_cut and _CHANNEL not in ascii_lower(text)
-        head, text = "", _final_channel(head, text)
-    elif _BARE_CHANNEL.match(reply):
+    text = _without_leading(reply)
+    if _BARE_CHANNEL.match(text):
         _, final, text = text.rpartition(_BARE_FINAL)
-        head, text, is_cut = "", text if final else "", False
-    opened = _unclosed(head) if head else None
-    lowered = ascii_lower(text)
-    if opened is not None or any(map(lowered.__contains__, _SIGNS)):
-        text, begins_inside = _outside(text, lowered, opened)
-        is_cut = is_cut and not begins_inside
-    return Visible(_without_tokens(text), is_cut)
+        text = text if final else ""
+    lowered = _ascii(text).lower()
+    if lowered.count("<") > _MOST_SIGNS:
+        return Visible("", is_cut=True)
+    marks = sorted(_marks(text, lowered))
+    if marks:
+        text = _outside(text, lowered, marks)
+    if any(map(text.__contains__, _NO_ANSWER)):
+        text = _without_comments(text) if sum(map(text.count, _NO_ANSWER)) <= _MOST_SIGNS else ""
+    is_cut = len(text) > LONGEST
+    return Visible(_without_leading(text[-LONGEST:].strip()), is_cut)
 
 
 def ascii_lower(text: str) -> str:
@@ -118,74 +175,110 @@ def places(text: str, part: str) -> list[int]:
     return found
 
 
-def _unclosed(head: str) -> int | None:
-    """Return the number of the family whose reasoning is open at the end of a text, or None."""
-    lowered = ascii_lower(head)
-    begun = {start: start in lowered for start in _STARTS_OF_OPENINGS}
-    opened = list[tuple[int, int]]()
-    for number, (opening, closing) in enumerate(_REASONING):
-        place = lowered.rfind(opening) if begun[opening[:2]] else -1
-        if place >= 0 and lowered.find(closing, place) < 0:
-            opened.append((lowered.find(opening, lowered.rfind(closing) + 1), number))
-    return min(opened)[1] if opened else None
+def _ascii(text: str) -> str:
+    """Return a text of the same length with a question mark for each character that is not ASCII."""
+    return text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
 
 
-_STARTS_OF_OPENINGS = {opening[:2] for opening, _ in _REASONING}
+def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and key of each delimiter of reasoning and each token that may end the turn."""
+    start = lowered.find("<")
+    while start >= 0:
+        found = _TOKEN.match(lowered, start)
+        if found:
+            written = found[0] if "?" not in found[0] else text[start : found.end()].lower()
+            token = "".join(written.split())
+            if token in _OPENINGS or token in _CLOSINGS or token in _CONTROLS or _is_unknown(token):
+                yield start, found.end(), token
+        start = lowered.find("<", start + 1)
+    for sign, delimiters in (_OTHERS | _IN_BRACKETS if "[" in lowered else _OTHERS).items():
+        number = lowered.count(sign)
+        if number > _MOST_SIGNS:
+            yield 0, len(text), _UNREADABLE
+        elif number:
+            for delimiter in delimiters:
+                yield from ((place, place + len(delimiter), delimiter) for place in places(lowered, delimiter))
+    if "◁" in text:
+        for delimiter in ("◁think▷", "◁/think▷"):
+            for place in places(lowered, _ascii(delimiter)):
+                if text[place] == "◁":
+                    yield place, place + len(delimiter), delimiter
 
 
-def _outside(text: str, lowered: str, opened: int | None) -> tuple[str, bool]:
-    """Return what is outside of reasoning, and whether the text began inside of it.
+_UNREADABLE = "<eos>"
+_CONTROLS = {_CHANNEL, _END, _START, *_ENDS}
 
-    Args:
-        text: The text.
-        lowered: The text in lower case.
-        opened: The family of reasoning that is known to be open at the start, or None.
-    """
-    marks = list[tuple[int, int, int, bool]]()
-    for number, (opening, closing) in enumerate(_REASONING):
-        marks += [(place, place + len(opening), number, True) for place in places(lowered, opening)]
-        marks += [(place, place + len(closing), number, False) for place in places(lowered, closing)]
-    kept, start, begins_inside = list[str](), 0, opened is not None
-    for place, end, family, is_opening in sorted(marks):
-        if opened is None and is_opening:
-            kept.append(text[start:place])
-            opened = family
-        elif not is_opening and opened in (None, family):
+
+def _is_unknown(token: str) -> bool:
+    """Return whether a token has the shape of a chat template's token and is none that is known."""
+    return token[1] in "|\uff5c" and token[-2] in "|\uff5c" and token not in _INSIDE
+
+
+def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> str:
+    """Return what is outside of reasoning up to the end of the turn; of the harmony channels, only the last `final`."""
+    kept, start, end, opened = list[str](), 0, len(text), None
+    is_harmony = has_final = has_unknown = False
+    for place, after, token in marks:
+        if place < start:
+            continue
+        if token in _OPENINGS:
             if opened is None:
-                kept.clear()
-                begins_inside = True
-            start, opened = end, None
+                kept.append(text[start:place])
+                opened = _OPENINGS[token]
+        elif token in _CLOSINGS:
+            if opened in (None, _CLOSINGS[token]):
+                if opened is None:
+                    kept.clear()
+                    has_unknown = False
+                start, opened = after, None
+        elif token == _CHANNEL or (
+            token in (_END, _START) and (_NEXT_MESSAGE if token == _END else _ASSISTANT).match(lowered, after)
+        ):
+            if opened in (None, _IN_CHANNEL):
+                is_harmony = True
+                if opened is None:
+                    kept.append(text[start:place])
+                final = _FINAL.match(lowered, place)
+                if final or not has_final:
+                    kept.clear()
+                    has_unknown = False
+                has_final = has_final or final is not None
+                start, opened = (final.end(), None) if final else (after, _IN_CHANNEL)
+        elif token in _CONTROLS:
+            end = place
+            break
+        elif opened is None:
+            has_unknown = True
     if opened is None:
-        kept.append(text[start:])
-    return "".join(kept), begins_inside
+        kept.append(text[start:end])
+    # Text before or after an unknown token may be reasoning or another role's turn.
+    is_answer = not has_unknown and (has_final or not is_harmony)
+    return GAP.join(part for part in kept if part.strip()) if is_answer else ""
 
 
-def _final_channel(head: str, text: str) -> str:
-    """Return the content of the last `final` channel of a reply in the harmony format; nothing if it has none."""
-    finals = list(_FINAL.finditer(text))
-    if finals:
-        text = text[finals[-1].end() :]
-    elif _CHANNEL in ascii_lower(text) or not _FINAL.match(head, head.rfind(_CHANNEL)):
-        return ""
-    return _CHANNEL_END.split(text, maxsplit=1)[0]
-
-
-def _without_tokens(text: str) -> str:
-    """Return a text without the tokens of chat templates at its start and end."""
-    text = text.strip()
-    for _ in range(_MOST_TOKENS):
-        lowered = ascii_lower(text[:_LONGEST_TOKEN])
-        token = next((token for token in _STARTS if lowered.startswith(token)), None)
-        if token is None:
+def _without_leading(text: str) -> str:
+    """Return a text without the tokens of chat templates at its start."""
+    text = text.lstrip()
+    for _ in range(_MOST_LEADING):
+        found = _LEADING.match(text)
+        if found is None:
             break
-        text = text[len(token) :].lstrip()
-    for _ in range(_MOST_TOKENS):
-        lowered = ascii_lower(text[-_LONGEST_TOKEN:])
-        token = next((token for token in _ENDS if lowered.endswith(token)), None)
-        if token is None:
-            break
-        text = text[: -len(token)].rstrip()
+        text = text[found.end() :]
     return text
 
 
-_LONGEST_TOKEN = max(map(len, (*_STARTS, *_ENDS)))
+def _without_comments(text: str) -> str:
+    """Return a text without comments, struck-through text and text in triple quotes."""
+    marks = sorted((place, sign) for sign in {*_NO_ANSWER, *_NO_ANSWER.values()} for place in places(text, sign))
+    kept, start, begun, closing = list[str](), 0, 0, ""
+    for place, sign in marks:
+        if place < start:
+            continue
+        if not closing and sign in _NO_ANSWER:
+            kept.append(text[start:place])
+            begun, start, closing = place, place + len(sign), _NO_ANSWER[sign]
+        elif sign == closing:
+            start, closing = place + len(sign), ""
+    if not closing or closing == "~~":  # one mark alone strikes nothing through
+        kept.append(text[begun if closing else start :])
+    return GAP.join(part for part in kept if part.strip())

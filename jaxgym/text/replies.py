@@ -7,8 +7,8 @@ A game lists the forms in which it accepts an answer, highest rank first, and re
 
 The policy, which every game follows:
 
-1. Reasoning is removed first: every delimiter family of `jaxgym.text.reasoning`, closed or not, and the harmony
-   channels, of which only `final` is kept.
+1. Only the assistant's turn counts, without its reasoning: every delimiter family of `jaxgym.text.reasoning`, closed or
+   not, and the harmony channels, of which only `final` is kept. Tool calls of models become JSON objects.
 2. Only the highest form that occurs in the reply counts. Of several answers in that form, the last one counts.
 3. A reply without any form is an answer by itself ("up", "Go up.", "1 2 3"). If more than 8,000 characters are left of
    a reply, only their end is searched, and only for the highest form.
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jaxgym.text.forms import Form, bracketed
 from jaxgym.text.reasoning import LONGEST, Visible, without_reasoning
+from jaxgym.text.tool_calls import with_json_calls
 
 T = TypeVar("T")
 
@@ -62,17 +63,36 @@ def find_answer(reply: str, forms: Sequence[Form], *, takes_first: bool = False)
 
 def find_in(visible: Visible, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
     """Return the explicit answer of a reply whose reasoning has been removed; see `find_answer`."""
-    text = visible.text
+    text = with_json_calls(visible.text)
     # What is cut off may hold another form of any rank below the first, or the rest of a reply without a form.
     for rank, form in enumerate(forms[:1] if visible.is_cut else forms):
         found = form(text)
         if found:
             value, written = found[0 if takes_first and rank == 0 else -1]
-            value = unwrapped(value) if isinstance(value, str) else value
-            return Answer(value, written, is_exact=rank == 0 and len(found) == 1)
+            inner = _inner(value, forms) if isinstance(value, str) else value
+            is_bare = value is None or (isinstance(value, str) and inner == unwrapped(value))
+            return Answer(inner, written, is_exact=rank == 0 and len(found) == 1 and is_bare)
     if visible.is_cut:
         return Answer(None, text)
     return Answer(unwrapped(text), text, is_plain=True) if text else None
+
+
+def _inner(content: str, forms: Sequence[Form]) -> Any:
+    """Return what the content of a form stands for: another form that is all of it, or else the bare content."""
+    shape = _NESTED.fullmatch(content) if not content.isalpha() else None
+    if shape is None:
+        return unwrapped(content)
+    found = next(filter(None, (form(content) for form in forms if form is not bracketed)), [(content, content)])
+    value = found[0][0] if len(found) == 1 else None
+    return unwrapped(value) if isinstance(value, str) else value
+
+
+_NESTED = re.compile(
+    r"\\boxed\{(?:[^{}]|\\[a-z]{1,16}\{[^{}]*\})*\}|\{[^{}]*\}|```[^`]*```|[a-z_]{1,32}\([^()]*\)"
+    r"|(?:actions?|answer)[:\uff1a][^\n:\uff1a]*",
+    re.IGNORECASE | re.ASCII,
+)
+"""A boxed answer, a JSON object, a code fence, a call or a labeled line without anything around it."""
 
 
 def read_answer(
@@ -100,13 +120,14 @@ def read_answer(
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without the quotation marks, emphasis or brackets around it, and without a final `.` or `!`."""
+    """Return a text without quotation marks, emphasis or brackets around it, and without one final `.`, `!` or `。`."""
+    is_ended = False
     for _ in range(_MOST_WRAPPERS):
         text = text.strip()
         if len(text) > 1 and (text[0], text[-1]) in _WRAPPERS:
             text = text[1:-1]
-        elif text and text[-1] in ".!":
-            text = text[:-1]
+        elif text and text[-1] in ".!。" and not is_ended:
+            text, is_ended = text[:-1], True
         else:
             break
     return text

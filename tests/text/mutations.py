@@ -98,7 +98,9 @@ def around(said: Said) -> Iterator[str]:
         for sentence in PROSE:
             yield f"{sentence}\n{said.reply}"
             if said.form != "own":
-                yield f"{said.reply}\n{sentence}"
+                # A line directly below the one with the action would make it ambiguous.
+                below = "\n\n" if said.form in ("line", "next line") else "\n"
+                yield f"{said.reply}{below}{sentence}"
 
 
 def beside(game: Game) -> Iterator[str]:

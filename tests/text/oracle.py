@@ -81,8 +81,28 @@ def actions_of(family: Family, reply: str) -> Actions:
 
 def visible_texts(reply: str) -> set[str]:
     """Return what is left of a reply without its reasoning: one text, or two where a delimiter is misspelled."""
-    seen = {_visible(reply, is_loose=False), _visible(reply, is_loose=True)}
-    return seen | {re.sub(r"(?i)(?:\s*(?:<\|(?:im_)?end\|>|<\|return\|>|</s>))+\s*\Z", "", text) for text in seen}
+    turn = _turn(reply)
+    return {_visible(turn, is_loose=False), _visible(turn, is_loose=True)}
+
+
+_TURN_ENDS = (
+    *("<|im_end|>", "<|im_start|>", "<|return|>", "<|eot_id|>", "<|endoftext|>", "</s>", "<end_of_turn>", "<|user|>"),
+    *("<|observation|>", "<|end_of_text|>", "<|eom_id|>", "<|start_header_id|>", "[INST]", "<tool_response>"),
+    *("<\uff5cend▁of▁sentence\uff5c>", "<\uff5cUser\uff5c>", "<|USER_TOKEN|>"),
+)
+_TURN_END = re.compile(
+    "|".join(map(re.escape, _TURN_ENDS))
+    # Harmony: the same turn goes on with another message of the assistant, in a channel.
+    + r"|<\|end\|>(?!\s*(?:<\|start\|>\s*assistant[^<]*)?<\|channel\|>)|<\|start\|>(?!\s*assistant[^<]*<\|channel\|>)",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def _turn(reply: str) -> str:
+    """Returns the reply up to the end of the assistant's turn."""
+    reply = re.sub(r"(?ia)\A\s*<\|im_start\|>assistant\s", "", reply)
+    ended = _TURN_END.search(reply)
+    return reply[: ended.start()] if ended else reply
 
 
 def _visible(reply: str, *, is_loose: bool) -> str:
@@ -99,7 +119,8 @@ def _visible(reply: str, *, is_loose: bool) -> str:
             reply = reply[closed[1] :]
             continue
         end = next((mark[1] for mark in marks if not mark[2] and mark[3] == opened[3] and mark[0] > opened[0]), None)
-        reply = reply[: opened[0]] + ("" if end is None else reply[end:])
+        # A character in no grammar stands for what was removed, except at the ends.
+        reply = (reply[: opened[0]].rstrip() + "\0" + ("" if end is None else reply[end:]).lstrip()).strip("\0")
 
 
 def _marks(text: str, is_loose: bool) -> Iterator[tuple[int, int, bool, int]]:
@@ -261,7 +282,8 @@ def _of_object(family: Family, given: dict[str, Any]) -> Actions:
 def _calls(family: Family, text: str, is_loose: bool) -> Iterator[Any]:
     if family.call:
         end = r"(?:\)|\Z)" if is_loose else r"\)"
-        for written in re.findall(rf"(?i)\b{family.call}\s*\(([^()]*){end}", text):
+        start = r"\b" if is_loose else r"^[ \t>*`\[-]*"
+        for written in re.findall(rf"(?im){start}{family.call}\s*\(([^()]*){end}", text):
             yield _arguments(family, written)
     elif is_loose:
         yield from (

@@ -1,0 +1,143 @@
+r"""Tool calls in the formats of current models, rewritten as JSON objects, which is the form that games read.
+
+    <function=move><parameter=direction>up</parameter></function>
+      ->  {"name": "move", "arguments": {"direction": "up"}}
+
+A call that is not closed or not well formed becomes an object that names no tool, and so a malformed answer.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_TOOL = r"[ \t\n]{0,8}([\w.-]{1,64})[ \t\n]{0,8}"
+_DSML = "\uff5cDSML\uff5c"
+_DEEPSEEK = "<\uff5ctool▁sep\uff5c>"
+
+
+class _Format(NamedTuple):
+    """A format of tool calls.
+
+    Attributes:
+        sign: A part of each call, to find out quickly whether there is one.
+        opening: What comes before the arguments; its group is the name of the tool.
+        closing: What comes after them.
+        argument: One argument, name and value; None if the arguments are always a JSON object.
+    """
+
+    sign: str
+    opening: re.Pattern[str]
+    closing: str
+    argument: re.Pattern[str] | None
+
+
+def _format(sign: str, opening: str, closing: str = "", argument: str = "") -> _Format:
+    return _Format(
+        sign, re.compile(opening, re.MULTILINE), closing, re.compile(argument, re.DOTALL) if argument else None
+    )
+
+
+_FORMATS = (
+    # Qwen3-Coder, Nemotron 3 and Step 3.5; Llama 3 with JSON between the tags.
+    _format("<function=", rf"<function={_TOOL}>", "</function>", r"<parameter=([\w.-]{1,64})>(.*?)</parameter>"),
+    # MiniMax M2, and DeepSeek V3.2 without its mark DSML.
+    _format(
+        "<invoke",
+        rf'<invoke name="{_TOOL}">',
+        "</invoke>",
+        r'<parameter name="([\w.-]{1,64})"[^<>]{0,40}>(.*?)</parameter>',
+    ),
+    # GLM 4.5 to 4.7.
+    _format(
+        "<tool_call>",
+        rf"<tool_call>{_TOOL}(?=<arg_key>|</tool_call>|\Z)",
+        "</tool_call>",
+        r"<arg_key>\s{0,8}([\w.-]{1,64})\s{0,8}</arg_key>\s{0,8}<arg_value>(.*?)</arg_value>",
+    ),
+    # Mistral.
+    _format("[ARGS]", rf"(?:\[TOOL_CALLS\])?{_TOOL}(?:\[CALL_ID\]\w{{1,64}})?\[ARGS\]"),
+    # DeepSeek R1 and V3, then V3.1.
+    _format(_DEEPSEEK, rf"function{_DEEPSEEK}{_TOOL}```json", "```"),
+    _format(_DEEPSEEK, rf"{_TOOL}{_DEEPSEEK}"),
+    # Kimi K2.
+    _format(
+        "<|tool_call_argument_begin|>",
+        r"functions\.(\w{1,64}):[0-9]{1,4}\s{0,8}<\|tool_call_argument_begin\|>",
+    ),
+    # ReAct with the arguments on a line of their own.
+    _format("Action Input:", r"^[ \t*]{0,4}Action:[ \t*]{0,4}(\w{1,64})[ \t]{0,8}\n[ \t*]{0,4}Action Input:(?=\s*\{)"),
+)
+_SIGNS = (*(form.sign for form in _FORMATS), _DSML, "tool_", "TOOL_", "\uff5ctool▁", "<|python_tag|>")
+_WRAPPERS = re.compile(
+    r"</?(?:tool_calls?|function_calls|minimax:tool_call)>|\[TOOL_CALLS\]|<\|(?:python_tag|tools?_\w{1,32})\|>"
+    r"|<\uff5ctool▁\w{1,32}\uff5c>|<\|(?:start|end)_action\|>"
+)
+_DECODER = json.JSONDecoder()
+_NUMBER = re.compile(r"([0-9]{1,9})(?:\.0{1,9})?", re.ASCII)
+_MOST_CALLS = 64
+_MALFORMED = '{"name": null, "arguments": {}}'
+
+
+def with_json_calls(text: str) -> str:
+    """Return a text whose tool calls are JSON objects, without the tokens that wrap them."""
+    if not any(map(text.__contains__, _SIGNS)):
+        return text
+    text = text.replace(_DSML, "")
+    for form in _FORMATS:
+        if form.sign in text:
+            text = _rewritten(text, form)
+    return _WRAPPERS.sub("\n", text).strip()
+
+
+def _rewritten(text: str, form: _Format) -> str:
+    """Return a text whose calls of one format are JSON objects."""
+    parts, end = list[str](), 0
+    for begun in form.opening.finditer(text):
+        if begun.start() < end:
+            continue
+        if len(parts) > 2 * _MOST_CALLS:
+            return _MALFORMED
+        given, after = _call(text, begun, form)
+        parts += [text[end : begun.start()], f"\n{given}\n"]
+        end = after
+    return "".join([*parts, text[end:]])
+
+
+def _call(text: str, begun: re.Match[str], form: _Format) -> tuple[str, int]:
+    """Return the JSON object of a call that begins at a match, and where the call ends."""
+    body = text[begun.end() :].lstrip()
+    start = len(text) - len(body)
+    if body.startswith("{"):
+        try:
+            _, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return _MALFORMED, len(text)
+        rest = text[end:].lstrip()
+        if not rest.startswith(form.closing):
+            return _MALFORMED, len(text)
+        return _json(begun[1], text[start:end]), len(text) - len(rest) + len(form.closing)
+    end = text.find(form.closing, start) if form.argument else -1
+    if form.argument is None or end < 0:
+        return _MALFORMED, len(text)
+    pairs = list(_pairs(form.argument, text[start:end]))
+    given = {name: value for name, value in pairs if name}
+    return _json(begun[1], json.dumps(given) if len(given) == len(pairs) else ""), end + len(form.closing)
+
+
+def _json(tool: str, arguments: str) -> str:
+    return f'{{"name": "{tool}", "arguments": {arguments}}}' if arguments else _MALFORMED
+
+
+def _pairs(argument: re.Pattern[str], body: str) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each argument in the body of a call, and an empty name for anything between them."""
+    end = 0
+    for found in argument.finditer(body):
+        if body[end : found.start()].strip():
+            yield "", ""
+        value = found[2].strip()
+        whole = _NUMBER.fullmatch(value)
+        yield found[1], int(whole[1]) if whole else value
+        end = found.end()
+    if body[end:].strip():
+        yield "", ""

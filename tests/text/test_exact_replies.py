@@ -1,0 +1,180 @@
+"""Replies whose turn, reasoning, form or tool call decides what they mean, for each game."""
+
+# ruff: noqa: E501, RUF001 long replies, and full-width signs that some templates and models write
+
+import functools
+from typing import Any
+
+import pytest
+
+from jaxgym import text
+from jaxgym.text import Move
+from jaxgym.text.reasoning import without_reasoning
+
+BAD, GOOD = "<action>jump</action>", "<action>forward</action>"
+SEP = "<｜tool▁sep｜>"
+
+# Tokens behind which another turn follows, as public chat templates write them.
+ENDS = (
+    *("<|im_end|>\n<|im_start|>user\n", "<|im_start|>system\n", "<|eot_id|>", "<|endoftext|>", "</s>", "<|return|>"),
+    *("<end_of_turn>\n<start_of_turn>user\n", "<|end_of_text|>", "<|eom_id|>", "<｜end▁of▁sentence｜>", "<|user|>\n"),
+    *("<|observation|>\n", "<｜User｜>", "<|USER_TOKEN|>", "[INST] ", "<|start_header_id|>user<|end_header_id|>\n\n"),
+    *("<|start|>user<|message|>", "<|end|><|start|>system<|message|>", "<|start|>developer<|message|>", "<|end|>"),
+    *("<tool_response>\n", "<|END_OF_TURN_TOKEN|>", "<turn|>\n<|turn>user\n", "[|endofturn|]\n[|user|]", "<s>"),
+    *("<|tool_response>", "[TOOL_RESULTS]", "<|call|>", "<｜tool▁outputs▁begin｜>", "<|eot|><|header_start|>user"),
+)
+
+LEADING = (
+    *(
+        "<|im_start|>assistant\n",
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<|assistant|>\n",
+        "<s>",
+        "\ufeff",
+    ),
+    *("<start_of_turn>model\n", "<｜Assistant｜>", "[/INST] ", "<|start|>assistant<|channel|>final<|message|>"),
+    *("<|turn>model\n", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "[|assistant|]"),
+)
+
+# Game, reply, and the text of the action; None for an invalid reply.
+REPLIES = [
+    # Text on both sides of removed reasoning is not joined.
+    ("frozen_lake", "r<think>x</think>ight", None),
+    ("frozen_lake", "<act<think>x</think>ion>right</action>", None),
+    ("frozen_lake", "<action>ri<think>x</think>ght</action>", None),
+    ("frozen_lake", 'move(direction="ri[THINK]x[/THINK]ght")', None),
+    ("frozen_lake", '{"action": "ri<think>x</think>ght"}', None),
+    ("sudoku", "[1 <think>4?</think>2 3]", None),
+    ("sudoku", "1 2<think>4?</think> 3", None),
+    # Harmony inside of open reasoning.
+    ("mortar_mayhem_grid", f"<think>no<|channel|>final<|message|>{GOOD}", None),
+    ("mortar_mayhem_grid", f"[THINK]no<|end|><|start|>assistant<|channel|>final<|message|>{GOOD}", None),
+    ("mortar_mayhem_grid", f"<|channel|>analysis<|message|><think>no<|end|><|channel|>final<|message|>{GOOD}", "forward"),
+    ("mortar_mayhem_grid", '<|channel|>commentary to=functions.act<|message|>{"actions": "forward"}<|call|>', None),
+    # A key that is given twice, at any depth, and what is inside of a broken object.
+    ("mortar_mayhem_grid", '{"name":"act","arguments":{"actions":"forward"},"name":"other"}', None),
+    ("mortar_mayhem_grid", '{"name":"act","arguments":{"actions":"forward"},"note":{"a":1,"a":2}}', None),
+    ("mortar_mayhem_grid", '{"name":"act","arguments":{"actions":"forward"},}', None),
+    ("mortar_mayhem_grid", '{"name":"act","arguments":{"actions":"forward"},"parameters":{}}', None),
+    # Keys that are no part of the answer.
+    ("mortar_mayhem_grid", '{"action": "turn right", "count": 3}', None),
+    ("mortar_mayhem_grid", '{"action": "turn right", "thought": "a wall"}', "turn right"),
+    ("frozen_lake", '{"action": "right", "thought": {"action": "up"}}', None),
+    ("sudoku", '{"row":1,"column":2,"number":3,"valid":false}', None),
+    ("sudoku", '{"row":1,"column":2,"number":3,"why":"free"}', "[1 2 3]"),
+    ("sudoku", '{"name":"place","arguments":{"row":1,"column":2,"number":3},"valid":false}', None),
+    ("sudoku", '{"type":"function","id":"a","function":{"name":"place","arguments":{"row":1,"column":2,"number":3}}}', "[1 2 3]"),
+    # Numbers.
+    ("sudoku", '{"row":1.0000000000000000001,"column":2,"number":3}', None),
+    ("sudoku", '{"row":1.0,"column":2e0,"number":3}', "[1 2 3]"),
+    ("sudoku", "place(row=1, column=2, number=3.0)", "[1 2 3]"),
+    ("sudoku", "place(row=1, column=2, number=3.5)", None),
+    ("textcraft", 'get(item="flax", count=3.0)', "get 3 flax"),
+    ("textcraft", 'get(item="flax", count="3")', None),
+    # One final period is skipped; an ellipsis is not.
+    ("frozen_lake", "<action>right...</action>", None),
+    ("frozen_lake", "right!!", None),
+    ("frozen_lake", "<action>right.</action>", "right"),
+    ("frozen_lake", "right。", "right"),
+    # Text that is struck through, commented out or a string.
+    ("frozen_lake", "~~<action>right</action>~~", None),
+    ("frozen_lake", "~~<action>up</action>~~ <action>right</action>", "right"),
+    ("frozen_lake", "<!-- <action>right</action> -->", None),
+    ("frozen_lake", "<!-- <action>right</action>", None),
+    ("frozen_lake", "<del><action>right</action></del>", None),
+    ("frozen_lake", '"""\nmove(direction="right")\n"""', None),
+    # ReAct labels.
+    ("frozen_lake", "Action:\nright\nis bad", None),
+    ("frozen_lake", "Action: right\nis bad", None),
+    ("mortar_mayhem_grid", "Action:\nforward\nwait", None),
+    ("frozen_lake", "Action: right\nObservation: ice", "right"),
+    ("frozen_lake", "Action: right\n\nIt is free.", "right"),
+    ("frozen_lake", "Action：right", "right"),
+    ("frozen_lake", "动作：right", None),
+    ("frozen_lake", "```right\n```", None),
+    # One form as all of the content of another.
+    ("frozen_lake", "<answer>\\boxed{right}</answer>", "right"),
+    ("frozen_lake", '<answer>{"action": "right"}</answer>', "right"),
+    ("frozen_lake", "<action>Action: right</action>", "right"),
+    ("frozen_lake", "<answer>\\boxed{up} or \\boxed{right}</answer>", None),
+    ("frozen_lake", '<answer>not {"action": "right"}</answer>', None),
+    ("sudoku", "(1, 2, 3)", None),
+    # Blanks in tags.
+    ("frozen_lake", "<action>right</action >", "right"),
+    ("frozen_lake", "<think ><action>up</action></think ><action>right</action>", "right"),
+    # Delimiters inside of closed reasoning open nothing, however long the rest is.
+    ("frozen_lake", f"<think>a [THINK] b</think>{'free ' * 1_800}<action>right</action>", "right"),
+    ("frozen_lake", f"<think>{'free ' * 1_800}<action>right</action>", None),
+    # Tool calls.
+    ("frozen_lake", "<tool_call>\n<function=move>\n<parameter=direction>\nright\n</parameter>\n</function>\n</tool_call>", "right"),
+    ("frozen_lake", "<function=move><parameter=direction>right</parameter>", None),
+    ("frozen_lake", "<function=move><parameter=direction>right</parameter>now</function>", None),
+    ("frozen_lake", "<function=move><parameter=direction>up</parameter><parameter=direction>right</parameter></function>", None),
+    ("frozen_lake", "<function=move><parameter=direction>right</parameter><parameter=n>2</parameter></function>", None),
+    ("frozen_lake", "<function=look><parameter=direction>right</parameter></function>", None),
+    ("frozen_lake", "<tool_call>move\n<arg_key>direction</arg_key>\n<arg_value>right</arg_value>\n</tool_call>", "right"),
+    ("frozen_lake", '<invoke name="move"><parameter name="direction">right</parameter></invoke>', "right"),
+    ("frozen_lake", '<｜DSML｜invoke name="move"><｜DSML｜parameter name="direction" string="true">right</｜DSML｜parameter></｜DSML｜invoke>', "right"),
+    ("frozen_lake", '[move(direction="right")]', "right"),
+    ("frozen_lake", '[move(direction="right"), move(direction="up")]', None),
+    ("frozen_lake", '[move(direction="right")', None),
+    ("frozen_lake", '<|python_tag|>{"name": "move", "parameters": {"direction": "right"}}', "right"),
+    ("frozen_lake", '<|tool_call_start|>[move(direction="right")]<|tool_call_end|>', "right"),
+    ("frozen_lake", 'Action: move(direction="right")', "right"),
+    ("frozen_lake", '<|tool_call_begin|>functions.move:0<|tool_call_argument_begin|>{"direction":"right"}<|tool_call_end|>', "right"),
+    ("textcraft", 'Action: get\nAction Input: {"item": "flax", "count": 3}', "get 3 flax"),
+    ("textcraft", '[TOOL_CALLS]get[ARGS]{"item": "flax", "count": 3}', "get 3 flax"),
+    ("textcraft", '<function=get>{"item": "flax", "count": 3}</function>', "get 3 flax"),
+    ("textcraft", f'get{SEP}{{"item": "flax", "count": 3}}', "get 3 flax"),
+    ("textcraft", f'function{SEP}get\n```json\n{{"item": "flax", "count": 3}}\n```', "get 3 flax"),
+    ("textcraft", "<tool_call>inventory</tool_call>", "inventory"),
+    ("sudoku", '[TOOL_CALLS][{"name": "place", "arguments": {"row": 1, "column": 2, "number": 3}}]', "[1 2 3]"),
+    ("sudoku", "[place(row=1, column=2, number=3)]", "[1 2 3]"),
+    ("sudoku", '<function=place>{"row": "1", "column": 2, "number": 3}</function>', None),
+]  # fmt: skip
+
+
+@functools.cache
+def parser(name: str) -> Any:
+    return text.make(name, **({"moves_per_turn": 8} if name == "mortar_mayhem_grid" else {}))[2]
+
+
+def meaning(name: str, reply: str) -> str | None:
+    move = parser(name).parse(reply)
+    return move.text if isinstance(move, Move) else None
+
+
+@pytest.mark.parametrize(("name", "reply", "expected"), REPLIES, ids=[f"{place}" for place in range(len(REPLIES))])
+def test_a_reply_means_one_action_or_none(name: str, reply: str, expected: str | None) -> None:
+    assert meaning(name, reply) == expected
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_text_behind_the_end_of_the_turn_is_not_played(end: str) -> None:
+    assert meaning("mortar_mayhem_grid", f"{BAD}{end}Reply in this form: {GOOD}") is None
+    assert meaning("mortar_mayhem_grid", f"{GOOD}{end}{BAD}") == "forward"
+    assert meaning("mortar_mayhem_grid", f"{end}{GOOD}" if end != "<s>" else BAD) is None
+    assert meaning("mortar_mayhem_grid", f"{BAD}{'so ' * 4_000}{end}{GOOD}") is None
+
+
+@pytest.mark.parametrize("start", LEADING)
+def test_a_prefilled_start_of_the_turn_is_skipped(start: str) -> None:
+    assert meaning("mortar_mayhem_grid", f"{start}{GOOD}<|im_end|>") == "forward"
+
+
+def test_a_reply_with_an_unknown_token_of_a_template_is_invalid_outside_of_reasoning() -> None:
+    for reply in (f"{GOOD}<|new_turn|>x", f"no<|thought_is_over|>{GOOD}", f"<|new|>{GOOD}"):
+        assert meaning("mortar_mayhem_grid", reply) is None
+    assert meaning("mortar_mayhem_grid", f"<think><|new|></think>{GOOD}") == "forward"
+
+
+@pytest.mark.parametrize("sign", ["<", "<think>", "[THINK]", "~~"])
+def test_a_reply_with_thousands_of_marks_is_invalid(sign: str) -> None:
+    assert not without_reasoning(sign * 20_000 + GOOD).text
+
+
+def test_an_action_in_another_form_is_not_in_the_exact_form() -> None:
+    for reply in ("<action>Action: right</action>", "<answer>right</answer>"):
+        move = parser("frozen_lake").parse(reply)
+        assert isinstance(move, Move)
+        assert not move.is_exact
