@@ -22,7 +22,7 @@ import tyro
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-SECONDS_TO_LOAD = 120
+SECONDS_TO_LOAD = 300
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0")
 
 
@@ -68,6 +68,8 @@ def served(words: tuple[str, ...]) -> Iterator[str]:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
             time.sleep(1)
+        else:
+            raise TimeoutError(f"expected a server on port {port} within {SECONDS_TO_LOAD} s, got none")
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
