@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -276,7 +276,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Twice:
 
 def _number(literal: str) -> float | Decimal:
     """Return a number with a point or an exponent; as a `Decimal`, which no game reads, where it is no whole number."""
-    exact = Decimal(literal)
+    try:
+        exact = Decimal(literal)
+    except InvalidOperation:  # an exponent beyond those of `Decimal`
+        return Decimal("NaN")
     return float(literal) if exact == exact.to_integral_value() else exact
 
 

@@ -66,6 +66,7 @@ REPLIES = [
     ("sudoku", '{"type":"function","id":"a","function":{"name":"place","arguments":{"row":1,"column":2,"number":3}}}', "[1 2 3]"),
     # Numbers.
     ("sudoku", '{"row":1.0000000000000000001,"column":2,"number":3}', None),
+    ("sudoku", '{"row":1e99999999999999999999,"column":2,"number":3}', None),
     ("sudoku", '{"row":1.0,"column":2e0,"number":3}', "[1 2 3]"),
     ("sudoku", "place(row=1, column=2, number=3.0)", "[1 2 3]"),
     ("sudoku", "place(row=1, column=2, number=3.5)", None),
