@@ -22,8 +22,8 @@ IDS = jaxgym.registered_envs()
 SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
 
 
-# Each of these compiles for ten seconds or more: a quick run has a game on a grid, one of words and one with frames.
-COSTLY = ("MortarMayhemB-Grid-v0", "SearingSpotlights-v0", "Endless-MysteryPath-v0", "TextCraft-v0")
+# Each of these compiles for ten seconds or more: a quick run has a game on a grid with frames, and Frozen Lake.
+COSTLY = ("MortarMayhemB-Grid-v0", "SearingSpotlights-v0", "Endless-MysteryPath-v0", "TextCraft-v0", "Sudoku-v0")
 
 
 @pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY))

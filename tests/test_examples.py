@@ -94,8 +94,17 @@ def run_blocks(page: Path) -> None:
         exec(compile(block, page.name, "exec"), names)
 
 
+SLOW_PAGES = ("levels", "ms_swift", "python_api")  # each compiles for 25 s or more
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page not in (TRAINING, OWN_MEMORY)], ids=lambda page: page.stem
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page.stem in SLOW_PAGES else page
+        for page in PAGES
+        if page not in (TRAINING, OWN_MEMORY)
+    ],
+    ids=lambda page: page.stem,
 )
 def test_the_code_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
     run_blocks(page)
@@ -234,6 +243,7 @@ def test_the_gpu_mode_has_the_network_of_the_preset(ppo_gru: types.ModuleType) -
     assert set(metrics) == {"return", "length", "success", "loss", "entropy"}
 
 
+@pytest.mark.slow
 def test_the_gradient_of_the_scripts_gru_is_that_of_automatic_differentiation(
     ppo_gru: types.ModuleType, get_key: Callable[[], jax.Array]
 ) -> None:
@@ -255,6 +265,7 @@ def test_the_gradient_of_the_scripts_gru_is_that_of_automatic_differentiation(
             np.testing.assert_allclose(own, automatic, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.standard_promotion
 def test_the_scripts_value_of_a_time_limit_is_that_of_the_last_observation(ppo_gru: types.ModuleType) -> None:
     config = dataclasses.replace(

@@ -57,6 +57,7 @@ def test_gymnax() -> None:
     assert names["observation"].shape == names["env"].observation_space(names["params"]).shape
 
 
+@pytest.mark.slow
 def test_a_loop_like_that_of_purejaxrl() -> None:
     names = run_section("PureJaxRL")
     assert names["observations"].shape == (32, 8, *names["shape"])
@@ -96,6 +97,7 @@ def test_stable_baselines3() -> None:
     assert names["model"].num_timesteps == 64
 
 
+@pytest.mark.slow
 def test_a_loop_like_that_of_cleanrl() -> None:
     finished = run_section("CleanRL")["finished"]
     assert finished
@@ -192,6 +194,7 @@ def test_every_action_with_parts_can_be_flat_but_for_what_the_page_names(env_id:
         assert "flat_actions" not in jaxgym.spec_of(env_id).all_options
 
 
+@pytest.mark.slow
 def test_the_compilation_cache_is_filled_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     before = {

@@ -73,8 +73,8 @@ def test_a_network_gives_the_same_with_precomputed_parameters_bit_for_bit(name: 
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
-@pytest.mark.parametrize("encoder", ["nature", "impala"])
-@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("encoder", ["nature", pytest.param("impala", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in MEMORIES])
 def test_no_step_of_acting_casts_a_kernel(name: str, encoder: str) -> None:
     acting = Acting(MEMORIES[name], encoder)
     assert cast_parameters(acting, acting.params)
