@@ -90,8 +90,13 @@ def test_the_code_blocks_of_the_training_page_run_and_its_loggers_get_what_the_l
 
 def run_blocks(page: Path) -> None:
     names: dict[str, object] = {}
-    for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, page.name, "exec"), names)
+    known = jaxgym.registered_envs()
+    try:
+        for block in BLOCK.findall(page.read_text()):
+            exec(compile(block, page.name, "exec"), names)
+    finally:
+        for env_id in set(jaxgym.registered_envs()) - set(known):
+            jaxgym.unregister(env_id)  # other tests read the table of environments
 
 
 SLOW_PAGES = ("levels", "ms_swift", "python_api")  # each compiles for 25 s or more
