@@ -59,7 +59,7 @@ def list_games(arguments: List) -> str:
         tables.append(table(("preset", "options", "meaning"), presets))
     if env_id in text.text_envs().values():
         words = text.text_spec_of(env_id)[1]
-        tables.append(f"In words (talk, rollout, serve) its short name is {text.short_name_of(env_id)}.\n")
+        tables.append(f"As text (talk, rollout, serve), its short name is {text.short_name_of(env_id)}.\n")
         if words.options:
             tables.append(_options_table("option of the words", words.options))
     return "\n".join(tables)

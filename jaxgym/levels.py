@@ -250,7 +250,7 @@ def original(
     - Endless Mortar Mayhem: 64 commands, or as many as `max_given_commands` says.
     - Endless Mystery Path: all segments, or as many as `max_given_segments` says.
     - Endless Searing Spotlights: what comes until the first coin is taken. What follows depends on play, and differs
-      from the original's (`jaxgym.envs.memory_gym.course` is for those who need it).
+      from the original's. `jaxgym.envs.memory_gym.course` gives the later draws as well.
 
     An original's seeds have nothing to do with ours, nor with our two splits. `jaxgym.make(env_id, levels=bank, ...)`
     takes the bank if it is given the same options.

@@ -1,4 +1,4 @@
-"""How an environment is declared: `Spec`, and its parts `Original`, `Human` and `TextSpec`."""
+"""Declaration of an environment: `Spec`, and its parts `Original`, `Human` and `TextSpec`."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def never(_: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Original:
-    """How the original of an environment makes the levels of its seeds.
+    """Levels that the original of an environment makes from its seeds.
 
     Options are given to these functions as the user gave them, or as their defaults, `max_steps` included.
 
@@ -44,7 +44,7 @@ class Original:
 
 @dataclasses.dataclass(frozen=True)
 class Human:
-    """How a person sees and plays a game.
+    """View and controls of a game for a person.
 
     Attributes:
         view: Takes environment, state and parameters; returns the picture that hides nothing, uint8 (H, W, 3).
@@ -74,7 +74,7 @@ class TextSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """How an environment is made.
+    """Declaration of an environment.
 
     Attributes:
         build: Takes the id and a value for each option; returns the environment and its parameters.

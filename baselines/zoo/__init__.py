@@ -28,7 +28,7 @@ _DECODER = "params.decoder."
 
 
 class AgentStep(NamedTuple):
-    """What an agent returns for one step of B environments."""
+    """Output of an agent for one step of B environments."""
 
     action: jax.Array  # for `env.step`, int32 (B,) or (B, branches)
     logits: jax.Array  # of the policy, float32 (B, actions), those of several branches side by side

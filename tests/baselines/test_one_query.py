@@ -1,4 +1,4 @@
-"""What one query of each environment reads from a ring buffer is what softmax over the rows that count gives."""
+"""Attention of one query per environment over a ring buffer equals softmax over the valid rows."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What follows from parameters alone is computed once, before a loop of acting, and changes nothing."""
+"""Precomputed parameters: computed once before a loop of acting, with the same outputs."""
 
 from collections.abc import Iterator
 from functools import partial

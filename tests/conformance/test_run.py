@@ -1,4 +1,4 @@
-"""What is written of the lines."""
+"""Report of the lines."""
 
 from pathlib import Path
 

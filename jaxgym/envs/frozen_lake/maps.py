@@ -131,7 +131,7 @@ def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax
 
 
 def fits(env: Any, bank: Any, _: Any) -> dict[str, np.ndarray]:
-    """Whether each level of a bank has two ends on ice with a way between them, and the named map; bool (n,)."""
+    """Return whether each level of a bank has two ends on ice with a way between them, and the named map; bool (n,)."""
     size, levels = env.size, np.arange(len(bank.is_hole))
     starts, goals = bank.start_cell, bank.goal_cell
     is_start, is_goal = (((cells >= 0) & (cells < size)).all(axis=1) for cells in (starts, goals))

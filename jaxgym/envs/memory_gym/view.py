@@ -1,4 +1,4 @@
-"""What people may see of the games: pictures with all that is hidden, uint8 (336, 336, 3), row first.
+"""Views for people: images that hide nothing, uint8 (336, 336, 3), row first.
 
 They are drawn by the games' own drawing, of scenes that hide nothing, and enlarged four times. Agents never see them.
 """

@@ -14,7 +14,7 @@ _ROUNDING = 1e-6
 
 
 def fits(_: Any, bank: Any, params: Any) -> Fits:
-    """Whether each level has the spotlights and coins of the options; bool (n,) by field."""
+    """Return whether each level has the spotlights and coins of the options; bool (n,) by field."""
     exits = base.PLACES_PX if params.use_exit else (0, SCREEN_PX)
     return {
         **_spotlights(bank, params),
@@ -25,7 +25,7 @@ def fits(_: Any, bank: Any, params: Any) -> Fits:
 
 
 def endless_fits(_: Any, bank: Any, params: Any) -> Fits:
-    """Whether each level has the spotlights of the options, and a coin; bool (n,) by field."""
+    """Return whether each level has the spotlights of the options, and a coin; bool (n,) by field."""
     return {
         **_spotlights(bank, params),
         "num_coins": within(bank.num_coins, 1, bank.coins_px.shape[1]),

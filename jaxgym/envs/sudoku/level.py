@@ -97,7 +97,7 @@ def _ranks(values: jax.Array) -> jax.Array:
 
 
 def fits(_: Any, bank: Any, params: Any) -> dict[str, np.ndarray]:
-    """Whether each level is a full grid, some of it given, as many cells as are among the choices; bool (n,) by field.
+    """Return whether each level is a full grid with an allowed number of given cells; bool (n,) by field.
 
     Whether the solution is the only one is not checked.
     """

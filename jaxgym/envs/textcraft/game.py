@@ -305,7 +305,7 @@ def _level_of_row(row: jax.Array, most: jax.Array) -> Level:
 
 
 def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
-    """Whether each level has a goal of a depth that is allowed, and recipes that there are; bool (n,) by field.
+    """Return whether each level has a goal of an allowed depth and existing recipes; bool (n,) by field.
 
     Beside those that its goal needs, a book has so many recipes at most as there may be distractors.
     """

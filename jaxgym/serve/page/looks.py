@@ -1,4 +1,4 @@
-"""How the page shows a game: buttons for moves that are directions, and its frames."""
+"""Presentation of a game on the page: buttons for moves that are directions, and its frames."""
 
 import dataclasses
 import itertools
@@ -45,7 +45,7 @@ class Button(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """How a game is shown to a person.
+    """Presentation of a game to a person.
 
     Attributes:
         buttons: Those of all moves, if these are directions; else none.

@@ -42,7 +42,7 @@ _GONE = "this session was closed, perhaps since it was idle for too long; start 
 
 
 class Served(NamedTuple):
-    """What a server lets browsers watch and play.
+    """Sessions that browsers can watch and play.
 
     Attributes:
         games: The games, on one pool, which keeps the history of its sessions.

@@ -22,10 +22,10 @@ from jaxgym.serve.web.sockets import SocketConnection
 
 KILOBYTE = 1024
 END_SECONDS = 10
-"""How long the end of a server waits for calls that are being answered, and for connections to close."""
+"""Seconds that a server waits at its end for open calls, and for connections to close."""
 
 LINGER_SECONDS = 10.0
-"""How long a connection that closes waits for its client to read."""
+"""Seconds that a closing connection waits for its client to read."""
 
 _PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may well not look at its sockets for minutes
 KEEP_ALIVE_SECONDS = 75

@@ -1,4 +1,4 @@
-"""What stands in for a model when ms-swift plays: a tokenizer of characters, and an engine that asks a policy."""
+"""Stand-ins for a model in ms-swift: a tokenizer of characters, and an engine that calls a policy."""
 
 import asyncio
 import uuid
