@@ -17,6 +17,7 @@ from jaxgym.human import keys
 from jaxgym.options import parse_options
 
 ENV = "MortarMayhemB-Grid-v0"
+TRAINED = "MortarMayhem-Grid-v0"  # has an agent in the zoo
 OPTIONS = ("command_count=[1]", "explosion_delay=[3]")
 
 
@@ -109,10 +110,10 @@ def test_record_writes_an_episode_to_its_end_or_the_last_step(tmp_path: Path, po
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("policy", ["zoo", f"zoo:{ENV}"])
+@pytest.mark.parametrize("policy", ["zoo", f"zoo:{TRAINED}"])
 def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_path: Path, policy: str) -> None:
     out = tmp_path / "video.mp4"
-    assert "6 frames" in cli.run(["record", ENV, "--policy", policy, "--out", str(out), "--steps", "5"])
+    assert "6 frames" in cli.run(["record", TRAINED, "--policy", policy, "--out", str(out), "--steps", "5"])
     assert out.read_bytes()[4:8] == b"ftyp"
 
 
