@@ -21,6 +21,7 @@ from tests.serve.test_faults import echo, heard, line_to, sent_until_cut, served
 MOST = 1 << 24
 HOST = b"Host: localhost\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+LAST_CHUNKED = CHUNKED.replace(HOST, HOST + b"Connection: close\r\n")
 
 
 def is_served(port: int) -> bool:
@@ -65,7 +66,30 @@ def test_a_head_has_64_kilobytes_however_it_comes() -> None:
 def test_chunks_of_one_byte_are_no_abuse() -> None:
     with served(max_kilobytes=64) as (port, _):
         body = b"1\r\nx\r\n" * 60_000 + b"0\r\nx: y\r\n\r\n"
-        assert heard(line_to(port, CHUNKED + body)).startswith(b"HTTP/1.1 200")
+        assert heard(line_to(port, LAST_CHUNKED + body)).startswith(b"HTTP/1.1 200")
+
+
+def test_a_connection_goes_on_behind_a_chunked_body() -> None:
+    body = b"1;x=y\r\nx\r\n0\r\nx: y\r\n\r\n"
+    with served() as (port, _), line_to(port) as line:
+        for _ in range(3):
+            line.sendall(CHUNKED + body)
+            told = line.recv(65536)
+            while not told.endswith(b"said"):
+                told += line.recv(65536)
+            assert told.startswith(b"HTTP/1.1 200")
+            assert b"connection: close" not in told
+
+
+@pytest.mark.parametrize(
+    "behind", [CHUNKED + b"1\r\nx\r\n0\r\n\r\n", b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", b"x" * 70_000]
+)
+def test_a_request_in_one_read_with_the_end_of_a_chunked_body_ends_the_connection(behind: bytes) -> None:
+    with served() as (port, _):
+        told = heard(line_to(port, CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + behind))
+        assert told.count(b"HTTP/1.1") == told.count(b"HTTP/1.1 200") == 1
+        assert b"connection: close" in told
+        assert is_served(port)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +167,10 @@ def test_trailers_authorize_nothing_and_name_no_host(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("anne")
     with served(token_file=tmp_path / "token") as (port, _):
         body = b"1\r\nx\r\n0\r\nAuthorization: Bearer anne\r\nHost: localhost\r\n\r\n"
-        assert heard(line_to(port, CHUNKED + body)).startswith(b"HTTP/1.1 401")
-        told = heard(line_to(port, CHUNKED.replace(HOST, b"Authorization: Bearer anne\r\n") + body))
+        assert heard(line_to(port, LAST_CHUNKED + body)).startswith(b"HTTP/1.1 401")
+        told = heard(line_to(port, LAST_CHUNKED.replace(HOST, b"Authorization: Bearer anne\r\n") + body))
         assert told.startswith(b"HTTP/1.1 400")
-        right = CHUNKED.replace(HOST, HOST + b"Authorization: Bearer anne\r\n") + b"1\r\nx\r\n0\r\nx: y\r\n\r\n"
+        right = LAST_CHUNKED.replace(HOST, HOST + b"Authorization: Bearer anne\r\n") + b"1\r\nx\r\n0\r\nx: y\r\n\r\n"
         assert heard(line_to(port, right)).startswith(b"HTTP/1.1 200")
 
 

@@ -54,6 +54,7 @@ class HttpConnection(HttpToolsProtocol):
     deadline = math.inf
     _held = b""  # an incomplete head, or what follows a request that is being answered
     _is_in_body = _is_chunked = _is_discarding = _is_over = False
+    _has_ended = False  # whether the chunked body that is being parsed has
     _left = 0  # bytes of the body that are yet to come, unless it is chunked
     _framing = _discarded = 0
 
@@ -122,8 +123,9 @@ class HttpConnection(HttpToolsProtocol):
             return data[end:]
         self._framing += len(data)
         self._feed(data)
+        self._has_ended = False
         self._framing = max(self._framing, 0)
-        if self._framing > LONGEST_HEAD:
+        if self._framing > LONGEST_HEAD and not self._is_over:
             self._reject(_TOO_LONG)
         return b""
 
@@ -137,7 +139,11 @@ class HttpConnection(HttpToolsProtocol):
             else:
                 self._reject(_NO_HTTP)
         except httptools.HttpParserError:
-            if not self._is_over:
+            if self._has_ended and self.cycle is not None:
+                self._is_over, self.cycle.keep_alive = True, False
+                if self.cycle.response_complete:
+                    self.transport.close()
+            elif not self._is_over:
                 self._reject(_NO_HTTP)
 
     def handle_websocket_upgrade(self) -> None:
@@ -157,8 +163,8 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
-        if self._is_over:
+        """Begin a request, unless it comes in one read with the end of a chunked body: its head would have no bound."""
+        if self._is_over or self._has_ended:
             raise httptools.HttpParserError("bytes behind the last request")
         super().on_message_begin()
 
@@ -181,18 +187,14 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; behind a chunked one, whose end has no known place in a read, the connection ends."""
-        self._is_in_body = False
-        if self._is_chunked and self.cycle is not None:
-            self._is_over, self.cycle.keep_alive = True, False
+        """End a request."""
+        self._is_in_body, self._has_ended = False, self._is_chunked
         if self._is_discarding:
             self._is_discarding = False
-            if self._is_over:
-                self.transport.close()
-            else:  # the timer that the end of the answer has set was unset by what came since
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
+            # What came since the answer has unset the timer that the end of the answer had set.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
