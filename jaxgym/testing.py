@@ -6,6 +6,7 @@ jaxgym.testing.check_env(env, params)
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
@@ -46,8 +47,9 @@ def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int
     """
     params = env.default_params if params is None else params
     case = _Case(env, params, seed)
+    _check_structure(case)
+    case.compile()
     for check in (
-        _check_structure,
         _check_spaces,
         _check_keys,
         _check_eager,
@@ -78,6 +80,23 @@ class _Case:
         self.vmapped_reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
         self.bank = self.vmapped_reset(self.keys(_SEEDS), dataclasses.replace(params, levels=None))[1].level
         self.banked = dataclasses.replace(params, levels=self.bank)
+
+    def compile(self) -> None:
+        """Compile the large programs side by side; each check then finds them compiled."""
+        key, keys, action = self.key(), self.keys(_SEEDS), self.action()
+        actions = jnp.stack([action] * _SEEDS)
+        states = self.vmapped_reset(keys, self.banked)[1]
+        state = jax.tree.map(lambda leaf: leaf[0], states)
+        drawn = (self.drawn.step, self.drawn.step_unread)  # they count while they are traced, so one after the other
+        calls = (
+            lambda: self.reset(key, self.params),
+            lambda: self.step(key, state, action, self.params),
+            lambda: [step(keys, states, actions, self.banked) for step in drawn],
+            lambda: [step(key, state, action, self.banked) for step in (self.step, self.step_env, self.ending.step)],
+        )
+        with ThreadPoolExecutor() as executor:
+            # A check that meets the same error explains it.
+            wait([executor.submit(call) for call in calls])
 
     def key(self) -> jax.Array:
         """Returns a key that was not used before."""
@@ -203,10 +222,11 @@ def _check_keys(case: _Case) -> None:
 
 
 def _check_eager(case: _Case) -> None:
+    # Sampling a level compiles each of its operations when jit is off, so the levels come from a level buffer.
     key, key_step = case.key(), case.key()
-    jitted = case.reset(key, case.params)
+    jitted = case.reset(key, case.banked)
     with jax.disable_jit():
-        eager = case.reset(jax.random.clone(key), case.params)
+        eager = case.reset(jax.random.clone(key), case.banked)
     _require_equal(jitted, eager, "reset under jit and without jit differ")
     state = jitted[1]
     for _ in range(_EAGER_STEPS):
