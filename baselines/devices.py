@@ -194,7 +194,7 @@ class Follower(RunFolder):
         return None
 
     def save(self, state: Any, update: int) -> None:
-        """Gives the leader what lies here."""
+        """Give the leader what lies here."""
         del update
         pack_state(state)
 

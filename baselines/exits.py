@@ -18,7 +18,7 @@ RESUME = "add --resume to go on from the newest checkpoint"
 
 @contextlib.contextmanager
 def told(resume: str = "") -> Iterator[None]:
-    """Ends the process with a sentence on stderr where a command fails or is interrupted.
+    """End the process with a sentence on stderr where a command fails or is interrupted.
 
     The exit code is 1, or that of shells after an interrupt. A reader of the output who leaves is told nothing.
 

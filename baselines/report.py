@@ -385,7 +385,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
 
 
 def report(arguments: ReportFlags) -> Path:
-    """Writes report.md and a curve for each task; returns the table's path.
+    """Write report.md and a curve for each task; returns the table's path.
 
     Raises:
         RunError: when there is no run, or nothing can be written.

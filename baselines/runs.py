@@ -113,7 +113,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, config: Config, *, writes: bool = False) -> None:
-        """Opens the checkpoints of a run; `writes` also clears away what a kill left half-written.
+        """Open the checkpoints of a run; `writes` also clears away what a kill left half-written.
 
         Raises:
             RunError: when there are none to read, or the folder cannot be written or is written already.
@@ -211,7 +211,7 @@ class RunFolder:
         return folder
 
     def _refuse_loss(self, kept: Config) -> None:
-        """Keeps a run whose checkpoints are gone from being begun anew in place of what is left of it."""
+        """Keep a run whose checkpoints are gone from being begun anew in place of what is left of it."""
         if self.last_update is not None:
             return
         blocks_to_save = -(-kept.checkpoint_updates // kept.block_updates)

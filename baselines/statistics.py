@@ -38,7 +38,7 @@ def iqm(scores: np.ndarray) -> np.ndarray:
 
 
 def resampled(scores: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Runs drawn with replacement, for each task on its own; (B, R, M) from scores (R, M)."""
+    """Run drawn with replacement, for each task on its own; (B, R, M) from scores (R, M)."""
     runs, tasks = scores.shape
     drawn = np.random.default_rng(seed).integers(0, runs, (resamples, runs, tasks))
     return scores[drawn, np.arange(tasks)[None, None]]

@@ -33,7 +33,7 @@ def seed_generator(seed):
 
 @numba.njit(cache=True)
 def _fewest_places(grid, rows, columns, boxes):
-    """Returns the number of choices of the tightest spot, and the spot: a cell, or a digit in a row, column or box.
+    """Return the number of choices of the tightest spot, and the spot: a cell, or a digit in a row, column or box.
 
     Spots below 81 are cells; spot 81 + 9 · unit + digit is a digit in a row (units 0 to 8), column or box.
     """
@@ -77,7 +77,7 @@ def _cell_of(unit, place):
 
 @numba.njit(cache=True)
 def _search(grid, rows, columns, boxes, found, count):
-    """Writes solutions into `found` from row `count` on until it is full; returns how many there are then."""
+    """Write solutions into `found` from row `count` on until it is full; returns how many there are then."""
     best, spot = _fewest_places(grid, rows, columns, boxes)
     if spot < 0:
         found[count] = grid
@@ -111,7 +111,7 @@ def _search(grid, rows, columns, boxes, found, count):
 
 @numba.njit(cache=True)
 def solutions(puzzle, found):
-    """Writes solutions of a puzzle, int8 (81,), into `found`, int8 (N, 81), and returns how many, at most N."""
+    """Write solutions of a puzzle, int8 (81,), into `found`, int8 (N, 81), and returns how many, at most N."""
     grid = puzzle.copy()
     rows, columns, boxes = np.zeros(9, np.int64), np.zeros(9, np.int64), np.zeros(9, np.int64)
     for cell in range(81):
@@ -126,7 +126,7 @@ def solutions(puzzle, found):
 
 @numba.njit(cache=True)
 def minimized(puzzle):
-    """Returns a puzzle without the clues, in random order, that its one solution does not need."""
+    """Return a puzzle without the clues, in random order, that its one solution does not need."""
     puzzle, two = puzzle.copy(), np.zeros((2, 81), np.int8)
     for cell in np.random.permutation(81):  # noqa: NPY002
         clue = puzzle[cell]
@@ -139,7 +139,7 @@ def minimized(puzzle):
 
 @numba.njit(cache=True)
 def moved(puzzle, found):
-    """Returns a puzzle with one solution that has one clue more and one less, or the same one where that fails."""
+    """Return a puzzle with one solution that has one clue more and one less, or the same one where that fails."""
     clues = np.nonzero(puzzle)[0]
     removed = clues[np.random.randint(len(clues))]  # noqa: NPY002
     rest = puzzle.copy()
@@ -167,7 +167,7 @@ def moved(puzzle, found):
 
 @numba.njit(cache=True)
 def walk(clues, most_moves, most_solutions):
-    """Returns a puzzle with one solution and so many clues or a few less, int8 (81,), or more if the walk fails."""
+    """Return a puzzle with one solution and so many clues or a few less, int8 (81,), or more if the walk fails."""
     two, found = np.zeros((2, 81), np.int8), np.zeros((most_solutions, 81), np.int8)
     solutions(np.zeros(81, np.int8), two[:1])
     puzzle = minimized(two[0])
@@ -180,7 +180,7 @@ def walk(clues, most_moves, most_solutions):
 
 
 def line_of(puzzle: np.ndarray) -> str:
-    """Returns a puzzle as a line of the file."""
+    """Return a puzzle as a line of the file."""
     found = np.zeros((2, 81), np.int8)
     if solutions(puzzle, found) != 1:
         raise ValueError("a puzzle of the walk has not exactly one solution.")
@@ -189,7 +189,7 @@ def line_of(puzzle: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Writes the file."""
+    """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--count", type=int, default=1024)

@@ -54,7 +54,7 @@ class TurnBatch(NamedTuple):
 
 
 def group_advantages(returns: np.ndarray, group_size: int) -> np.ndarray:
-    """Compares episodes with the others of their group.
+    """Compare episodes with the others of their group.
 
     Args:
         returns: float (E,); each `group_size` in a row are episodes of one level.
@@ -70,7 +70,7 @@ def group_advantages(returns: np.ndarray, group_size: int) -> np.ndarray:
 
 
 def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[str]) -> np.ndarray:
-    """Compares turns with others of their group that answered the same text.
+    """Compare turns with others of their group that answered the same text.
 
     Args:
         followed: What came of each turn, float (N,).
@@ -94,7 +94,7 @@ def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[
 def policy_loss(
     token_log_probabilities: jax.Array, batch: TurnBatch, clip_low: float, clip_high: float
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the clipped loss, a mean over the tokens written, and the share of them that is clipped.
+    """Return the clipped loss, a mean over the tokens written, and the share of them that is clipped.
 
     Args:
         token_log_probabilities: Of the tokens written, by the model as it is, float32 (N, reply).
@@ -125,7 +125,7 @@ def _optimiser(settings: Settings) -> optax.GradientTransformation:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> LearnerState:
-    """Returns the state before learning."""
+    """Return the state before learning."""
     params = init(sizes, key)
     return LearnerState(params, _optimiser(settings).init(params), jax.tree.map(jnp.copy, params))
 
@@ -137,7 +137,7 @@ def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerStat
 
 
 def refer(state: LearnerState) -> LearnerState:
-    """Returns the state with its own parameters as the reference."""
+    """Return the state with its own parameters as the reference."""
     return state._replace(reference=jax.tree.map(jnp.copy, state.params))
 
 

@@ -41,7 +41,7 @@ class Norm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Returns an array like x."""
+        """Return an array like x."""
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
         inverse = lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-6)
         return x * inverse * scale.reshape((1,) * (x.ndim - 1) + scale.shape)
@@ -56,7 +56,7 @@ class DecoderBlock(nn.Module):
     def __call__(
         self, x: jax.Array, past: tuple[jax.Array, jax.Array] | None, is_seen: jax.Array, start: jax.Array, last: int
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        """Returns the outputs of the last tokens, and keys and values of all slots.
+        """Return the outputs of the last tokens, and keys and values of all slots.
 
         Args:
             x: Inputs of T tokens, float32 (B, T, width).
@@ -91,7 +91,7 @@ class LanguageModel(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, cache: Cache | None, start: jax.Array, last: int) -> tuple[jax.Array, Cache]:
-        """Returns the logits of what follows each of the last tokens, float32 (B, last, vocabulary), and the cache.
+        """Return the logits of what follows each of the last tokens, float32 (B, last, vocabulary), and the cache.
 
         Args:
             tokens: int32 (B, T); in the prompt `PAD` stands for none.
@@ -128,13 +128,13 @@ class LanguageModel(nn.Module):
 
 
 def init(sizes: Sizes, key: jax.Array) -> Any:
-    """Returns fresh parameters."""
+    """Return fresh parameters."""
     tokens = jnp.full((1, sizes.prompt), END, jnp.int32)
     return LanguageModel(sizes).init(key, tokens, None, jnp.int32(0), 1)["params"]
 
 
 def log_probabilities(sizes: Sizes, params: Any, prompts: jax.Array, replies: jax.Array) -> jax.Array:
-    """Returns the log-probabilities of every next token of replies, float32 (B, reply, vocabulary).
+    """Return the log-probabilities of every next token of replies, float32 (B, reply, vocabulary).
 
     Args:
         sizes: The model.
@@ -150,7 +150,7 @@ def log_probabilities(sizes: Sizes, params: Any, prompts: jax.Array, replies: ja
 def sample(
     sizes: Sizes, params: Any, prompts: jax.Array, key: jax.Array, temperature: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Samples a reply to each prompt, token by token.
+    """Sample a reply to each prompt, token by token.
 
     Args:
         sizes: The model.

@@ -48,7 +48,7 @@ class TextEpisodes:
     last_texts: list[str]
 
     def transcript(self, episode: int) -> str:
-        """Returns one episode in the words of both sides; contexts of `chat` repeat what came before."""
+        """Return one episode in the words of both sides; contexts of `chat` repeat what came before."""
         own = np.flatnonzero(self.episode == episode)
         turns = [f"{self.contexts[turn]}\n> {self.replies[turn]}\n\n" for turn in own]
         return f"{''.join(turns)}{self.last_texts[episode]}\n"
@@ -78,7 +78,7 @@ class Chain:
 
     @classmethod
     def of(cls, settings: Settings) -> "Chain":
-        """Returns the chain of a run.
+        """Return the chain of a run.
 
         Raises:
             ConfigError: if a reply of the settings is refused.
@@ -90,7 +90,7 @@ class Chain:
         return chain
 
     def check_form(self) -> None:
-        """Checks that the replies of the settings are moves.
+        """Check that the replies of the settings are moves.
 
         Raises:
             ConfigError: if one is refused.
@@ -100,7 +100,7 @@ class Chain:
                 raise ConfigError(f"the game takes {reply!r} for no move: give --replies in the form it asks for")
 
     def openings(self, seeds: Sequence[int]) -> list[str]:
-        """Returns the first texts of levels."""
+        """Return the first texts of levels."""
         texts = list[str]()
         for start in range(0, len(seeds), self.pool.capacity):
             opened = self._open(seeds[start : start + self.pool.capacity])
@@ -112,7 +112,7 @@ class Chain:
         return self.pool.open_many(self.settings.env, [int(seed) for seed in seeds], self.settings.session_options)
 
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the seeds that are trained on, uint32 (n,), and those that are scored, uint32 (held_out_levels,).
+        """Return the seeds that are trained on, uint32 (n,), and those that are scored, uint32 (held_out_levels,).
 
         Raises:
             ConfigError: if too few levels have a first text that is kept for scoring, or none has another.
@@ -133,7 +133,7 @@ class Chain:
         return training, scored
 
     def _kept_for_scoring(self, seeds: np.ndarray) -> np.ndarray:
-        """Returns whether levels begin with a text that is never trained on, bool (n,).
+        """Return whether levels begin with a text that is never trained on, bool (n,).
 
         Its checksum tells, so that levels of both kinds are alike.
         """
@@ -203,7 +203,7 @@ class RandomWriter:
         self._replies, self._generator = replies, np.random.default_rng(seed)
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
-        """Returns a reply to each context, whatever it says."""
+        """Return a reply to each context, whatever it says."""
         choices: list[int] = self._generator.integers(len(self._replies), size=len(contexts)).tolist()
         return [self._replies[choice] for choice in choices]
 
@@ -222,7 +222,7 @@ class ModelWriter:
         self._kept = list[TurnTokens]()
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
-        """Returns a reply to each context; replies are sampled in batches of one size."""
+        """Return a reply to each context; replies are sampled in batches of one size."""
         prompts = prompts_of(self._tokeniser, contexts, self._sizes.prompt)
         room = -len(prompts) % self._batch
         filled = np.concatenate([prompts, np.repeat(prompts[:1], room, axis=0)])
@@ -245,7 +245,7 @@ class ModelWriter:
 
 
 def prompts_of(tokeniser: Tokeniser, contexts: Sequence[str], slots: int) -> np.ndarray:
-    """Returns contexts as prompts, int32 (N, slots): cut at the left where they are longer, padded there else."""
+    """Return contexts as prompts, int32 (N, slots): cut at the left where they are longer, padded there else."""
     prompts = np.full((len(contexts), slots), PAD, np.int32)
     for row, context in zip(prompts, contexts, strict=True):
         tokens = tokeniser.encode(context)[-slots:]

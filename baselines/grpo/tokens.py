@@ -36,11 +36,11 @@ class Tokeniser:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Self:
-        """Returns a tokeniser that knows the words of some texts."""
+        """Return a tokeniser that knows the words of some texts."""
         return cls(sorted({word for text in texts for word in _PIECE.findall(text)}))
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of any string that UTF-8 can encode."""
+        """Return the tokens of any string that UTF-8 can encode."""
         return [token for line in text.splitlines(keepends=True) for token in self._line(line)]
 
     def _encode_line(self, line: str) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class Tokeniser:
         return tuple(tokens)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Returns the text of tokens up to the first `END`; bytes that are no UTF-8 read as `�`."""
+        """Return the text of tokens up to the first `END`; bytes that are no UTF-8 read as `�`."""
         parts = list[bytes]()
         for token in tokens:
             if token == END:

@@ -24,7 +24,7 @@ class ZooFlags:
 
 
 def put(arguments: ZooFlags) -> Path:
-    """Keeps the agent; returns its folder.
+    """Keep the agent; returns its folder.
 
     Raises:
         RunError: when the folder holds no finished run, or its environment has an agent that is not to be replaced.

@@ -60,7 +60,7 @@ class Dialect:
     retry: str
 
     def instructions(self, max_steps: int, *, is_slippery: bool) -> str:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the form of a reply."""
         limit = f"\nThe episode ends after {max_steps} moves." if max_steps > 0 else ""
         return f"{self.rules}{_SLIPPERY if is_slippery else ''}{limit}\n{self.form}"
 

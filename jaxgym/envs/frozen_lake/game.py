@@ -108,7 +108,7 @@ OPTIONS: dict[str, Option] = {
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["FrozenLake", Params]:
-    """Makes the environment and its parameters from checked option values.
+    """Make the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If `size` is not that of the map.
@@ -132,7 +132,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["FrozenLake", Params]
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size of the maps of a bank; nothing for levels of another kind."""
+    """Return the size of the maps of a bank; nothing for levels of another kind."""
     return {"size": bank.is_hole.shape[-1]} if isinstance(bank, Level) and bank.is_hole.ndim else {}
 
 
@@ -175,7 +175,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples a map with a way through it, or takes the fixed one; samples how the player slips."""
+        """Sample a map with a way through it, or takes the fixed one; samples how the player slips."""
         key_map, key_slips = jax.random.split(key)
         if self.map_name is not None:
             is_hole = jnp.asarray(maps.FIXED[self.map_name])
@@ -186,7 +186,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         return Level(is_hole=is_hole, start_cell=start, goal_cell=goal, slip_seed=slip_seed)
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the player on the start."""
+        """Put the player on the start."""
         del params
         return State(
             time=jnp.int32(0),
@@ -197,12 +197,12 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves the player, on slippery ice perhaps elsewhere than meant."""
+        """Move the player, on slippery ice perhaps elsewhere than meant."""
         slip = jnp.where(params.is_slippery, slip_at(state.level.slip_seed, state.time), 0)
         return self.slide(state, action, slip)
 
     def slide(self, state: State, action: jax.Array, slip: jax.Array) -> Transition:
-        """Moves the player with a given slip, see `move`; then it is in a hole, at the goal, or on ice.
+        """Move the player with a given slip, see `move`; then it is in a hole, at the goal, or on ice.
 
         A player who is in a hole or at the goal stays there, and is not rewarded again.
         """
@@ -217,7 +217,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         return Transition(dataclasses.replace(state, player_cell=cell), reward, is_in_hole | is_at_goal, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the whole lake."""
+        """Return the whole lake."""
         del params
         level = state.level
         is_start, is_goal = (maps.at(cell, self.size) for cell in (level.start_cell, level.goal_cell))
@@ -232,19 +232,19 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the picture or the symbols."""
         return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
 
 
 def slip_at(slip_seed: jax.Array, time: jax.Array) -> jax.Array:
-    """Returns by how many quarter turns a step slips, -1, 0 or 1, each as likely, int32 ()."""
+    """Return by how many quarter turns a step slips, -1, 0 or 1, each as likely, int32 ()."""
     # Seed and step are the two words of the key: one round of the generator, where folding one in takes three.
     key = jax.random.wrap_key_data(jnp.stack([slip_seed, time.astype(jnp.uint32)]), impl=threefry.FLAT)
     return jnp.asarray(_SLIPS, jnp.int32)[jax.random.bits(key, (), jnp.uint32) % jnp.uint32(NUM_SLIPS)]
 
 
 def move(cell: jax.Array, action: jax.Array, slip: jax.Array, size: int) -> jax.Array:
-    """Returns the cell that a move leads to, int32 (2,).
+    """Return the cell that a move leads to, int32 (2,).
 
     Args:
         cell: Row and column, int32 (2,).
@@ -258,12 +258,12 @@ def move(cell: jax.Array, action: jax.Array, slip: jax.Array, size: int) -> jax.
 
 
 def endings(cell: jax.Array, level: Level) -> tuple[jax.Array, jax.Array]:
-    """Returns whether a cell is a hole, and whether it is the goal, bool () each."""
+    """Return whether a cell is a hole, and whether it is the goal, bool () each."""
     return level.is_hole[cell[0], cell[1]], jnp.all(cell == level.goal_cell)
 
 
 def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
-    """Returns the action that is best if reaching the goal a step later is worth one in a hundred less, int32 ()."""
+    """Return the action that is best if reaching the goal a step later is worth one in a hundred less, int32 ()."""
     size = env.size
     numbers = jnp.arange(size, dtype=jnp.int32)
     cells = jnp.stack(jnp.meshgrid(numbers, numbers, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -289,6 +289,6 @@ def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
 
 
 def view(env: FrozenLake, state: State, params: Params) -> jax.Array:
-    """Returns the frame, which hides nothing, enlarged four times, uint8 (336, 336, 3)."""
+    """Return the frame, which hides nothing, enlarged four times, uint8 (336, 336, 3)."""
     frame = seen.draw(env.scene(state, params))
     return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)

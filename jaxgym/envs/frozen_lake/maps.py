@@ -32,13 +32,13 @@ FIXED = {name: np.asarray([[cell == "H" for cell in row] for row in rows.split()
 
 
 def at(cell: jax.Array, size: int) -> jax.Array:
-    """Returns the map with nothing but this cell, bool (size, size)."""
+    """Return the map with nothing but this cell, bool (size, size)."""
     numbers = jnp.arange(size)
     return (numbers == cell[0])[:, None] & (numbers == cell[1])[None]
 
 
 def packed(cells: jax.Array) -> jax.Array:
-    """Returns each row as bits, the first column lowest, uint32 (N,)."""
+    """Return each row as bits, the first column lowest, uint32 (N,)."""
     bits = jnp.uint32(1) << jnp.arange(len(cells), dtype=jnp.uint32)
     return jnp.sum(jnp.where(cells, bits[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
 
@@ -72,7 +72,7 @@ def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array)
 
 
 def propose(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Samples a map that may have no way: each cell is frozen with probability `p`, and so are both ends.
+    """Sample a map that may have no way: each cell is frozen with probability `p`, and so are both ends.
 
     Returns:
         Holes bool (size, size), start cell int32 (2,), goal cell int32 (2,), another one; all pairs are as likely.
@@ -88,7 +88,7 @@ def propose(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, ja
 
 
 def corner_path(start_cell: jax.Array, goal_cell: jax.Array, size: int) -> jax.Array:
-    """Returns the cells along the start's row to the goal's column, and along that to the goal, bool (size, size)."""
+    """Return the cells along the start's row to the goal's column, and along that to the goal, bool (size, size)."""
     numbers = jnp.arange(size)
     first, last = jnp.minimum(start_cell, goal_cell), jnp.maximum(start_cell, goal_cell)
     is_row, is_column = ((numbers >= first[axis]) & (numbers <= last[axis]) for axis in (0, 1))
@@ -102,7 +102,7 @@ _Sampled = tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array, jax.Array]]
 
 
 def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Samples a map with a way from start to goal: the first such of `MOST_PROPOSALS` proposals.
+    """Sample a map with a way from start to goal: the first such of `MOST_PROPOSALS` proposals.
 
     Maps without a way are dropped whole, so that ends near each other are more frequent than ends far apart, and more
     than `p` of the cells are frozen. If all proposals lack one, the last gets a way with one corner at most. At 4 × 4

@@ -56,14 +56,14 @@ class Scene:
 
 
 def layout_px(size: int) -> tuple[int, int]:
-    """Returns the side of a cell and what is left of the first one, in px."""
+    """Return the side of a cell and what is left of the first one, in px."""
     side = SCREEN_PX // size
     return side, (SCREEN_PX - side * size) // 2
 
 
 @functools.cache
 def _pictures(side: int) -> np.ndarray:
-    """Returns each kind of cell, and then each with the player in it, uint8 (8, side, side, 3)."""
+    """Return each kind of cell, and then each with the player in it, uint8 (8, side, side, 3)."""
     # From the middle, in halves of a cell, so that the same shapes serve every side.
     along = (2 * np.arange(side) + 1 - side) / side
     y, x = along[:, None], along[None]
@@ -93,14 +93,14 @@ def _pictures(side: int) -> np.ndarray:
 
 
 def _looks(scene: Scene) -> jax.Array:
-    """Returns the number of each cell's picture, int32 (N, N)."""
+    """Return the number of each cell's picture, int32 (N, N)."""
     numbers = jnp.arange(len(scene.cells))
     is_player = (numbers == scene.player_cell[0])[:, None] & (numbers == scene.player_cell[1])[None]
     return scene.cells.astype(jnp.int32) + NUM_KINDS * is_player.astype(jnp.int32)
 
 
 def draw(scene: Scene) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene, uint8 (84, 84, 3), row first."""
     size = len(scene.cells)
     side, before = layout_px(size)
     cells = jnp.asarray(_pictures(side))[_looks(scene)]
@@ -110,12 +110,12 @@ def draw(scene: Scene) -> jax.Array:
 
 
 def num_symbols(size: int) -> int:
-    """Returns the length of `symbols`."""
+    """Return the length of `symbols`."""
     return (NUM_KINDS + 1) * size * size
 
 
 def symbols(scene: Scene) -> jax.Array:
-    """Returns a scene as numbers, float32 (5 N²,); equal vectors and equal pictures go together.
+    """Return a scene as numbers, float32 (5 N²,); equal vectors and equal pictures go together.
 
     First what each cell is, one-hot in the order of `Cell` (4 N²), then whether the player is in it (N²), row by row.
     """

@@ -25,13 +25,13 @@ def _side(agent_scale: float) -> int:
 
 
 def sprite_center_px(agent_scale: float) -> int:
-    """Returns how far right of the left edge of the original's square sprite the agent's centre is."""
+    """Return how far right of the left edge of the original's square sprite the agent's centre is."""
     return _side(agent_scale) // 2
 
 
 @functools.cache
 def agent_sprites(agent_scale: float) -> SpriteSheet:
-    """Returns the agent at each of the eight headings: a body and two hands that turn around its centre."""
+    """Return the agent at each of the eight headings: a body and two hands that turn around its centre."""
     radius, hand_radius, outline = agent_radius(agent_scale), _hand_radius(agent_scale), int(3 * agent_scale)
     side = _side(agent_scale)
     center = sprite_center_px(agent_scale)
@@ -53,7 +53,7 @@ def agent_sprites(agent_scale: float) -> SpriteSheet:
 
 
 def _turn(heading: int) -> tuple[float, float]:
-    """Returns cosine and sine of a heading's angle; quarter turns are exact, and the rest rounds as the original's."""
+    """Return cosine and sine of a heading's angle; quarter turns are exact, and the rest rounds as the original's."""
     if heading % 2 == 0:
         return ((1.0, 0.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 1.0))[heading // 2]
     # The sense of rotation matters: a hand lies a rounding error beside a whole pixel, and is cut to one.
@@ -63,7 +63,7 @@ def _turn(heading: int) -> tuple[float, float]:
 
 @functools.cache
 def heading_looks(agent_scale: float) -> np.ndarray:
-    """Returns the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
+    """Return the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
     first: dict[bytes, int] = {}
     pictures = agent_sprites(agent_scale).pixels
     return np.asarray(
@@ -73,7 +73,7 @@ def heading_looks(agent_scale: float) -> np.ndarray:
 
 @functools.cache
 def placement_looks(agent_scale: float, margin_px: int) -> np.ndarray:
-    """Returns the first placement that looks like each placement of an agent that may leave the screen.
+    """Return the first placement that looks like each placement of an agent that may leave the screen.
 
     In a corner of the screen so little of the agent is seen that neighbouring places and headings look alike.
 

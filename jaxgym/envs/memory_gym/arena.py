@@ -53,12 +53,12 @@ _AHEAD = np.asarray([[0, -1], [-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0]
 
 
 def frame_space() -> Box:
-    """Returns the space of a frame, uint8 (84, 84, 3), row first."""
+    """Return the space of a frame, uint8 (84, 84, 3), row first."""
     return Box(low=0, high=255, shape=(SCREEN_PX, SCREEN_PX, 3), dtype=jnp.uint8)
 
 
 def free_space(*, flat: bool) -> Discrete | MultiDiscrete:
-    """Returns the space of free actions: horizontal (left is negative) and vertical (up is negative), or one number."""
+    """Return the space of free actions: horizontal (left is negative) and vertical (up is negative), or one number."""
     return Discrete(len(Along) ** 2) if flat else MultiDiscrete((len(Along), len(Along)))
 
 
@@ -68,25 +68,25 @@ def agent_radius(agent_scale: float) -> int:
 
 
 def free_action(flat: jax.Array) -> jax.Array:
-    """Returns the (horizontal, vertical) action, int32 (2,), of a flat one in 0 … 8: 3 · horizontal + vertical."""
+    """Return the (horizontal, vertical) action, int32 (2,), of a flat one in 0 … 8: 3 · horizontal + vertical."""
     is_action = (flat >= 0) & (flat < len(Along) ** 2)
     return jnp.where(is_action, jnp.stack([flat // len(Along), flat % len(Along)]), 0)
 
 
 def direction_of(action: jax.Array) -> jax.Array:
-    """Returns the movement (dx, dy) in -1, 0, 1 of a free action, int32 (2,)."""
+    """Return the movement (dx, dy) in -1, 0, 1 of a free action, int32 (2,)."""
     forward = (action == Along.POSITIVE).astype(jnp.int32)
     return forward - (action == Along.NEGATIVE).astype(jnp.int32)
 
 
 def heading_of(direction: jax.Array, heading: jax.Array) -> jax.Array:
-    """Returns the heading of a movement; without movement the agent keeps its heading."""
+    """Return the heading of a movement; without movement the agent keeps its heading."""
     turned = jnp.asarray(_HEADING_OF)[direction[1] + 1, direction[0] + 1]
     return jnp.where(turned < 0, heading, turned)
 
 
 def free_displacement_px(direction: jax.Array, speed_px: jax.Array) -> jax.Array:
-    """Returns the displacement of a free agent: the normalised direction times the speed, cut to whole px.
+    """Return the displacement of a free agent: the normalised direction times the speed, cut to whole px.
 
     With speed 3 that is 3 px straight and 2 px along each axis of a diagonal.
     """
@@ -96,12 +96,12 @@ def free_displacement_px(direction: jax.Array, speed_px: jax.Array) -> jax.Array
 
 
 def round_half_away(value: jax.Array) -> jax.Array:
-    """Returns the nearest whole number, halves away from zero, int32."""
+    """Return the nearest whole number, halves away from zero, int32."""
     return (jnp.sign(value) * jnp.floor(jnp.abs(value) + np.float32(0.5))).astype(jnp.int32)
 
 
 def wrap_px(position: jax.Array, margin_px: float) -> jax.Array:
-    """Returns the position on a torus that is the screen and a margin: beyond one rim it goes on at the other.
+    """Return the position on a torus that is the screen and a margin: beyond one rim it goes on at the other.
 
     Args:
         position: Whole px as float32 (2,).
@@ -116,23 +116,23 @@ def wrap_px(position: jax.Array, margin_px: float) -> jax.Array:
 
 
 def clamp_px(position: jax.Array, low: jax.Array | int, high: jax.Array | int) -> jax.Array:
-    """Returns the position moved into low … high; where the agent does not fit, low wins."""
+    """Return the position moved into low … high; where the agent does not fit, low wins."""
     return jnp.maximum(jnp.minimum(position, high), low)
 
 
 def turn(heading: jax.Array, action: jax.Array) -> jax.Array:
-    """Returns the heading of a grid agent after a quarter turn to the left or right, if the action is one."""
+    """Return the heading of a grid agent after a quarter turn to the left or right, if the action is one."""
     quarters = (action == GridAction.TURN_LEFT).astype(jnp.int32) - (action == GridAction.TURN_RIGHT).astype(jnp.int32)
     return (heading + 2 * quarters) % NUM_HEADINGS
 
 
 def movement_of(heading: jax.Array) -> jax.Array:
-    """Returns the movement (columns, rows) of one tile along a heading, int32 (2,)."""
+    """Return the movement (columns, rows) of one tile along a heading, int32 (2,)."""
     return jnp.asarray(_AHEAD)[heading]
 
 
 def step_forward(cell: jax.Array, heading: jax.Array, action: jax.Array, size: jax.Array) -> jax.Array:
-    """Returns the cell one ahead, if the action is to go forward and that cell lies in the size × size grid."""
+    """Return the cell one ahead, if the action is to go forward and that cell lies in the size × size grid."""
     ahead = cell + movement_of(heading)
     is_free = jnp.all((ahead >= 0) & (ahead < size))
     return jnp.where((action == GridAction.FORWARD) & is_free, ahead, cell)

@@ -17,7 +17,7 @@ from jaxgym.errors import LevelError
 
 
 def of(env_id: str, **options: Any) -> "Course":
-    """Returns the course of an id, for the options of `jaxgym.make`.
+    """Return the course of an id, for the options of `jaxgym.make`.
 
     Raises:
         UnknownIdError: If the id is not registered.
@@ -33,7 +33,7 @@ def nothing_later(_: Draws, __: Mapping[str, Any]) -> None:
 
 
 def none_drawn(_: Any, __: Mapping[str, Any]) -> int:
-    """Returns 0, likewise."""
+    """Return 0, likewise."""
     return 0
 
 
@@ -90,7 +90,7 @@ class Course:
         return self._draws
 
     def start(self, seed: int | None = None, after: "Course | None" = None) -> Any:
-        """Returns the level of the next episode, of arrays on the host.
+        """Return the level of the next episode, of arrays on the host.
 
         Args:
             seed: As for the original's reset. None goes on with the generator; the first time, it is seeded at random.
@@ -113,7 +113,7 @@ class Course:
         return level
 
     def follow(self, state: Any) -> Any:
-        """Notes what an episode has come to; returns the state to go on with."""
+        """Record what an episode has come to; returns the state to go on with."""
         self._num_drawn = max(self._num_drawn, self.num_later(state, self.options))
         return state
 

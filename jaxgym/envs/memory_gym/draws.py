@@ -47,7 +47,7 @@ class Draws:
 
     @classmethod
     def of(cls, seeds: Sequence[int] | np.ndarray, num_words: int = 64) -> "Draws":
-        """Returns the streams of seeds, with `num_words` words fetched ahead; more come when they are needed."""
+        """Return the streams of seeds, with `num_words` words fetched ahead; more come when they are needed."""
         generators = [np.random.PCG64(int(seed)) for seed in seeds]
         start = np.zeros(len(generators), dtype=np.int64)
         draws = cls(
@@ -127,12 +127,12 @@ class Draws:
 
 
 def whole(values: np.ndarray, dtype: type[np.integer[Any]] = np.int32) -> Any:
-    """Returns whole numbers as levels hold them; arrays of the host enter traces like those of a device."""
+    """Return whole numbers as levels hold them; arrays of the host enter traces like those of a device."""
     return values.astype(dtype)
 
 
 def by_seed(levels: Callable[[Any, Mapping[str, Any], Draws], Any], num_words: int) -> Callable[..., Any]:
-    """Makes of a function of streams one of seeds: environment, options and uint32 (n,) to n levels, a batch at a time.
+    """Make of a function of streams one of seeds: environment, options and uint32 (n,) to n levels, a batch at a time.
 
     Args:
         levels: Takes an environment, its options and the streams of n seeds; returns n levels.

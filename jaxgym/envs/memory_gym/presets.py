@@ -20,7 +20,7 @@ FREE: Options = {"agent_speed": 3.0, "agent_scale": 0.25}
 
 
 def endless_presets(line: str, recurrent: Options, transformer: Options) -> dict[str, Preset]:
-    """Returns the two presets of an endless game, whose time limit depends on the memory."""
+    """Return the two presets of an endless game, whose time limit depends on the memory."""
     return {
         "jmlr2025": Preset(recurrent, f"{line}; the time limit of the recurrent agents", PUBLISHED),
         "jmlr2025-transformer": Preset(transformer, f"{line}; the time limit of the transformers", PUBLISHED),

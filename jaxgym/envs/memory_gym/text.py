@@ -33,13 +33,13 @@ _WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no-op", "do nothing", "
 
 
 def moves_option(default: int) -> dict[str, Option]:
-    """Returns the option of the words that says how many actions a reply may give."""
+    """Return the option of the words that says how many actions a reply may give."""
     return {"moves_per_turn": Integer(default, "actions that one reply may give", low=1, high=MOST_MOVES)}
 
 
 @functools.cache
 def grid_moves(most: int) -> MoveSet:
-    """Returns the actions of the grid games."""
+    """Return the actions of the grid games."""
     actions: dict[str, Action] = {
         "wait": int(GridAction.NOTHING),
         "turn left": int(GridAction.TURN_LEFT),
@@ -56,7 +56,7 @@ def grid_moves(most: int) -> MoveSet:
 
 @functools.cache
 def free_moves(most: int, *, is_flat: bool) -> MoveSet:
-    """Returns the actions of the free games: nine numbers if `is_flat`, else pairs (horizontal, vertical)."""
+    """Return the actions of the free games: nine numbers if `is_flat`, else pairs (horizontal, vertical)."""
     actions, synonyms = dict[str, Action](), dict(_WAITS)
     for up_down, vertical in _VERTICAL.items():
         for side, horizontal in _HORIZONTAL.items():
@@ -72,14 +72,14 @@ def free_moves(most: int, *, is_flat: bool) -> MoveSet:
 
 @functools.cache
 def course_moves(most: int) -> MoveSet:
-    """Returns the actions of Endless Mystery Path."""
+    """Return the actions of Endless Mystery Path."""
     actions: dict[str, Action] = {"wait": 0, "right": 1, "up": 2, "down": 3}
     synonyms = {**_WAITS, "→": "right", "↑": "up", "↓": "down", "forward": "right"}
     return MoveSet(actions, synonyms, most, "right")
 
 
 def moves_of(env: Any, values: Mapping[str, Any]) -> MoveSet:
-    """Returns the actions of a game that is played by tiles or freely, as its fields `grid` and `flat_actions` say."""
+    """Return the actions of a game that is played by tiles or freely, as its fields `grid` and `flat_actions` say."""
     most = int(values["moves_per_turn"])
     return grid_moves(most) if getattr(env, "grid", False) else free_moves(most, is_flat=env.flat_actions)
 
@@ -104,7 +104,7 @@ class FrameWords(Words[TScene]):
         return self.moves.most
 
     def rules(self, params: Any) -> str:
-        """Returns the rules of the game and a legend of what is said of its frames."""
+        """Return the rules of the game and a legend of what is said of its frames."""
         raise NotImplementedError  # Every game has its own.
 
     def say(self, seen: Any) -> list[str]:
@@ -112,43 +112,43 @@ class FrameWords(Words[TScene]):
         raise NotImplementedError  # Every game has its own.
 
     def ending(self, reward: float) -> str:
-        """Returns what is said of an episode that the rules ended, with the reward of its last turn."""
+        """Return what is said of an episode that the rules ended, with the reward of its last turn."""
         return f"The episode has ended. The reward of this turn is {round(reward, 4):g}."
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules, the legend and the form of a reply."""
+        """Return the rules, the legend and the form of a reply."""
         limit = int(params.max_steps_in_episode)
         ends = f"\nThe episode ends after {limit} steps at the latest; each action is a step." if limit > 0 else ""
         return f"{self.rules(params)}{ends}\n\n{self.moves.help()}"
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Returns the actions that a reply names."""
+        """Return the actions that a reply names."""
         return self.moves.parse(reply, self.parsing)
 
     def fallback(self) -> Move:
-        """Returns the move that does nothing."""
+        """Return the move that does nothing."""
         return self.moves.idle
 
     def reply_of(self, action: Action) -> str:
-        """Returns the name of an action in its tag."""
+        """Return the name of an action in its tag."""
         return self.moves.reply_of(action)
 
     def describe(self, scene: TScene, params: Any) -> str:
-        """Returns what the frame of a scene shows."""
+        """Return what the frame of a scene shows."""
         return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
 
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
-        """Returns what the frames of the scenes of B sessions show."""
+        """Return what the frames of the scenes of B sessions show."""
         del params
         return self.say(visible_in(self.env, scenes))
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
-        """Returns the reply as it was understood, what the frame shows, and whether the episode has ended."""
+        """Return the reply as it was understood, what the frame shows, and whether the episode has ended."""
         seen = self.describe(turn.scene, params)
         return self._response(turn.move, seen, turn.reward, terminated=turn.terminated, truncated=turn.truncated)
 
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:
-        """Returns the texts that follow B turns."""
+        """Return the texts that follow B turns."""
         seen = self.open_all(turns.scenes, params)
         ends = zip(turns.rewards.tolist(), turns.terminated.tolist(), turns.truncated.tolist(), strict=True)
         return [
@@ -200,32 +200,32 @@ def _host() -> Any:
 
 
 def heading_names(looks: np.ndarray) -> list[str]:
-    """Returns how each heading is called where some look alike: `looks` is the first that looks like each, int (8,)."""
+    """Return how each heading is called where some look alike: `looks` is the first that looks like each, int (8,)."""
     alike = [[HEADINGS[other] for other in range(NUM_HEADINGS) if looks[other] == look] for look in looks]
     return [f", facing {' or '.join(names)}" if len(names) < NUM_HEADINGS else "" for names in alike]
 
 
 def tile_name(row: int, column: int) -> str:
-    """Returns a tile in words, counted from 1; -1 and -1 stand for none."""
+    """Return a tile in words, counted from 1; -1 and -1 stand for none."""
     return f"row {row + 1}, column {column + 1}" if row >= 0 and column >= 0 else "on no tile"
 
 
 def one_of(choices: Any) -> str:
-    """Returns the choices of an option in words: `"10"`, or `"3, 4 or 5"`."""
+    """Return the choices of an option in words: `"10"`, or `"3, 4 or 5"`."""
     return either([str(value) for value in np.asarray(choices.values)[: int(choices.count)].tolist()])
 
 
 def either(names: Sequence[str]) -> str:
-    """Returns `"a, b or c"`."""
+    """Return `"a, b or c"`."""
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def number(value: Any) -> str:
-    """Returns an option's number in words."""
+    """Return an option's number in words."""
     return f"{round(float(value), 4):g}"
 
 
 def free_speed(params: Any) -> str:
-    """Returns how far one action moves a free agent."""
+    """Return how far one action moves a free agent."""
     speed = float(params.agent_speed)
     return f"One action moves you {int(speed)} px, or {int(speed / np.sqrt(2))} px along each axis on a diagonal."

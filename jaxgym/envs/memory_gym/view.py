@@ -11,5 +11,5 @@ SCALE = 4
 
 
 def enlarged(frame: jax.Array) -> jax.Array:
-    """Returns a frame enlarged, uint8 (4 · H, 4 · W, 3)."""
+    """Return a frame enlarged, uint8 (4 · H, 4 · W, 3)."""
     return jnp.repeat(jnp.repeat(frame, SCALE, axis=0), SCALE, axis=1)

@@ -23,7 +23,7 @@ VECTOR_COMMANDS = 20
 
 
 def _commands_that_move(axis: int, sign: int) -> int:
-    """Returns the set of commands that move along an axis, as the bits of an integer."""
+    """Return the set of commands that move along an axis, as the bits of an integer."""
     return sum(1 << command for command, move in enumerate(COMMAND_MOVES) if move[axis] == sign)
 
 
@@ -34,7 +34,7 @@ _DOWN, _UP = _commands_that_move(1, 1), _commands_that_move(1, -1)
 def sample_commands(
     bits: jax.Array, start_tile: jax.Array, arena_size: jax.Array, allowed_commands: jax.Array
 ) -> jax.Array:
-    """Returns a sequence of commands, each uniform over those that keep the commanded tile inside the arena.
+    """Return a sequence of commands, each uniform over those that keep the commanded tile inside the arena.
 
     Sets of commands are bits of an integer, which keeps the program small: it runs for every environment on every step.
 
@@ -66,24 +66,24 @@ def sample_commands(
 
 
 def _has(members: int, command: jax.Array) -> jax.Array:
-    """Returns 1 if the command is in the set, else 0."""
+    """Return 1 if the command is in the set, else 0."""
     return (jnp.int32(members) >> command) & 1
 
 
 def select(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns `values[index]` of int32 (N,), or 0 beyond its end; a sum is cheaper than a gather under vmap."""
+    """Return `values[index]` of int32 (N,), or 0 beyond its end; a sum is cheaper than a gather under vmap."""
     return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == index, values, 0), dtype=values.dtype)
 
 
 def move_of(commands: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns the movement (columns, rows) of command number `index`, or none beyond the last one."""
+    """Return the movement (columns, rows) of command number `index`, or none beyond the last one."""
     command = jnp.where(index < commands.shape[0], select(commands, index), -1)
     is_command = jnp.arange(NUM_COMMANDS) == command
     return jnp.sum(jnp.where(is_command[:, None], jnp.asarray(COMMAND_MOVES), 0), axis=0, dtype=jnp.int32)
 
 
 def command_code(commands: jax.Array) -> jax.Array:
-    """Returns the one-hot code of the commands, float32 (180,): nine numbers a slot, zero where there is none."""
+    """Return the one-hot code of the commands, float32 (180,): nine numbers a slot, zero where there is none."""
     place = jnp.where(commands >= 0, jnp.asarray(COMMAND_ONE_HOT)[commands], -1)
     code = jax.nn.one_hot(place, NUM_COMMANDS, dtype=jnp.float32)
     return jnp.pad(code, [(0, VECTOR_COMMANDS - commands.shape[0]), (0, 0)]).reshape(-1)

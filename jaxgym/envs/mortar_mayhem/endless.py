@@ -116,7 +116,7 @@ class EndlessMortarMayhemParams(EnvParams):
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMortarMayhem", EndlessMortarMayhemParams]:
-    """Makes the environment and its parameters from checked option values."""
+    """Make the environment and its parameters from checked option values."""
     params = EndlessMortarMayhemParams.of(values)
     env = EndlessMortarMayhem(
         env_id=env_id,
@@ -183,7 +183,7 @@ class EndlessMortarMayhem(
         return arena.agent_radius(self.agent_scale) / 2
 
     def sample_level(self, key: jax.Array, params: EndlessMortarMayhemParams) -> EndlessMortarMayhemLevel:
-        """Samples the start, the durations, and the seed of the commands."""
+        """Sample the start, the durations, and the seed of the commands."""
         names = ("tile", "x", "y", "show_duration", "show_delay", "explosion_duration", "explosion_delay", "seed")
         drawn = dict(zip(names, jax.random.bits(key, (len(names),), jnp.uint32), strict=True))
         start = (drawn["tile"] % jnp.uint32(_NUM_TILES)).astype(jnp.int32)
@@ -202,7 +202,7 @@ class EndlessMortarMayhem(
     def initial_state(
         self, level: EndlessMortarMayhemLevel, params: EndlessMortarMayhemParams
     ) -> EndlessMortarMayhemState:
-        """Puts the agent near the start tile's centre, heading up; the first command leads to the first target."""
+        """Put the agent near the start tile's centre, heading up; the first command leads to the first target."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         return EndlessMortarMayhemState(
             time=zero,
@@ -227,7 +227,7 @@ class EndlessMortarMayhem(
     def transition(
         self, state: EndlessMortarMayhemState, action: jax.Array, params: EndlessMortarMayhemParams
     ) -> Transition:
-        """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
+        """Show the next clue, or moves the agent, checks the command and runs the explosion."""
         clue_frame = state.clue_frame + 1
         is_clue = clue_frame < state.clue_frames
         acted, reward, terminated = act(self.move(state, action, params), params)
@@ -241,13 +241,13 @@ class EndlessMortarMayhem(
         return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated & ~is_clue, metrics)
 
     def ground_truth(self, state: EndlessMortarMayhemState) -> jax.Array:
-        """Returns column and row of the target tile over 5, float32 (2,)."""
+        """Return column and row of the target tile over 5, float32 (2,)."""
         return state.target_tile.astype(jnp.float32) / np.float32(_LARGEST_TILE)
 
     def move(
         self, state: EndlessMortarMayhemState, action: jax.Array, params: EndlessMortarMayhemParams
     ) -> EndlessMortarMayhemState:
-        """Moves the agent on the torus by a real displacement, rounded to whole px."""
+        """Move the agent on the torus by a real displacement, rounded to whole px."""
         direction = arena.direction_of(arena.free_action(action) if self.flat_actions else action)
         is_diagonal = jnp.all(direction != 0)
         length = jnp.where(is_diagonal, params.agent_speed / np.float32(np.sqrt(2)), params.agent_speed)
@@ -256,7 +256,7 @@ class EndlessMortarMayhem(
         return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
 
     def scene(self, state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> seen.Scene:
-        """Returns the agent, the command shown and the safe tile."""
+        """Return the agent, the command shown and the safe tile."""
         return seen.Scene(
             arena_size=jnp.int32(seen.LARGEST_ARENA),
             agent_position_px=state.position_px,
@@ -271,14 +271,14 @@ class EndlessMortarMayhem(
         return visible_in(scene, self.agent_scale, math.ceil(self.rim_px))
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the picture or the symbols."""
         if self.observation == "symbolic":
             return symbols(self.visible(scene))
         return seen.draw_torus(scene, self.agent_scale)
 
 
 def command_at(level: EndlessMortarMayhemLevel, index: jax.Array, params: EndlessMortarMayhemParams) -> jax.Array:
-    """Returns command number `index` of an episode: the one that the level gives, or else one drawn from its seed."""
+    """Return command number `index` of an episode: the one that the level gives, or else one drawn from its seed."""
     given = jnp.where(index < level.commands.shape[0], select(level.commands, index), -1)
     bits = jax.random.bits(jax.random.fold_in(levels.level_key(level.seed), index), (), jnp.uint32)
     drawn = (bits % jnp.asarray(params.allowed_commands).astype(jnp.uint32)).astype(jnp.int32)
@@ -286,7 +286,7 @@ def command_at(level: EndlessMortarMayhemLevel, index: jax.Array, params: Endles
 
 
 def next_target(tile: jax.Array, command: jax.Array) -> jax.Array:
-    """Returns the tile that a command leads to on the torus, int32 (2,)."""
+    """Return the tile that a command leads to on the torus, int32 (2,)."""
     return (tile + jnp.asarray(COMMAND_MOVES)[command]) % seen.LARGEST_ARENA
 
 
@@ -296,7 +296,7 @@ def is_clue_seen(state: EndlessMortarMayhemState) -> jax.Array:
 
 
 def clue_at(state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> jax.Array:
-    """Returns the command of a clue frame, or `NO_COMMAND` for a blank."""
+    """Return the command of a clue frame, or `NO_COMMAND` for a blank."""
     level = state.level
     period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
     is_shown = state.clue_frame % period < level.command_show_duration
@@ -307,7 +307,7 @@ def clue_at(state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) 
 def act(
     state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams
 ) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
-    """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
+    """Apply check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
     state = dataclasses.replace(state, clue_frame=state.clue_frames)
     arena_size = jnp.int32(seen.LARGEST_ARENA)
     on_target = jnp.all(seen.tile_at(state.position_px, arena_size) == state.target_tile)

@@ -21,7 +21,7 @@ def is_explosion_over(state: Any) -> jax.Array:
 
 
 def count_explosion(state: Any, is_over: jax.Array) -> Any:
-    """Counts one more step of the explosion or of the delay; tiles are safe again when it is over."""
+    """Count one more step of the explosion or of the delay; tiles are safe again when it is over."""
     burns = state.tiles_on & ~is_over
     return dataclasses.replace(
         state,

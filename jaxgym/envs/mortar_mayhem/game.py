@@ -122,7 +122,7 @@ class Params(EnvParams):
 
 
 def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
-    """Returns the options of one of the four games."""
+    """Return the options of one of the four games."""
     table: dict[str, Option] = {
         "agent_scale": Real(0.25, "size of the agent; no effect in the grid games", low=0.04, high=1.0, static=True),
         "arena_size": Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA),
@@ -153,7 +153,7 @@ def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool) -> tuple["MortarMayhem", Params]:
-    """Makes the environment and its parameters from checked option values.
+    """Make the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If `command_count` holds more commands than `max_commands`.
@@ -242,7 +242,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return Dict({"visual_observation": frame, "vector_observation": vector})
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples the start, then the commands from there, then the durations."""
+        """Sample the start, then the commands from there, then the durations."""
         has_offset = self.act_only and not self.grid
         names = ("tile", "x", "y", "count", "show_duration", "show_delay", "explosion_duration", "explosion_delay")
         bits = jax.random.bits(key, (len(names) + self.max_commands,), jnp.uint32)
@@ -265,7 +265,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         )
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the agent on the start tile, heading up; the first command leads to the first target."""
+        """Put the agent on the start tile, heading up; the first command leads to the first target."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
             time=zero,
@@ -283,13 +283,13 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
-        """Returns the return divided by the largest of the level; the success where no reward is given for any."""
+        """Return the return divided by the largest of the level; the success where no reward is given for any."""
         count = state.level.command_count.astype(jnp.float32)
         largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
         return jnp.where(largest > 0, info["reward"] / largest, info["success"].astype(jnp.float32))
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
+        """Show the next clue, or moves the agent, checks the command and runs the explosion."""
         acted, reward, terminated = act(self.move(state, action, params), params)
         is_clue = is_clue_phase(state)
         after = jax.tree.map(partial(jnp.where, is_clue), state, acted)
@@ -302,7 +302,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated, metrics)
 
     def move(self, state: State, action: jax.Array, params: Params) -> State:
-        """Moves the agent by tiles or freely, within the arena."""
+        """Move the agent by tiles or freely, within the arena."""
         arena_size = params.arena_size
         if self.grid:
             heading = arena.turn(state.heading, action)
@@ -319,7 +319,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the arena, the agent, the command shown and the safe tile."""
+        """Return the arena, the agent, the command shown and the safe tile."""
         is_red = state.tiles_on & params.visual_feedback
         return seen.Scene(
             arena_size=jnp.asarray(params.arena_size, dtype=jnp.int32),
@@ -335,7 +335,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.Scene) -> Any:
-        """Returns the picture, with the command code in the act-only games; or the symbols."""
+        """Return the picture, with the command code in the act-only games; or the symbols."""
         if self.observation == "symbolic":
             return symbols(self.visible(scene))
         frame = seen.draw(scene, self.agent_scale)
@@ -345,7 +345,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
 
 
 def start_offset_px(bits: jax.Array) -> jax.Array:
-    """Returns what random uint32 `bits` (2,) add to the centre of the start tile, int32 (2,): -2 to 1 px."""
+    """Return what random uint32 `bits` (2,) add to the centre of the start tile, int32 (2,): -2 to 1 px."""
     return (bits % jnp.uint32(_START_OFFSETS)).astype(jnp.int32) + _START_OFFSET_LOW_PX
 
 
@@ -357,7 +357,7 @@ def is_clue_phase(state: State) -> jax.Array:
 
 
 def clue_at(state: State) -> jax.Array:
-    """Returns the command shown at `state.time` in the clue phase, or `NO_COMMAND` for a blank."""
+    """Return the command shown at `state.time` in the clue phase, or `NO_COMMAND` for a blank."""
     level = state.level
     period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
     is_shown = state.time % period < level.command_show_duration
@@ -365,7 +365,7 @@ def clue_at(state: State) -> jax.Array:
 
 
 def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
-    """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
+    """Apply check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
     on_target = jnp.all(seen.tile_at(state.position_px, params.arena_size) == state.target_tile)
     checked, reward, terminated = check(state, on_target, params)
     exploded, has_left = explode(checked, on_target)

@@ -59,12 +59,12 @@ def _commands(
 
 
 def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many commands an endless level lists: `LISTED_COMMANDS`, or more if the first sequence has more."""
+    """Return how many commands an endless level lists: `LISTED_COMMANDS`, or more if the first sequence has more."""
     return {"max_given_commands": max(LISTED_COMMANDS, options["initial_command_count"])}
 
 
 def endless_sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size with which `make` takes a bank."""
+    """Return the size with which `make` takes a bank."""
     return (
         {"max_given_commands": bank.commands.shape[-1]}
         if isinstance(bank, endless_mortar_mayhem.EndlessMortarMayhemLevel)

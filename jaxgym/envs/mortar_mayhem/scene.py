@@ -44,17 +44,17 @@ _GLYPHS = (
 
 
 def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
-    """Returns the x and y of the arena's top-left corner; the arena is centred on the screen."""
+    """Return the x and y of the arena's top-left corner; the arena is centred on the screen."""
     return SCREEN_PX // 2 - TILE_PX // 2 * arena_size
 
 
 def tile_center_px(tile: jax.Array, arena_size: jax.Array) -> jax.Array:
-    """Returns the centre of a tile in px, int32 (2,)."""
+    """Return the centre of a tile in px, int32 (2,)."""
     return arena_corner_px(arena_size) + TILE_PX * tile + TILE_PX // 2
 
 
 def tile_at(position_px: jax.Array, arena_size: jax.Array) -> jax.Array:
-    """Returns the tile (column, row) at a position, int32 (2,)."""
+    """Return the tile (column, row) at a position, int32 (2,)."""
     return (position_px - arena_corner_px(arena_size)) // TILE_PX
 
 
@@ -81,7 +81,7 @@ class Scene:
 
 @functools.cache
 def _arena_frames() -> tuple[np.ndarray, np.ndarray]:
-    """Returns all frames without agent, uint8 (N, 84, 84, 3), and the index of each arena size's first one.
+    """Return all frames without agent, uint8 (N, 84, 84, 3), and the index of each arena size's first one.
 
     Of each arena: one for each command shown, one for no command, then one for each safe tile, row by row.
     """
@@ -113,7 +113,7 @@ def _arena_frame(arena_size: int, safe_tile: tuple[int, int] | None) -> np.ndarr
 
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
     frames, first = _arena_frames()
     column, row = scene.safe_tile
     is_red = column >= 0
@@ -125,7 +125,7 @@ def draw(scene: Scene, agent_scale: float) -> jax.Array:
 
 @functools.cache
 def _torus_frames() -> np.ndarray:
-    """Returns the frames of the endless game without agent, uint8 (37, 10, 84, 84, 3): by safe tile, then command.
+    """Return the frames of the endless game without agent, uint8 (37, 10, 84, 84, 3): by safe tile, then command.
 
     The first of the 37 has no red tile; the others have one safe tile, row by row. The last of the ten has no command.
     """
@@ -135,7 +135,7 @@ def _torus_frames() -> np.ndarray:
 
 
 def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene of the endless game, uint8 (84, 84, 3): commands may be shown over red tiles."""
+    """Return the picture of a scene of the endless game, uint8 (84, 84, 3): commands may be shown over red tiles."""
     frames = _torus_frames()
     column, row = scene.safe_tile
     safe_tile = jnp.where(column >= 0, 1 + row * LARGEST_ARENA + column, 0)

@@ -29,7 +29,7 @@ _DIAGONALS = "; a diagonal one, such as right-down, to the tile that touches the
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemWords":
-    """Makes the words of one of the four games, or of the endless one."""
+    """Make the words of one of the four games, or of the endless one."""
     return MortarMayhemWords(env.env_id, env, moves_of(env, values))
 
 
@@ -46,7 +46,7 @@ class MortarMayhemWords(FrameWords[Scene]):
         return not self._is_endless and self.env.grid
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         return "\n".join([*self._commands_rules(params), *self._steps_rules(params), *self._legend(params)])
 
     def _commands_rules(self, params: Any) -> list[str]:

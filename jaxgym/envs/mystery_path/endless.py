@@ -141,7 +141,7 @@ class EndlessMysteryPathParams(EnvParams):
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMysteryPath", EndlessMysteryPathParams]:
-    """Makes the environment and its parameters from checked option values."""
+    """Make the environment and its parameters from checked option values."""
     params = EndlessMysteryPathParams.of(
         values,
         camera=seen.camera_of(values["camera_offset_scale"]),
@@ -210,7 +210,7 @@ class EndlessMysteryPath(
         return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: EndlessMysteryPathParams) -> EndlessMysteryPathLevel:
-        """Samples the row of the start, and the seed of the segments."""
+        """Sample the row of the start, and the seed of the segments."""
         del params
         row, seed = jax.random.bits(key, (2,), jnp.uint32)
         given = None
@@ -223,7 +223,7 @@ class EndlessMysteryPath(
     def initial_state(
         self, level: EndlessMysteryPathLevel, params: EndlessMysteryPathParams
     ) -> EndlessMysteryPathState:
-        """Puts the agent on the first tile, which counts as reached, heading right."""
+        """Put the agent on the first tile, which counts as reached, heading right."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         first = segment_at(level, zero, params.segments)
         return EndlessMysteryPathState(
@@ -247,13 +247,13 @@ class EndlessMysteryPath(
         )
 
     def start_px(self, level: EndlessMysteryPathLevel) -> jax.Array:
-        """Returns where the agent starts, int32 (2,)."""
+        """Return where the agent starts, int32 (2,)."""
         return start_px(jnp.stack([jnp.int32(0), jnp.asarray(level.start_row)]), self.agent_scale)
 
     def transition(
         self, state: EndlessMysteryPathState, action: jax.Array, params: EndlessMysteryPathParams
     ) -> Transition:
-        """Moves the agent, or puts it back to the start; then it stands on the path, or falls."""
+        """Move the agent, or puts it back to the start; then it stands on the path, or falls."""
         moved = self.move(state, action, params)
         tile = moved.position_px // seen.TILE_PX
         number = tile[0] // segments.NUM_COLUMNS
@@ -274,13 +274,13 @@ class EndlessMysteryPath(
         return Transition(after, reward, (~on_path & is_over) | (after.stamina == 0), metrics)
 
     def ground_truth(self, state: EndlessMysteryPathState) -> jax.Array:
-        """Returns whether the path goes on right, up or down, float32 (3,)."""
+        """Return whether the path goes on right, up or down, float32 (3,)."""
         return jax.nn.one_hot(state.next_direction, NUM_DIRECTIONS, dtype=jnp.float32)
 
     def move(
         self, state: EndlessMysteryPathState, action: jax.Array, params: EndlessMysteryPathParams
     ) -> EndlessMysteryPathState:
-        """Moves the agent by whole px; after a fall, back to the start, where it keeps its heading."""
+        """Move the agent by whole px; after a fall, back to the start, where it keeps its heading."""
         is_action = (action >= 0) & (action < len(ACTIONS)) & ~state.is_off_path
         direction = jnp.asarray(ACTIONS, jnp.int32)[jnp.where(is_action, action, 0)]
         moved = state.position_px + arena.free_displacement_px(direction, params.agent_speed)
@@ -295,7 +295,7 @@ class EndlessMysteryPath(
         return super().is_truncated(state, params) | (state.max_x >= segments.NUM_COLUMNS * self.max_segments - 1)
 
     def scene(self, state: EndlessMysteryPathState, params: EndlessMysteryPathParams) -> seen.EndlessMysteryPathScene:
-        """Returns the agent, the tiles just walked, and what the options show."""
+        """Return the agent, the tiles just walked, and what the options show."""
         walked_px = state.position_px[0] - arena.agent_radius(self.agent_scale)
         tiles, is_shown = past_tiles(state, params)
         path_columns, path_left_px = seen.columns_of(tiles, is_shown & params.show_past_path, walked_px, params.camera)
@@ -316,14 +316,14 @@ class EndlessMysteryPath(
         return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.EndlessMysteryPathScene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the picture or the symbols."""
         if self.observation == "symbolic":
             return endless_symbols(self.visible(scene))
         return seen.draw(scene, self.agent_scale)
 
 
 def moved_ground_px(walked_px: jax.Array, params: EndlessMysteryPathParams) -> jax.Array:
-    """Returns how far the ground has moved to the left: by each step, and back when it has moved by a tile or more."""
+    """Return how far the ground has moved to the left: by each step, and back when it has moved by a tile or more."""
     speed = jnp.maximum(jnp.trunc(params.agent_speed).astype(jnp.int32), 1)
     return walked_px % (-(-seen.TILE_PX // speed) * speed)
 
@@ -336,7 +336,7 @@ def stand(
     segment: jax.Array,
     params: EndlessMysteryPathParams,
 ) -> tuple[EndlessMysteryPathState, jax.Array]:
-    """Returns the state of an agent on a path tile, and whether the tile was reached for the first time."""
+    """Return the state of an agent on a path tile, and whether the tile was reached for the first time."""
     bit = jnp.uint32(1) << place.astype(jnp.uint32)
     is_first = (state.rewarded.at[number].get(mode="fill", fill_value=0) & bit) == 0
     is_segment = jnp.arange(state.rewarded.shape[0]) == number
@@ -362,7 +362,7 @@ def stand(
 def fall(
     state: EndlessMysteryPathState, tile: jax.Array, params: EndlessMysteryPathParams
 ) -> tuple[EndlessMysteryPathState, jax.Array]:
-    """Returns the state of an agent that falls onto a tile, and whether the fall ends the episode."""
+    """Return the state of an agent that falls onto a tile, and whether the fall ends the episode."""
     column = tile[0] - state.max_x
     row = jnp.clip(tile[1] - _FIRST_FALL_ROW, 0, _ROW_BITS - 1).astype(jnp.uint32)
     marks = jnp.where(jnp.arange(_FALL_COLUMNS) == column, jnp.uint32(1) << row, jnp.uint32(0))
@@ -378,7 +378,7 @@ def fall(
 
 
 def past_tiles(state: EndlessMysteryPathState, params: EndlessMysteryPathParams) -> tuple[jax.Array, jax.Array]:
-    """Returns the tiles of two segments in the order of the path, int32 (64, 2), and which of them are shown.
+    """Return the tiles of two segments in the order of the path, int32 (64, 2), and which of them are shown.
 
     Those are the tiles before the last one stood on, back to the first whose column is at the camera's limit.
     """

@@ -21,12 +21,12 @@ _RESET_SEGMENTS = 3
 
 
 def sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many segments an endless level lists: all that an episode can reach."""
+    """Return how many segments an endless level lists: all that an episode can reach."""
     return {"max_given_segments": options["max_segments"]}
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size with which `make` takes a bank."""
+    """Return the size with which `make` takes a bank."""
     if not isinstance(bank, endless_mystery_path.EndlessMysteryPathLevel) or bank.segments is None:
         return {}
     return {"max_given_segments": bank.segments.shape[-2]}
@@ -80,7 +80,7 @@ class EndlessMysteryPathCourse(Course):
     def start(
         self, seed: int | None = None, after: Course | None = None
     ) -> endless_mystery_path.EndlessMysteryPathLevel:
-        """Returns the level of the next episode; see `Course.start`."""
+        """Return the level of the next episode; see `Course.start`."""
         level = super().start(seed, after)
         self._start_row = np.atleast_1d(level.start_row)
         return level

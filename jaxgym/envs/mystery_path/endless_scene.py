@@ -54,7 +54,7 @@ class Camera:
     past_columns: jax.Array | np.ndarray
 
     def cut_px(self, place_px: jax.Array | int) -> jax.Array:
-        """Returns a place in px, given without the camera's offset, as it is drawn: cut towards zero."""
+        """Return a place in px, given without the camera's offset, as it is drawn: cut towards zero."""
         place = place_px + self.offset_px
         return jnp.asarray(place + ((place < 0) & self.is_between).astype(np.int32), dtype=jnp.int32)
 
@@ -85,7 +85,7 @@ class EndlessMysteryPathScene:
 
 
 def camera_of(scale: float) -> Camera:
-    """Returns the camera of a `camera_offset_scale`."""
+    """Return the camera of a `camera_offset_scale`."""
     offset = TILE_PX * min(max(scale, 0.0), _LARGEST_CAMERA_OFFSET)
     columns = int(min(max(scale, -_MOST_COLUMNS), _MOST_COLUMNS))
     return Camera(
@@ -97,7 +97,7 @@ def camera_of(scale: float) -> Camera:
 
 
 def stamina_rows(level: int) -> np.ndarray:
-    """Returns for each row of the bar, from the top, the largest stamina with which it is red, int32 (84,)."""
+    """Return for each row of the bar, from the top, the largest stamina with which it is red, int32 (84,)."""
 
     def red_px(stamina: int) -> int:
         return int(SCREEN_PX * (1 - stamina / level))
@@ -113,13 +113,13 @@ def stamina_rows(level: int) -> np.ndarray:
 
 
 def agent_x_px(agent_scale: float, camera: Camera) -> jax.Array:
-    """Returns the x of the agent's centre on the screen: its sprite's left edge is cut to whole px."""
+    """Return the x of the agent's centre on the screen: its sprite's left edge is cut to whole px."""
     center = sprite_center_px(agent_scale)
     return camera.cut_px(agent_radius(agent_scale) - center) + center
 
 
 def columns_near(walked_px: jax.Array, camera: Camera) -> jax.Array:
-    """Returns the columns of the world of which something may be on the screen, int32 (9,); see `columns_of`."""
+    """Return the columns of the world of which something may be on the screen, int32 (9,); see `columns_of`."""
     # The first of the nine columns is seen only where a cut draws it on the screen.
     return (walked_px - camera.offset_px) // TILE_PX - 1 + jnp.arange(NUM_COLUMNS)
 
@@ -127,7 +127,7 @@ def columns_near(walked_px: jax.Array, camera: Camera) -> jax.Array:
 def columns_of(
     tiles: jax.Array, is_shown: jax.Array, walked_px: jax.Array, camera: Camera
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns `path_columns` and `path_left_px` of a scene.
+    """Return `path_columns` and `path_left_px` of a scene.
 
     Args:
         tiles: Tiles of the world (column, row), int32 (N, 2).
@@ -142,7 +142,7 @@ def columns_of(
 
 
 def spans(scene: EndlessMysteryPathScene) -> tuple[jax.Array, jax.Array]:
-    """Returns which x each column of tiles covers, and where its left or right border is, bool (9, 84) each."""
+    """Return which x each column of tiles covers, and where its left or right border is, bool (9, 84) each."""
     left = scene.path_left_px[:, None]
     covers = (left <= X[None]) & (left + TILE_PX > X[None])
     # Where the edge of the screen leaves two px of a tile, both are border.
@@ -158,14 +158,14 @@ def cross_sheet() -> SpriteSheet:
 
 @functools.cache
 def _grounds() -> np.ndarray:
-    """Returns the pictures of an empty world, uint8 (13, 84, 84, 3): the ice moved by 0 … 11 px, and black."""
+    """Return the pictures of an empty world, uint8 (13, 84, 84, 3): the ice moved by 0 … 11 px, and black."""
     ice = np.tile(rectangle(TILE_PX, TILE_PX, _ICE[0, 0], _BORDER[0, 0]), (NUM_ROWS, NUM_ROWS + 1, 1))
     moved = [ice[:, offset : offset + SCREEN_PX] for offset in range(TILE_PX)]
     return np.stack([*moved, np.zeros_like(moved[0])])
 
 
 def draw(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene, uint8 (84, 84, 3), row first."""
     covers, is_side = spans(scene)
     is_border = jnp.any(is_side, axis=0)[None] | IS_BORDER[:, None]
     tile = jnp.where(is_border[..., None], _BORDER, _TILE)
@@ -174,7 +174,7 @@ def draw(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
 
 
 def is_tile(scene: EndlessMysteryPathScene) -> jax.Array:
-    """Returns where path tiles are shown, bool (84, 84), row first."""
+    """Return where path tiles are shown, bool (84, 84), row first."""
     return _is_tile(scene, spans(scene)[0])
 
 
@@ -184,13 +184,13 @@ def _is_tile(scene: EndlessMysteryPathScene, covers: jax.Array) -> jax.Array:
 
 
 def ground(scene: EndlessMysteryPathScene) -> jax.Array:
-    """Returns the ice or the black without path tiles and things, uint8 (84, 84, 3), row first."""
+    """Return the ice or the black without path tiles and things, uint8 (84, 84, 3), row first."""
     moved = jnp.where(scene.background_px < 0, _BLACK, scene.background_px)
     return lax.dynamic_index_in_dim(jnp.asarray(_grounds()), moved, keepdims=False)
 
 
 def with_things(canvas: jax.Array, scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
-    """Returns a canvas, uint8 (84, 84, 3), with agent, bar and cross over it, in this order."""
+    """Return a canvas, uint8 (84, 84, 3), with agent, bar and cross over it, in this order."""
     sprites = agent_sprites(agent_scale)
     # What is far outside of the screen is as if it were just outside.
     y = jnp.clip(scene.agent_px[1], sprites.anchor - sprites.side, sprites.anchor + SCREEN_PX)

@@ -81,7 +81,7 @@ def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMys
 
 @functools.cache
 def _looks(agent_scale: float) -> np.ndarray:
-    """Returns the first placement that looks like each placement of agent and cross, by cross, y and heading.
+    """Return the first placement that looks like each placement of agent and cross, by cross, y and heading.
 
     An agent may be partly outside of the screen, or be hidden by the cross.
 
@@ -111,7 +111,7 @@ def _looks(agent_scale: float) -> np.ndarray:
 
 
 def _seen_tiles(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
-    """Returns the path tiles of which something is seen that differs from the ground, bool (9, 7)."""
+    """Return the path tiles of which something is seen that differs from the ground, bool (9, 7)."""
     covers, is_side = spans(scene)
     has_ice = scene.background_px >= 0
     ice = (scene.background_px + X) % TILE_PX

@@ -35,7 +35,7 @@ def endless_action(env: Any, state: Any, params: Any) -> jax.Array:
 
 
 def next_tile(tile: jax.Array, level: game.Level) -> jax.Array:
-    """Returns the path tile beside a path tile (column, row) from which the goal is nearest along the path."""
+    """Return the path tile beside a path tile (column, row) from which the goal is nearest along the path."""
     numbers = np.arange(SIZE * SIZE, dtype=np.int32)
     on_path = jnp.stack([jnp.any(level.path & game.tile_set(numbers[number, None]) != 0) for number in numbers])
     on_path = on_path.reshape(SIZE, SIZE)

@@ -99,7 +99,7 @@ class Params(EnvParams):
 
 
 def options(*, grid: bool) -> dict[str, Option]:
-    """Returns the options of one of the two games."""
+    """Return the options of one of the two games."""
     table: dict[str, Option] = {
         "agent_scale": Real(
             _AGENT_SCALE, "size of the agent; no effect in the grid game", low=0.04, high=1.0, static=True
@@ -125,7 +125,7 @@ def options(*, grid: bool) -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["MysteryPath", Params]:
-    """Makes the environment and its parameters from checked option values."""
+    """Make the environment and its parameters from checked option values."""
     params = Params.of({"agent_speed": np.float32(0.0), **values})
     env = MysteryPath(
         env_id=env_id,
@@ -139,7 +139,7 @@ def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["Myste
 
 
 def default_bank(params: Params) -> Level:
-    """Returns the bank from which resets draw unless another is given: the first 100 000 training levels.
+    """Return the bank from which resets draw unless another is given: the first 100 000 training levels.
 
     It is made when it is first asked for, once a process for each list of start sides, on which alone it depends.
     """
@@ -202,7 +202,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples the ends of the path, walls, and the path that winds around them."""
+        """Sample the ends of the path, walls, and the path that winds around them."""
         bits = jax.random.bits(key, (3 + mystery_layout.PATH_WORDS,), jnp.uint32)
         along = (bits[1:3] % jnp.uint32(SIZE)).astype(jnp.int32)
         start, goal = mystery_layout.ends_of(params.cardinal_origin_choice.pick(bits[0]), *along)
@@ -210,7 +210,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return Level(start_tile=tile_of(start), goal_tile=tile_of(goal), path=tile_set(path))
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the agent on the start tile, heading up; start and goal count as visited."""
+        """Put the agent on the start tile, heading up; start and goal count as visited."""
         del params
         zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
@@ -226,7 +226,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves the agent, or puts a fallen one back to the start; then it is at the goal, on the path, or falls."""
+        """Move the agent, or puts a fallen one back to the start; then it is at the goal, on the path, or falls."""
         moved = self.move(state, action, params)
         tile = moved.position_px // seen.TILE_PX
         here = only(tile)
@@ -249,7 +249,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_goal, metrics)
 
     def move(self, state: State, action: jax.Array, params: Params) -> State:
-        """Moves the agent by tiles or freely, within the screen; a fallen one is put back, and keeps its heading."""
+        """Move the agent by tiles or freely, within the screen; a fallen one is put back, and keeps its heading."""
         start = seen.start_px(state.level.start_tile, self.agent_scale)
         position = jnp.where(state.is_off_path, start, state.position_px)
         if self.grid:
@@ -266,7 +266,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return dataclasses.replace(state, heading=heading, position_px=position)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the agent, its cross, and the ends of the path as far as the options show them."""
+        """Return the agent, its cross, and the ends of the path as far as the options show them."""
         return seen.Scene(
             agent_position_px=state.position_px,
             agent_heading=state.heading,
@@ -280,19 +280,19 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the picture or the symbols."""
         if self.observation == "symbolic":
             return symbols(self.visible(scene))
         return seen.draw(scene, self.agent_scale)
 
 
 def tile_of(number: jax.Array) -> jax.Array:
-    """Returns column and row of a tile's number, int32 (2,)."""
+    """Return column and row of a tile's number, int32 (2,)."""
     return jnp.stack([number // SIZE, number % SIZE])
 
 
 def tile_set(numbers: jax.Array | np.ndarray) -> jax.Array:
-    """Returns the set of some tiles, uint32 (2,): bit `number % 32` of word `number // 32` for each.
+    """Return the set of some tiles, uint32 (2,): bit `number % 32` of word `number // 32` for each.
 
     Args:
         numbers: Tiles, column · 7 + row, int32 (N,); negative ones are left out.
@@ -302,11 +302,11 @@ def tile_set(numbers: jax.Array | np.ndarray) -> jax.Array:
 
 
 def end_tiles(level: Level) -> jax.Array:
-    """Returns the set of start and goal, uint32 (2,)."""
+    """Return the set of start and goal, uint32 (2,)."""
     return only(level.start_tile) | only(level.goal_tile)
 
 
 def only(tile: jax.Array) -> jax.Array:
-    """Returns the set of one tile (column, row), uint32 (2,); the empty set for a tile outside of the grid."""
+    """Return the set of one tile (column, row), uint32 (2,); the empty set for a tile outside of the grid."""
     is_inside = jnp.all((tile >= 0) & (tile < SIZE))
     return tile_set(jnp.where(is_inside, tile[0] * SIZE + tile[1], -1)[None])

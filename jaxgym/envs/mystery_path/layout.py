@@ -48,7 +48,7 @@ PATH_WORDS = sum(_WORDS.values())
 
 
 def ends_of(side: jax.Array, start_along: jax.Array, goal_along: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the numbers of the start tile and of the goal tile, int32 () each.
+    """Return the numbers of the start tile and of the goal tile, int32 () each.
 
     Args:
         side: Where the start is: 0 left, 1 right, 2 top, 3 bottom; the goal is on the opposite side.
@@ -63,7 +63,7 @@ def ends_of(side: jax.Array, start_along: jax.Array, goal_along: jax.Array) -> t
 
 
 def may_be_outer_wall(start: jax.Array, goal: jax.Array, is_inner_wall: jax.Array) -> jax.Array:
-    """Returns which tiles of `BORDER_TILES` may become a wall, bool (24,).
+    """Return which tiles of `BORDER_TILES` may become a wall, bool (24,).
 
     Those are neither start nor goal nor beside one of them, and touch no inner wall, not even with a corner.
 
@@ -78,7 +78,7 @@ def may_be_outer_wall(start: jax.Array, goal: jax.Array, is_inner_wall: jax.Arra
 
 
 def walls_of(is_inner_wall: jax.Array, is_outer_wall: jax.Array) -> jax.Array:
-    """Returns whether each tile is a wall, bool (49,), from `INNER_TILES` (16,) and `BORDER_TILES` (24,)."""
+    """Return whether each tile is a wall, bool (49,), from `INNER_TILES` (16,) and `BORDER_TILES` (24,)."""
     others = jnp.zeros(len(_OTHER_TILES), bool)
     return jnp.concatenate([is_inner_wall, is_outer_wall, others])[_PLACES]
 
@@ -106,7 +106,7 @@ def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.A
 
 
 def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Returns the path that the search finds.
+    """Return the path that the search finds.
 
     Args:
         start: Number of a tile, int32 ().
@@ -128,7 +128,7 @@ def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.
 
 
 def sample_path(start: jax.Array, goal: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Samples walls and finds the path between two tiles on opposite sides.
+    """Sample walls and finds the path between two tiles on opposite sides.
 
     Args:
         start: Number of a tile, int32 ().

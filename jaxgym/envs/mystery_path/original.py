@@ -70,7 +70,7 @@ def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 
 def _chain(predecessor: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Returns the tiles that lead to the goal, in order, (n, 49), and -1 behind the last."""
+    """Return the tiles that lead to the goal, in order, (n, 49), and -1 behind the last."""
     lanes, tile = np.arange(len(goal)), np.asarray(goal)
     chain = np.full((len(goal), NUM_TILES), -1)
     for index in range(NUM_TILES):

@@ -38,7 +38,7 @@ _NEIGHBOURS, _DISTANCES = _neighbours(), _distances()
 
 
 def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Returns the predecessor of each tile, int32 (49,), -1 for none; the path is the chain from the goal.
+    """Return the predecessor of each tile, int32 (49,), -1 for none; the path is the chain from the goal.
 
     Args:
         start: Number of a tile, int32 ().
@@ -52,7 +52,7 @@ def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Arr
 def search_and_count(
     start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns what `search` does, and how many of the costs it took, int32 ()."""
+    """Return what `search` does, and how many of the costs it took, int32 ()."""
     tiles = jnp.arange(NUM_TILES, dtype=jnp.int32)
     distance = jnp.asarray(_DISTANCES)[goal]
 

@@ -61,19 +61,19 @@ class Scene:
 
 
 def start_px(tile: jax.Array, agent_scale: float) -> jax.Array:
-    """Returns where an agent starts on a tile, int32 (2,): it touches the tile's top and left side."""
+    """Return where an agent starts on a tile, int32 (2,): it touches the tile's top and left side."""
     return TILE_PX * tile + agent_radius(agent_scale)
 
 
 def cross_picture() -> np.ndarray:
-    """Returns the cross, uint8 (10, 10, 3)."""
+    """Return the cross, uint8 (10, 10, 3)."""
     cross = bitmap(_CROSS)[..., None]
     return np.where(cross, np.asarray(CROSS_COLOR, np.uint8), np.uint8(TRANSPARENT))
 
 
 @functools.cache
 def figures(agent_scale: float) -> SpriteSheet:
-    """Returns the agent at each of the eight headings, then the same with a cross over it."""
+    """Return the agent at each of the eight headings, then the same with a cross over it."""
     agents, cross = agent_sprites(agent_scale), cross_picture()
     anchor = max(agents.anchor, CROSS_CENTER_PX)
     side = anchor + max(agents.side - agents.anchor, len(cross) - CROSS_CENTER_PX)
@@ -99,7 +99,7 @@ def figure_of(scene: Scene) -> jax.Array:
 
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene, uint8 (84, 84, 3), row first."""
     ground = _ground(scene.origin_tile, scene.goal_tile)
     return stamp(ground, figures(agent_scale), figure_of(scene), scene.agent_position_px)
 

@@ -31,12 +31,12 @@ _FALL = "Your next action then does nothing but put you back to the start; furth
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathWords":
-    """Makes the words of Mystery Path, free or by tiles."""
+    """Make the words of Mystery Path, free or by tiles."""
     return MysteryPathWords(env.env_id, env, moves_of(env, values))
 
 
 def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathWords":
-    """Makes the words of Endless Mystery Path."""
+    """Make the words of Endless Mystery Path."""
     return EndlessMysteryPathWords(env.env_id, env, course_moves(int(values["moves_per_turn"])))
 
 
@@ -45,7 +45,7 @@ class MysteryPathWords(FrameWords[Scene]):
     """The words of Mystery Path."""
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         cross = " You then see a red cross." if bool(params.visual_feedback) else ""
         lines = [
             f"An invisible path leads over a square of {SIZE} x {SIZE} tiles, from the side where you start to the "
@@ -70,7 +70,7 @@ class MysteryPathWords(FrameWords[Scene]):
         return "\n".join(lines)
 
     def ending(self, reward: float) -> str:
-        """Returns that the goal is reached: nothing else ends the game by its rules."""
+        """Return that the goal is reached: nothing else ends the game by its rules."""
         return f"You have reached the goal. {super().ending(reward)}"
 
     def say(self, seen: Visible) -> list[str]:
@@ -102,7 +102,7 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
     """The words of Endless Mystery Path."""
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         cross = " You then see a red cross." if bool(params.visual_feedback) else ""
         past = "Of the path you see only tiles that you just walked." if bool(params.show_past_path) else ""
         lines = [

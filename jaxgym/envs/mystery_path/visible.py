@@ -56,18 +56,18 @@ def visible_in(scene: Scene, agent_scale: float) -> Visible:
 
 @functools.cache
 def _looks(agent_scale: float) -> np.ndarray:
-    """Returns what looks like each placement of a figure, see `placement_looks`; x and y count from the radius."""
+    """Return what looks like each placement of a figure, see `placement_looks`; x and y count from the radius."""
     radius = agent_radius(agent_scale)
     return placement_looks(figures(agent_scale), radius, farthest_px(agent_scale), SCREEN_PX)
 
 
 def farthest_px(agent_scale: float) -> int:
-    """Returns the largest x and y of the agent's centre; the start of a large agent is partly outside."""
+    """Return the largest x and y of the agent's centre; the start of a large agent is partly outside."""
     return max(SCREEN_PX - agent_radius(agent_scale), TILE_PX * (SIZE - 1) + agent_radius(agent_scale))
 
 
 def _visible_tile(tile: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the tile, or (-1, -1) where it is not shown or a large agent covers it whole."""
+    """Return the tile, or (-1, -1) where it is not shown or a large agent covers it whole."""
     sprites = figures(agent_scale)
     is_hidden = hiding_offsets(sprites, TILE_PX)
     if not is_hidden.any():

@@ -125,7 +125,7 @@ class SpotlightParams(EnvParams):
 
 
 def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = _MOST_ALIVE) -> dict[str, Option]:
-    """Returns the options that both games have, with the defaults that differ.
+    """Return the options that both games have, with the defaults that differ.
 
     Args:
         initial_spawns: Default of that option.
@@ -178,7 +178,7 @@ def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = 
 
 
 def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
-    """Checks that the radii and speeds of spotlights have a range.
+    """Check that the radii and speeds of spotlights have a range.
 
     Raises:
         OptionError: If the largest one, a radius cut to whole pixels, is below the smallest.
@@ -193,7 +193,7 @@ def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
 
 
 def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
-    """Returns the number of slots for spotlights.
+    """Return the number of slots for spotlights.
 
     Raises:
         OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
@@ -210,17 +210,17 @@ def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
 
 
 def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns checked option values, and the tables of health that parameters hold."""
+    """Return checked option values, and the tables of health that parameters hold."""
     return {**values, **health_tables(values["agent_health"], values["spot_damage"])}
 
 
 def clamp_place(position_px: jax.Array) -> jax.Array:
-    """Returns the position of a coin or an exit, moved to where one may be."""
+    """Return the position of a coin or an exit, moved to where one may be."""
     return jnp.clip(position_px, *PLACES_PX)
 
 
 def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, jax.Array]:
-    """Returns the start of the agent, int32 (2,), and the pixels that it blocks; from uint32 (3,)."""
+    """Return the start of the agent, int32 (2,), and the pixels that it blocks; from uint32 (3,)."""
     pixel, shifted = free_cells.draw(free_cells.nothing(), bits)
     is_sampled = jnp.asarray(params.sample_agent_position)
     start = jnp.where(is_sampled, shifted, _CENTER_PX)
@@ -229,7 +229,7 @@ def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, j
 
 
 def content_key(level: SpotlightLevel, index: jax.Array) -> jax.Array:
-    """Returns the key of the `index`-th thing that is drawn during an episode of the level."""
+    """Return the key of the `index`-th thing that is drawn during an episode of the level."""
     return jax.random.fold_in(jax.random.wrap_key_data(level.seed, impl="threefry2x32"), index)
 
 
@@ -275,7 +275,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return arena.frame_space()
 
     def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
-        """Returns the fields of the state, those of `SpotlightState`, in which an episode starts."""
+        """Return the fields of the state, those of `SpotlightState`, in which an episode starts."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         num_initial = jnp.minimum(params.initial_spawns, self.max_spotlights)
         first = jax.tree.map(lambda leaf: leaf[: self.max_spotlights], level.tracks)
@@ -301,7 +301,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         }
 
     def advance(self, state: TState, action: jax.Array, params: TParams, is_due: jax.Array) -> TState:
-        """Moves the agent, dims the light, spawns a spotlight if one is due, and walks the list of spotlights.
+        """Move the agent, dims the light, spawns a spotlight if one is due, and walks the list of spotlights.
 
         Args:
             state: The state.
@@ -338,7 +338,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         )
 
     def next_track(self, state: TState, params: TParams) -> spotlights.Tracks:
-        """Returns the track of the spotlight that spawns next: of the level's list, or beyond it of its seed."""
+        """Return the track of the spotlight that spawns next: of the level's list, or beyond it of its seed."""
         level = state.level
         listed = spotlights.select_track(level.tracks, jnp.minimum(state.num_spawned, level.num_tracks - 1))
         bits = jax.random.bits(content_key(level, 2 * state.num_spawned), (spotlights.TRACK_WORDS,), jnp.uint32)
@@ -346,13 +346,13 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return jax.tree.map(partial(jnp.where, is_listed), listed, spotlights.sample_tracks(bits, params))
 
     def light_reward(self, state: TState, params: TParams) -> tuple[jax.Array, jax.Array]:
-        """Returns the reward of light and death, float32 (), and whether the agent is dead."""
+        """Return the reward of light and death, float32 (), and whether the agent is dead."""
         is_dead = state.num_hits >= params.fatal_hits
         reward = jnp.where(state.is_hit, params.reward_inside_spotlight, params.reward_outside_spotlight)
         return reward + jnp.where(is_dead, params.reward_death, 0.0), is_dead
 
     def health_share(self, state: TState, params: TParams) -> jax.Array:
-        """Returns health over full health, float32 ()."""
+        """Return health over full health, float32 ()."""
         health = params.agent_health - state.num_hits.astype(jnp.float32) * params.spot_damage
         return health / params.agent_health
 
@@ -366,7 +366,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return super().is_truncated(state, params) | state.is_full
 
     def scene_fields(self, state: TState, params: TParams) -> dict[str, Any]:
-        """Returns the fields of the scene but those of coins and exit."""
+        """Return the fields of the scene but those of coins and exit."""
         is_start = state.time == 0
         board = jnp.where(state.is_hit & params.visual_feedback, jnp.int32(seen.FLOOR_RED), seen.FLOOR_BLUE)
         plain = jnp.where(params.hide_chessboard, seen.FLOOR_WHITE, board)
@@ -390,5 +390,5 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return visible_in(scene, self.look)
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture; or the symbols."""
+        """Return the picture; or the symbols."""
         return symbols(self.visible(scene)) if self.observation == "symbolic" else seen.draw(scene, self.look)

@@ -25,26 +25,26 @@ _ORIGIN_PX = 2 * SCREEN_PX
 
 
 def kept(words: jax.Array) -> jax.Array:
-    """Returns words as they are, but computed once: XLA computes anything but a reduction again for each reader."""
+    """Return words as they are, but computed once: XLA computes anything but a reduction again for each reader."""
     is_first = np.asarray([True, False]).reshape(2, *[1] * words.ndim)
     twice = jnp.where(is_first, words[None], jnp.zeros((), words.dtype))
     return lax.reduce(twice, np.zeros((), words.dtype), lax.bitwise_or, (0,))
 
 
 def left_of(edge: jax.Array, num_words: int = NUM_WORDS) -> jax.Array:
-    """Returns the pixels of each row that are left of an edge, uint32 (…, 3, 84), from int32 (…, 84)."""
+    """Return the pixels of each row that are left of an edge, uint32 (…, 3, 84), from int32 (…, 84)."""
     first_px = np.arange(0, num_words * WORD_PX, WORD_PX, dtype=np.int32)
     count = jnp.clip(edge[..., None, :] - first_px.reshape(*[1] * (edge.ndim - 1), num_words, 1), 0, WORD_PX)
     return lax.shift_left(jnp.uint32(1), count.astype(jnp.uint32)) - jnp.uint32(1)
 
 
 def spread(plane: jax.Array) -> jax.Array:
-    """Returns whether each pixel is in a plane, bool (84, 3, 28)."""
+    """Return whether each pixel is in a plane, bool (84, 3, 28)."""
     return (plane.T[:, :, None] & _BITS[None, None, :]) != 0
 
 
 def disc_half_widths(y_px: jax.Array, radius_px: jax.Array, num_rows: int = SCREEN_PX) -> tuple[jax.Array, jax.Array]:
-    """Returns the half widths of a disc in each row of the screen, and of its inside (without the ring).
+    """Return the half widths of a disc in each row of the screen, and of its inside (without the ring).
 
     `jaxgym.rendering.sprites.disc_half_widths` counts the same by the midpoint circle. Rows without disc have 0.
 
@@ -74,7 +74,7 @@ def disc_half_widths(y_px: jax.Array, radius_px: jax.Array, num_rows: int = SCRE
 
 
 def interval(x_px: jax.Array, half: jax.Array, num_words: int = NUM_WORDS) -> jax.Array:
-    """Returns the plane with the pixels x - half … x + half - 1 of each row, from int32 () and int32 (84,)."""
+    """Return the plane with the pixels x - half … x + half - 1 of each row, from int32 () and int32 (84,)."""
     return left_of(x_px + half, num_words) & ~left_of(x_px - half, num_words)
 
 
@@ -93,7 +93,7 @@ class Runs:
 
     @classmethod
     def of(cls, sheets: Sequence[SpriteSheet]) -> "Runs":
-        """Finds the runs of all sprites of some sheets, one sheet after the other."""
+        """Find the runs of all sprites of some sheets, one sheet after the other."""
         sprites = [_colored_edges(sheet, index) for sheet in sheets for index in range(len(sheet.pixels))]
         num_colors = max(len(sprite) for sprite in sprites)
         num_edges = max(len(row) for sprite in sprites for rows in sprite.values() for row in rows.values())
@@ -107,7 +107,7 @@ class Runs:
         return cls(edges, colors)
 
     def planes(self, index: jax.Array, position_px: jax.Array) -> jax.Array:
-        """Returns the plane of each colour of a sprite at a position, uint32 (C, 3, 84).
+        """Return the plane of each colour of a sprite at a position, uint32 (C, 3, 84).
 
         Args:
             index: Which sprite, int32 ().
@@ -124,7 +124,7 @@ class Runs:
 
 
 def _colored_edges(sheet: SpriteSheet, index: int) -> dict[int, dict[int, list[int]]]:
-    """Returns for each colour of a sprite the edges of its runs in each row, all relative to the anchor."""
+    """Return for each colour of a sprite the edges of its runs in each row, all relative to the anchor."""
     whole = slice(sheet.side, 2 * sheet.side)
     picture = sheet.pixels[index, whole, whole].astype(np.uint32)
     packed = picture[..., 0] | picture[..., 1] << 8 | picture[..., 2] << 16

@@ -76,7 +76,7 @@ class EndlessSearingSpotlightsParams(spotlight_game.SpotlightParams):
 
 
 def options() -> dict[str, Option]:
-    """Returns the options of the game."""
+    """Return the options of the game."""
     return {
         **spotlight_game.options(
             initial_spawns=3,
@@ -97,7 +97,7 @@ def options() -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotlights", EndlessSearingSpotlightsParams]:
-    """Makes the environment and its parameters from checked option values.
+    """Make the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
@@ -153,7 +153,7 @@ class EndlessSearingSpotlights(
     max_listed_coins: int
 
     def sample_level(self, key: jax.Array, params: EndlessSearingSpotlightsParams) -> EndlessSearingSpotlightsLevel:
-        """Samples the agent, the spotlights and the first coins, in this order."""
+        """Sample the agent, the spotlights and the first coins, in this order."""
         num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
         sizes = (3, cell, cell * self.max_listed_coins, spotlights.TRACK_WORDS * num_tracks)
         bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
@@ -174,7 +174,7 @@ class EndlessSearingSpotlights(
     def initial_state(
         self, level: EndlessSearingSpotlightsLevel, params: EndlessSearingSpotlightsParams
     ) -> EndlessSearingSpotlightsState:
-        """Puts the agent at its start, with the first coin shown, and the light on unless it goes off at once."""
+        """Put the agent at its start, with the first coin shown, and the light on unless it goes off at once."""
         zero = jnp.int32(0)
         return EndlessSearingSpotlightsState(
             **self.initial_fields(level, params), coin_px=level.coins_px[0], coin_time=zero, num_collected=zero
@@ -183,7 +183,7 @@ class EndlessSearingSpotlights(
     def transition(
         self, state: EndlessSearingSpotlightsState, action: jax.Array, params: EndlessSearingSpotlightsParams
     ) -> Transition:
-        """Moves, lets spotlights run, collects the coin, then checks health and time."""
+        """Move, lets spotlights run, collects the coin, then checks health and time."""
         is_due = state.spawn_timer + 1 >= params.spawn_interval
         after = self.advance(state, action, params, is_due)
         reward, is_dead = self.light_reward(after, params)
@@ -208,12 +208,12 @@ class EndlessSearingSpotlights(
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_late, metrics)
 
     def ground_truth(self, state: EndlessSearingSpotlightsState) -> jax.Array:
-        """Returns where the agent and the coin are, over the side of the screen, float32 (4,)."""
+        """Return where the agent and the coin are, over the side of the screen, float32 (4,)."""
         places = jnp.concatenate([state.position_px, state.coin_px]).astype(jnp.float32)
         return places / np.float32(arena.SCREEN_PX)
 
     def scene(self, state: EndlessSearingSpotlightsState, params: EndlessSearingSpotlightsParams) -> seen.Scene:
-        """Returns what can be seen."""
+        """Return what can be seen."""
         return seen.Scene(
             **self.scene_fields(state, params),
             coins_px=state.coin_px[None],
@@ -226,7 +226,7 @@ class EndlessSearingSpotlights(
 
 
 def next_place(bits: jax.Array, before_px: jax.Array | None) -> jax.Array:
-    """Returns where a coin appears, int32 (2,), away from the one before it; from uint32 (3,)."""
+    """Return where a coin appears, int32 (2,), away from the one before it; from uint32 (3,)."""
     blocked = free_cells.nothing()
     if before_px is not None:
         blocked = free_cells.block(blocked, before_px, spotlight_game.FAR_BLOCK_PX)
@@ -234,7 +234,7 @@ def next_place(bits: jax.Array, before_px: jax.Array | None) -> jax.Array:
 
 
 def next_coin(level: EndlessSearingSpotlightsLevel, index: jax.Array, before_px: jax.Array) -> jax.Array:
-    """Returns where the coin of an index appears: on the level's list, or beyond it by the level's seed."""
+    """Return where the coin of an index appears: on the level's list, or beyond it by the level's seed."""
     last = jnp.minimum(index, level.num_coins - 1)
     listed = lax.dynamic_index_in_dim(level.coins_px, last, keepdims=False)
     # Odd numbers; the even ones are spotlights.

@@ -53,7 +53,7 @@ def _plan(env: Any, state: Any, params: Any) -> jax.Array:
 
 
 def _cost(env: Any, state: Any, params: Any, first: jax.Array, num_first: jax.Array) -> jax.Array:
-    """Returns what it costs to begin with `num_first` steps in the direction `first`, float32 ()."""
+    """Return what it costs to begin with `num_first` steps in the direction `first`, float32 ()."""
 
     def play(carry: tuple[Any, jax.Array, jax.Array], step: jax.Array) -> tuple[Any, None]:
         state, is_over, is_lost = carry
@@ -81,7 +81,7 @@ def _cost(env: Any, state: Any, params: Any, first: jax.Array, num_first: jax.Ar
 
 
 def _target_px(state: Any) -> jax.Array:
-    """Returns the centre of the nearest coin, or of the exit when no coin is left, int32 (2,)."""
+    """Return the centre of the nearest coin, or of the exit when no coin is left, int32 (2,)."""
     if isinstance(state, endless_searing_spotlights.EndlessSearingSpotlightsState):
         return state.coin_px
     away = jnp.sum(jnp.square(state.level.coins_px - state.position_px[None]), axis=-1)
@@ -90,7 +90,7 @@ def _target_px(state: Any) -> jax.Array:
 
 
 def _num_left(state: Any) -> jax.Array:
-    """Returns how many things are still to be reached, but for a constant, float32 ()."""
+    """Return how many things are still to be reached, but for a constant, float32 ()."""
     if isinstance(state, endless_searing_spotlights.EndlessSearingSpotlightsState):
         return -state.num_collected.astype(jnp.float32)
     return jnp.sum(state.has_coin).astype(jnp.float32)

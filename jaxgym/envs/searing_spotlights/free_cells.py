@@ -17,7 +17,7 @@ _SHIFTS = 2
 
 
 def nothing() -> jax.Array:
-    """Returns a screen on which nothing is blocked: the bits of each row, uint32 (84, 3)."""
+    """Return a screen on which nothing is blocked: the bits of each row, uint32 (84, 3)."""
     return jnp.zeros((SCREEN_PX, bitrows.NUM_WORDS), dtype=jnp.uint32)
 
 
@@ -49,7 +49,7 @@ def draw(blocked: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def pixel_at(rows: jax.Array, cumulative: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns the free pixel (x, y) of a number, counted row by row, int32 (2,)."""
+    """Return the free pixel (x, y) of a number, counted row by row, int32 (2,)."""
     y = jnp.sum(cumulative <= index, dtype=jnp.int32)
     is_row = jnp.arange(SCREEN_PX) == y
     before = jnp.max(jnp.where(jnp.arange(SCREEN_PX) < y, cumulative, 0))

@@ -86,7 +86,7 @@ class Params(spotlight_game.SpotlightParams):
 
 
 def options() -> dict[str, Option]:
-    """Returns the options of the game."""
+    """Return the options of the game."""
     return {
         **spotlight_game.options(initial_spawns=4, agent_health=5.0),
         "num_spawns": Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS),
@@ -112,7 +112,7 @@ def options() -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", Params]:
-    """Makes the environment and its parameters from checked option values.
+    """Make the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If coins or spotlights do not fit, or radii or speeds have no range.
@@ -175,7 +175,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
     exit_reach_px: float
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples the agent, the spotlights, the coins and the exit, in this order."""
+        """Sample the agent, the spotlights, the coins and the exit, in this order."""
         num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
         sizes = (4, cell, cell * self.max_coins, cell, spotlights.TRACK_WORDS * num_tracks)
         bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
@@ -200,7 +200,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         )
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the agent at its start, with the light on unless it goes off at once."""
+        """Put the agent at its start, with the light on unless it goes off at once."""
         return State(
             **self.initial_fields(level, params),
             has_coin=jnp.arange(self.max_coins) < level.num_coins,
@@ -208,12 +208,12 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
-        """Returns the success: coins may be left, and rewards differ by option."""
+        """Return the success: coins may be left, and rewards differ by option."""
         del state, params
         return info["success"].astype(jnp.float32)
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves, lets spotlights run, collects coins, then checks exit and health."""
+        """Move, lets spotlights run, collects coins, then checks exit and health."""
         interval = jnp.trunc(params.initial_spawn_interval + params.spawn_interval_threshold)
         has_spawns = state.num_spawned < params.initial_spawns + params.num_spawns
         is_due = has_spawns & (state.spawn_timer + 1 >= interval.astype(jnp.int32))
@@ -242,7 +242,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_over, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns what can be seen."""
+        """Return what can be seen."""
         exit_kind = jnp.where(state.exit_open, jnp.int32(seen.EXIT_OPEN), seen.EXIT_CLOSED)
         return seen.Scene(
             **self.scene_fields(state, params),

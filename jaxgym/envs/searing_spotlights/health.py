@@ -10,7 +10,7 @@ _MOST_HITS = 100_000
 
 
 def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
-    """Returns the traced form of health and damage: both as they are, and the tables of `SpotlightParams`.
+    """Return the traced form of health and damage: both as they are, and the tables of `SpotlightParams`.
 
     The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
     """

@@ -36,7 +36,7 @@ _EVERY: Any = np.int32(np.iinfo(np.int32).max)
 
 
 def sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many spotlights a level lists: all that an episode of `max_steps` can have."""
+    """Return how many spotlights a level lists: all that an episode of `max_steps` can have."""
     total, limit = options["num_spawns"], options["max_steps"]
     interval = max(int(options["initial_spawn_interval"] + options["spawn_interval_threshold"]), 1)
     later = min(total, limit // interval) if limit > 0 else total
@@ -44,7 +44,7 @@ def sizes(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size with which `make` takes a bank."""
+    """Return the size with which `make` takes a bank."""
     if not isinstance(bank, spotlight_game.SpotlightLevel):
         return {}
     listed = {"max_listed_spotlights": bank.tracks.radius_px.shape[-1]}
@@ -89,7 +89,7 @@ def levels(
 
 
 def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many spotlights an endless level lists: all that can come before the first coin has to be taken."""
+    """Return how many spotlights an endless level lists: all that can come before the first coin has to be taken."""
     later = options["steps_per_coin"] // max(options["spawn_interval"], 1)
     return {"max_listed_spotlights": max(options["initial_spawns"] + later, 1)}
 
@@ -139,7 +139,7 @@ def track(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndar
 
 
 def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, capacity: int = 0) -> spotlights.Tracks:
-    """Returns spotlights in the form that a level lists them, in at least `capacity` places; unused ones do not run."""
+    """Return spotlights in the form that a level lists them, in at least `capacity` places; unused ones do not run."""
     shape = (len(draws), max(len(drawn), capacity))
     radius, angles = np.full(shape, spotlights.SMALLEST_RADIUS_PX), np.zeros((*shape, 3))
     speed = np.zeros(shape)
@@ -151,7 +151,7 @@ def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, 
 
 
 def lifetime_steps(speed: np.ndarray) -> Any:
-    """Returns how many steps it takes until speeds, added up in float64, reach 1; int32, of the same shape."""
+    """Return how many steps it takes until speeds, added up in float64, reach 1; int32, of the same shape."""
     steps = np.ceil(1.0 / np.maximum(speed, _SLOWEST))
     nearest = np.round(1.0 / np.maximum(speed, _SLOWEST))
     # Rounding decides only where a whole number of steps reaches 1 all but exactly.
@@ -235,7 +235,7 @@ class EndlessSearingSpotlightsCourse(Course):
     def start(
         self, seed: int | None = None, after: Course | None = None
     ) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-        """Returns the level of the next episode; see `Course.start`."""
+        """Return the level of the next episode; see `Course.start`."""
         level = super().start(seed, after)
         self._seen = self._after_track = self._after_coin = None
         super()._finish(self.draws)
@@ -262,7 +262,7 @@ class EndlessSearingSpotlightsCourse(Course):
     def _prepared(
         self, level: endless_searing_spotlights.EndlessSearingSpotlightsLevel, is_due: bool, coin_px: np.ndarray
     ) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-        """Returns the level with what the next step may need, and leaves the stream where it is."""
+        """Return the level with what the next step may need, and leaves the stream where it is."""
         here, tracks = self.draws.places, level.tracks
         if is_due:
             drawn = track(self.draws, self.options)

@@ -40,24 +40,24 @@ class Pair:
 
 
 def whole(number: jax.Array) -> Pair:
-    """Returns integers below 2^24 as pairs."""
+    """Return integers below 2^24 as pairs."""
     high = number.astype(jnp.float32)
     return Pair(high, jnp.zeros_like(high))
 
 
 def add(a: Pair, b: Pair) -> Pair:
-    """Returns a + b."""
+    """Return a + b."""
     total, rest = _two_sum(a.high, b.high)
     return _normal(total, rest + (a.low + b.low))
 
 
 def subtract(a: Pair, b: Pair) -> Pair:
-    """Returns a - b."""
+    """Return a - b."""
     return add(a, Pair(-b.high, -b.low))
 
 
 def multiply(a: Pair, b: Pair) -> Pair:
-    """Returns a · b."""
+    """Return a · b."""
     a_upper, b_upper = _upper(a.high), _upper(b.high)
     a_lower, b_lower = a.high - a_upper, b.high - b_upper
     total, rest = _two_sum(a_upper * b_upper, a_upper * b_lower + a_lower * b_upper)
@@ -65,7 +65,7 @@ def multiply(a: Pair, b: Pair) -> Pair:
 
 
 def truncate(a: Pair) -> jax.Array:
-    """Returns the number cut towards zero, int32."""
+    """Return the number cut towards zero, int32."""
     cut = jnp.trunc(a.high)
     is_whole = cut == a.high
     below = is_whole & (cut > 0) & (a.low < 0)
@@ -84,7 +84,7 @@ def _upper(a: jax.Array) -> jax.Array:
 
 
 def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns a + b rounded, and what rounding lost."""
+    """Return a + b rounded, and what rounding lost."""
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)

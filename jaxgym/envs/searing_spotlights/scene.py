@@ -128,7 +128,7 @@ class Scene:
 
 
 def packed(color: tuple[int, int, int]) -> int:
-    """Returns a colour as 0xBBGGRR."""
+    """Return a colour as 0xBBGGRR."""
     return color[0] | color[1] << 8 | color[2] << 16
 
 
@@ -144,13 +144,13 @@ _ABOVE = 1 << 24
 
 
 def coin_radius_px(coin_scale: float) -> int:
-    """Returns the radius of a coin."""
+    """Return the radius of a coin."""
     return int(10 * coin_scale)
 
 
 @functools.cache
 def coin_sprite(coin_scale: float) -> SpriteSheet:
-    """Returns the coin."""
+    """Return the coin."""
     radius, border = coin_radius_px(coin_scale), int(2 * coin_scale)
     side, center = 2 * radius + 2, (radius + 1, radius + 1)
     picture = np.full((side, side, 3), TRANSPARENT, dtype=np.uint8)
@@ -161,7 +161,7 @@ def coin_sprite(coin_scale: float) -> SpriteSheet:
 
 @functools.cache
 def exit_sprites(exit_scale: float) -> SpriteSheet:
-    """Returns the closed and the open exit: a door, round at the top."""
+    """Return the closed and the open exit: a door, round at the top."""
     side, border = int(20 * exit_scale), int(2 * exit_scale)
     corners = _EXIT_CORNERS[side // 2]
     # A margin of one lets the border be found from the neighbours.
@@ -188,7 +188,7 @@ def exit_sprites(exit_scale: float) -> SpriteSheet:
 
 @functools.cache
 def _runs(look: Look) -> bitplanes.Runs:
-    """Returns all sprites: the agent's eight, the coin, and the closed and the open exit if there is one."""
+    """Return all sprites: the agent's eight, the coin, and the closed and the open exit if there is one."""
     sheets = [agent_sprites(look.agent_scale), coin_sprite(look.coin_scale)]
     return bitplanes.Runs.of(sheets if look.exit_scale is None else [*sheets, exit_sprites(look.exit_scale)])
 
@@ -213,7 +213,7 @@ class _Things:
 
 
 def _things(scene: Scene, look: Look) -> _Things:
-    """Returns what is painted.
+    """Return what is painted.
 
     What is hidden comes first, what lies above the darkness last; each in the order coins, exit, agent. The bar lies
     above all of it but for an agent or an exit that is visible; of these too, if coins and exit are visible.
@@ -239,7 +239,7 @@ def _things(scene: Scene, look: Look) -> _Things:
 
 
 def light(scene: Scene) -> tuple[jax.Array, jax.Array]:
-    """Returns what spotlights shine on, and their white outlines, planes of `bitplanes`."""
+    """Return what spotlights shine on, and their white outlines, planes of `bitplanes`."""
     radius = jnp.where(scene.is_lit, scene.spots_radius_px, 0)
     halves, insides = jax.vmap(bitplanes.disc_half_widths)(scene.spots_px[:, 1], radius)
 
@@ -277,7 +277,7 @@ def darkened(pixels: jax.Array, lit: jax.Array, alpha: jax.Array) -> jax.Array:
 
 
 def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:
-    """Returns one row of the bar on top, 0xBBGGRR, uint32 (84,)."""
+    """Return one row of the bar on top, 0xBBGGRR, uint32 (84,)."""
     x = np.arange(SCREEN_PX, dtype=np.int32)
 
     def of(color: tuple[int, int, int]) -> jax.Array:
@@ -295,13 +295,13 @@ def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:
 
 
 def draw(scene: Scene, look: Look) -> jax.Array:
-    """Returns the picture of a scene of Searing Spotlights, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene of Searing Spotlights, uint8 (84, 84, 3), row first."""
     shifts = np.asarray([[[0, 8, 16]]], dtype=np.uint32)
     return (pixels_of(scene, look)[..., None] >> shifts).astype(jnp.uint8)
 
 
 def pixels_of(scene: Scene, look: Look) -> jax.Array:
-    """Returns the same picture as 0xBBGGRR, uint32 (84, 84)."""
+    """Return the same picture as 0xBBGGRR, uint32 (84, 84)."""
     things, runs = _things(scene, look), _runs(look)
     planes = jax.vmap(runs.planes)(things.sprite, things.position_px)
     is_bar = np.arange(SCREEN_PX) < BAR_PX

@@ -79,7 +79,7 @@ class Spotlights:
 
 
 def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
-    """Samples tracks from random words, uint32 (…, 5), for the radii and speeds that the parameters allow."""
+    """Sample tracks from random words, uint32 (…, 5), for the radii and speeds that the parameters allow."""
     lowest = jnp.trunc(params.spot_min_radius).astype(jnp.int32)
     num_radii = jnp.maximum(jnp.trunc(params.spot_max_radius + 1.0).astype(jnp.int32) - lowest, 1)
     radius = lowest + (bits[..., 0] % num_radii.astype(jnp.uint32)).astype(jnp.int32)
@@ -106,7 +106,7 @@ def _below(bits: jax.Array, bound: int) -> jax.Array:
 
 
 def most_alive(initial: int, total: int | None, interval: int, min_speed: float) -> int:
-    """Returns a number that spotlights alive at the same time never exceed, on the host.
+    """Return a number that spotlights alive at the same time never exceed, on the host.
 
     Args:
         initial: Spotlights at reset.
@@ -120,7 +120,7 @@ def most_alive(initial: int, total: int | None, interval: int, min_speed: float)
 
 
 def start(tracks: Tracks, count: jax.Array, capacity: int) -> Spotlights:
-    """Returns the first `count` of N spotlights at the start of their tracks, in `capacity` slots of at least N."""
+    """Return the first `count` of N spotlights at the start of their tracks, in `capacity` slots of at least N."""
     unused = capacity - tracks.radius_px.shape[0]
     padded = jax.tree.map(lambda leaf: jnp.pad(leaf, [(0, unused), *[(0, 0)] * (leaf.ndim - 1)]), tracks)
     none = jnp.zeros(capacity, dtype=jnp.int32)
@@ -134,7 +134,7 @@ def start(tracks: Tracks, count: jax.Array, capacity: int) -> Spotlights:
 
 
 def append(spotlights: Spotlights, track: Tracks, is_due: jax.Array) -> Spotlights:
-    """Returns the list with one more spotlight at its end, if it is due and a slot is left."""
+    """Return the list with one more spotlight at its end, if it is due and a slot is left."""
     capacity = spotlights.num_drawn.shape[0]
     is_slot = is_due & (jnp.arange(capacity) == spotlights.count)
 
@@ -184,7 +184,7 @@ def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> t
 
 
 def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[Pair, Pair]:
-    """Returns x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
+    """Return x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
     rim = _at(_RIM_PX, tracks.radius_px)
     center = pairs.whole(jnp.full_like(num_drawn, _CENTER_PX))
     share = pairs.multiply(pairs.whole(num_drawn), tracks.speed)
@@ -219,7 +219,7 @@ def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> jax.Array:
 
 
 def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax.Array) -> jax.Array:
-    """Returns every other element of each run of unwanted ones, beginning with its first, bool (K,).
+    """Return every other element of each run of unwanted ones, beginning with its first, bool (K,).
 
     Args:
         is_unwanted: Which elements of the list are unwanted, bool (K,).
@@ -233,14 +233,14 @@ def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax
 
 
 def _counts(flags: jax.Array) -> jax.Array:
-    """Returns how many flags are set up to each, itself included, int32 (K,)."""
+    """Return how many flags are set up to each, itself included, int32 (K,)."""
     # As a product with a triangle XLA keeps the result; of a sum it computes every term again wherever one is used.
     triangle = np.triu(np.ones((flags.shape[0], flags.shape[0]), dtype=np.float32))
     return jnp.dot(flags.astype(jnp.float32), triangle).astype(jnp.int32)
 
 
 def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
-    """Moves the slots that are kept to the front, in their order."""
+    """Move the slots that are kept to the front, in their order."""
     kept = _counts(is_kept)
     index = jnp.arange(is_kept.shape[0])
     source = jnp.sum(kept[None, :] <= index[:, None], axis=1, dtype=jnp.int32)
@@ -250,12 +250,12 @@ def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
 
 
 def select_track(tracks: Tracks, index: jax.Array) -> Tracks:
-    """Returns one of N tracks."""
+    """Return one of N tracks."""
     return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, keepdims=False), tracks)
 
 
 def dimmed(alpha: jax.Array, params: Any) -> jax.Array:
-    """Returns the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
+    """Return the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
     duration = jnp.asarray(params.light_dim_off_duration)
     slower = jnp.minimum(alpha + FULL_ALPHA // jnp.maximum(duration, 1), FULL_ALPHA)
     darker = jnp.where(duration > 0, slower, params.light_threshold)

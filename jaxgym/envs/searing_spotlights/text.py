@@ -29,7 +29,7 @@ _REWARDS = ("not positive", "positive")
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsWords":
-    """Makes the words of Searing Spotlights, or of the endless game."""
+    """Make the words of Searing Spotlights, or of the endless game."""
     return SearingSpotlightsWords(env.env_id, env, moves_of(env, values))
 
 
@@ -42,7 +42,7 @@ class SearingSpotlightsWords(FrameWords[Scene]):
         return self.env.look.exit_scale is None
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         return "\n".join([*self._aims(params), *_light_rules(params), *self._legend(params)])
 
     def _aims(self, params: Any) -> list[str]:
@@ -104,7 +104,7 @@ class SearingSpotlightsWords(FrameWords[Scene]):
 
 
 def _light_rules(params: Any) -> list[str]:
-    """Returns what darkness and spotlights do."""
+    """Return what darkness and spotlights do."""
     dims, stays = int(params.light_dim_off_duration), int(params.light_threshold)
     dark = "It is dark" if stays == np.iinfo(np.uint8).max else "It is dim"
     within = f"The light goes off within the first {dims} steps." if dims else f"{dark} from the start."

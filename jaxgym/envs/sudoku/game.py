@@ -74,7 +74,7 @@ class Params(EnvParams):
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["Sudoku", Params]:
-    """Makes the environment and its parameters from checked option values."""
+    """Make the environment and its parameters from checked option values."""
     params = Params(clues=values["clues"])
     env = Sudoku(env_id, params, observation=values["observation"], flat_actions=values["flat_actions"])
     return env, params
@@ -119,12 +119,12 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples a puzzle with one solution."""
+        """Sample a puzzle with one solution."""
         bits = jax.random.bits(key, (1 + puzzles.NUM_BITS,), jnp.uint32)
         return puzzles.make_level(bits[1:], params.clues.pick(bits[0]))
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Fills in what is given."""
+        """Fill in what is given."""
         del params
         zero = jnp.int32(0)
         return State(
@@ -165,7 +165,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, (is_solved & is_placed).astype(jnp.float32), is_solved, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the board and the last move."""
+        """Return the board and the last move."""
         del params
         return seen.Scene(
             board=state.board,
@@ -177,23 +177,23 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the picture or the symbols."""
         return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
 
 
 def unflattened(action: jax.Array) -> jax.Array:
-    """Returns row, column and digit of a flat action, int32 (3,); where it is outside of its space, so is the row."""
+    """Return row, column and digit of a flat action, int32 (3,); where it is outside of its space, so is the row."""
     return jnp.stack([action // NUM_CELLS, action // SIZE % SIZE, action % SIZE])
 
 
 def is_cell(move: jax.Array) -> jax.Array:
-    """Returns which cell a move is about, bool (9, 9)."""
+    """Return which cell a move is about, bool (9, 9)."""
     places = jnp.arange(SIZE)
     return (places[:, None] == move[0]) & (places[None] == move[1])
 
 
 def outcome_of(state: State, move: jax.Array) -> jax.Array:
-    """Returns what becomes of a move: refused where its cell is not empty, or where the solution has another digit."""
+    """Return what becomes of a move: refused where its cell is not empty, or where the solution has another digit."""
     here = is_cell(move)
     is_empty = jnp.any(here & (state.board == 0))
     is_right = jnp.any(here & (state.level.solution == (move[2] + 1).astype(jnp.int8)))
@@ -201,7 +201,7 @@ def outcome_of(state: State, move: jax.Array) -> jax.Array:
 
 
 def noted(tried: jax.Array, move: jax.Array) -> jax.Array:
-    """Returns the moves that were tried with one more in front, which is dropped where it stood before."""
+    """Return the moves that were tried with one more in front, which is dropped where it stood before."""
     number = move[0] * NUM_CELLS + move[1] * SIZE + move[2]
     was_at = jnp.argmax((tried == number).at[-1].set(True))
     place = jnp.arange(NUM_TRIED)
@@ -209,7 +209,7 @@ def noted(tried: jax.Array, move: jax.Array) -> jax.Array:
 
 
 def expert_action(env: Sudoku, state: State, params: Params) -> jax.Array:
-    """Fills the first empty cell with its digit of the solution; int32 () or (3,)."""
+    """Fill the first empty cell with its digit of the solution; int32 () or (3,)."""
     del params
     cell = jnp.argmax(state.board.reshape(-1) == 0).astype(jnp.int32)
     digit = state.level.solution.reshape(-1)[cell].astype(jnp.int32) - 1

@@ -47,7 +47,7 @@ class Level:
 
 @functools.cache
 def kept_puzzles() -> np.ndarray:
-    """Returns the puzzles of the package, uint8 (1024, 81): the digit of each cell, plus 16 where it is a clue.
+    """Return the puzzles of the package, uint8 (1024, 81): the digit of each cell, plus 16 where it is a clue.
 
     The file is read at the first call. A line is a puzzle, with clues as digits and the rest of the solution as the
     letters a to i.
@@ -60,7 +60,7 @@ def kept_puzzles() -> np.ndarray:
 
 
 def make_level(bits: jax.Array, clues: jax.Array) -> Level:
-    """Returns the level that random bits select.
+    """Return the level that random bits select.
 
     Args:
         bits: uint32 (`NUM_BITS`,).
@@ -81,7 +81,7 @@ def make_level(bits: jax.Array, clues: jax.Array) -> Level:
 
 
 def line_order(bits: jax.Array) -> jax.Array:
-    """Returns a random order of nine rows or columns that keeps each three of a band together, int32 (9,).
+    """Return a random order of nine rows or columns that keeps each three of a band together, int32 (9,).
 
     Args:
         bits: uint32 (4,).
@@ -91,7 +91,7 @@ def line_order(bits: jax.Array) -> jax.Array:
 
 
 def _ranks(values: jax.Array) -> jax.Array:
-    """Returns the place of each number in their order, int32 (N,), N up to 128; the last seven bits are ignored."""
+    """Return the place of each number in their order, int32 (N,), N up to 128; the last seven bits are ignored."""
     distinct = (values & ~jnp.uint32(_LOWEST_BITS)) | jnp.arange(len(values), dtype=jnp.uint32)
     return jnp.sum(distinct[None] < distinct[:, None], axis=1, dtype=jnp.int32)
 

@@ -75,7 +75,7 @@ class Scene:
 
 @functools.cache
 def _screen() -> tuple[np.ndarray, np.ndarray]:
-    """Returns which digits cover each pixel, bit by bit, and which line is on it, uint32 (84, 84) each; 0 for none.
+    """Return which digits cover each pixel, bit by bit, and which line is on it, uint32 (84, 84) each; 0 for none.
 
     A cell is 8 px with a line of 1 px above and to the left of it; a box of three cells a side has one more.
     """
@@ -94,14 +94,14 @@ def _screen() -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(scene: Scene) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene, uint8 (84, 84, 3), row first."""
     is_wrong = _is_last(scene) & (scene.wrong_digit > 0)
     digits = jnp.where(is_wrong, scene.wrong_digit, scene.board.astype(jnp.int32))
     return _picture(scene, digits, jnp.where(is_wrong, _WRONG, jnp.where(scene.is_given, _GIVEN, _ENTRY)))
 
 
 def draw_solved(scene: Scene, solution: jax.Array) -> jax.Array:
-    """Returns the picture of a scene with the solution in grey where cells are empty, uint8 (84, 84, 3)."""
+    """Return the picture of a scene with the solution in grey where cells are empty, uint8 (84, 84, 3)."""
     colors = jnp.where(scene.board == 0, _HIDDEN, jnp.where(scene.is_given, _GIVEN, _ENTRY))
     return _picture(scene, solution.astype(jnp.int32), colors)
 
@@ -113,7 +113,7 @@ def _is_last(scene: Scene) -> jax.Array:
 
 
 def _picture(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
-    """Returns the picture of digits, int32 (9, 9), 0 for none, in colours of the palette, int32 (9, 9)."""
+    """Return the picture of digits, int32 (9, 9), 0 for none, in colours of the palette, int32 (9, 9)."""
     covers, lines = _screen()
     behind = jnp.where(_is_last(scene), scene.outcome, SudokuOutcome.NONE)
     cells = (digits | (colors << _BITS) | (behind << (2 * _BITS))).astype(jnp.uint32)
@@ -130,7 +130,7 @@ def _picture(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
 
 
 def symbols(scene: Scene) -> jax.Array:
-    """Returns a scene as numbers, float32 (840,); equal vectors and equal pictures go together.
+    """Return a scene as numbers, float32 (840,); equal vectors and equal pictures go together.
 
     In order: the digit of each cell one-hot, row by row (81 · 9; zero for an empty one), which cells were given (81),
     row and column of the last move one-hot (9 + 9), what became of it one-hot: placed, not empty, wrong (3), and its

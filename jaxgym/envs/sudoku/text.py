@@ -87,7 +87,7 @@ _SEPARATOR = "   " + "- " * 16
 
 
 def _template() -> tuple[np.ndarray, np.ndarray]:
-    """Returns the board's text with empty cells, as bytes, and the place of each cell in it, int (81,)."""
+    """Return the board's text with empty cells, as bytes, and the place of each cell in it, int (81,)."""
     lines = [_HEADER]
     for row in range(1, SIZE + 1):
         lines.append(f"R{row} " + "| ".join([" . " * BOX] * BOX).rstrip())
@@ -102,7 +102,7 @@ _SYMBOLS = np.frombuffer(b".123456789", np.uint8)
 
 
 def board_texts(boards: Any) -> list[str]:
-    """Returns the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
+    """Return the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
     texts = np.tile(_BOARD, (len(boards), 1))
     texts[:, _CELLS] = _SYMBOLS[boards.reshape(-1, NUM_CELLS)]
     joined, length = texts.tobytes().decode("ascii"), len(_BOARD)
@@ -110,7 +110,7 @@ def board_texts(boards: Any) -> list[str]:
 
 
 def hint_texts(boards: Any, tried: Any) -> list[str]:
-    """Returns the hints of boards: up to three lines each, every one with a line break before it.
+    """Return the hints of boards: up to three lines each, every one with a line break before it.
 
     The first has the newest ten different moves. The others look at the ten empty cells with the fewest digits that
     row, column and box leave, in reading order where they tie: up to five cells with one digit, and up to five with at
@@ -127,7 +127,7 @@ def hint_texts(boards: Any, tried: Any) -> list[str]:
 
 
 def candidates(boards: Any) -> np.ndarray:
-    """Returns the digits that row, column and box of each cell leave, bit by bit from 1 on, int32 (B, 9, 9)."""
+    """Return the digits that row, column and box of each cell leave, bit by bit from 1 on, int32 (B, 9, 9)."""
     bits = (1 << boards.astype(np.int32)) >> 1
     merged = np.bitwise_or.reduce
     boxes = merged(merged(bits.reshape(-1, BOX, BOX, BOX, BOX), axis=4, keepdims=True), axis=2, keepdims=True)
@@ -153,7 +153,7 @@ def _is_few(options: int) -> bool:
 
 
 def unflattened(number: int) -> tuple[int, int, int]:
-    """Returns row, column and digit of a move by its number, 81 · row + 9 · column + digit, all from 0."""
+    """Return row, column and digit of a move by its number, 81 · row + 9 · column + digit, all from 0."""
     return number // NUM_CELLS, number // SIZE % SIZE, number % SIZE
 
 
@@ -173,7 +173,7 @@ class SudokuLedger(Ledger):
     """
 
     def __init__(self, scene: Scene) -> None:
-        """Starts from the first scene of the episode."""
+        """Start from the first scene of the episode."""
         # Plain numbers, since a turn looks at one or two of them.
         self._is_empty: list[list[bool]] = (np.asarray(scene.board) == 0).tolist()
         self._filled_at_start = NUM_CELLS - sum(map(sum, self._is_empty))
@@ -183,7 +183,7 @@ class SudokuLedger(Ledger):
         self._latest = {"progress": progress_score(self._filled_at_start, self._filled_at_start), "correct": 0.0}
 
     def components(self, turn: Turn[Scene]) -> dict[str, float]:
-        """Takes note of a turn and returns the five parts of the score."""
+        """Take note of a turn and returns the five parts of the score."""
         if isinstance(turn.move, Move):
             self._note(turn, turn.move)
         moves = max(self._counts["moves"], 1)
@@ -210,28 +210,28 @@ class SudokuLedger(Ledger):
 
 
 def empty_cell_score(is_empty: bool | None) -> float:
-    """Returns 1 for a move on an empty cell, or where no board is known, else -1."""
+    """Return 1 for a move on an empty cell, or where no board is known, else -1."""
     return -1.0 if is_empty is False else 1.0
 
 
 def valid_move_score(is_valid: bool, *, is_new: bool, asks_again: bool) -> float:
-    """Returns 1 for a valid move that was not made before, else -0.5 if the text asks to resubmit, else 0."""
+    """Return 1 for a valid move that was not made before, else -0.5 if the text asks to resubmit, else 0."""
     return 1.0 if is_valid and is_new else -0.5 if asks_again else 0.0
 
 
 def repetition_score(earlier: int) -> float:
-    """Returns 0 for a move that was not made before, else minus 2 to the number of earlier times, at least -10."""
+    """Return 0 for a move that was not made before, else minus 2 to the number of earlier times, at least -10."""
     return -float(min(2**earlier, _MOST_PENALTY)) if earlier else 0.0
 
 
 def progress_score(most_filled: int, filled_at_start: int) -> float:
-    """Returns the part of the cells empty at the start that was filled; 1 where none was empty."""
+    """Return the part of the cells empty at the start that was filled; 1 where none was empty."""
     empty = NUM_CELLS - filled_at_start
     return (most_filled - filled_at_start) / empty if empty else 1.0
 
 
 def combined_score(parts: Mapping[str, float]) -> float:
-    """Returns the combined score of a turn, the sum of its parts."""
+    """Return the combined score of a turn, the sum of its parts."""
     return sum(parts.values())
 
 
@@ -250,44 +250,44 @@ class SudokuWords(Words[Scene]):
     hints: bool
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the form of a reply."""
         limit = int(params.max_steps_in_episode)
         return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
 
     def describe(self, scene: Scene, params: Any) -> str:
-        """Returns what became of the last move, if there was one, and the board."""
+        """Return what became of the last move, if there was one, and the board."""
         del params
         scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
         return _news(scenes)[0] + board_texts(scenes.board)[0]
 
     def fallback(self) -> Move:
-        """Returns the move `[1 1 1]`."""
+        """Return the move `[1 1 1]`."""
         return self._move(0, 0, 0, is_exact=True)
 
     def reply_of(self, action: Action) -> str:
-        """Returns a move as the instructions ask for it."""
+        """Return a move as the instructions ask for it."""
         row, column, digit = unflattened(action) if isinstance(action, int) else action
         return _text_of(row, column, digit)
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
-        """Returns the boards of B scenes, with hints where they are wanted."""
+        """Return the boards of B scenes, with hints where they are wanted."""
         del params
         texts = [news + board for news, board in zip(_news(scenes), board_texts(scenes.board), strict=True)]
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(texts)
         return [text + hint for text, hint in zip(texts, hints, strict=True)]
 
     def open(self, scene: Scene, params: Any) -> str:
-        """Returns the board, with hints where they are wanted."""
+        """Return the board, with hints where they are wanted."""
         return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
 
     def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Returns what became of the reply, the board, and hints where they are wanted, or whether it is solved."""
+        """Return what became of the reply, the board, and hints where they are wanted, or whether it is solved."""
         scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], turn.scene)
         flags = (np.asarray([flag]) for flag in (turn.reward, turn.terminated, turn.truncated))
         return self.respond_all(Turns([turn.number], [turn.move], scenes, *flags), params)[0]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
-        """Returns the texts that follow B turns."""
+        """Return the texts that follow B turns."""
         del params
         scenes = turns.scenes
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
@@ -309,7 +309,7 @@ class SudokuWords(Words[Scene]):
         return self._move(row - 1, column - 1, digit - 1, is_exact=answer.is_exact and "," not in answer.text)
 
     def ledger(self, scene: Scene, params: Any) -> Ledger:
-        """Returns the ledger of an episode that starts with `scene`: what each turn changes the five parts by."""
+        """Return the ledger of an episode that starts with `scene`: what each turn changes the five parts by."""
         del params
         return Changes(SudokuLedger(scene))
 
@@ -319,7 +319,7 @@ class SudokuWords(Words[Scene]):
 
 
 def _said(news: str, end: int) -> str:
-    """Returns what became of a reply; nobody is asked for another one at the end."""
+    """Return what became of a reply; nobody is asked for another one at the end."""
     return _ASKING.sub(".", news) if end else news
 
 
@@ -331,7 +331,7 @@ def _asking_again(reason: str) -> str:
 
 
 def _news(scenes: Scene) -> list[str]:
-    """Returns what became of the last moves of B scenes, a line each or nothing."""
+    """Return what became of the last moves of B scenes, a line each or nothing."""
     row, column = np.maximum(scenes.last_cell, 0).T
     placed = scenes.board[np.arange(len(row)), row, column]
     digits = np.where(scenes.outcome == SudokuOutcome.WRONG, scenes.wrong_digit, placed)
@@ -380,7 +380,7 @@ def _written(text: str) -> tuple[int, int, int] | None:
 
 
 def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuWords:
-    """Makes the words of an environment from checked option values."""
+    """Make the words of an environment from checked option values."""
     return SudokuWords(env.env_id, flat_actions=env.flat_actions, hints=values["hints"])
 
 

@@ -27,7 +27,7 @@ class Plan:
 
 @functools.cache
 def plan() -> Plan:
-    """Returns for each item the way that takes the fewest actions, as if no two inputs shared what they take."""
+    """Return for each item the way that takes the fewest actions, as if no two inputs shared what they take."""
     whole, ways = world(), world().ways
     num_items = len(whole.names)
     options: list[list[int]] = [[] for _ in range(num_items)]
@@ -55,7 +55,7 @@ def plan() -> Plan:
 
 
 def textcraft_action(env: Any, state: State, params: Any) -> jax.Array:
-    """Returns an action that leads to the goal, int32 (3,)."""
+    """Return an action that leads to the goal, int32 (3,)."""
     del env, params
     ways, chosen, heights = world().ways, plan().ways, plan().heights
     inputs, counts = jnp.asarray(ways.inputs[chosen]), jnp.asarray(ways.counts[chosen])

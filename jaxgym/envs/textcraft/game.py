@@ -99,7 +99,7 @@ OPTIONS: dict[str, Option] = {
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["TextCraft", Params]:
-    """Makes the environment and its parameters from checked option values."""
+    """Make the environment and its parameters from checked option values."""
     params = Params(depth=values["depth"], distractors=values["distractors"])
     return TextCraft(env_id=env_id, initial_params=params, observation=values["observation"]), params
 
@@ -142,7 +142,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples a depth, a goal of it, which recipes distract, and the order of all."""
+        """Sample a depth, a goal of it, which recipes distract, and the order of all."""
         key_goal, key_book = jax.random.split(key)
         bits = jax.random.bits(key_goal, (2,), jnp.uint32)
         first, count = _rows_of_depth(params.depth.pick(bits[0]))
@@ -150,7 +150,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         return _level_of_goal(key_book, row, params.distractors)
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Starts with an empty bag."""
+        """Start with an empty bag."""
         del params
         zero = jnp.int32(0)
         return State(
@@ -165,7 +165,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Gets or crafts, if it is possible; the goal is reached when it is crafted."""
+        """Get or crafts, if it is possible; the goal is reached when it is crafted."""
         del params
         verb, number, amount = action
         made = _attempt(state.inventory, TextCraftOutcome.NOTHING)
@@ -180,7 +180,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, is_goal.astype(jnp.float32), is_goal, {"success": is_goal.astype(jnp.int32)})
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the goal, the recipes shown, the bag, and what the last action led to."""
+        """Return the goal, the recipes shown, the bag, and what the last action led to."""
         del params
         return seen.Scene(
             goal=state.level.goal,
@@ -192,7 +192,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the picture or the symbols."""
         return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
 
 
@@ -210,7 +210,7 @@ def _attempt(inventory: jax.Array, outcome: TextCraftOutcome) -> Attempt:
 
 
 def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
-    """Adds some of an item that is gathered; there is no end of it, but the bag holds only so many of each."""
+    """Add some of an item that is gathered; there is no end of it, but the bag holds only so many of each."""
     num_items = len(world().names)
     is_sensible = (item >= 0) & (item < num_items) & (amount >= 1) & (amount <= MOST_GATHERED)
     is_gathered = item < world().num_gathered
@@ -234,7 +234,7 @@ def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
 
 
 def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
-    """Takes the inputs of a way out of the bag and puts in what it makes, if all inputs are there."""
+    """Take the inputs of a way out of the bag and puts in what it makes, if all inputs are there."""
     ways, items = world().ways, jnp.arange(len(world().names))
     is_sensible = (way >= 0) & (way < len(ways.outputs))
     row = jnp.clip(way, 0, len(ways.outputs) - 1)
@@ -262,14 +262,14 @@ def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
 
 
 def _rows_of_depth(depth: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns where the goals of a depth start among all goals, and how many there are, int32 () each."""
+    """Return where the goals of a depth start among all goals, and how many there are, int32 () each."""
     counts = np.bincount(world().depths[world().goals], minlength=DEEPEST + 1).astype(np.int32)
     firsts = (np.cumsum(counts) - counts).astype(np.int32)
     return jnp.asarray(firsts)[depth], jnp.asarray(counts)[depth]
 
 
 def _level_of_goal(key: jax.Array, row: jax.Array, most: jax.Array) -> Level:
-    """Returns a level of the goal in a row of `World.goals` with so many distractors at most; consumes `key`."""
+    """Return a level of the goal in a row of `World.goals` with so many distractors at most; consumes `key`."""
     tree, others = jnp.asarray(books().trees)[row], jnp.asarray(books().others)[row]
     bits = jax.random.bits(key, (others.size + tree.size + MOST_DISTRACTORS,), jnp.uint32)
     distractors = _shuffled(others, bits[: others.size])[:MOST_DISTRACTORS]
@@ -279,13 +279,13 @@ def _level_of_goal(key: jax.Array, row: jax.Array, most: jax.Array) -> Level:
 
 
 def _shuffled(recipes: jax.Array, bits: jax.Array) -> jax.Array:
-    """Returns recipes in the order of their random bits, those that are NONE at the end."""
+    """Return recipes in the order of their random bits, those that are NONE at the end."""
     is_none = (recipes == NONE).astype(jnp.int32)
     return lax.sort((is_none, bits, recipes), num_keys=2)[-1]
 
 
 def level_of_task(env: TextCraft, params: Params, task: Any) -> Level:
-    """Returns the level of a task number, the same on every machine.
+    """Return the level of a task number, the same on every machine.
 
     Goals are numbered by depth, those of one depth in the order in which the recipes first make them; the number is
     taken modulo the number of goals. The book follows from the goal, too, and from the option `distractors`.
@@ -323,6 +323,6 @@ def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
 
 
 def view(env: TextCraft, state: State, params: Params) -> jax.Array:
-    """Returns the frame for people, uint8 (336, 336, 3): it hides nothing."""
+    """Return the frame for people, uint8 (336, 336, 3): it hides nothing."""
     frame = seen.draw(env.scene(state, params))
     return jnp.repeat(jnp.repeat(frame, VIEW_SCALE, axis=0), VIEW_SCALE, axis=1)

@@ -48,7 +48,7 @@ _SHAPES = {
 
 @functools.cache
 def colors() -> np.ndarray:
-    """Returns the two colours of each item, uint8 (N, 2, 3)."""
+    """Return the two colours of each item, uint8 (N, 2, 3)."""
     rows, counts = list[list[tuple[float, float, float]]](), dict[str, int]()
     for kind in world().kinds:
         number = counts[kind] = counts.get(kind, -1) + 1
@@ -63,7 +63,7 @@ def colors() -> np.ndarray:
 
 @functools.cache
 def icons() -> np.ndarray:
-    """Returns the picture of each item and last the empty background, uint8 (N + 1, 8, 8, 3)."""
+    """Return the picture of each item and last the empty background, uint8 (N + 1, 8, 8, 3)."""
     pictures = np.empty((len(world().names) + 1, ICON_PX, ICON_PX, 3), np.uint8)
     pictures[:] = BACKGROUND
     for picture, kind, pair in zip(pictures, world().kinds, colors(), strict=False):

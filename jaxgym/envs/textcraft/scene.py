@@ -95,14 +95,14 @@ class Scene:
 
 
 def draw(scene: Scene) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the picture of a scene, uint8 (84, 84, 3), row first."""
     bag = _slots(*_carried(scene.inventory)).reshape(BAG_ROWS, BAG_COLUMNS, SLOT_PX, SLOT_PX, 3)
     bag = bag.swapaxes(1, 2).reshape(BAG_ROWS * SLOT_PX, SCREEN_PX, 3)
     return jnp.concatenate([_heading(scene), bag, _marks(scene.book)])
 
 
 def _heading(scene: Scene) -> jax.Array:
-    """Returns the row with the goal and the last outcome, uint8 (14, 84, 3)."""
+    """Return the row with the goal and the last outcome, uint8 (14, 84, 3)."""
     goal = _framed(_pictures(scene.goal, _ICON_X_PX))
     about = _slots(scene.item[None], scene.amount[None])[0]
     color = jnp.asarray([_BAR_COLORS[outcome] for outcome in TextCraftOutcome], jnp.uint8)[scene.outcome]
@@ -111,14 +111,14 @@ def _heading(scene: Scene) -> jax.Array:
 
 
 def _framed(picture: jax.Array) -> jax.Array:
-    """Returns a slot with a golden frame."""
+    """Return a slot with a golden frame."""
     inner = np.zeros((SLOT_PX, SLOT_PX, 1), bool)
     inner[_INNER, _INNER] = True
     return jnp.where(inner, picture, jnp.asarray(_GOLD, jnp.uint8)[None, None])
 
 
 def _carried(inventory: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the first items of the bag, NONE where there are fewer, and how many of each, int32 (24,) each."""
+    """Return the first items of the bag, NONE where there are fewer, and how many of each, int32 (24,) each."""
     num_items = inventory.size
     # Sorting the numbers of what is carried to the front is an order faster than to search each slot's item.
     front = lax.sort(jnp.where(inventory > 0, jnp.arange(num_items), num_items))[:NUM_SLOTS]
@@ -127,13 +127,13 @@ def _carried(inventory: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _slots(items: jax.Array, counts: jax.Array) -> jax.Array:
-    """Returns pictures of items with their counts; no digits for 0. uint8 (K, 14, 14, 3)."""
+    """Return pictures of items with their counts; no digits for 0. uint8 (K, 14, 14, 3)."""
     pictures = jax.vmap(functools.partial(_pictures, y_px=0))(items)
     return jnp.where(jnp.asarray(_count_masks())[counts][..., None], jnp.uint8(_TEXT[0]), pictures)
 
 
 def _pictures(item: jax.Array, y_px: int) -> jax.Array:
-    """Returns a slot with the icon of an item so far down, uint8 (14, 14, 3)."""
+    """Return a slot with the icon of an item so far down, uint8 (14, 14, 3)."""
     slot = np.empty((SLOT_PX, SLOT_PX, 3), np.uint8)
     slot[:], slot[-1], slot[:, -1] = BACKGROUND, _LINE, _LINE
     icon = jnp.asarray(icons())[jnp.where(item == NONE, len(world().names), item)]
@@ -142,7 +142,7 @@ def _pictures(item: jax.Array, y_px: int) -> jax.Array:
 
 @functools.cache
 def _count_masks() -> np.ndarray:
-    """Returns where the digits of each count are white in a slot, bool (1000, 14, 14)."""
+    """Return where the digits of each count are white in a slot, bool (1000, 14, 14)."""
     digits = [bitmap(rows) for rows in _DIGITS]
     masks = np.zeros((MOST_CARRIED + 1, SLOT_PX, SLOT_PX), bool)
     for count in range(1, MOST_CARRIED + 1):
@@ -154,12 +154,12 @@ def _count_masks() -> np.ndarray:
 
 
 def is_shown(book: jax.Array) -> jax.Array:
-    """Returns which recipes a book shows, bool (R,)."""
+    """Return which recipes a book shows, bool (R,)."""
     return jnp.any(book[None] == jnp.arange(len(world().recipes))[:, None], axis=1)
 
 
 def _marks(book: jax.Array) -> jax.Array:
-    """Returns the marks of the recipes, uint8 (14, 84, 3)."""
+    """Return the marks of the recipes, uint8 (14, 84, 3)."""
     outputs = [world().items[recipe.output[1]] for recipe in world().recipes]
     unused = MARK_ROWS * SCREEN_PX - len(outputs)
     shown = jnp.where(is_shown(book)[:, None], jnp.asarray(colors()[outputs, 0]), jnp.asarray(_DARK, jnp.uint8)[None])
@@ -170,12 +170,12 @@ def _marks(book: jax.Array) -> jax.Array:
 
 
 def num_symbols() -> int:
-    """Returns the length of `symbols`."""
+    """Return the length of `symbols`."""
     return 3 * len(world().names) + len(world().recipes) + len(TextCraftOutcome) + 1
 
 
 def symbols(scene: Scene) -> jax.Array:
-    """Returns a scene as numbers, float32 (1521,): what the picture shows, and the whole bag.
+    """Return a scene as numbers, float32 (1521,): what the picture shows, and the whole bag.
 
     In order: the goal one-hot (393), how many of each item are carried over 999 (393), which recipes are shown (333),
     the last outcome one-hot (8), the item that it was about one-hot (393; zero for none) and how many were got or

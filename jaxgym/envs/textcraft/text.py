@@ -52,7 +52,7 @@ Reply with one command in this form: <action>get 3 flax</action>"""
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "TextCraftWords":
-    """Returns the words of an environment."""
+    """Return the words of an environment."""
     del values
     return TextCraftWords(env.env_id)
 
@@ -62,13 +62,13 @@ class TextCraftWords(Words[Scene]):
     """The words of TextCraft."""
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the form of a reply."""
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
         return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit)
 
     def describe(self, scene: Scene, params: Any) -> str:
-        """Returns the book in the order of the recipes' numbers, the goal, what was done last, and all of the bag."""
+        """Return the book in the order of the recipes' numbers, the goal, what was done last, and all of the bag."""
         del params
         last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
         book = sorted(np.asarray(scene.book).tolist())
@@ -80,20 +80,20 @@ class TextCraftWords(Words[Scene]):
         return (_read_short if len(reply) <= _LONGEST_COMMAND else _read)(reply, self.parsing)
 
     def fallback(self) -> Move:
-        """Returns a look into the bag, which changes nothing."""
+        """Return a look into the bag, which changes nothing."""
         return _LOOK
 
     def reply_of(self, action: Any) -> str:
-        """Returns the command for an action in its tag; a look into the bag for one of no item or way."""
+        """Return the command for an action in its tag; a look into the bag for one of no item or way."""
         return f"<action>{_text_of(*action)}</action>"
 
     def open(self, scene: Scene, params: Any) -> str:
-        """Returns the crafting commands in the order of the book, and the goal."""
+        """Return the crafting commands in the order of the book, and the goal."""
         del params
         return _task(np.asarray(scene.book).tolist(), int(scene.goal))
 
     def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Returns one line: what the command did, or why there was none."""
+        """Return one line: what the command did, or why there was none."""
         del params
         scene = turn.scene
         if isinstance(turn.move, Refusal):
@@ -103,13 +103,13 @@ class TextCraftWords(Words[Scene]):
         return _outcome(int(scene.outcome), int(scene.item), int(scene.amount))
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
-        """Returns the crafting commands and the goal of each."""
+        """Return the crafting commands and the goal of each."""
         del params
         goals = np.asarray(scenes.goal).tolist()
         return [_task(book, goal) for book, goal in zip(np.asarray(scenes.book).tolist(), goals, strict=True)]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
-        """Returns a line for each turn."""
+        """Return a line for each turn."""
         del params
         scenes = turns.scenes
         outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
@@ -136,13 +136,13 @@ def _recipe_texts() -> tuple[str, ...]:
 
 
 def _craft_text(output: Amount, inputs: tuple[Amount, ...]) -> str:
-    """Returns a command such as `craft 1 stool using 2 planks, 3 wooden pole`."""
+    """Return a command such as `craft 1 stool using 2 planks, 3 wooden pole`."""
     taken = ", ".join(f"{count} {name}" for count, name in inputs)
     return f"craft {output[0]} {output[1]} using {taken}"
 
 
 def _text_of(verb: int, index: int, amount: int) -> str:
-    """Returns the command for an action."""
+    """Return the command for an action."""
     if verb == Verb.GET and index < len(world().names):
         return f"get {amount + 1} {world().names[index]}"
     return _way_texts().get(index, _LOOK.text) if verb == Verb.CRAFT else _LOOK.text
@@ -150,7 +150,7 @@ def _text_of(verb: int, index: int, amount: int) -> str:
 
 @functools.cache
 def _way_texts() -> dict[int, str]:
-    """Returns the commands to craft, by the number of the way."""
+    """Return the commands to craft, by the number of the way."""
     return {np.ravel(move.actions[0])[1].item(): move.text for move in _craft_moves().values()}
 
 
@@ -159,7 +159,7 @@ def _inventory(scene: Scene) -> str:
 
 
 def _inventories(inventories: np.ndarray) -> list[str]:
-    """Returns what each player carries, such as `Inventory: [flax] (3) ` with the blank of the original at its end."""
+    """Return what each player carries, such as `Inventory: [flax] (3) ` with the blank of the original at its end."""
     names = world().names
     carried = [""] * len(inventories)
     rows, items = np.nonzero(inventories)
@@ -169,7 +169,7 @@ def _inventories(inventories: np.ndarray) -> list[str]:
 
 
 def _outcome(outcome: int, item: int, amount: int) -> str:
-    """Returns what the last action led to; nothing at the start."""
+    """Return what the last action led to; nothing at the start."""
     name = "" if item == NONE else world().names[item]
     return _OUTCOMES[outcome].format(name=name, amount=amount)
 

@@ -84,13 +84,13 @@ class World:
         return {name: number for number, name in enumerate(self.names)}
 
     def members(self, name: str) -> tuple[int, ...]:
-        """Returns the items that an input of this name can be."""
+        """Return the items that an input of this name can be."""
         return self.tags[name] if name in self.tags else (self.items[name],)
 
 
 @functools.cache
 def world() -> World:
-    """Returns the world that the recipes make."""
+    """Return the world that the recipes make."""
     gathered = {name: kind for kind, line in _lines(GATHERED) for name in line.split(", ")}
     kinds, recipes = dict(gathered), list[Recipe]()
     for kind, line in _lines(CRAFTED):
@@ -107,7 +107,7 @@ def world() -> World:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the lines under each heading, with the heading."""
+    """Yield the lines under each heading, with the heading."""
     kind = ""
     for line in text.splitlines():
         if line.startswith("["):
@@ -117,7 +117,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _amount(entry: str) -> Amount:
-    """Returns `(4, "ash planks")` for `"4 ash planks"`."""
+    """Return `(4, "ash planks")` for `"4 ash planks"`."""
     count, _, name = entry.partition(" ")
     return int(count), name
 
@@ -136,7 +136,7 @@ def _ways(names: Sequence[str], tags: Mapping[str, tuple[int, ...]], recipes: Se
 
 
 def _depths(ways: Ways, num_items: int, num_gathered: int) -> np.ndarray:
-    """Returns for each item the least depth that one of its ways gives: that of its deepest input, and one more."""
+    """Return for each item the least depth that one of its ways gives: that of its deepest input, and one more."""
     beyond = num_items
     depths = np.where(np.arange(num_items) < num_gathered, 0, beyond).astype(np.int32)
     while True:
@@ -163,7 +163,7 @@ class Books:
 
 @functools.cache
 def books() -> Books:
-    """Returns the recipes that belong to each goal."""
+    """Return the recipes that belong to each goal."""
     whole = world()
     makers: list[list[int]] = [[] for _ in whole.names]
     for number, recipe in enumerate(whole.recipes):
