@@ -127,8 +127,11 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["show", ENV, "--out", "a.jpg"], ".png"),
         (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed -1"),
         (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
-        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "holds no run"),
-        (["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"], "agent 'Nothing-v0' is unknown, allowed are"),
+        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "expected the folder of a run"),
+        (
+            ["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"],
+            "unknown agent 'Nothing-v0': expected one of",
+        ),
         (["play", "nothing"], "'nothing' is no environment id"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

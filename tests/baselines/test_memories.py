@@ -232,7 +232,7 @@ def test_no_memory_passes_its_inputs_on() -> None:
 
 def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
     allowed = "clock, gru, gtrxl, lru, lstm, mingru, none, stack16, stack4, trxl"
-    with pytest.raises(ConfigError, match=rf"memory 'gruu' is unknown, allowed are {allowed}; did you mean 'gru'\?"):
+    with pytest.raises(ConfigError, match=rf"unknown memory 'gruu': expected one of {allowed}; did you mean 'gru'\?"):
         make_memory(Config(memory="gruu"))
 
 
@@ -271,10 +271,12 @@ def test_a_frame_stack_step_by_step_equals_a_rollout() -> None:
 
 
 def test_a_frame_stack_without_frames_is_refused() -> None:
-    with pytest.raises(ConfigError, match="memory 'stack4' stacks frames, and this observation has none: choose anoth"):
+    with pytest.raises(
+        ConfigError, match=r"memory 'stack4': expected an observation with a frame, got none\. Choose anoth"
+    ):
         make_memory(Config(memory="stack4"))
 
 
 def test_layers_of_no_memory_are_refused() -> None:
-    with pytest.raises(ConfigError, match="memory 'none' has no layers: leave out --memory-layers"):
+    with pytest.raises(ConfigError, match=r"memory 'none' has no layers\. Leave out --memory-layers"):
         make_memory(Config(memory="none", memory_layers=2))
