@@ -116,7 +116,7 @@ class EndlessMortarMayhemParams(EnvParams):
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMortarMayhem", EndlessMortarMayhemParams]:
-    """Make the environment and its parameters from checked option values."""
+    """Makes the environment and its parameters from checked option values."""
     params = EndlessMortarMayhemParams.of(values)
     env = EndlessMortarMayhem(
         env_id=env_id,

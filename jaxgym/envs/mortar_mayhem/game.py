@@ -153,7 +153,7 @@ def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool) -> tuple["MortarMayhem", Params]:
-    """Make the environment and its parameters from checked option values.
+    """Makes the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If `command_count` holds more commands than `max_commands`.

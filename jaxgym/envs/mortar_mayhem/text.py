@@ -29,7 +29,7 @@ _DIAGONALS = "; a diagonal one, such as right-down, to the tile that touches the
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemWords":
-    """Make the words of one of the four games, or of the endless one."""
+    """Makes the words of one of the four games, or of the endless one."""
     return MortarMayhemWords(env.env_id, env, moves_of(env, values))
 
 

@@ -141,7 +141,7 @@ class EndlessMysteryPathParams(EnvParams):
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMysteryPath", EndlessMysteryPathParams]:
-    """Make the environment and its parameters from checked option values."""
+    """Makes the environment and its parameters from checked option values."""
     params = EndlessMysteryPathParams.of(
         values,
         camera=seen.camera_of(values["camera_offset_scale"]),

@@ -125,7 +125,7 @@ def options(*, grid: bool) -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["MysteryPath", Params]:
-    """Make the environment and its parameters from checked option values."""
+    """Makes the environment and its parameters from checked option values."""
     params = Params.of({"agent_speed": np.float32(0.0), **values})
     env = MysteryPath(
         env_id=env_id,

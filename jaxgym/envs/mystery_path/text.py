@@ -31,7 +31,7 @@ _FALL = "Your next action then does nothing but put you back to the start; furth
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathWords":
-    """Make the words of Mystery Path, free or by tiles."""
+    """Makes the words of Mystery Path, free or by tiles."""
     return MysteryPathWords(env.env_id, env, moves_of(env, values))
 
 

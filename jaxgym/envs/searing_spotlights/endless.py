@@ -97,7 +97,7 @@ def options() -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotlights", EndlessSearingSpotlightsParams]:
-    """Make the environment and its parameters from checked option values.
+    """Makes the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.

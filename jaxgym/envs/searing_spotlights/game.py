@@ -112,7 +112,7 @@ def options() -> dict[str, Option]:
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", Params]:
-    """Make the environment and its parameters from checked option values.
+    """Makes the environment and its parameters from checked option values.
 
     Raises:
         OptionError: If coins or spotlights do not fit, or radii or speeds have no range.

@@ -29,7 +29,7 @@ _REWARDS = ("not positive", "positive")
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsWords":
-    """Make the words of Searing Spotlights, or of the endless game."""
+    """Makes the words of Searing Spotlights, or of the endless game."""
     return SearingSpotlightsWords(env.env_id, env, moves_of(env, values))
 
 

@@ -99,7 +99,7 @@ OPTIONS: dict[str, Option] = {
 
 
 def build(env_id: str, values: Mapping[str, Any]) -> tuple["TextCraft", Params]:
-    """Make the environment and its parameters from checked option values."""
+    """Makes the environment and its parameters from checked option values."""
     params = Params(depth=values["depth"], distractors=values["distractors"])
     return TextCraft(env_id=env_id, initial_params=params, observation=values["observation"]), params
 

@@ -52,7 +52,7 @@ Reply with one command in this form: <action>get 3 flax</action>"""
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "TextCraftWords":
-    """Return the words of an environment."""
+    """Returns the words of an environment."""
     del values
     return TextCraftWords(env.env_id)
 
