@@ -99,7 +99,7 @@ class Params(EnvParams):
 
 
 def options(*, grid: bool) -> dict[str, Option]:
-    """Return the options of one of the two games."""
+    """Returns the options of one of the two games."""
     table: dict[str, Option] = {
         "agent_scale": Real(
             _AGENT_SCALE, "size of the agent; no effect in the grid game", low=0.04, high=1.0, static=True

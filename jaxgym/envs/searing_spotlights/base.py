@@ -125,7 +125,7 @@ class SpotlightParams(EnvParams):
 
 
 def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = _MOST_ALIVE) -> dict[str, Option]:
-    """Return the options that both games have, with the defaults that differ.
+    """Returns the options that both games have, with the defaults that differ.
 
     Args:
         initial_spawns: Default of that option.

@@ -76,7 +76,7 @@ class EndlessSearingSpotlightsParams(spotlight_game.SpotlightParams):
 
 
 def options() -> dict[str, Option]:
-    """Return the options of the game."""
+    """Returns the options of the game."""
     return {
         **spotlight_game.options(
             initial_spawns=3,

@@ -86,7 +86,7 @@ class Params(spotlight_game.SpotlightParams):
 
 
 def options() -> dict[str, Option]:
-    """Return the options of the game."""
+    """Returns the options of the game."""
     return {
         **spotlight_game.options(initial_spawns=4, agent_health=5.0),
         "num_spawns": Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS),
