@@ -1,4 +1,4 @@
-"""The health of the agent of Searing Spotlights, counted in hits."""
+"""Health of the agent of Searing Spotlights, counted in hits."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from jaxgym.envs.searing_spotlights import scene as seen
 
 _NEVER = 2**31 - 1
 _MOST_HITS = 100_000
-"""An agent that outlives so many hits never dies."""
+"""Maximum number of counted hits; an agent that survives them never dies."""
 
 
 def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
-    """Return the traced form of health and damage: both as they are, and the tables of `SpotlightParams`.
+    """Return health and damage as traced parameters: the given values, and the tables of `SpotlightParams`.
 
-    The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
+    The tables are computed in float64 by repeated subtraction; float32 or closed forms end a hit earlier or later.
     """
     fatal, bar = _NEVER, np.full(seen.HEALTH_BAR_PX, _NEVER, dtype=np.int64)
     health = agent_health

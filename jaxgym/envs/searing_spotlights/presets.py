@@ -1,4 +1,4 @@
-"""Presets of Searing Spotlights and its endless sibling; see `jaxgym.envs.memory_gym.presets`."""
+"""Presets of both Searing Spotlights games; see `jaxgym.envs.memory_gym.presets`."""
 
 from typing import Any
 
