@@ -81,7 +81,7 @@ class Chain:
         """Build the chain of a run.
 
         Raises:
-            ConfigError: if a reply of the settings is invalid.
+            ConfigError: if a reply of the settings is refused.
             UnknownIdError, OptionError: see `jaxgym.serve.SessionPool.prepare`.
         """
         pool = SessionPool(capacity=settings.sessions)

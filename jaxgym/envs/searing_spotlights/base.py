@@ -32,7 +32,7 @@ PLACES_PX = (7, 77)
 MOST_LISTED = 100_000
 """Largest number of objects of a kind that a level can list."""
 MOST_SPOTLIGHTS = 4096
-"""Largest number of slots for spotlights that are alive at the same time."""
+"""The most slots for spotlights alive at the same time."""
 _MOST_ALIVE = f"as many as there can be, {MOST_SPOTLIGHTS} at most"
 
 
@@ -210,7 +210,7 @@ def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
 
 
 def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return checked option values, and the tables of health that parameters hold."""
+    """Returns checked option values, and the tables of health that parameters hold."""
     return {**values, **health_tables(values["agent_health"], values["spot_damage"])}
 
 
@@ -243,9 +243,9 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     """Base class of both games.
 
     Attributes:
-        look: Properties of the sprites.
-        max_spotlights: Number of slots for spotlights.
-        max_listed_spotlights: Number of spotlights in a level.
+        look: What fixes sprites.
+        max_spotlights: Slots for spotlights alive.
+        max_listed_spotlights: Spotlights in a level.
         observation: "pixels" or "symbolic".
         flat_actions: Whether an action is one number.
     """

@@ -10,9 +10,9 @@ _MOST_HITS = 100_000
 
 
 def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
-    """Return health and damage as traced parameters: the given values, and the tables of `SpotlightParams`.
+    """Returns the traced form of health and damage: both as they are, and the tables of `SpotlightParams`.
 
-    The tables are computed in float64 by repeated subtraction; float32 or closed forms end a hit earlier or later.
+    The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
     """
     fatal, bar = _NEVER, np.full(seen.HEALTH_BAR_PX, _NEVER, dtype=np.int64)
     health = agent_health
