@@ -1,11 +1,11 @@
-"""How many steps a server of AgentGym's protocol answers over HTTP, on one machine.
+"""Measure the steps per second of a server with AgentGym's protocol over HTTP, on one machine.
 
     python benchmarks/agentgym.py --env textcraft --action inventory --sessions 64
     python benchmarks/agentgym.py --env frozen_lake --action up --sessions 256 --mode batch
 
-In mode "each" every session has a connection that is kept open and asks for its next step when the last one is
-answered; in mode "batch" one connection asks for a step of all. An episode that ends is reset, which is part of the
-time and counts for nothing.
+In mode "each", every session has a persistent connection and requests its next step when the last one is answered; in
+mode "batch", one connection requests a step of all sessions. Episodes that end are reset; resets take time, but are not
+counted as steps.
 """
 
 import argparse
