@@ -111,8 +111,8 @@ def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *,
 
 def normalise(advantage: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp.mean) -> jax.Array:
     """Return advantages with mean 0 and standard deviation 1; `mean` averages over all values to normalize."""
-    centred = advantage - mean(advantage)
-    return centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
+    centered = advantage - mean(advantage)
+    return centered / (jnp.sqrt(mean(centered**2)) + 1e-8)
 
 
 class Schedule(NamedTuple):

@@ -33,7 +33,7 @@ def seed_generator(seed):
 
 @numba.njit(cache=True)
 def _fewest_places(grid, rows, columns, boxes):
-    """Return the number of choices of the most constrained spot, and the spot: a cell, or a digit in a row, column or box.
+    """Return the number of choices of the most constrained spot, and the spot: a cell, or a digit in a unit.
 
     Spots below 81 are cells; spot 81 + 9 · unit + digit is a digit in a row (units 0 to 8), column or box.
     """

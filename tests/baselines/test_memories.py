@@ -236,7 +236,7 @@ def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
         make_memory(Config(memory="gruu"))
 
 
-@pytest.mark.parametrize(("grey", "channels"), [(False, 3), (True, 1)], ids=["colour", "grey"])
+@pytest.mark.parametrize(("grey", "channels"), [(False, 3), (True, 1)], ids=["color", "grey"])
 def test_a_frame_stack_shows_the_last_frames_of_the_episode(grey: bool, channels: int) -> None:
     stack = FrameStack(3, grey, (2, 2, 3))
     frames = np.random.default_rng(0).integers(0, 256, (STEPS, LANES, 2, 2, 3)).astype(np.uint8)

@@ -738,7 +738,7 @@ def test_a_checkpoint_that_cannot_be_read_is_told_with_the_one_before(whole: Pat
 
 
 def test_a_config_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"env": "Some-v0", "gamma": 0.9, "flavour": 1}')
-    with pytest.raises(RunError, match="settings that this version does not support: flavour"):
+    (tmp_path / "config.json").write_text('{"env": "Some-v0", "gamma": 0.9, "flavor": 1}')
+    with pytest.raises(RunError, match="settings that this version does not support: flavor"):
         read_config(tmp_path)
     assert dataclasses.replace(Config(), gamma=0.9) != Config()

@@ -83,8 +83,8 @@ def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
     block = weights["blocks_0"]
 
     def norm(rows: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
-        centred = rows - rows.mean(axis=-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6) * scale + bias
+        centered = rows - rows.mean(axis=-1, keepdims=True)
+        return centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + 1e-6) * scale + bias
 
     def normed(rows: np.ndarray, layer: str) -> np.ndarray:
         return norm(rows, block[layer]["scale"], block[layer]["offset"])

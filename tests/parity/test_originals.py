@@ -96,7 +96,7 @@ def parts(recorded: dict[str, Any], level: Any) -> Iterator[tuple[str, Any, Any]
         commands = recorded["commands"]
         yield "start_tile", level.start_tile, recorded["start_tile"]
         yield "commands", level.commands[: len(commands)], commands
-        # A tile is 14 px wide and every arena centred.
+        # A tile is 14 px wide and every arena centered.
         corner = 42 - 7 * recorded.get("arena_size", 6)
         yield "start_pos", corner + 14 * level.start_tile + 7 + level.start_offset_px, recorded["start_pos"]
         for name in ("command_count", *memory_gym.endless_mortar_mayhem.DURATIONS):

@@ -81,7 +81,7 @@ def make_level(
 
 
 def make_state(level: Level, **fields: Any) -> State:
-    """The state of an agent at the centre of tile (2, 2) of a 5 × 5 arena, past the clue phase."""
+    """The state of an agent at the center of tile (2, 2) of a 5 × 5 arena, past the clue phase."""
     values = {
         "time": 100,
         "episode_return": np.float32(0.0),

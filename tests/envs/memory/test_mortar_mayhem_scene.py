@@ -27,7 +27,7 @@ BODY, HAND, HAND_OUTLINE, WHITE = (250, 204, 153), (250, 250, 250), (50, 50, 50)
 NO_COMMAND = 9
 ARENA_SIZES = (2, 3, 4, 5, 6)
 
-# The agent of scale 0.25 at its eight headings; pixel (0, 0) lies at its centre - 8. B: body, o: hand.
+# The agent of scale 0.25 at its eight headings; pixel (0, 0) lies at its center - 8. B: body, o: hand.
 AGENT = """
 0 deg             45 deg            90 deg            135 deg
 ................  ......oo........  ................  ................
@@ -212,7 +212,7 @@ def disc_at(x: int, y: int, radius: int) -> np.ndarray:
 @pytest.mark.parametrize("heading", [0, 2, 4, 6])
 @pytest.mark.parametrize(
     ("scale", "radius", "hand", "hand_x", "hand_y", "has_light_hands"),
-    # The hands of an agent that heads up, from its centre: 18 · scale to both sides; 12 · scale + 7 below the top of
+    # The hands of an agent that heads up, from its center: 18 · scale to both sides; 12 · scale + 7 below the top of
     # the surface, whose half side is 9, 21 and 37.
     [(0.1, 2, 1, 1, 9 - 8, False), (0.5, 12, 5, 9, 21 - 13, True), (1.0, 25, 10, 18, 37 - 19, True)],
 )

@@ -76,7 +76,7 @@ class Play:
 
 
 def walk(play: Play, path: list[tuple[int, int]]) -> Play:
-    """Walks a free agent from centre to centre: a tile is four steps of 3 px."""
+    """Walks a free agent from center to center: a tile is four steps of 3 px."""
     for (x, y), (next_x, next_y) in pairwise(path):
         # 1 for a lower x or y, 2 for a higher one.
         play(*[((x - next_x) % 3, (y - next_y) % 3)] * 4)

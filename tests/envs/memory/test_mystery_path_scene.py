@@ -42,7 +42,7 @@ def picture(scene: seen.Scene) -> np.ndarray:
 
 
 def where(frame: np.ndarray, color: tuple[int, int, int]) -> set[tuple[int, int]]:
-    """The places (x, y) of a colour."""
+    """The places (x, y) of a color."""
     return {(int(x), int(y)) for y, x in np.argwhere((frame == color).all(axis=-1))}
 
 
