@@ -1,4 +1,4 @@
-"""The command line: what it writes, and what it says where it can't."""
+"""The command line: its output and its errors."""
 
 import io
 import os
@@ -22,7 +22,7 @@ OPTIONS = ("command_count=[1]", "explosion_delay=[3]")
 
 
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
-    """Exit code and error of a command that fails; it prints one line."""
+    """Return exit code and error of a failing command; the error is one line."""
     monkeypatch.setattr(sys, "argv", ["jaxgym", *words])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()

@@ -1,4 +1,4 @@
-"""What flags put into an agent: encoder, residual, clock, head for the ground truth; and which do not go together."""
+"""Parts of an agent by flags: encoder, residual, clock, ground-truth head; and combinations that are rejected."""
 
 import dataclasses
 from collections.abc import Callable
@@ -30,7 +30,7 @@ FRAME = (84, 84, 3)
 
 
 def shapes(config: Config, **options: Any) -> tuple[Any, Any]:
-    """Shapes of parameters and outputs for two steps of three lanes with frames."""
+    """Return the shapes of parameters and outputs for two steps of three environments with frames."""
     network = make_network(config, spaces.Discrete(4), FRAME, **options)
     observation, starts = jnp.zeros((2, 3, *FRAME), jnp.uint8), jnp.zeros((2, 3), bool)
 

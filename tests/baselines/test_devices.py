@@ -1,4 +1,4 @@
-"""One training on several devices, simulated on the CPU in a process of its own, and on several processes."""
+"""Training on several devices, simulated on the CPU in a process of its own, and in several processes."""
 
 import dataclasses
 import json

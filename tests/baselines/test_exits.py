@@ -1,4 +1,4 @@
-"""How commands end."""
+"""Exits of the commands."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 @pytest.fixture(autouse=True)
 def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the process stays changed."""
+    """Restore the process after a test."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
 
 

@@ -1,4 +1,4 @@
-"""GRPO of a language model: tokens, the model, what is learned from, and a run on a lake of 2 × 2.
+"""GRPO of a language model: tokens, the model, the learner, and a run on a lake of 2 × 2.
 
 seed 0: group of two episodes | seed 1: group of two episodes     an update of four sessions
 """
@@ -90,7 +90,7 @@ def test_contexts_are_cut_and_padded_at_the_left(tokeniser: Tokeniser) -> None:
 
 @pytest.fixture(scope="module")
 def written() -> tuple[dict, jax.Array, jax.Array, jax.Array]:
-    """A model, four prompts, and its replies with their log-probabilities."""
+    """Return a model, four prompts, and its replies with their log-probabilities."""
     params = _init(SIZES, jax.random.key(0))
     prompts = jnp.asarray([[0, 0, 5, 6, 7], [3, 4, 5, 6, 7], [0, 0, 0, 0, 9], [0, 2, 2, 2, 2]], jnp.int32)
     # The head starts near the uniform distribution; larger weights make it choose.
@@ -160,7 +160,7 @@ def chain() -> Chain:
 
 @pytest.fixture(scope="module")
 def sizes(chain: Chain) -> Sizes:
-    """The sizes of the runs below, so that the step is compiled once."""
+    """Return the sizes of the runs below, so that the step is compiled once."""
     start = train.episodes_of_start(chain, chain.levels()[0])
     return train.sizes_of(TINY, Tokeniser.of([*start.contexts, *TINY.replies]), start.contexts)
 

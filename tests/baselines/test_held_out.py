@@ -1,4 +1,4 @@
-"""Held-out levels of games that have few: the error says what helps, and what it says helps."""
+"""Held-out levels of games with few levels: the advice of the error message works."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from jaxgym import levels
 
 @pytest.fixture(autouse=True)
 def num_existing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Banks of numbers below the entry of this list, in place of levels that have to be compiled."""
+    """Replace level generation: level buffers have numbers below the entry of this list, and nothing is compiled."""
     most = [12]
 
     def make_bank(env: Any, params: Any, seeds: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def config(**changes: Any) -> Config:
 
 
 def trained_on(**changes: Any) -> int | None:
-    """The number of different training levels; None where the config is rejected."""
+    """Return the number of different training levels; None if the config is rejected."""
     try:
         bank = make_game(config(**changes)).params.levels
     except ConfigError:

@@ -41,7 +41,7 @@ MEMORIES = {
 
 
 class Case(NamedTuple):
-    """A memory that is not at its start, and what it is given."""
+    """A recurrent state in the middle of an episode, and inputs."""
 
     cell: Any
     call: Callable[..., Any]
@@ -106,7 +106,7 @@ def test_states_and_outputs_are_float32_whatever_the_operands(memory: str) -> No
 
 
 def gru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """The published equations, one lane's step at a time in plain terms."""
+    """Compute the published equations, one step of one environment at a time."""
     weights = variables["params"]
     states = []
     for step in range(STEPS):
@@ -122,7 +122,7 @@ def gru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax
 
 
 def lstm_step_by_step(variables: Any, state: tuple[jax.Array, jax.Array], inputs: jax.Array) -> jax.Array:
-    """The published equations."""
+    """Compute the published equations."""
     weights = variables["params"]
     outputs = []
     output, cell = state
@@ -137,7 +137,7 @@ def lstm_step_by_step(variables: Any, state: tuple[jax.Array, jax.Array], inputs
 
 
 def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """One step at a time, with the spans that the units start with."""
+    """Compute one step at a time, with the initial time spans of the units."""
     weights = variables["params"]
     spans = jnp.asarray(np.geomspace(2, 256, UNITS), jnp.float32)
     states = []
@@ -151,7 +151,7 @@ def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> 
 
 
 def lru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """One step at a time, as rotations of real pairs."""
+    """Compute one step at a time, as rotations of real pairs."""
     weights = variables["params"]
     rates, phases = ring(UNITS)
     rate, phase = rates * jnp.exp(weights["log_rate"]), phases * jnp.exp(weights["log_phase"])

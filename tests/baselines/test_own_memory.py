@@ -31,13 +31,13 @@ SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "minibatches": 2, "memor
 
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drops what a test registers."""
+    """Remove what a test registers."""
     monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))
 
 
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> type[MemoryCell]:
-    """The cell, importable."""
+    """Make the cell importable."""
     monkeypatch.syspath_prepend(PACKAGE)
     return cell_of(NAME)
 

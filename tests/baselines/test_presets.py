@@ -1,4 +1,4 @@
-"""Presets are what the paper ran: games, memories and lengths; a flag beside one overrides it."""
+"""Presets have the paper's games, memories and lengths; a flag overrides its value of a preset."""
 
 import dataclasses
 import json

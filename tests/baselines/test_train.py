@@ -1,4 +1,4 @@
-"""Runs on disk: what they leave, how they go on after a kill, and what they say when they cannot."""
+"""Runs on disk: their files, resuming after a kill, and their errors."""
 
 import contextlib
 import csv
@@ -43,7 +43,7 @@ CONFIG = dataclasses.replace(
 
 @pytest.fixture(scope="module", autouse=True)
 def _recall(recall_game: Callable[..., TrainingGame]) -> Any:
-    """Every run trains on Recall, which is no registered environment and has no frames for a video."""
+    """Train every run on Recall, which is not registered and has no frames for a video."""
     game = recall_game()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "record_video", lambda *_, **__: [])
@@ -54,7 +54,7 @@ def _recall(recall_game: Callable[..., TrainingGame]) -> Any:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 12 updates that nothing interrupted."""
+    """Make a run of 12 updates without an interruption."""
     runs = tmp_path_factory.mktemp("runs")
     closing = train.train(CONFIG, train.RunDir("whole", runs))
     assert closing.endswith(f"-> {runs / 'whole'}")
@@ -105,7 +105,7 @@ def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, float]], str, Any]:
-    """The run of `whole`, evaluated every three blocks, with a callback: folder, metrics, output and axes."""
+    """Make the run of `whole` with held-out evaluations and a callback: folder, metrics, output and axes."""
     runs, metrics, output, figures = tmp_path_factory.mktemp("logged"), [], io.StringIO(), []
     config = dataclasses.replace(CONFIG, eval_every=3, eval_repeats=200)
     savefig = Figure.savefig

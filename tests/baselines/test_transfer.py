@@ -1,4 +1,4 @@
-"""An agent plays the same seeds in both packages, as far as that can be seen without the other package."""
+"""Playing an agent in both packages, as far as it can be tested without memory-gym."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""Transformer-XL: what a step attends to, and that acting reads the same as learning.
+"""Transformer-XL: the steps that a step attends to, and the equality of acting and learning.
 
 With one block and a window of 3 steps, an input is seen at its own step and the two after it:
 
@@ -30,7 +30,7 @@ def draw(seed: int) -> jax.Array:
 
 
 def moved(variables: Any) -> Any:
-    """Parameters with gains and offsets other than the ones and zeros they start at, where a wrong one would hide."""
+    """Return parameters with gains and offsets other than the initial ones and zeros, which could hide an error."""
     return jax.tree.map(lambda leaf: leaf + 0.1 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), variables)
 
 
@@ -41,7 +41,7 @@ def variables() -> Any:
 
 @pytest.fixture(scope="module")
 def slopes(variables: Any) -> Any:
-    """A function of a cell: how much each input moves each output, (lane, step of the output, step of the input)."""
+    """Return a function of a cell: gradients of outputs by inputs, (environment, output step, input step)."""
 
     def of(cell: TransformerXL) -> np.ndarray:
         def outputs(inputs: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""The agents that come with the package load in one line and do what their results say."""
+"""The package's trained agents load in one line and reach their stored results."""
 
 import dataclasses
 import subprocess

@@ -1,4 +1,4 @@
-"""Courses: episodes drawn while they are played, and one after the other from one generator, as the original does."""
+"""Courses: consecutive episodes from one generator, drawn while they are played, as in the original."""
 
 import functools
 import json
@@ -34,7 +34,7 @@ def started(env: Any) -> Any:
 
 
 def made(env_id: str, **options: Any) -> tuple[Any, Any, Any]:
-    """Returns a course, an environment that its levels fit, and the parameters."""
+    """Return a course, an environment with capacity for its levels, and the parameters."""
     followed = course.of(env_id, **options)
     return followed, *jaxgym.make(env_id, levels="fresh", **{**options, **followed.sizes})
 
@@ -66,7 +66,7 @@ def test_endless_searing_spotlights_follows_a_recorded_episode_to_its_end(path: 
 
 
 def layout_of(level: Any) -> list[Any]:
-    """Returns what a file of successive episodes tells of a layout."""
+    """Return the layout of a recording of successive episodes."""
     if hasattr(level, "commands"):
         return [COMMANDS[command] for command in level.commands[: level.command_count]]
     if hasattr(level, "segments"):

@@ -1,4 +1,4 @@
-"""The levels of the original's own seeds: every recorded layout and episode has the level that we make of its seed."""
+"""Levels of the original's seeds: every recorded layout and episode has the level that we make from its seed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,14 +84,14 @@ def test_the_lifetime_of_a_spotlight_is_counted_in_float64(speed: float) -> None
 
 
 def differing(recorded: dict[str, Any], level: Any) -> Iterator[str]:
-    """Yields the name of each recorded part of a layout that a level differs from."""
+    """Yield the name of each recorded part of a layout that differs from the level."""
     for name, ours, theirs in parts(recorded, level):
         if not np.array_equal(ours, theirs):
             yield f"{name} is {np.asarray(ours).tolist()}, recorded {np.asarray(theirs).tolist()}"
 
 
 def parts(recorded: dict[str, Any], level: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, level's part and recorded part of what was recorded of a layout; -1 pads what is recorded."""
+    """Yield name, level's part and recorded part of a layout; recorded parts are padded with -1."""
     if "commands" in recorded:
         commands = recorded["commands"]
         yield "start_tile", level.start_tile, recorded["start_tile"]
@@ -150,7 +150,7 @@ def test_every_recorded_layout_is_the_level_of_its_seed(family: str) -> None:
 
 
 def layout_of(recording: Recording) -> dict[str, Any]:
-    """Returns what a recorded episode tells of its level, as far as that is fixed before the episode."""
+    """Return the part of a recorded episode that its level determines before the episode."""
     layout = {**recording.meta["layout"], **recording.arrays}
     if recording.meta["env"] == "ess":
         taken = np.flatnonzero(np.diff(layout["coins_collected"]) > 0)
@@ -311,7 +311,7 @@ def test_a_segment_that_is_too_long_for_ours_is_refused(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def made() -> Iterator[list[int]]:
-    """A list that grows whenever levels are made, and not read."""
+    """Return a list that grows whenever levels are made and not read."""
     counts: list[int] = []
     spec = jaxgym.spec_of(GAME)
     assert spec.original is not None

@@ -1,4 +1,4 @@
-"""Shapes made once on the host, against the half widths that the original's drawing library gives.
+"""Shapes made once on the host, against the half widths of the original's drawing library.
 
 A disc of radius r has its center on the corner between four pixels; row k = 0 … r - 1 below and above the center covers
 x from -w(k) to w(k) - 1. Radius 2, w = 2 1:
