@@ -411,7 +411,7 @@ def describe(scores: dict[str, Any]) -> str:
     return "\n".join(
         f"{split.replace('_', '-')} levels ({result['levels']}): score {result['score']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
-        f"{result['share_cut']:.0%} cut"
+        f"{result['share_cut']:.0%} truncated"
         for split, result in ((split, scores[split]) for split in SPLITS if split in scores)
     )
 

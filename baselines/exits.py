@@ -12,8 +12,8 @@ from jaxgym import extras, interrupts
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 _FULL = "RESOURCE_EXHAUSTED"  # in XLA's message when a device is out of memory
-_SMALLER = "take less at once, for instance by --num-envs, --memory-window, --levels or --repeats"
-RESUME = "add --resume to go on from the newest checkpoint"
+_SMALLER = "reduce --num-envs, --memory-window, --levels or --repeats"
+RESUME = "add --resume to continue from the newest checkpoint"
 
 
 @contextlib.contextmanager
@@ -45,7 +45,7 @@ def told(resume: str = "") -> Iterator[None]:
         if isinstance(error, JaxRuntimeError) and _FULL not in str(error):
             raise
         reason = str(error).partition("\n")[0]
-        sys.exit(f"error: out of memory ({reason}): {_SMALLER}")
+        sys.exit(f"error: out of memory ({reason}). To use less memory, {_SMALLER}.")
     except OSError as error:
         _drop_output()
         sys.exit(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")

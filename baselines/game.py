@@ -136,7 +136,7 @@ def _not_held_out(config: Config, bank: Any, held_out: Any, flag: str) -> Any:
         return levels.exclude(bank, held_out)
     # This number is at most a half, so at least two distinct levels are left.
     fewer = [f"hold out {existing // 2} or fewer with {flag}"] if existing // 2 <= existing - 2 else []
-    fresh = ["sample fresh training levels with --train-levels 0, held-out ones among them"]
+    fresh = ["sample fresh training levels with --train-levels 0, which may include held-out ones"]
     advice = fewer + (fresh if flag == _HOLD_OUT else [])
     raise ConfigError(
         f"expected at least 2 different training levels, got {left}: {config.train_levels} training seeds and "

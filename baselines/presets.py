@@ -190,7 +190,7 @@ PRESETS: dict[str, Config] = {config.preset: config for config in _all()}
 def listed() -> str:
     """Return all presets, one per line."""
     rows: list[tuple[str, ...]] = [
-        ("preset", "environment", "options", "memory", "learns beside", "lanes x steps", "steps")
+        ("preset", "environment", "options", "memory", "also learns", "environments x steps", "steps")
     ]
     for name, config in PRESETS.items():
         beside = [word for word, weight in _beside(config).items() if weight]

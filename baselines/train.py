@@ -144,7 +144,7 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
     if jax.process_index() > 0:
         with devices.Follower(path, config) as folder:
             run_blocks(config, game, folder, mesh, on_block)
-        return f"process {jax.process_index()} is done: the first one has the results"
+        return f"process {jax.process_index()} is done; process 0 has the results"
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
         if config.trained_steps != config.total_steps:

@@ -110,7 +110,7 @@ def train(settings: Settings, place: RunDir) -> str:
         folder.write_json("evaluation.json", {"update": folder.last_update, **clocks, **scores})
         _write_transcripts(work, state.params, "after")
         folder.draw_curve()
-    tqdm.write(f"of the likeliest replies: {scores['likeliest']['success']:.3f}")
+    tqdm.write(f"held-out success with greedy decoding: {scores['likeliest']['success']:.3f}")
     return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
 
 

@@ -62,7 +62,7 @@ def test_no_number_of_held_out_levels_leaves_one_training_level() -> None:
 def test_a_game_of_one_level_can_only_be_trained_on_fresh_ones(num_existing: list[int]) -> None:
     num_existing[0] = 1
     with pytest.raises(
-        ConfigError, match=r"To fix this, sample fresh training levels with --train-levels 0, held-out ones among"
+        ConfigError, match=r"To fix this, sample fresh training levels with --train-levels 0, which may include"
     ):
         make_game(config())
 
