@@ -296,7 +296,7 @@ def test_ranges_of_which_the_original_fails_are_refused(name: str) -> None:
 
 
 def test_more_coins_than_the_original_finds_places_for_are_refused() -> None:
-    with pytest.raises(LevelError, match=r"^seed 5 was asked for, for which the original finds no place .* num_coins"):
+    with pytest.raises(LevelError, match=r"^expected free pixels for all coins, got none for seed 5, .* num_coins"):
         levels.original(IDS["ss"], [5], num_coins=[32])
 
 

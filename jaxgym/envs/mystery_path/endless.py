@@ -13,7 +13,7 @@ exactly, including these peculiarities:
 - The shown part of the past path starts at a column, at the tile where the path last left that column.
 
 Differences: a time limit truncates; in the original it terminates. The path ends after `max_segments`, and its last
-tile truncates; the original's path does not end. Segments are drawn from a table of 50 176 by start and end row, which
+tile truncates; the original's path does not end. Segments are drawn from a buffer of 50 176 by start and end row, which
 preserves their distribution; training and held-out levels consist of the same segments in different orders. A stamina
 of 0 or less, with which the original crashes or never ends, is an error.
 """

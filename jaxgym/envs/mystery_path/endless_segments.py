@@ -1,7 +1,7 @@
-"""Segments of an endless path, and the table from which they are drawn.
+"""Segments of an endless path, and the segment buffer from which they are drawn.
 
 A segment is a path through seven columns of seven rows, found like that of Mystery Path, and one more tile to the
-right, where the next segment starts. It depends only on its start and end row, so the table holds many segments for
+right, where the next segment starts. It depends only on its start and end row, so the buffer holds many segments for
 each pair of rows; a step looks one up and never searches.
 
 A segment is an array of uint8 (32,): the numbers of its tiles in path order, column · 7 + row, and `NO_TILE` after the
@@ -30,7 +30,7 @@ MAX_TILES = 32
 
 NO_TILE = 255
 SEGMENTS_PER_PAIR = 1024
-"""Number of segments in the table for each start and end row."""
+"""Number of segments in the buffer for each start and end row."""
 
 _LAST_COLUMN = SIZE * NUM_ROWS
 _SEED = 0
@@ -72,7 +72,7 @@ def find(segment: jax.Array, column: jax.Array, row: jax.Array) -> tuple[jax.Arr
 
 @functools.cache
 def make_bank() -> jax.Array:
-    """Return the table of segments by start row, end row and number, uint8 (7, 7, 1024, 32); it is always the same."""
+    """Return the segment buffer by start row, end row and number, uint8 (7, 7, 1024, 32); it is always the same."""
     rows = np.arange(NUM_ROWS, dtype=np.int32)
     # Evaluated eagerly, because an environment may be made inside a trace.
     with jax.ensure_compile_time_eval():
@@ -97,7 +97,7 @@ def sample(key: jax.Array, start_row: jax.Array, end_row: jax.Array) -> jax.Arra
 
 
 def drawn_words(level: EndlessMysteryPathLevel, number: jax.Array) -> jax.Array:
-    """Return the random words of a segment, uint32 (2,), for its end row and its number in the table."""
+    """Return the random words of a segment, uint32 (2,), for its end row and its number in the buffer."""
     return jax.random.bits(jax.random.fold_in(levels.level_key(level.seed), number), (2,), jnp.uint32)
 
 
@@ -118,7 +118,7 @@ def end_row_at(level: EndlessMysteryPathLevel, number: jax.Array) -> jax.Array:
 
 
 def segment_at(level: EndlessMysteryPathLevel, number: jax.Array, bank: jax.Array) -> jax.Array:
-    """Return the segment of a number, uint8 (32,), listed in the level or drawn from the table."""
+    """Return the segment of a number, uint8 (32,), listed in the level or drawn from the buffer."""
     index = (drawn_words(level, number)[1] % jnp.uint32(bank.shape[2])).astype(jnp.int32)
     segment = jnp.asarray(bank)[end_row_at(level, number - 1), end_row_at(level, number), index]
     if level.segments is None:

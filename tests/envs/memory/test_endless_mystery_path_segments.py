@@ -25,7 +25,7 @@ LARGEST_Z = 4.0
 
 @functools.cache
 def ours() -> np.ndarray:
-    """Return all segments of the table, int (50 176, 32), -1 after the last tile."""
+    """Return all segments of the buffer, int (50 176, 32), -1 after the last tile."""
     bank = np.asarray(segments.make_bank()).reshape(-1, segments.MAX_TILES).astype(np.int64)
     return np.where(bank == segments.NO_TILE, -1, bank)
 
