@@ -129,8 +129,9 @@ def evaluate(
         max_steps: maximum length of an episode.
 
     Returns:
-        For "held_out" and, if the game has them, "training": the number of levels, the means of score, return, success,
-        length and the game's own metric, and the share of truncated episodes; each of them averaged and by seed.
+        For "held_out" and, if the game has them, "training": the number of levels, the means of `score` (normalized
+        return), return, success, length and the game's own metric, and the share of truncated episodes; each of them
+        averaged and by seed.
     """
     return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
 
@@ -330,7 +331,7 @@ def score_run(arguments: EvaluateFlags) -> dict[str, Any]:
     Results on the papers' levels are under "paper" and are written to evaluation-paper.json.
 
     Raises:
-        RunError: if the folder holds no run or no such checkpoint, or is not writable; the scores are printed first.
+        RunError: if the folder holds no run or no such checkpoint, or is not writable; the results are printed first.
         ConfigError: if a number of levels, repeats or steps is below 1, the seed is out of range, an agent of the zoo
             is given with a checkpoint, the file for rows is neither .csv nor .jsonl, or its directory does not exist.
     """
@@ -402,7 +403,7 @@ def _keep(
         if per_level is not None:
             write_level_rows(per_level, rows)
     except RunError:
-        tqdm.write(describe(scores))  # print first, so that a read-only folder does not lose the scores
+        tqdm.write(describe(scores))  # print first, so that a read-only folder does not lose the results
         raise
 
 

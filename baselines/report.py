@@ -341,7 +341,7 @@ def _cell(values: list[float], seed: int) -> str:
 
 
 def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Estimate]] | None:
-    """Return steps, minutes and the training score of the runs with logs; None without any."""
+    """Return steps, minutes and the normalized return in training of the runs with logs; None without any."""
     logged = group.logged
     if not logged:
         return None
@@ -355,7 +355,7 @@ def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Esti
 
 
 def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
-    """Draw the training score over steps and wall time; published curves are dashed, runs without a log are points."""
+    """Draw the normalized return in training over steps and wall time; published curves are dashed."""
     from matplotlib.figure import Figure
 
     curves, ours = published().get(task, {}), [curve_of(group, seed) for group in groups]

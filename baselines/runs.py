@@ -299,7 +299,7 @@ class RunFolder:
         return rows
 
     def draw_curve(self) -> None:
-        """Draw score and return over environment steps, one line per seed, as curve.png.
+        """Draw normalized return and return over environment steps, one line per seed, as curve.png.
 
         Raises:
             RunError: if it cannot be written.
