@@ -17,7 +17,7 @@ from benchmarks.serving import Connection, Server
 
 
 async def each(connections: list[Connection], ids: list[int], action: str, stop: float) -> list[float]:
-    """Returns how many seconds each step took, until then."""
+    """Return the seconds of each step until a time."""
     seconds: list[float] = []
 
     async def play(connection: Connection, number: int) -> None:
@@ -34,7 +34,7 @@ async def each(connections: list[Connection], ids: list[int], action: str, stop:
 
 
 async def batch(connections: list[Connection], ids: list[int], action: str, stop: float) -> list[float]:
-    """Returns how many seconds each step took, which is as long as its batch, until then."""
+    """Return the seconds of each step until a time; a step takes as long as its batch."""
     connection, actions = connections[0], [action] * len(ids)
     seconds: list[float] = []
     begun = time.perf_counter()

@@ -18,7 +18,7 @@ from benchmarks.serving import Server, Socket
 
 
 async def play(clients: list[Socket], message: str, stop: float) -> list[float]:
-    """Returns how many seconds each step took, until then."""
+    """Return the seconds of each step until a time."""
     frame = json.dumps({"type": "step", "data": {"message": message}}).encode()
     seconds: list[float] = []
 

@@ -79,7 +79,7 @@ class Connection:
 
     @classmethod
     async def connect(cls, port: int) -> Self:
-        """Connects as soon as the server listens."""
+        """Connect as soon as the server listens."""
         while True:
             try:
                 return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
@@ -112,7 +112,7 @@ class Socket:
 
     @classmethod
     async def connect(cls, port: int, path: str = "/ws", headers: str = "") -> Self:
-        """Connects as soon as the server listens."""
+        """Connect as soon as the server listens."""
         plain = await Connection.connect(port)
         upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -133,7 +133,7 @@ class Socket:
         self.writer.write(head + bytes(4) + frame)  # a mask of zeros leaves the frame unchanged
 
     async def receive(self) -> tuple[int, bytes]:
-        """Returns the first byte of a frame that is no ping, and what it holds."""
+        """Return the first byte and the payload of the next frame that is not a ping."""
         opcode, frame = PING, b""
         while opcode == PING:
             opcode, length = await self.reader.readexactly(2)
@@ -156,15 +156,15 @@ Play = Callable[[float], Coroutine[Any, Any, list[float]]]
 
 
 async def measure(server: Server, play: Play, seconds: float) -> tuple[list[float], float, float]:
-    """Plays for a while after a warm-up.
+    """Play for a while after a warm-up.
 
     Args:
         server: The server.
-        play: Plays until a time of `time.perf_counter`; returns how many seconds each step took.
-        seconds: How long.
+        play: Function that plays until a time of `time.perf_counter` and returns the seconds of each step.
+        seconds: Duration of the measurement.
 
     Returns:
-        The seconds of the steps, those of all together, and those of the server's processor.
+        Seconds of each step, of all of them together, and of the server's processor.
     """
     await play(time.perf_counter() + min(1.0, seconds))
     begun, used = time.perf_counter(), server.processor_seconds()

@@ -186,7 +186,7 @@ async def bad_frames(port: int, calls: int, die: random.Random) -> Counter[str]:
 
 
 async def bad_ids(port: int, calls: int, die: random.Random) -> Counter[str]:
-    """Names sessions that are not there or not ours."""
+    """Call with ids of sessions that do not exist or belong to others."""
     seen = Counter[str]()
     http = await Connection.connect(port)
     for _ in range(calls):
@@ -301,7 +301,7 @@ async def greedy(protocol: str, settings: argparse.Namespace) -> None:
 
 
 async def flood(line: Connection, start: bytes, piece: bytes) -> float:
-    """Sends without an end; returns how many MiB could be sent."""
+    """Send without end; return the MiB that could be sent."""
     sent = 0
     line.writer.write(start)
     with contextlib.suppress(OSError):
@@ -314,7 +314,7 @@ async def flood(line: Connection, start: bytes, piece: bytes) -> float:
 
 
 async def flood_of_pings(line: Socket) -> None:
-    """Sends pings and reads no answer."""
+    """Send pings and read no answer."""
     line.reader._transport.pause_reading()  # type: ignore[attr-defined]
     while True:
         for _ in range(1000):
@@ -343,7 +343,7 @@ async def dying(protocol: str, settings: argparse.Namespace) -> None:
 
 
 async def end_of(player: Player) -> str:
-    """Returns how a connection is closed."""
+    """Return how the connection was closed."""
     with contextlib.suppress(EOFError, ConnectionError):
         if player.protocol == "openenv":
             return str(int.from_bytes((await player.line.receive())[1][:2]))
