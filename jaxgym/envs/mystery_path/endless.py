@@ -1,8 +1,9 @@
 """Endless Mystery Path: an invisible path without end; a fall leads back to its start.
 
 The path leads to the right through segments that are seven tiles high. An agent that leaves it starts again and has to
-remember the path; only the last tiles of the current walk are shown. Stamina decreases unless the agent reaches new
-tiles. The episode also ends with a fall next to a known part of the path, or with a second fall at the same tile.
+remember the path; only the last tiles of the current walk are shown. Stamina decreases on every step, and a path tile
+restores it when it is reached for the first time since the last fall. The episode also ends when the agent falls left
+of the furthest column that it reached, or onto the same tile again.
 
 Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are reproduced
 exactly, including these peculiarities:
