@@ -584,7 +584,7 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
     [
         ({"memory": "stack4"}, "memory 'stack4': expected an observation with a frame"),
         ({"memory": "trxl", "memory_heads": 3}, "--memory-size: expected a multiple of 6"),
-        ({"reconstruction": 0.1}, "reconstruction: expected frames"),
+        ({"reconstruction": 0.1}, "reconstruction: expected an observation with a frame"),
     ],
 )
 def test_a_network_that_does_not_fit_leaves_no_folder(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
