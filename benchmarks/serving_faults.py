@@ -56,7 +56,7 @@ async def until(holds: Any, what: str) -> None:
         await asyncio.sleep(0.1)
 
 
-# a session of either protocol
+# A session of either protocol.
 
 
 class Player:
@@ -108,7 +108,7 @@ class Player:
         self.line.close()
 
 
-# forgotten sessions
+# Forgotten sessions.
 
 
 async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
@@ -133,7 +133,7 @@ async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
     show(protocol, f"{settings.sessions} sessions were forgotten three times, none was refused: {seen} MiB held")
 
 
-# malformed calls
+# Malformed calls.
 
 
 def frames(die: random.Random) -> Iterator[tuple[int, bytes]]:
@@ -277,7 +277,7 @@ async def malformed(protocol: str, settings: argparse.Namespace) -> None:
     check("Traceback" not in said, f"the server failed:\n{said[-3000:]}")
 
 
-# clients that ask for too much
+# Clients that ask for too much.
 
 
 async def greedy(protocol: str, settings: argparse.Namespace) -> None:
@@ -322,7 +322,7 @@ async def flood_of_pings(line: Socket) -> None:
         await line.writer.drain()
 
 
-# clients that die
+# Clients that die.
 
 
 async def dying(protocol: str, settings: argparse.Namespace) -> None:

@@ -84,7 +84,7 @@ def measure(env: Any, params: Any, batch: int, steps: int, repeats: int, how: st
 def copy_bandwidth(repeats: int) -> float:
     """Return the bytes per second read and written by a copy in the device's memory."""
     size = COPIED.get(jax.devices()[0].platform, ACCELERATOR_COPIED)
-    # donated, so that no run waits for new memory from the system
+    # The buffer is donated, so that no run waits for new memory from the system.
     copy = jax.jit(lambda given: given ^ jnp.uint32(1), donate_argnums=0)
     given = jax.block_until_ready(copy(jnp.zeros(size // 4, jnp.uint32)))
     best = float("inf")

@@ -67,7 +67,7 @@ def transcript(short_name: str) -> str:
     play = PLAYS[short_name]
     said = io.StringIO()
     Talk(short_name, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
-    # each prompt marks the position of a reply
+    # Each prompt marks the position of a reply.
     first, *rest = said.getvalue().split("\0")
     out = [first]
     for reply, answer in zip(play.replies, rest, strict=False):

@@ -12,7 +12,7 @@ _SPECIAL = 2
 _BYTES = 256
 _KNOWN_LINES = 1 << 16
 
-# a word with the blank before it; one sign or capital with the blank before it; a line end; a blank
+# A word with the blank before it; one sign or capital with the blank before it; a line end; a blank.
 _PIECE = re.compile(r" ?[A-Z]?[a-z]+| ?</| ?[^\s]|\s")
 
 

@@ -46,9 +46,9 @@ class Along(enum.IntEnum):
     POSITIVE = 2
 
 
-# heading of a movement (dx, dy), at index [dy + 1, dx + 1]; -1 without movement
+# Heading of a movement (dx, dy), at index [dy + 1, dx + 1]; -1 without movement.
 _HEADING_OF = np.asarray([[1, 0, 7], [2, -1, 6], [3, 4, 5]], dtype=np.int32)
-# movement (dx, dy) of one tile along each heading
+# Movement (dx, dy) of one tile along each heading.
 _AHEAD = np.asarray([[0, -1], [-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0], [1, -1]], dtype=np.int32)
 
 

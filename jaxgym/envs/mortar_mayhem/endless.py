@@ -173,7 +173,7 @@ class EndlessMortarMayhem(
         params = self.default_params if params is None else params
         if self.observation == "symbolic":
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            # the agent's center may be outside of the screen
+            # The agent's center may be outside of the screen.
             rim = math.ceil(self.rim_px) / arena.SCREEN_PX
             return Box(low=-rim, high=1 + rim, shape=shape, dtype=jnp.float32)
         return arena.frame_space()

@@ -21,7 +21,7 @@ from jaxgym.rendering.sprites import rectangle
 NUM_ROWS = SCREEN_PX // TILE_PX
 NUM_COLUMNS = NUM_ROWS + 2
 
-# one pixel each, uint8 (1, 1, 3)
+# One pixel each, uint8 (1, 1, 3).
 _BORDER, _TILE, _ICE, _STAMINA, _LOST_STAMINA = np.asarray(
     [(210, 210, 210), (255, 255, 255), (125, 177, 250), (0, 255, 0), (255, 0, 0)], np.uint8
 )[:, None, None]

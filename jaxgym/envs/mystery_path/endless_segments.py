@@ -103,7 +103,7 @@ def drawn_words(level: EndlessMysteryPathLevel, number: jax.Array) -> jax.Array:
 
 def given_at(level: EndlessMysteryPathLevel, number: jax.Array) -> jax.Array:
     """Return the listed segment of a number, or `NO_TILE` if it is not listed."""
-    # a negative number would count from the end
+    # A negative number would count from the end.
     number = jnp.where(number < 0, level.segments.shape[0], number)
     return level.segments.at[number].get(mode="fill", fill_value=NO_TILE)
 

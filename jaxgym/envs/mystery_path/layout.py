@@ -29,10 +29,10 @@ INNER_TILES, BORDER_TILES = np.nonzero(_IS_INNER)[0], np.nonzero(_IS_BORDER)[0]
 """Possible tiles of inner and outer walls, by column and then by row."""
 
 _DX, _DY = (np.abs(part[:, None] - part[BORDER_TILES]) for part in (_COLUMNS, _ROWS))
-# whether a tile, bool (49, 24), is a border tile or one of its 4 neighbors, or one of its 8 neighbors
+# Whether a tile, bool (49, 24), is a border tile or one of its 4 neighbors, or one of its 8 neighbors.
 _IS_NEAR, _TOUCHES = _DX + _DY <= 1, np.maximum(_DX, _DY) == 1
 _OTHER_TILES = np.nonzero(~_IS_INNER & ~_IS_BORDER)[0]
-# index of each tile among inner, border and other tiles
+# Index of each tile among inner, border and other tiles.
 _PLACES = np.argsort(np.concatenate([INNER_TILES, BORDER_TILES, _OTHER_TILES])).astype(np.int32)
 
 _COST_BITS = 3

@@ -105,7 +105,7 @@ def draw(scene: Scene, agent_scale: float) -> jax.Array:
 
 
 def _paint(origin_tile: jax.Array, goal_tile: jax.Array) -> jax.Array:
-    # a hidden end gets a tile outside of the screen
+    # A hidden end gets a tile outside of the screen.
     canvas = stamp(jnp.zeros(_FRAME, jnp.uint8), _ends(), jnp.int32(_GOAL), TILE_PX * goal_tile)
     return stamp(canvas, _ends(), jnp.int32(_ORIGIN), TILE_PX * origin_tile)
 

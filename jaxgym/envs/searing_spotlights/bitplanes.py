@@ -19,7 +19,7 @@ WORD_PX = 28
 NUM_WORDS = SCREEN_PX // WORD_PX
 
 _BITS = np.uint32(1) << np.arange(WORD_PX, dtype=np.uint32)
-# row 0 of the screen in a table of runs, for a sprite at row 0
+# Row 0 of the screen in a table of runs, for a sprite at row 0.
 _ORIGIN_PX = 2 * SCREEN_PX
 
 

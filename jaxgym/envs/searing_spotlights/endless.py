@@ -237,6 +237,6 @@ def next_coin(level: EndlessSearingSpotlightsLevel, index: jax.Array, before_px:
     """Return the position of a coin by its index, listed in the level or drawn from its seed."""
     last = jnp.minimum(index, level.num_coins - 1)
     listed = lax.dynamic_index_in_dim(level.coins_px, last, keepdims=False)
-    # coins use odd numbers, spotlights even ones
+    # Coins use odd numbers, spotlights even ones.
     bits = jax.random.bits(spotlight_game.content_key(level, 2 * index + 1), (free_cells.DRAW_WORDS,), jnp.uint32)
     return jnp.where(index < level.num_coins, listed, next_place(bits, before_px))

@@ -24,7 +24,7 @@ def nothing() -> jax.Array:
 def block(blocked: jax.Array, center_px: jax.Array, radius_px: jax.Array | int) -> jax.Array:
     """Block all pixels less than `radius_px` from `center_px`, int32 (2,)."""
     rest = jnp.square(jnp.asarray(radius_px, dtype=jnp.int32)) - jnp.square(jnp.arange(SCREEN_PX) - center_px[1])
-    # the largest whole number whose square is below the rest, if the rest is positive
+    # The largest whole number whose square is below the rest, if the rest is positive.
     half = jnp.ceil(jnp.sqrt(jnp.maximum(rest, 0).astype(jnp.float32))).astype(jnp.int32) - 1
     return blocked | bitrows.interval(center_px[0] - half, center_px[0] + half + 1)
 

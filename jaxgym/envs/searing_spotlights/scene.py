@@ -47,7 +47,7 @@ REWARD_BOX_PX = (57, 67)
 REWARD_COLORS = (_GREY, _YELLOW)
 """Colors in the bar by value; the second action starts at `SECOND_ACTION_PX`, the reward box covers these columns."""
 
-# first column of each row of an exit with a size of twice (plus one) the index; the rows below start at 0
+# First column of each row of an exit with a size of twice (plus one) the index; the rows below start at 0.
 _EXIT_CORNERS = (
     (),
     (),
@@ -61,7 +61,7 @@ _EXIT_CORNERS = (
     (7, 5, 3, 2, 2, 1, 1),
     (7, 5, 4, 3, 2, 1, 1),
 )
-# the same for the inside of the largest exit, whose border is two pixels wide; None for a row without inside
+# The same for the inside of the largest exit, whose border is two pixels wide; None for a row without inside.
 _LARGEST_EXIT_INSIDE = (None, None, 8, 6, 5, 4, 3, 3)
 
 
@@ -132,14 +132,14 @@ def packed(color: tuple[int, int, int]) -> int:
     return color[0] | color[1] << 8 | color[2] << 16
 
 
-# colors of even and odd squares of each floor
+# Colors of even and odd squares of each floor.
 _FLOORS = np.asarray(
     [[packed(even), packed(odd)] for even, odd in ((_WHITE, _BLUE), (_WHITE, RED), (_WHITE,) * 2, (_BLACK,) * 2)],
     dtype=np.uint32,
 )
 _IS_ODD = np.indices((SCREEN_PX, SCREEN_PX)) // SQUARE_PX
 _IS_ODD = (_IS_ODD.sum(axis=0) % 2 == 1).reshape(SCREEN_PX, bitplanes.NUM_WORDS, bitplanes.WORD_PX)
-# bit of a pixel above its color: it is above the darkness
+# This bit of a pixel, above its color, means that it is above the darkness.
 _ABOVE = 1 << 24
 
 
@@ -268,7 +268,7 @@ def darkened(pixels: jax.Array, lit: jax.Array, alpha: jax.Array) -> jax.Array:
     strength = jnp.where(lit, jnp.uint32(0), alpha.astype(jnp.uint32))
     red_blue, green = pixels & jnp.uint32(0xFF00FF), (pixels >> 8) & jnp.uint32(0xFF)
 
-    # product // 255 for every product of two bytes, two of them at a time
+    # This is product // 255 for every product of two bytes, two of them at a time.
     def share(channels: jax.Array) -> jax.Array:
         product = channels * strength
         return ((product + jnp.uint32(0x10001) + ((product >> 8) & jnp.uint32(0xFF00FF))) >> 8) & jnp.uint32(0xFF00FF)

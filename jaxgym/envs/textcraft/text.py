@@ -76,7 +76,7 @@ class TextCraftWords(Words[Scene]):
 
     def parse(self, reply: str) -> Move | Refusal:
         """Return the command of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
-        # models repeat a few commands
+        # Models repeat a few commands, so their parsed forms are cached.
         return (_read_short if len(reply) <= _LONGEST_COMMAND else _read)(reply, self.parsing)
 
     def fallback(self) -> Move:
@@ -122,7 +122,7 @@ class TextCraftWords(Words[Scene]):
         ]
 
 
-# texts
+# Texts.
 
 
 def _task(book: list[int], goal: int) -> str:
@@ -186,7 +186,7 @@ _OUTCOMES: Mapping[int, str] = {
 }
 
 
-# replies
+# Replies.
 
 _LOOK = Move(((int(Verb.LOOK), 0, 0),), "inventory")
 
