@@ -23,21 +23,21 @@ for _name in ("optax", "tqdm", "tyro"):
 
 
 def load(env_id: str) -> "TrainedAgent":
-    """The trained agent of an environment that comes with the package, see `baselines.zoo.load`."""
-    from baselines import zoo  # starts a JAX backend, which a training command has to set flags for first
+    """Return the trained agent that the package has for an environment, see `baselines.zoo.load`."""
+    from baselines import zoo  # importing it starts a JAX backend, and a training command first sets flags
 
     return zoo.load(env_id)
 
 
 def register_memory(name: str, cell: "type[MemoryCell]") -> None:
-    """Give a memory cell a name for `memory=` and `--memory`; "my_package.module:MyCell" needs none.
+    """Register a memory cell under a name for `memory=` and `--memory`; "my_package.module:MyCell" needs no name.
 
     Args:
-        name: without a colon, and not that of another cell.
+        name: a name without a colon that no other cell has.
         cell: a subclass of `baselines.memories.cell.MemoryCell`.
 
     Raises:
-        ConfigError: when the name names another cell, or the cell is no such class.
+        ConfigError: if another cell has the name, or `cell` is not such a class.
     """
     from baselines import memories
 

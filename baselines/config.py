@@ -1,7 +1,7 @@
-"""Settings of a training run: one frozen dataclass, and the three scales that set its defaults.
+"""Settings of a training run: one frozen dataclass and three scales that set its defaults.
 
-Sources of the numbers: Pleines et al., *Memory Gym*, JMLR 26(6), 2025 (arXiv 2309.17207) for `paper`; our own trials
-for `throughput` and `cpu`.
+Sources of the numbers: Pleines et al., *Memory Gym*, JMLR 26(6), 2025 (arXiv 2309.17207) for `paper`; our own
+experiments for `throughput` and `cpu`.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ EncoderName = Literal["nature", "impala"]
 Entry = TypeVar("Entry")
 
 INT32_END = 2**31
-"""Numbers are below it, and so are seeds: programs count, and make keys, in int32."""
+"""Upper bound of seeds and of most settings, because programs count and make keys in int32."""
 
-# They change how long a run lasts or how it is reported, never what it has learned by a given update.
+# These settings change the duration or the reports of a run, not the parameters after a given update.
 FREE_ON_RESUME = frozenset(
     {"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats", "eval_every"}
 )
@@ -30,88 +30,90 @@ FREE_ON_RESUME = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Everything that decides what a run learns; defaults are those of the `throughput` scale.
+    """Settings that determine what a run learns. The defaults are those of the `throughput` scale.
 
     Raises:
-        ConfigError: when a value is out of range, or the lanes do not divide into the minibatches.
+        ConfigError: if a value is out of range, or the environments do not divide into minibatches.
     """
 
     scale: Scale = "throughput"
-    """Where the defaults come from: as published, large batches on an accelerator, or small on a CPU."""
+    """Source of the defaults: the paper, large batches on an accelerator, or small batches on a CPU."""
 
     preset: str = ""
-    """Name of a published or a large-batch run, which sets the defaults in place of a scale; --list shows all."""
+    """Preset that sets the defaults in place of a scale: a published run or a large-batch run. --list shows all."""
     env: str = "MortarMayhem-Grid-v0"
-    """Id of the environment."""
+    """Environment id."""
     options: tuple[str, ...] = ()
-    """Options of the environment as NAME=VALUE, values in JSON or bare words: command_count=[3] observation=symbolic"""
+    """Environment options as NAME=VALUE, values in JSON or as bare words: command_count=[3] observation=symbolic"""
     train_levels: int = 100_000
-    """Training level seeds kept as a bank; 0 samples a fresh training level at every reset."""
+    """Number of training seeds in the level buffer; 0 samples a fresh training level at every reset."""
     held_out_levels: int = 50
-    """Level seeds that are scored and never trained on."""
+    """Number of held-out levels for evaluation."""
     eval_repeats: int = 1
-    """Episodes per level when scoring; the policy is sampled, so they differ."""
+    """Episodes per level in an evaluation. They differ because the policy is sampled."""
     eval_every: int = 0
-    """Blocks between two evaluations on the held-out levels during training; 0 evaluates at the end alone."""
+    """Blocks between two evaluations on the held-out levels during training; 0 evaluates only at the end."""
 
     memory: str = "gru"
-    """What the agent remembers by: clock (the step of the episode alone), gru, gtrxl, lru, lstm, mingru, none, stack4
-    (frames in color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell."""
+    """Memory of the agent: clock (step of the episode only), gru, gtrxl, lru, lstm, mingru, none, stack4 (frames in
+    color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell.
+    """
     memory_size: int = 512
-    """Units of the memory."""
+    """Number of units of the memory."""
     memory_layers: int = 0
-    """Layers of the memory; 0 means what suits it: 1 for gru and lstm, 2 for lru and mingru, 3 for trxl and gtrxl."""
+    """Number of memory layers; 0 means 1 for gru and lstm, 2 for lru and mingru, 3 for trxl and gtrxl."""
     memory_heads: int = 4
-    """Attention heads of trxl and gtrxl."""
+    """Number of attention heads of trxl and gtrxl."""
     memory_window: int = 256
-    """Steps that trxl and gtrxl can look back."""
+    """Number of steps in the attention window of trxl and gtrxl."""
     memory_positions: bool = True
-    """Tell trxl and gtrxl at which step of the episode something was; off in the published Mystery Path on a grid."""
+    """Add positional encodings of the step to trxl and gtrxl; off in the published runs of Mystery Path on a grid."""
     memory_gate_bias: float = 2.0
-    """How far towards the identity the gates of gtrxl start; published are runs with 0 and with 2."""
+    """Initial bias of gtrxl's gates towards the identity; 0 and 2 in the published runs."""
     memory_gradient: bool = True
-    """Let trxl and gtrxl learn what a step of the same rollout should have kept; off as published."""
+    """Propagate gradients of trxl and gtrxl into earlier steps of the same rollout; off in the published runs."""
     residual: bool = False
-    """Add what goes into the memory to what comes out of it, for one layer of gru or lstm as wide as its input."""
+    """Add the memory's inputs to its outputs. Only for one layer of gru or lstm that is as wide as its input."""
     encoder: EncoderName = "nature"
-    """Layers that frames go through: three convolutions as published, or the fifteen with residuals of IMPALA."""
+    """Image encoder: three convolutions as published (nature), or the fifteen of IMPALA's residual network."""
     embed: bool = True
-    """A linear layer between what the encoder sees and the memory; off in the agents of Memory Gym's first paper."""
+    """Add a linear layer between the encoder and the memory; off in the agents of Memory Gym's first paper."""
     last_action_reward: bool = False
-    """Show the agent its last action and the reward of it, beside the observation."""
+    """Add the last action and its reward to the observation."""
     hidden_size: int = 512
-    """Units of the embedding, of the body and of the layer before each head."""
+    """Number of units of the embedding, the body and each head's hidden layer."""
     dtype: Dtype = "bfloat16"
-    """Type of activations; parameters, memory states, log-probabilities and losses stay in float32."""
+    """Type of activations. Parameters, recurrent states, log-probabilities and losses are float32."""
     unroll: int = 4
-    """Steps of the recurrence that one loop iteration holds: more compile time, less overhead."""
+    """Recurrent steps per loop iteration: more of them take longer to compile and less time to run."""
 
     num_envs: int = 1024
-    """Environments (lanes) that are stepped together."""
+    """Number of environments in the batch."""
     num_steps: int = 64
-    """Steps each lane makes between two updates; gradients through time end at this border."""
+    """Steps of each environment per update; longer gradients through time are cut here."""
     bptt: int = 0
-    """Cut rollouts into sequences of so many steps, each learned from the memory that it began with; 0 learns whole
-    rollouts. Shorter ones are faster and mix better, but gradients end at more borders."""
+    """BPTT length: split rollouts into sequences of this many steps; 0 uses whole rollouts. Shorter sequences run
+    faster and mix better, but cut gradients more often.
+    """
     epochs: int = 3
-    """Passes over each rollout."""
+    """Number of passes over each rollout."""
     minibatches: int = 16
-    """Gradient steps per pass; each takes whole sequences."""
+    """Number of gradient steps per pass; each of them uses whole sequences."""
     total_steps: int = 50_000_000
-    """Environment steps of the run, rounded up to whole blocks."""
+    """Number of environment steps of the run, rounded up to whole blocks."""
     decay_steps: int = 0
-    """Environment steps over which learning rate and entropy coefficient fall to their ends; 0 means the whole run."""
+    """Environment steps over which learning rate and entropy coefficient decay; 0 means the whole run."""
     block_updates: int = 16
-    """Updates in one jitted call; metrics, checkpoints and the progress bar come between calls."""
+    """Updates per jitted call; metrics, checkpoints and the progress bar are updated between calls."""
 
     gamma: float = 0.995
     """Discount per step."""
     gae_lambda: float = 0.95
-    """Weight of longer returns in the advantage estimate."""
+    """Parameter λ of generalized advantage estimation."""
     clip: float = 0.1
-    """Clip range of the probability ratio and of the value change."""
+    """Clip range of the probability ratio and of the change of the value."""
     value_coef: float = 0.5
-    """Weight of the squared value error."""
+    """Weight of the value loss."""
     entropy_start: float = 1e-4
     """Entropy coefficient at the start."""
     entropy_end: float = 1e-6
@@ -123,71 +125,73 @@ class Config:
     weight_decay: float = 0.01
     """AdamW's weight decay, multiplied by the learning rate."""
     max_grad_norm: float = 0.25
-    """Largest global norm of the gradient; larger ones are scaled down to it."""
+    """Maximum global norm of the gradient; larger gradients are scaled down to it."""
     normalise_advantage: bool = False
-    """Standardise advantages per minibatch. Off: with sparse rewards it blows near-zero advantages up to unit size, and
-    Memory Gym's authors found Searing Spotlights unlearnable with it."""
+    """Normalize advantages per minibatch. Off by default: with sparse rewards it scales near-zero advantages up to
+    unit size, and Memory Gym's authors found Searing Spotlights unlearnable with it.
+    """
     joint_ratio: bool = False
-    """One probability ratio for all action branches, instead of one per branch with the objectives averaged."""
+    """Use one probability ratio for all action branches instead of one per branch with averaged objectives."""
     reconstruction: float = 0.0
-    """Weight of the error in drawing each frame from the memory's output (published: 0.1); 0 leaves the decoder out."""
+    """Weight of the loss for reconstructing frames from the memory's output (published: 0.1); 0 removes the decoder."""
     reconstruction_share: float = 1.0
-    """Share of each minibatch's sequences whose frames are drawn; drawing a quarter of them costs a quarter."""
+    """Share of each minibatch's sequences whose frames are reconstructed; the cost is proportional to it."""
     ground_truth_head: float = 0.0
-    """Weight of the error in telling the hidden truth of an endless game from the memory's output (published: 0.1); 0
-    leaves the head out."""
+    """Weight of the loss of the ground-truth head (published: 0.1); 0 removes the head. The head predicts the
+    auxiliary target of an endless game from the memory's output.
+    """
     bootstrap_time_limits: bool = True
-    """Value the observation at a time limit; off treats the limit as the end of the task, as published."""
+    """Bootstrap the value at a time limit. Off treats the limit as termination, as published."""
 
     seed: int = 0
     """First random seed."""
     num_seeds: int = 1
-    """Independent runs with consecutive seeds, trained side by side by vmap."""
+    """Number of independent runs with consecutive seeds, trained in parallel by vmap."""
     devices: int = 1
-    """Devices that share one training: its environments, or its seeds where there are several. Environments are drawn
-    and shuffled on each device by itself, so that other numbers of devices give other, equally good runs."""
+    """Devices that share the training: its environments, or its seeds if there are several. Each device samples and
+    shuffles its own environments, so another number of devices gives another, statistically equal run.
+    """
 
     checkpoint_updates: int = 64
     """Updates between two checkpoints, rounded up to whole blocks."""
     keep_checkpoints: int = 3
-    """Newest checkpoints that stay on disk; 0 keeps all."""
+    """Number of newest checkpoints to keep on disk; 0 keeps all."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"{field.name} is {value}, but has to be a finite number")
+                raise ConfigError(f"{field.name}: expected a finite number, got {value}")
         for name in _POSITIVE:
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, but has to be at least 1")
+                raise ConfigError(f"{name}: expected at least 1, got {getattr(self, name)}")
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
+                raise ConfigError(f"{name}: expected at least 0, got {getattr(self, name)}")
         for name in (*_POSITIVE, *_NOT_NEGATIVE):
             value = getattr(self, name)
             if isinstance(value, int) and value >= INT32_END and name not in _STEPS_IN_ALL:
-                raise ConfigError(f"{name} is {value}, but has to be below {INT32_END}: programs count in int32")
+                raise ConfigError(f"{name}: expected a number below {INT32_END}, got {value}")
         for name in _SHARES:
             if getattr(self, name) > 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, but has to be from 0 to 1")
+                raise ConfigError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
         check_seed(self.seed, self.num_seeds)
         shared = "num_envs" if self.num_seeds == 1 else "num_seeds"
         if getattr(self, shared) % self.devices:
             raise ConfigError(
-                f"{shared} is {getattr(self, shared)} and does not divide among {self.devices} devices: "
-                f"choose {shared} as a multiple of devices"
+                f"{shared}: expected a multiple of the {self.devices} devices, got {getattr(self, shared)}. "
+                f"Change {shared} or devices."
             )
         if self.num_steps % self.sequence_steps:
             raise ConfigError(
-                f"rollouts of {self.num_steps} steps do not divide into sequences of {self.bptt}: "
-                "choose num_steps as a multiple of bptt"
+                f"num_steps: expected a multiple of bptt {self.bptt}, got {self.num_steps}. Change num_steps or bptt."
             )
         if self.num_sequences % self.minibatches:
             sequences = "environments" if not self.bptt else "sequences of steps"
             where, times = (" of each device", " times devices") if self.num_lanes < self.num_envs else ("", "")
             raise ConfigError(
-                f"{self.num_sequences} {sequences}{where} do not divide into {self.minibatches} minibatches: "
-                f"choose num_envs as a multiple of minibatches{times}"
+                f"expected a number of {sequences}{where} that divides into {self.minibatches} minibatches, "
+                f"got {self.num_sequences}. Choose num_envs as a multiple of minibatches{times}."
             )
         parse_options(self.options)
 
@@ -198,7 +202,7 @@ class Config:
 
     @property
     def is_split(self) -> bool:
-        """Whether the environments of one run are spread over devices."""
+        """True if the environments of one run are spread over devices."""
         return self.devices > 1 and self.num_seeds == 1
 
     @property
@@ -208,37 +212,37 @@ class Config:
 
     @property
     def sequence_steps(self) -> int:
-        """Steps of the sequences that are learned from."""
+        """Length of the training sequences."""
         return self.bptt or self.num_steps
 
     @property
     def num_sequences(self) -> int:
-        """Sequences in one rollout of the lanes of one seed on one device."""
+        """Number of sequences in one rollout of one seed on one device."""
         return self.num_lanes * (self.num_steps // self.sequence_steps)
 
     @property
     def decay_length(self) -> int:
-        """Environment steps over which the schedules fall."""
+        """Environment steps over which the schedules decay."""
         return self.decay_steps or self.total_steps
 
     @property
     def num_blocks(self) -> int:
-        """Jitted calls of the whole run."""
+        """Number of jitted calls of the whole run."""
         return -(-self.total_steps // (self.batch_steps * self.block_updates))
 
     @property
     def trained_steps(self) -> int:
-        """Environment steps of one seed in the whole run: `total_steps`, made up to whole blocks."""
+        """Environment steps of one seed in the whole run: `total_steps`, rounded up to whole blocks."""
         return self.num_updates * self.batch_steps
 
     @property
     def num_updates(self) -> int:
-        """Updates of the whole run."""
+        """Number of updates of the whole run."""
         return self.num_blocks * self.block_updates
 
     @property
     def env_options(self) -> dict[str, Any]:
-        """Options of the environment as keyword arguments of `jaxgym.make`."""
+        """Keyword arguments of `jaxgym.make` for the environment."""
         return parse_options(self.options)
 
 
@@ -282,46 +286,46 @@ _NOT_NEGATIVE = (
     "ground_truth_head",
     "memory_gate_bias",
 )
-_STEPS_IN_ALL = {"total_steps", "decay_steps"}  # counted by the host
+_STEPS_IN_ALL = {"total_steps", "decay_steps"}  # the host counts these, in Python integers
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
 
 
 def check_seed(seed: int, count: int = 1) -> None:
-    """Refuses what is no random seed.
+    """Check that random seeds are in range.
 
     Args:
-        seed: the first one.
-        count: how many consecutive seeds there are.
+        seed: the first seed.
+        count: number of consecutive seeds.
 
     Raises:
-        ConfigError: when one of them is negative or not below `INT32_END`.
+        ConfigError: if a seed is negative or not below `INT32_END`.
     """
     if not 0 <= seed <= INT32_END - count:
         several = f" with {count} seeds" if count > 1 else ""
-        raise ConfigError(f"seed is {seed}, but has to be from 0 to {INT32_END - count}{several}")
+        raise ConfigError(f"seed: expected a number from 0 to {INT32_END - count}{several}, got {seed}")
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:
-    """Return the keyword arguments that NAME=VALUE words give, see `jaxgym.parse_options`.
+    """Parse NAME=VALUE words into keyword arguments, see `jaxgym.parse_options`.
 
     Raises:
-        ConfigError: when a word has no name or no equals sign, a name comes twice, or is that of levels, which have
-            settings of their own.
+        ConfigError: if a word has no name or no equals sign, a name occurs twice, or the option is `levels`, which has
+            settings of its own.
     """
     try:
         parsed = jaxgym.parse_options(options)
     except OptionError as error:
         raise ConfigError(str(error)) from error
     if "levels" in parsed:
-        raise ConfigError("option 'levels' is what train_levels and held_out_levels say: leave it out")
+        raise ConfigError("expected no option 'levels', got one. Use train_levels and held_out_levels instead.")
     return parsed
 
 
 def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
-    """The entry of a table.
+    """Return an entry of a table by its name.
 
     Raises:
-        ConfigError: when the table has no such name; the message has the allowed names and the nearest one.
+        ConfigError: if the table has no such name; the message lists the allowed names and the nearest one.
     """
     if name in table:
         return table[name]
@@ -329,51 +333,51 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
         name, table, n=1
     )
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{kind} {name!r} is unknown, allowed are {', '.join(sorted(table))}{hint}")
+    raise ConfigError(f"unknown {kind} {name!r}: expected one of {', '.join(sorted(table))}{hint}")
 
 
 def check_lists(flags: Iterable[str], arguments: Sequence[str]) -> None:
-    """Refuses flags of several values that are given twice, of which the parser would drop the first values.
+    """Reject flags of several values that are given twice; the parser would drop the values of the first one.
 
     Raises:
-        ConfigError: when one is.
+        ConfigError: if a flag is given twice.
     """
     for flag in flags:
         if sum(word.partition("=")[0] == flag for word in arguments) > 1:
-            raise ConfigError(f"{flag} is given twice: give all its values behind one")
+            raise ConfigError(f"expected {flag} once, got it twice. Give all its values after one {flag}.")
 
 
 def differences(config: Config, other: Config) -> list[str]:
-    """Names of the settings in which two configs would learn something else."""
+    """Return the names of the settings in which two configs differ and that change what a run learns."""
     names = [field.name for field in dataclasses.fields(Config) if field.name not in FREE_ON_RESUME]
     changed = [name for name in names if getattr(config, name) != getattr(other, name)]
     return changed + ["decay_steps"] * (config.decay_length != other.decay_length)
 
 
 def to_json(config: Config) -> dict[str, Any]:
-    """Settings as plain values, for `from_json`."""
+    """Return the settings as plain values, for `from_json`."""
     return dataclasses.asdict(config)
 
 
 def from_json(settings: Any) -> Config:
-    """The config that `to_json` wrote.
+    """Return the config that `to_json` wrote.
 
     Raises:
-        ConfigError: when it is none, when a setting is not known to this version, or has a value of another type or out
-            of range.
+        ConfigError: if `settings` is not a config, or a setting is unknown to this version, has a value of another
+            type, or is out of range.
     """
     if not isinstance(settings, dict) or "env" not in settings:
-        raise ConfigError("the config is no object of settings with an env among them")
+        raise ConfigError("expected the config to be an object of settings with env, got something else")
     unknown = settings.keys() - {field.name for field in dataclasses.fields(Config)}
     if unknown:
-        raise ConfigError(f"the config has settings that this version does not know: {', '.join(sorted(unknown))}")
+        raise ConfigError(f"the config has settings that this version does not support: {', '.join(sorted(unknown))}")
     for name, value in settings.items():
         wanted = "list" if name == "options" else type(getattr(Config, name)).__name__
         given = type(value).__name__
         if given != wanted and (given, wanted) != ("int", "float"):
-            raise ConfigError(f"{name} is {value!r} in the config, but has to be of type {wanted}")
+            raise ConfigError(f"{name}: expected a value of type {wanted} in the config, got {value!r}")
         if value not in _CHOICES.get(name, (value,)):
-            raise ConfigError(f"{name} is {value!r} in the config, but has to be one of {', '.join(_CHOICES[name])}")
+            raise ConfigError(f"{name}: expected one of {', '.join(_CHOICES[name])} in the config, got {value!r}")
     return Config(**{**settings, "options": tuple(map(str, settings.get("options", ())))})
 
 

@@ -1,11 +1,11 @@
-"""Several devices, on one host or on several: their programs, where arrays lie, and how hosts agree.
+"""Training on several devices, on one host or several: programs, placement of arrays, agreement between hosts.
 
-Several devices share either the seeds, which have nothing to do with each other, or the environments of one run. In the
-latter case each part of the state that has environments has a leading axis of N devices, and so has the key: each
-device acts, and shuffles its sequences, by itself. Minibatch m is what all devices take as their m-th, and gradients
-are averaged over the devices. One device can do the work of all by vmap, with the same result up to rounding.
+Several devices share either the independent seeds or the environments of one run. In the latter case, the parts of the
+state that have environments, and the key, get a leading axis of N devices: each device acts and shuffles its own
+sequences. Minibatch m consists of the m-th minibatch of every device, and gradients are averaged over the devices. One
+device can do the work of all of them by vmap, with the same result up to rounding.
 
-On several hosts every process runs the same program on its own devices. The first one, the leader, has the run's
+On several hosts, every process runs the same program on its own devices. The first process, the leader, has the run
 folder; the others compute with it and write nothing.
 """
 
@@ -28,50 +28,54 @@ from baselines.ppo import Metrics, Rates, Setup, TrainBlock, TrainState
 from baselines.runs import Row, RunFolder, is_key, on_host, pack_state, unpack_state
 
 DEVICE_AXIS = "devices"
-# Which parts have an axis of devices where environments are split among these.
+# Parts with a device axis when the environments are split over devices.
 _SPLIT = TrainState._make([None, None, 0, 0, 0, 0, 0, None])
-_LEADER_ALONE_S = 3600  # at the end the leader scores and draws, and the others wait
+_LEADER_ALONE_S = 3600  # at the end, the others wait while the leader evaluates and draws
 
 
 def start(coordinator: str, num_processes: int, process_id: int) -> None:
-    """Joins the processes of a run that spans hosts; to be called before anything else of JAX.
+    """Join the processes of a run that spans hosts; call this before any other JAX function.
 
     Raises:
-        ConfigError: when the numbers do not fit each other, or the others cannot be reached.
+        ConfigError: if the process numbers are inconsistent, or the others cannot be reached.
     """
     if not 0 <= process_id < num_processes:
-        raise ConfigError(f"process_id is {process_id}, but has to be from 0 to {num_processes - 1}")
+        raise ConfigError(f"process_id: expected a number from 0 to {num_processes - 1}, got {process_id}")
     host, _, port = coordinator.rpartition(":")
     if not (host and port.isdecimal()):
-        raise ConfigError(f"coordinator is {coordinator!r}, but has to be HOST:PORT of the first process")
+        raise ConfigError(f"coordinator: expected HOST:PORT of the first process, got {coordinator!r}")
     try:
         jax.distributed.initialize(coordinator, num_processes, process_id, shutdown_timeout_seconds=_LEADER_ALONE_S)
     except (RuntimeError, ValueError) as error:
         first_line = str(error).partition("\n")[0]
-        raise ConfigError(f"process {process_id} cannot join {coordinator!r} ({first_line}): give HOST:PORT") from error
+        raise ConfigError(
+            f"process {process_id} cannot join {coordinator!r} ({first_line}). Give HOST:PORT of the first process."
+        ) from error
 
 
 def make_mesh(config: Config) -> Mesh | None:
-    """As many devices as the config shares its training among; None for one.
+    """Return a mesh of the devices that share the training; None for one device.
 
     Raises:
-        ConfigError: when there are not so many, or a process would have none of them.
+        ConfigError: if there are too few devices, or a process would have none.
     """
     found = len(jax.devices())
     if config.devices > found:
         raise ConfigError(
-            f"devices is {config.devices}, but JAX sees {found}: choose --devices {found} or less; "
-            "a run that began with more goes on where there are as many"
+            f"expected at least {config.devices} devices, got {found}. Choose --devices {found} or fewer; "
+            "a run that has started needs its own number."
         )
     if jax.process_count() > 1 and config.devices < found:
-        raise ConfigError(f"devices is {config.devices}, but the processes have {found}: choose --devices {found}")
+        raise ConfigError(
+            f"expected as many devices as the processes have, {found}, got {config.devices}. Choose --devices {found}."
+        )
     if config.devices == 1:
         return None
     return Mesh(np.asarray(jax.devices()[: config.devices]), (DEVICE_AXIS,))
 
 
 def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
-    """Return `ppo.make_init` of a run; where devices split its environments, the state has an axis of devices."""
+    """Return `ppo.make_init` of a run; the state has a device axis if devices split its environments."""
     if not setup.config.is_split:
         return ppo.make_init(setup)
     count = setup.config.devices
@@ -86,11 +90,11 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
 
 
 def make_train_block(setup: Setup, mesh: Mesh | None = None) -> TrainBlock:
-    """Return `ppo.make_train_block` of a run on the devices of a mesh; without one, a single device does their work.
+    """Return `ppo.make_train_block` of a run on the devices of a mesh; without a mesh, one device does all the work.
 
     Args:
-        setup: of the run.
-        mesh: of as many devices as the config has, along the axis `DEVICE_AXIS`.
+        setup: setup of the run.
+        mesh: mesh of `config.devices` devices along the axis `DEVICE_AXIS`.
     """
     is_split = setup.config.is_split
     if is_split:
@@ -110,13 +114,13 @@ def make_train_block(setup: Setup, mesh: Mesh | None = None) -> TrainBlock:
         of_seeds = P() if is_split else P(DEVICE_AXIS)
         in_specs, out_specs = (specs, P(), of_seeds), (specs, of_seeds)
         function = local_block if is_split else block
-        # Gradients are averaged by hand, which the check of replication would do once more.
+        # The loop averages gradients explicitly; the check of replication would average them again.
         function = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
     return ppo.with_rates(setup, jax.jit(function, donate_argnums=0, compiler_options=compiler_options()))
 
 
 def state_specs(config: Config) -> TrainState:
-    """Return how a state lies on a mesh of several devices."""
+    """Return the partition specs of a state on a mesh of several devices."""
     if config.is_split:
         return TrainState._make(P() if axis is None else P(DEVICE_AXIS) for axis in _SPLIT)
     return TrainState._make(P(DEVICE_AXIS) for _ in _SPLIT)
@@ -128,7 +132,7 @@ def _map_split(function: Callable[[jax.Array], jax.Array], state: TrainState) ->
 
 
 def place_state(state: TrainState, config: Config, mesh: Mesh | None) -> TrainState:
-    """The state, each device's part on that device."""
+    """Place each device's part of the state on that device."""
     if mesh is None:
         return state
     specs: Any = state_specs(config)
@@ -137,7 +141,7 @@ def place_state(state: TrainState, config: Config, mesh: Mesh | None) -> TrainSt
 
 
 def replicate(tree: Any, mesh: Mesh | None) -> Any:
-    """Arrays as they are on every device."""
+    """Replicate arrays on every device."""
     return tree if mesh is None else _place(tree, NamedSharding(mesh, P()))
 
 
@@ -154,12 +158,12 @@ def _place(tree: Any, sharding: NamedSharding) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Arrays of a mesh on the host, so that this process can go on alone; others as they are."""
+    """Gather the arrays of a mesh on the host, for work without the other processes; others are unchanged."""
     return jax.tree.map(lambda leaf: on_host(leaf) if len(leaf.devices()) > 1 else leaf, tree)
 
 
 def agreed_update(update: int | None) -> int | None:
-    """The leader's number, on all hosts."""
+    """Return the leader's number on all hosts."""
     if jax.process_count() == 1:
         return update
     told = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if update is None else update)))
@@ -167,39 +171,39 @@ def agreed_update(update: int | None) -> int | None:
 
 
 def agreed_state(template: Any, state: Any) -> Any:
-    """The leader's state, on all hosts."""
+    """Return the leader's state on all hosts."""
     if jax.process_count() == 1:
         return state
     return unpack_state(template, jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(pack_state(state))))
 
 
 class Follower(RunFolder):
-    """Stands in for the run's folder where the leader has it."""
+    """Stand-in for the run folder in processes other than the leader; it writes nothing."""
 
     def __init__(self, path: Path, config: Config) -> None:
-        """Nothing is opened."""
+        """Open nothing."""
         del config
         self.path = path
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the object itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to release."""
+        """Release nothing."""
 
     @property
     def last_update(self) -> int | None:
-        """None: the leader tells."""
+        """None, because the leader has the number."""
         return None
 
     def save(self, state: Any, update: int) -> None:
-        """Gives the leader what lies here."""
+        """Send this process's part to the leader."""
         del update
         pack_state(state)
 
     def restore(self, template: Any, update: int | None = None) -> Any:
-        """Zeros, in place of which the leader's state comes."""
+        """Return zeros, which the leader's state replaces."""
         del update
 
         def zeros(leaf: Any) -> jax.Array:
@@ -210,12 +214,12 @@ class Follower(RunFolder):
         return jax.tree.map(zeros, template)
 
     def append(self, rows: Any) -> None:
-        """Nothing: the leader has the same rows."""
+        """Do nothing, because the leader writes the same rows."""
 
     def cut_log(self, update: int) -> list[Row]:
-        """No rows."""
+        """Return no rows."""
         del update
         return []
 
     def draw_curve(self) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -1,13 +1,13 @@
-"""What a person can put right: each message is one sentence that says what was given and what to do."""
+"""Errors that a user can fix. The message has what was expected, what was given, and the fix."""
 
 
 class ConfigError(ValueError):
-    """A setting, or a combination of settings, that cannot be used."""
+    """An invalid setting, or an invalid combination of settings."""
 
 
 class RunError(RuntimeError):
-    """A run that cannot start or go on; whatever checkpoint was complete is still on disk."""
+    """A run that cannot start or continue; complete checkpoints stay on disk."""
 
 
 EXTRA = "baselines"
-"""The extra with every package that baselines import."""
+"""Name of the extra with every package that baselines imports."""

@@ -1,7 +1,7 @@
-"""How well a trained agent does on levels: `python -m baselines.evaluate runs/NAME`.
+"""Evaluate a trained agent on levels: `python -m baselines.evaluate runs/NAME`.
 
-Each level is played once per repeat with actions sampled from the policy, all at once, and only the first episode of
-each lane counts: counting until a number of episodes is reached would favour short ones.
+Each level is played once per repeat, all in one batch, with actions sampled from the policy. Only the first episode of
+each environment counts, because stopping at a number of episodes would favor short ones.
 """
 
 import csv
@@ -41,18 +41,18 @@ from baselines.zoo import load
 
 _ZOO = "zoo:"
 SPLITS = ("held_out", "training", "paper")
-MAX_STEPS = 8192  # published endless episodes reach 5 090 steps
+MAX_STEPS = 8192  # the longest published endless episodes have 5 090 steps
 
 
 class Episodes(NamedTuple):
-    """First episode of each lane, leaves (N,)."""
+    """First episode of each environment, leaves (N,)."""
 
     reward: jax.Array  # sum of rewards, float32
     length: jax.Array  # steps, int32
     success: jax.Array  # float32
-    score: jax.Array  # 0 to 1, float32
-    metric: jax.Array  # what the game itself counts, float32
-    is_whole: jax.Array  # whether it ended before the step limit, bool
+    score: jax.Array  # normalized return, 0 to 1, float32
+    metric: jax.Array  # the game's own metric, float32
+    is_whole: jax.Array  # whether the episode ended before the step limit, bool
 
 
 class _PlayState(NamedTuple):
@@ -70,7 +70,7 @@ HeldOutScorer = Callable[[Any, int], list[dict[str, float]]]
 
 
 def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
-    """A jitted function of network parameters, levels (N, ...), environment parameters and a key: plays each level."""
+    """Return a jitted function of network parameters, levels (N, ...), env parameters and a key that plays levels."""
 
     def play(params: Any, levels: Any, env_params: Any, key: jax.Array) -> Episodes:
         num_lanes = jax.tree.leaves(levels)[0].shape[0]
@@ -118,19 +118,20 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _Play
 def evaluate(
     setup: Setup, game: TrainingGame, params: Any, *, repeats: int, seed: int, max_steps: int = MAX_STEPS
 ) -> dict[str, Any]:
-    """Mean results of each seed's agent on held-out and on training levels, alone and averaged over seeds.
+    """Evaluate each seed's agent on held-out and training levels.
 
     Args:
-        setup: of the run.
-        game: of the run.
-        params: network parameters, with a leading axis when the run has several seeds.
+        setup: setup of the run.
+        game: environment and levels of the run.
+        params: network parameters, with a leading axis if the run has several seeds.
         repeats: episodes per level.
-        seed: of the sampled actions.
-        max_steps: where an episode that does not end is cut.
+        seed: seed of the sampled actions.
+        max_steps: maximum length of an episode.
 
     Returns:
-        For "held_out" and "training", unless the game has none, the levels played, the means of score, return, success,
-        length and the game's own metric, and the share of episodes that were cut; each also by seed.
+        For "held_out" and, if the game has them, "training": the number of levels, the means of `score` (normalized
+        return), return, success, length and the game's own metric, and the share of truncated episodes; each of them
+        averaged and by seed.
     """
     return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
 
@@ -138,7 +139,7 @@ def evaluate(
 def _play_splits(
     setup: Setup, game: TrainingGame, params: Any, repeats: int, seed: int, max_steps: int
 ) -> dict[str, list[Episodes]]:
-    """Return the episodes of each seed's agent by split; those of one level lie side by side."""
+    """Return the episodes of each seed's agent by split; the episodes of one level are adjacent."""
     player = make_player(setup, max_steps)
     agents = _agents(setup, params)
     keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
@@ -159,10 +160,10 @@ def _summaries(setup: Setup, game: TrainingGame, repeats: int, played: dict[str,
 
 
 def make_held_out_scorer(setup: Setup, game: TrainingGame) -> HeldOutScorer:
-    """Return a function that plays the held-out levels during training; it compiles on its first call.
+    """Return a function that evaluates on held-out levels during training; it compiles on its first call.
 
-    It takes network parameters and the updates done, from which the sampled actions follow, and returns for each seed
-    the means `held_out_score`, `held_out_return`, `held_out_success` and `held_out_length`.
+    The function takes network parameters and the number of updates, which seeds the sampled actions. For each seed it
+    returns the means `held_out_score`, `held_out_return`, `held_out_success` and `held_out_length`.
     """
     player = make_player(setup)
 
@@ -197,11 +198,11 @@ def level_rows(
     """Return one row per agent, level and episode, as plain values.
 
     Args:
-        split: of the levels.
-        level_seeds: of the levels that were played, in order.
+        split: name of the split.
+        level_seeds: seeds of the played levels, in order.
         repeats: episodes per level.
-        first_seed: of the run; its agents have consecutive seeds.
-        played: the episodes of each agent, those of one level side by side.
+        first_seed: seed of the run; its agents have consecutive seeds.
+        played: episodes of each agent; the episodes of one level are adjacent.
     """
     rows: list[dict[str, Any]] = []
     for run_seed, episodes in enumerate(played, first_seed):
@@ -215,10 +216,10 @@ def level_rows(
 
 
 def write_level_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as CSV with a header, or as JSON lines where the name ends in .jsonl.
+    """Write rows as CSV with a header, or as JSON lines if the name ends in .jsonl.
 
     Raises:
-        RunError: when the file cannot be written.
+        RunError: if the file cannot be written.
     """
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -258,7 +259,7 @@ def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, An
 
 
 def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:
-    """Frames, uint8 (H, W, 3), of the first seed's agent on the first held-out level; none without frames."""
+    """Record the first seed's agent on the first held-out level."""
     pixels = make_frame_game(setup.config, game)
     if pixels is None:
         return []
@@ -282,7 +283,7 @@ def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, ma
         stepped = jax.vmap(setup.env.step, (0, 0, 0, None))(key_step[None], env_state, command, env_params)
         seen = jax.vmap(pixels.env.step, (0, 0, 0, None))(key_pixels[None], pixel_state, command, pixel_params)
         ended = stepped[3] | stepped[4]
-        # The frame after the last step is the one before the automatic reset.
+        # The last frame is the one before the automatic reset.
         return (stepped[1], stepped[0], ended, memory, seen[1], key), (seen[5]["final_observation"], ended[0])
 
     frames = [_frame(view)]
@@ -296,7 +297,7 @@ def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, ma
 
 
 def no_video(env_id: str) -> str:
-    """Return why `record_video` has no frames."""
+    """Return the message for a video without frames."""
     return f"no video: {env_id} has no observation with a frame, uint8 (H, W, 3), and no option observation=pixels"
 
 
@@ -306,46 +307,47 @@ def _frame(observation: Any) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateFlags:
-    """Score the agent of a run on levels that it has not seen."""
+    """Evaluate the agent of a run on held-out levels."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run, or zoo:ID for the agent that comes with the package."""
+    """Run folder, or zoo:ID for the trained agent of the package."""
     checkpoint: int | None = None
-    """Updates done in the checkpoint to score; the newest by default."""
+    """Checkpoint to evaluate, by its number of updates; the newest by default."""
     levels: int | Literal["paper"] | None = None
-    """Held-out levels; as many as the run was set to by default. "paper" takes those of Memory Gym's papers."""
+    """Number of held-out levels, by default that of the run. "paper" uses the levels of Memory Gym's papers."""
     repeats: int | None = None
-    """Episodes per level; as many as the run was set to by default."""
+    """Episodes per level, by default the number of the run."""
     seed: int = 0
     """Seed of the sampled actions."""
     max_steps: int = MAX_STEPS
-    """Where an episode that does not end is cut."""
+    """Maximum length of an episode."""
     per_level: Path | None = None
-    """Also write one row per held-out level (or level of the papers) and episode to this .csv or .jsonl file."""
+    """Write one row per held-out or paper level and episode to this .csv or .jsonl file."""
 
 
 def score_run(arguments: EvaluateFlags) -> dict[str, Any]:
-    """Results of `evaluate` for a run on disk, also written to its evaluation.json, or for an agent of the zoo.
+    """Evaluate a run on disk and write its evaluation.json, or evaluate an agent of the zoo.
 
-    Those on the levels of the papers are under "paper", and are written to evaluation-paper.json.
+    Results on the papers' levels are under "paper" and are written to evaluation-paper.json.
 
     Raises:
-        RunError: when the folder holds no run, or no such checkpoint, or cannot be written, after the scores were told.
-        ConfigError: when a number of levels, repeats or steps is below 1, the seed is out of range, or a
-            checkpoint is asked for of an agent of the zoo; when the file for rows is neither .csv nor .jsonl, or its
-            directory does not exist.
+        RunError: if the folder holds no run or no such checkpoint, or is not writable; the results are printed first.
+        ConfigError: if a number of levels, repeats or steps is below 1, the seed is out of range, an agent of the zoo
+            is given with a checkpoint, the file for rows is neither .csv nor .jsonl, or its directory does not exist.
     """
     _check_per_level(arguments.per_level)
     if not 1 <= arguments.max_steps < INT32_END:
-        raise ConfigError(f"--max-steps is {arguments.max_steps}, but has to be from 1 to {INT32_END - 1}")
+        raise ConfigError(f"--max-steps: expected a number from 1 to {INT32_END - 1}, got {arguments.max_steps}")
     for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
         if isinstance(number, int) and number < 1:
-            raise ConfigError(f"{flag} is {number}, but has to be at least 1")
+            raise ConfigError(f"{flag}: expected at least 1, got {number}")
     check_seed(arguments.seed)
     is_paper = arguments.levels == "paper"
     zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
     if zoo_id is not None and arguments.checkpoint is not None:
-        raise ConfigError(f"{arguments.run} has no checkpoints: leave --checkpoint out, or name the folder of a run")
+        raise ConfigError(
+            f"--checkpoint: expected a run folder, got {arguments.run}, which has no checkpoints. Leave the flag out."
+        )
     agent = None if zoo_id is None else load(zoo_id)
     config = read_config(arguments.run) if agent is None else agent.config
     changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
@@ -366,7 +368,7 @@ def score_run(arguments: EvaluateFlags) -> dict[str, Any]:
         scores, rows = score(agent.params)
         _keep(scores, rows, arguments.per_level)
         return scores
-    # A checkpoint holds the environments that the run was trained in; those of other levels can have other shapes.
+    # A checkpoint holds the environments of the training; those of other levels can have other shapes.
     trained = make_game(config) if is_paper else game
     own = make_setup(config, trained)
     template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
@@ -401,22 +403,22 @@ def _keep(
         if per_level is not None:
             write_level_rows(per_level, rows)
     except RunError:
-        tqdm.write(describe(scores))  # a folder that others may only read is no reason to lose them
+        tqdm.write(describe(scores))  # print first, so that a read-only folder does not lose the results
         raise
 
 
 def describe(scores: dict[str, Any]) -> str:
-    """The results, a line for each kind of levels."""
+    """Format the results as text, one line per split."""
     return "\n".join(
         f"{split.replace('_', '-')} levels ({result['levels']}): score {result['score']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
-        f"{result['share_cut']:.0%} cut"
+        f"{result['share_cut']:.0%} truncated"
         for split, result in ((split, scores[split]) for split in SPLITS if split in scores)
     )
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     with exits.told():
         tqdm.write(describe(score_run(tyro.cli(EvaluateFlags, prog="python -m baselines.evaluate"))))
 

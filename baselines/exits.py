@@ -1,4 +1,4 @@
-"""How commands end: with a sentence, not with a traceback, where a person can put things right."""
+"""Exits of the commands: a message and an exit code, without a traceback, for errors that a user can fix."""
 
 import contextlib
 import os
@@ -11,19 +11,19 @@ from baselines.errors import EXTRA, ConfigError, RunError
 from jaxgym import extras, interrupts
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
-_FULL = "RESOURCE_EXHAUSTED"  # how a device says that its memory is
-_SMALLER = "take less at once, for instance by --num-envs, --memory-window, --levels or --repeats"
-RESUME = "add --resume to go on from the newest checkpoint"
+_FULL = "RESOURCE_EXHAUSTED"  # in XLA's message when a device is out of memory
+_SMALLER = "reduce --num-envs, --memory-window, --levels or --repeats"
+RESUME = "add --resume to continue from the newest checkpoint"
 
 
 @contextlib.contextmanager
 def told(resume: str = "") -> Iterator[None]:
-    """Ends the process with a sentence on stderr where a command fails or is interrupted.
+    """End the process with a message on stderr if a command fails or is interrupted.
 
-    The exit code is 1, or that of shells after an interrupt. A reader of the output who leaves is told nothing.
+    The exit code is 1, or 130 after an interrupt. If the output pipe is closed, nothing is printed.
 
     Args:
-        resume: what a person can do who interrupted the command.
+        resume: what the user can do after an interrupt.
     """
     interrupts.keep()
     interrupts.open_closed_streams()
@@ -45,14 +45,14 @@ def told(resume: str = "") -> Iterator[None]:
         if isinstance(error, JaxRuntimeError) and _FULL not in str(error):
             raise
         reason = str(error).partition("\n")[0]
-        sys.exit(f"error: out of memory ({reason}): {_SMALLER}")
+        sys.exit(f"error: out of memory ({reason}). To use less memory, {_SMALLER}.")
     except OSError as error:
         _drop_output()
         sys.exit(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
 
 
 def _drop_output() -> None:
-    """Where stdout is what cannot be written, the interpreter would tell it a second time at its end."""
+    """Discard an output that cannot be written, so that the interpreter does not report it again at its end."""
     try:
         sys.stdout.flush()
     except OSError:

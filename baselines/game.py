@@ -1,4 +1,4 @@
-"""The game of a run: an environment, its parameters with the training levels inside, and the held-out levels."""
+"""Game of a run: the environment, its parameters with the training levels, and the held-out levels."""
 
 import contextlib
 import dataclasses
@@ -13,28 +13,28 @@ from baselines.config import Config
 from baselines.errors import ConfigError
 
 PAPER_SEEDS = range(200_000, 200_050)
-"""The seeds of memory-gym on which its papers score agents."""
+"""Seeds of memory-gym's levels on which its papers evaluate agents."""
 
 _HOLD_OUT = "--held-out-levels"
 
 
 class TrainingGame(NamedTuple):
-    """What a run is trained and scored on."""
+    """Environment and levels of a run."""
 
     env: Any
-    params: Any  # with the bank of training levels, if there is one
-    training_levels: Any  # the first levels of the training split, leaves (N, ...); None if they are not to be scored
+    params: Any  # with the level buffer of training levels, if there is one
+    training_levels: Any  # first levels of the training split, leaves (N, ...); None if they are not evaluated
     held_out_levels: Any  # leaves (N, ...)
     description: str
 
 
 def success_of(info: dict[str, jax.Array]) -> jax.Array:
-    """Whether an episode reached its goal, float32 (...); 0 in an endless game, which has none."""
+    """Return the success of an episode, float32 (...); 0 in an endless game, which has no goal."""
     return info.get("success", jnp.zeros_like(info["length"])).astype(jnp.float32)
 
 
 def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
-    """A function from a state to the hidden truth that an agent may learn to tell, float32 (n,); None without one."""
+    """Return the function from a state to the auxiliary target, float32 (n,); None without one."""
     tell = getattr(env, "ground_truth", None)
     if tell is not None or not hasattr(env, "inner_state"):
         return tell
@@ -43,35 +43,35 @@ def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
 
 
 def make_game(config: Config, flag: str = _HOLD_OUT) -> TrainingGame:
-    """The environment and the levels that a config names.
+    """Make the environment and the levels of a config.
 
-    Held-out levels are left out of the training levels by content: a short game has few distinct levels, and two seeds
-    can give the same one.
+    Levels that equal a held-out level are removed from the training levels: a short game has few distinct levels, and
+    two seeds can give the same one.
 
     Args:
-        config: of the run.
-        flag: of the command line that set the number of held-out levels, for the error.
+        config: settings of the run.
+        flag: flag that sets the number of held-out levels, for the error message.
 
     Raises:
-        ConfigError: when the id is unknown, the environment refuses an option, or fewer than two different training
-            levels are left; one alone is trained on where `train_levels` is 1.
+        ConfigError: if the id is unknown, an option is invalid, or fewer than two distinct training levels are left
+            (fewer than one if `train_levels` is 1).
     """
     with _config_errors():
         return _as_seen(config, _make_game(config, flag))
 
 
 def make_paper_game(config: Config) -> TrainingGame:
-    """The environment of a config, with the levels on which the papers score agents in place of the held-out ones.
+    """Make the environment of a config, with the papers' levels in place of the held-out levels.
 
     Raises:
-        ConfigError: when the id is unknown or has no original, or the environment refuses an option.
+        ConfigError: if the id is unknown or has no original, or an option is invalid.
     """
     with _config_errors():
         import jaxgym
         from jaxgym import levels
 
         bank = levels.original(config.env, PAPER_SEEDS, **config.env_options)
-        # The environment has room for what these levels list, which is more than its own do.
+        # With levels=, the environment has capacity for these levels, which need more than its own.
         env, params = jaxgym.make(config.env, levels=bank, **config.env_options)
         game = TrainingGame(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
         return _as_seen(config, game)
@@ -79,7 +79,7 @@ def make_paper_game(config: Config) -> TrainingGame:
 
 @contextlib.contextmanager
 def _config_errors() -> Iterator[None]:
-    from jaxgym import errors  # starts a JAX backend, which has to come after the command line has set its flags
+    from jaxgym import errors  # importing it starts a JAX backend, and the command line first sets flags
 
     try:
         yield
@@ -120,36 +120,36 @@ def _make_game(config: Config, flag: str) -> TrainingGame:
 
 
 def held_out_seeds(config: Config) -> Any:
-    """Return the level seeds of a config's held-out levels, uint32 (N,)."""
+    """Return the seeds of a config's held-out levels, uint32 (N,)."""
     from jaxgym import levels
 
     return levels.held_out_seeds(config.held_out_levels)
 
 
 def _not_held_out(config: Config, bank: Any, held_out: Any, flag: str) -> Any:
-    """Return the levels of a bank that are not held out."""
+    """Return the levels of a level buffer that are not held out."""
     from jaxgym import levels
 
     existing = levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), bank, held_out))
     left = existing - levels.num_distinct(held_out)
     if left > 1 or (left == 1 and config.train_levels == 1):
         return levels.exclude(bank, held_out)
-    # So few are never more than a half, so at least two different levels are left.
+    # This number is at most a half, so at least two distinct levels are left.
     fewer = [f"hold out {existing // 2} or fewer with {flag}"] if existing // 2 <= existing - 2 else []
-    fresh = ["sample fresh training levels with --train-levels 0, held-out ones among them"]
+    fresh = ["sample fresh training levels with --train-levels 0, which may include held-out ones"]
     advice = fewer + (fresh if flag == _HOLD_OUT else [])
     raise ConfigError(
-        f"expected at least 2 different training levels, got {left}: the options make {existing} different levels of "
-        f"{config.train_levels} training seeds and {config.held_out_levels} held-out ones; "
-        f"{', or '.join(advice) or 'choose options that make more'}"
+        f"expected at least 2 different training levels, got {left}: {config.train_levels} training seeds and "
+        f"{config.held_out_levels} held-out ones make {existing} different levels. "
+        f"To fix this, {', or '.join(advice) or 'choose options that make more'}."
     )
 
 
 def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
-    """The game as a person sees it: itself when it has frames, else the same one drawn; None without frames."""
+    """Return the game itself if it has frames, else the same game with frames; None if it cannot have any."""
     if _has_frames(game):
         return game
-    # Only the caller can draw a game of the caller's own.
+    # Only the caller can make an environment of the caller's own.
     if getattr(game.env, "env_id", None) != config.env.rpartition(":")[2]:
         return None
     import jaxgym
@@ -173,6 +173,6 @@ def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
 
 
 def frame_shape(game: TrainingGame) -> tuple[int, ...] | None:
-    """Height, width and channels of the frame that the agent sees; None where it sees no frame."""
+    """Return height, width and channels of the frame in the observation; None without a frame."""
     observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
     return next((leaf.shape for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8), None)

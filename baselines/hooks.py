@@ -1,4 +1,4 @@
-"""Callback after each block of a training, for TensorBoard, Weights & Biases, MLflow and other loggers."""
+"""Callback after each block of the training, for TensorBoard, Weights & Biases, MLflow and other loggers."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,11 +18,11 @@ _POSITION = ("update", "steps", "seconds", "steps_per_second")
 
 
 def block_metrics(rows: Sequence[Row]) -> Metrics:
-    """Return the metrics of one block as plain numbers, from the rows that the block adds to the metrics log.
+    """Return the metrics of one block as plain numbers.
 
-    Losses and rates are means over the updates of the block, results of episodes are means over its episodes. Results
-    without an episode, and held-out results without an evaluation, are left out. With several seeds the plain names are
-    means over seeds, and `seed_N/NAME` has the value of each.
+    Losses and rates are means over the updates of the block, episode results are means over its episodes. Results
+    without an episode, and held-out results without an evaluation, are left out. With several seeds, the plain names
+    are means over seeds, and `seed_N/NAME` has the value of each seed.
     """
     seeds = dict.fromkeys(row["seed"] for row in rows)
     metrics = {name: rows[-1][name] for name in _POSITION} | _means(rows)
@@ -47,15 +47,15 @@ def _means(rows: Sequence[Row]) -> Metrics:
 
 
 def call(on_block: OnBlock | None, rows: Sequence[Row], save: Callable[[], None]) -> None:
-    """Call `on_block` with the metrics of a block, in the first process alone.
+    """Call `on_block` with the metrics of a block, in process 0 only.
 
     Args:
         on_block: the callback; None calls nothing.
-        rows: what the block added to the metrics log.
-        save: saves the checkpoint of the block, if that was not done; called in all processes after an exception.
+        rows: rows of the block in the metrics log.
+        save: saves the checkpoint of the block if it is not saved yet; called in all processes after an exception.
 
     Raises:
-        RunError: after an exception in the callback; the checkpoint is saved.
+        RunError: after an exception in the callback; the checkpoint is saved first.
     """
     if on_block is None:
         return

@@ -1,4 +1,4 @@
-"""One process at a time writes a folder."""
+"""Lock of a folder: one process at a time writes it."""
 
 import fcntl
 import os
@@ -10,17 +10,17 @@ _NAME = ".lock"
 
 
 def hold(folder: Path) -> int:
-    """A file of a folder, open and locked until it is closed; the system closes what a killed process had open.
+    """Lock a folder; the operating system releases the lock when the process ends.
 
     Args:
-        folder: that exists and can be written.
+        folder: an existing, writable folder.
 
     Returns:
-        Its descriptor, for `os.close`.
+        Descriptor of the lock file; `os.close` releases the lock.
 
     Raises:
-        RunError: when somebody else has it.
-        OSError: when it cannot be opened.
+        RunError: if another process holds the lock.
+        OSError: if the lock file cannot be opened.
     """
     held = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT)
     try:
@@ -28,7 +28,7 @@ def hold(folder: Path) -> int:
     except BlockingIOError as error:
         os.close(held)
         raise RunError(
-            f"{folder} is being written by another process: wait for its end, or choose another --name"
+            f"expected a folder that no other process writes, got {folder}. Wait, or choose another --name."
         ) from error
     except OSError:  # a file system without locks
         pass

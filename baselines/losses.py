@@ -1,7 +1,7 @@
-"""The formulas of proximal policy optimisation, free of networks and environments.
+"""Formulas of proximal policy optimization, independent of networks and environments.
 
-Actions have branches: int32 (..., K) with one choice per branch; a plain discrete action is K = 1. Their logits lie
-side by side in one array (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K) says where to cut.
+Actions have branches: int32 (..., K) with one choice per branch; a discrete action has K = 1. The logits of all
+branches are concatenated, (..., n_1 + ... + n_K), and `sizes` = (n_1, ..., n_K).
 """
 
 from collections.abc import Callable
@@ -16,27 +16,27 @@ Sizes = tuple[int, ...]
 
 
 def log_softmax_branches(logits: jax.Array, sizes: Sizes) -> list[jax.Array]:
-    """Log-probabilities of each branch's choices, K arrays float32 (..., n_k)."""
+    """Return the log-probabilities of each branch's choices, K arrays float32 (..., n_k)."""
     borders = np.cumsum(sizes)[:-1].tolist()
     return [jax.nn.log_softmax(branch) for branch in jnp.split(logits.astype(jnp.float32), borders, axis=-1)]
 
 
 def sample_action(key: jax.Array, logits: jax.Array, sizes: Sizes) -> jax.Array:
-    """One independent draw per branch, int32 (..., K)."""
+    """Sample one choice per branch independently, int32 (..., K)."""
     keys = jax.random.split(key, len(sizes))
     branches = log_softmax_branches(logits, sizes)
     return jnp.stack([jax.random.categorical(*draw) for draw in zip(keys, branches, strict=True)], -1).astype(jnp.int32)
 
 
 def log_prob(logits: jax.Array, action: jax.Array, sizes: Sizes) -> jax.Array:
-    """Log-probability of the chosen action in each branch, float32 (..., K)."""
+    """Return the log-probability of the chosen action in each branch, float32 (..., K)."""
     branches = log_softmax_branches(logits, sizes)
     chosen = [jnp.take_along_axis(p, action[..., k : k + 1], axis=-1) for k, p in enumerate(branches)]
     return jnp.concatenate(chosen, axis=-1)
 
 
 def entropy(logits: jax.Array, sizes: Sizes) -> jax.Array:
-    """Entropy in nats, summed over the branches, float32 (...)."""
+    """Return the entropy in nats, summed over the branches, float32 (...)."""
     branches = log_softmax_branches(logits, sizes)
     return -sum(((jnp.exp(p) * p).sum(axis=-1) for p in branches), start=jnp.zeros(logits.shape[:-1], jnp.float32))
 
@@ -44,16 +44,16 @@ def entropy(logits: jax.Array, sizes: Sizes) -> jax.Array:
 def gae(
     reward: jax.Array, value: jax.Array, next_value: jax.Array, ended: jax.Array, *, gamma: float, gae_lambda: float
 ) -> jax.Array:
-    """Generalised advantage estimates, A_t = δ_t + γ λ (1 - ended_t) A_{t+1} with δ_t = r_t + γ v'_t - v_t.
+    """Compute generalized advantage estimates, A_t = δ_t + γ λ (1 - ended_t) A_{t+1} with δ_t = r_t + γ v'_t - v_t.
 
     Schulman et al., 2016 (arXiv 1506.02438).
 
     Args:
         reward: r_t, float32 (T, B).
-        value: v_t, of the observation before step t, float32 (T, B).
-        next_value: v'_t, of the observation that step t led to; 0 where the task ended there, and where a time limit
-            cut the episode the value of its last observation, float32 (T, B).
-        ended: whether step t was the last of its episode, for whatever reason, bool (T, B).
+        value: v_t, value of the observation before step t, float32 (T, B).
+        next_value: v'_t, value of the observation after step t, float32 (T, B); 0 where the episode terminated, and the
+            value of the final observation where it was truncated.
+        ended: whether step t was the last of its episode, terminated or truncated, bool (T, B).
         gamma: discount γ.
         gae_lambda: λ.
 
@@ -81,14 +81,14 @@ class PolicyTerms(NamedTuple):
 def policy_loss(
     new_log_prob: jax.Array, old_log_prob: jax.Array, advantage: jax.Array, *, clip: Any, joint: bool
 ) -> PolicyTerms:
-    """Clipped surrogate, -mean min(r A, clip(r, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
+    """Compute the clipped surrogate, -mean min(r A, clip(r, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
 
     Args:
-        new_log_prob: of the taken actions under the parameters being learned, (..., K).
-        old_log_prob: of the same actions when they were taken, (..., K).
+        new_log_prob: log-probabilities of the actions under the current parameters, (..., K).
+        old_log_prob: log-probabilities of the same actions when they were sampled, (..., K).
         advantage: (...).
         clip: c, a float or float32 ().
-        joint: one ratio r for the whole action; else one per branch, and the mean over branches.
+        joint: True for one ratio r of the whole action, False for the mean over one ratio per branch.
     """
     log_ratio = new_log_prob - old_log_prob
     if joint:
@@ -104,28 +104,28 @@ def policy_loss(
 
 
 def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *, clip: Any) -> jax.Array:
-    """Mean of the larger squared error, with and without clipping the change of the value to ± clip."""
+    """Return the mean of the larger squared error, with and without clipping the change of the value to ± clip."""
     clipped = old_value + jnp.clip(new_value - old_value, -clip, clip)
     return jnp.maximum((new_value - target) ** 2, (clipped - target) ** 2).mean()
 
 
 def normalise(advantage: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp.mean) -> jax.Array:
-    """Advantages with mean 0 and standard deviation 1, where `mean` is over all that belong together."""
-    centred = advantage - mean(advantage)
-    return centred / (jnp.sqrt(mean(centred**2)) + 1e-8)
+    """Return advantages with mean 0 and standard deviation 1; `mean` averages over all values to normalize."""
+    centered = advantage - mean(advantage)
+    return centered / (jnp.sqrt(mean(centered**2)) + 1e-8)
 
 
 class Schedule(NamedTuple):
-    """A value that changes linearly; floats, or float32 arrays of one shape.
+    """Linear schedule of floats, or of float32 arrays of one shape.
 
     Attributes:
-        start: at fraction 0.
-        change: until fraction 1.
+        start: value at fraction 0.
+        change: change from fraction 0 to fraction 1.
     """
 
     start: Any
     change: Any
 
     def at(self, fraction: jax.Array) -> jax.Array:
-        """Return the value at a fraction; from 1 on it stays."""
+        """Return the value at a fraction; it is constant from 1 on."""
         return self.start + self.change * jnp.minimum(fraction, 1.0)

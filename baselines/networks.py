@@ -1,7 +1,7 @@
 """The actor-critic network: encoder, memory cell, body and heads, over time-major arrays.
 
 Layer sizes and initial weights are those of Memory Gym's published agent. The image layers compute the published
-convolutions on blocks of pixels: the same function of the same parameters, in a form that matrix units are fast at.
+convolutions on blocks of pixels: the same function of the same parameters, in a form that suits matrix units.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from baselines.memories.cell import MemoryCell, Params, State
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 
 _HIDDEN_GAIN = 2**0.5  # keeps the variance through a ReLU
-_POLICY_GAIN = 0.1  # a start near the uniform policy
+_POLICY_GAIN = 0.1  # starts near the uniform policy
 _VECTOR_FEATURES = 128
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # features, kernel width in px, stride in px
 _BYTE_MAX = 255
@@ -30,16 +30,16 @@ _IN_DTYPE = {"body", "policy_hidden", "value_hidden", "truth_hidden"}  # layers 
 
 
 class Output(NamedTuple):
-    """What the heads say about each step."""
+    """Outputs of the heads at each step."""
 
     logits: jax.Array  # float32 (T, B, n_1 + ... + n_K), branches side by side
     value: jax.Array  # float32 (T, B)
-    truth: Any = ()  # what the agent makes of the hidden truth, float32 (T, B, n), where there is a head for it
-    picture: Any = ()  # logits of the frames in blocks, (T B, H / 4, W / 4, 16 C), where asked for
+    truth: Any = ()  # prediction of the auxiliary target, float32 (T, B, n), if there is a ground-truth head
+    picture: Any = ()  # logits of the frames in blocks, (T B, H / 4, W / 4, 16 C), if reconstructed
 
 
 def space_to_depth(image: jax.Array, block: int) -> jax.Array:
-    """Pixels of each block x block square as channels: (N, H, W, C) to (N, H // block, W // block, block² C).
+    """Move the pixels of each block x block square to channels: (N, H, W, C) to (N, H // block, W // block, block² C).
 
     Rows and columns past the last whole block are dropped.
     """
@@ -51,7 +51,7 @@ def space_to_depth(image: jax.Array, block: int) -> jax.Array:
 
 
 def depth_to_space(blocks: jax.Array, block: int) -> jax.Array:
-    """The inverse of `space_to_depth`: (N, H, W, block² C) to (N, block H, block W, C)."""
+    """Invert `space_to_depth`: (N, H, W, block² C) to (N, block H, block W, C)."""
     count, rows, columns, depth = blocks.shape
     channels = depth // block**2
     pixels = blocks.reshape(count, rows, columns, block, block, channels).transpose(0, 1, 3, 2, 4, 5)
@@ -75,7 +75,7 @@ class BlockConv(nn.Module):
 
     @nn.compact
     def __call__(self, image: jax.Array) -> jax.Array:
-        """(N, H, W, C), uint8 (bytes count as 0 to 1) or floating, to (N, H', W', F) in `dtype`."""
+        """Map (N, H, W, C), uint8 (scaled to 0 to 1) or floating, to (N, H', W', F) in `dtype`."""
         shape = (self.kernel, self.kernel, image.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.orthogonal(_HIDDEN_GAIN), shape)
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
@@ -83,21 +83,21 @@ class BlockConv(nn.Module):
             blocks = self.get_variable("params", "blocks")
         else:
             blocks = self.blocks(kernel, is_bytes=image.dtype == jnp.uint8)
-        image = space_to_depth(image, self.stride).astype(self.dtype)  # bytes are moved, then widened
+        image = space_to_depth(image, self.stride).astype(self.dtype)  # bytes are cheaper to move than `dtype`
         result = lax.conv_general_dilated(image, blocks, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         return result + bias.astype(self.dtype)[None, None, None]
 
     def blocks(self, kernel: jax.Array, *, is_bytes: bool) -> jax.Array:
         """Return the kernel for an image in blocks, (k/s, k/s, s² C, F) in `dtype`."""
         if is_bytes:
-            kernel = kernel / _BYTE_MAX  # bytes up to 255 are exact in bfloat16, their quotients are not
+            kernel = kernel / _BYTE_MAX  # bytes are exact in bfloat16, their quotients are not
         count, channels = self.kernel // self.stride, kernel.shape[2]
         kernel = kernel.reshape(count, self.stride, count, self.stride, channels, self.features)
         return kernel.transpose(0, 2, 1, 3, 4, 5).reshape(count, count, -1, self.features).astype(self.dtype)
 
 
 class BlockDeconv(nn.Module):
-    """The transpose of a `BlockConv`: each input adds its kernel to stride x stride blocks of the output.
+    """Transpose of a `BlockConv`: each input adds its kernel to stride x stride blocks of the output.
 
     Attributes:
         features: output channels F.
@@ -113,7 +113,7 @@ class BlockDeconv(nn.Module):
 
     @nn.compact
     def __call__(self, image: jax.Array) -> jax.Array:
-        """(N, H, W, C) to blocks (N, H + k/s - 1, W + k/s - 1, s² F), the pixels of each block as channels."""
+        """Map (N, H, W, C) to blocks (N, H + k/s - 1, W + k/s - 1, s² F) with the pixels of each block as channels."""
         channels, blocks, block = image.shape[-1], self.kernel // self.stride, self.stride**2 * self.features
         shape = (channels, blocks, blocks, block)
         kernel = self.param("kernel", nn.initializers.orthogonal(_HIDDEN_GAIN), (channels, blocks * blocks * block))
@@ -137,7 +137,7 @@ def _dense(features: int, dtype: Any, gain: float = _HIDDEN_GAIN, name: str | No
 
 
 class Impala(nn.Module):
-    """The residual encoder of Espeholt et al., 2018 (arXiv 1802.01561): three sections, each halves the image.
+    """Residual encoder of Espeholt et al., 2018 (arXiv 1802.01561): three sections, each of which halves the image.
 
     Attributes:
         dtype: type of the computation and of the result; parameters are float32.
@@ -147,7 +147,7 @@ class Impala(nn.Module):
 
     @nn.compact
     def __call__(self, image: jax.Array) -> jax.Array:
-        """Bytes (N, H, W, C) to features (N, H / 8 · W / 8 · 32), edges rounded up."""
+        """Map bytes (N, H, W, C) to features (N, H / 8 · W / 8 · 32), with edges rounded up."""
         image = image.astype(self.dtype) * (1 / _BYTE_MAX)
         for section, features in enumerate(_SECTIONS):
             image = self._convolve(f"enter{section}", image, features)
@@ -163,12 +163,12 @@ class Impala(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Features of one observation: convolutions for an image, a linear layer for a vector, one embedding of both.
+    """Encoder of one observation: convolutions for images, linear layers for vectors, one embedding of all of them.
 
     Attributes:
         hidden_size: units of the embedding.
-        kind: the published three convolutions, or those of IMPALA.
-        embed: whether there is an embedding; without, the features are those of image and vectors side by side.
+        kind: "nature" for the three published convolutions, "impala" for those of IMPALA.
+        embed: whether there is an embedding; without it, the features of images and vectors are concatenated.
         dtype: type of the computation and of the result.
     """
 
@@ -179,9 +179,9 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Observation) -> jax.Array:
-        """Observation leaves (N, ...) to (N, features)."""
+        """Map observation leaves (N, ...) to features (N, D)."""
         leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
-        # A vector beside an image adds to it; without an image vectors are all there is, and get a full layer.
+        # Beside an image, a vector gets a small layer; without an image it gets a full one.
         has_image = any(leaf.dtype == jnp.uint8 for leaf in leaves.values())
         vector_size = _VECTOR_FEATURES if has_image else self.hidden_size
         parts = []
@@ -199,7 +199,7 @@ class Encoder(nn.Module):
         return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(features)) if self.embed else features
 
     def precompute(self, params: Params) -> Params:
-        """Return the parameters in `dtype`, with kernels of convolutions for images in blocks."""
+        """Return the parameters in `dtype`, with convolution kernels for images in blocks."""
         own = _cast(params, self.dtype)
         for name in params:
             layer = name.rpartition("_conv")[2]
@@ -211,7 +211,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Logits of a frame's bytes, in blocks, from what the memory holds: the encoder's layers turned round.
+    """Decoder of a frame: the encoder's layers in reverse. It returns logits of the frame's bytes, in blocks.
 
     Attributes:
         shape: height, width and channels of the frame.
@@ -223,7 +223,7 @@ class Decoder(nn.Module):
 
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
-        """(N, D) to (N, H / 4, W / 4, 16 C)."""
+        """Map features (N, D) to logits (N, H / 4, W / 4, 16 C)."""
         height, width = (_encoded(size) for size in self.shape[:2])
         image = nn.relu(_dense(height * width * _CONVOLUTIONS[-1][0], self.dtype, name="expand")(features))
         image = image.reshape(-1, height, width, _CONVOLUTIONS[-1][0])
@@ -237,29 +237,29 @@ class Decoder(nn.Module):
 
 
 def _encoded(size: int) -> int:
-    """Pixels along an edge after the convolutions.
+    """Return the length of an edge after the convolutions.
 
     Raises:
-        ConfigError: when the convolutions leave a rest, so that the decoder could not give the size back.
+        ConfigError: if the convolutions drop pixels, because the decoder cannot restore them.
     """
     for _, kernel, stride in _CONVOLUTIONS:
         if size < kernel or (size - kernel) % stride:
-            raise ConfigError("reconstruction needs frames whose edges the convolutions divide, such as 84 x 84")
+            raise ConfigError("reconstruction: expected frames whose edges the convolutions divide, such as 84 x 84")
         size = (size - kernel) // stride + 1
     return size
 
 
 class ActorCritic(nn.Module):
-    """Encoder, memory, a shared body, and one head each for the policy and the value.
+    """Actor-critic network: encoder, memory, a shared body, and one head each for the policy and the value.
 
     Attributes:
         memory: the memory cell.
-        sizes: choices of each action branch.
+        sizes: number of choices of each action branch.
         hidden_size: units of the embedding, the body and each head's hidden layer.
         encoder: kind of the encoder.
         embed: whether the encoder has an embedding.
-        residual: whether what goes into the memory is added to what comes out.
-        truth_size: numbers of the hidden truth that a head tells; 0 for no such head.
+        residual: whether the memory's inputs are added to its outputs.
+        truth_size: length of the auxiliary target; 0 for no ground-truth head.
         dtype: type of activations.
     """
 
@@ -276,16 +276,16 @@ class ActorCritic(nn.Module):
     def __call__(
         self, state: State, observation: Observation, starts: jax.Array, *, reconstruct: int = 0
     ) -> tuple[State, Output]:
-        """Memory state after the last step, and the heads' outputs at every step.
+        """Return the recurrent state after the last step, and the heads' outputs at every step.
 
         Args:
-            state: memory state before the first step, leaves (B, ...).
+            state: recurrent state before the first step, leaves (B, ...).
             observation: leaves (T, B, ...).
             starts: whether the step is the first of an episode, bool (T, B).
-            reconstruct: how many lanes' frames to draw from the memory's outputs as well, the first of the batch.
+            reconstruct: number of environments, from the first on, whose frames are decoded from the memory's outputs.
 
         Raises:
-            ConfigError: when there is no frame to reconstruct, or the memory is not as wide as a residual's other side.
+            ConfigError: if there is no frame to reconstruct, or a residual memory is not as wide as its input.
         """
         state, seen = self.memory.see(state, observation, starts)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
@@ -294,8 +294,8 @@ class ActorCritic(nn.Module):
         if self.residual:
             if features.shape != remembered.shape:
                 raise ConfigError(
-                    f"--residual adds {features.shape[-1]} features to a memory of {remembered.shape[-1]}: "
-                    "choose --memory-size and --hidden-size alike, with an embedding"
+                    f"--residual: expected as many features as memory outputs, got {features.shape[-1]} and "
+                    f"{remembered.shape[-1]}. Choose equal --memory-size and --hidden-size, with an embedding."
                 )
             remembered = remembered + features.astype(remembered.dtype)
         body = nn.relu(_dense(self.hidden_size, self.dtype, name="body")(remembered))
@@ -319,9 +319,9 @@ class ActorCritic(nn.Module):
         return Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, **place)
 
     def precompute(self, params: Params) -> Params:
-        """Return the parameters in the form in which acting reads them, for a loop of acting to call once.
+        """Return the parameters in a form that is faster for acting; call it once before the loop of steps.
 
-        The network gives the same outputs for both forms, bit for bit.
+        Both forms give the same outputs, bit for bit.
         """
         own = dict(params["params"])
         own["encoder"] = self._encoder(parent=None).precompute(own["encoder"])
@@ -333,22 +333,22 @@ class ActorCritic(nn.Module):
 
 
 def frame_of(observation: Observation) -> jax.Array:
-    """The frame among the leaves of an observation, uint8 (..., H, W, C).
+    """Return the frame among the leaves of an observation, uint8 (..., H, W, C).
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: if there is no frame.
     """
     for leaf in jax.tree.leaves(observation):
         if leaf.dtype == jnp.uint8:
             return leaf
-    raise ConfigError("reconstruction needs frames, and this observation has none: leave out --reconstruction")
+    raise ConfigError("--reconstruction: expected an observation with a frame, got none. Leave the flag out.")
 
 
 def reconstruction_loss(picture: jax.Array, frame: jax.Array) -> jax.Array:
-    """Mean binary cross-entropy between a decoder's logits and bytes as shares of 255.
+    """Return the mean binary cross-entropy between a decoder's logits and bytes / 255.
 
     Args:
-        picture: logits in blocks, (T B, H / 4, W / 4, 16 C), time before lanes.
+        picture: logits in blocks, (T B, H / 4, W / 4, 16 C), time before environments.
         frame: uint8 (T, B, H, W, C).
     """
     blocks = space_to_depth(frame.reshape(-1, *frame.shape[2:]), _CONVOLUTIONS[0][2])
@@ -358,36 +358,34 @@ def reconstruction_loss(picture: jax.Array, frame: jax.Array) -> jax.Array:
 
 
 def action_sizes(space: Any) -> Sizes:
-    """Choices of each branch of a Discrete or MultiDiscrete action space.
+    """Return the number of choices of each branch of a Discrete or MultiDiscrete action space.
 
     Raises:
-        ConfigError: when the space is of another kind.
+        ConfigError: if the space is of another kind.
     """
     if hasattr(space, "nvec"):
         return tuple(int(size) for size in space.nvec)
     if hasattr(space, "n"):
         return (int(space.n),)
-    raise ConfigError(
-        f"action space {space!r} is neither Discrete nor MultiDiscrete, the only kinds that PPO here acts in"
-    )
+    raise ConfigError(f"expected a Discrete or MultiDiscrete action space, got {space!r}")
 
 
 def make_network(
     config: Config, action_space: Any, frame: tuple[int, ...] | None = None, truth_size: int = 0
 ) -> ActorCritic:
-    """The network of a config for an action space.
+    """Build the network of a config for an action space.
 
     Args:
-        config: of the run.
+        config: settings of the run.
         action_space: Discrete or MultiDiscrete.
-        frame: height, width and channels of the observation's frame; None where it has none.
-        truth_size: numbers of the game's hidden truth; 0 where it has none, or nothing is to tell it.
+        frame: height, width and channels of the observation's frame; None if it has none.
+        truth_size: length of the auxiliary target; 0 for no ground-truth head.
 
     Raises:
-        ConfigError: when memory or encoder are unknown or do not fit, or the action space has no policy head.
+        ConfigError: if the memory or the encoder is unknown or unsuited, or the action space is of another kind.
     """
     if config.encoder != "nature" and frame is None:
-        raise ConfigError(f"encoder {config.encoder!r} is for frames, and this observation has none: leave it out")
+        raise ConfigError(f"--encoder {config.encoder}: expected an observation with a frame, got none. Leave it out.")
     memory = make_memory(config, frame)
     sizes, dtype = action_sizes(action_space), jnp.dtype(config.dtype)
     return ActorCritic(

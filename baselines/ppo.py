@@ -1,12 +1,14 @@
-"""Recurrent PPO, wholly inside one jitted call: collect, estimate, update.
+"""Recurrent PPO in one jitted call: collect a rollout, estimate advantages, update the parameters.
 
-Schulman et al., 2017 (arXiv 1707.06347), with the settings of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207) as
-the `paper` scale. Against the published code: minibatches are of whole lanes, or of their sequences of `bptt` steps (it
-mixes episode fragments), the recurrence is reset inside the scan (it pads fragments), biases start at zero, and a time
-limit is bootstrapped unless `bootstrap_time_limits` is off.
+Schulman et al., 2017 (arXiv 1707.06347). The settings of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207) are the
+`paper` scale. Differences from the published code:
 
-Axes: T steps of a rollout, B environments, K action branches, S seeds. Nothing here places arrays on devices, see
-`baselines.devices`.
+- A minibatch holds whole environments, or their sequences of `bptt` steps; the published code mixes episode fragments.
+- The scan resets the recurrent state at episode starts; the published code pads fragments.
+- Biases start at zero.
+- The value is bootstrapped at a time limit, unless `bootstrap_time_limits` is off.
+
+Axes: T steps of a rollout, B environments, K action branches, S seeds. `baselines.devices` places arrays on devices.
 """
 
 from collections.abc import Callable
@@ -42,7 +44,7 @@ SEED_AXIS = "seeds"
 
 
 class Setup(NamedTuple):
-    """What stays the same through a run and holds no array."""
+    """Static parts of a run, without arrays."""
 
     config: Config
     env: Any
@@ -50,27 +52,27 @@ class Setup(NamedTuple):
     optimiser: optax.GradientTransformation
     sizes: Sizes
     has_branches: bool  # actions are int32 (B, K), else int32 (B,)
-    seed_axis: str | None  # name of the vmapped axis of seeds
-    truth_of: Callable[[Any], jax.Array] | None = None  # what a head learns to tell of an environment's state
+    seed_axis: str | None  # name of the vmapped seed axis
+    truth_of: Callable[[Any], jax.Array] | None = None  # maps an environment's state to the auxiliary target
     vmap_axis: str | None = None  # name of the axis that the update is vmapped over
     mean_axis: str | None = None  # name of the axis that gradients are averaged over
 
 
 class TrainState(NamedTuple):
-    """All that a run carries from update to update; saved and restored as a whole."""
+    """State that is carried from update to update and saved in checkpoints."""
 
     params: Any
     optimiser: optax.OptState
     env_state: Any  # leaves (B, ...)
     observation: Observation  # leaves (B, ...)
     start: jax.Array  # whether `observation` is the first of its episode, bool (B,)
-    memory: State  # before `observation`, leaves (B, ...)
+    memory: State  # recurrent state before `observation`, leaves (B, ...)
     key: jax.Array
-    update: jax.Array  # updates done, int32 ()
+    update: jax.Array  # number of updates done, int32 ()
 
 
 class Trajectory(NamedTuple):
-    """What was seen and done, leaves (T, B, ...)."""
+    """Transitions of a rollout, leaves (T, B, ...)."""
 
     observation: Observation
     start: jax.Array  # bool
@@ -80,28 +82,28 @@ class Trajectory(NamedTuple):
     reward: jax.Array  # float32
     terminated: jax.Array  # bool
     truncated: jax.Array  # bool
-    final_value: jax.Array  # value of the last observation where a time limit cut the episode, else 0, float32
-    truth: Any = ()  # the hidden truth at the observation, float32 (T, B, n), where there is a head for it
+    final_value: jax.Array  # value of the last observation of truncated episodes, else 0, float32
+    truth: Any = ()  # auxiliary target, float32 (T, B, n), if there is a ground-truth head
 
 
 class Batch(NamedTuple):
-    """A rollout with its learning targets, leaves (T, B, ...), and where the C sequences of each lane began."""
+    """A rollout with its targets, leaves (T, B, ...), and the recurrent states from which its sequences start."""
 
     rollout: Trajectory
-    memory: State  # before the first step of each sequence, leaves (C B, ...)
+    memory: State  # C sequences for each environment, leaves (C B, ...)
     advantage: jax.Array
     target: jax.Array
 
 
 def make_setup(config: Config, game: TrainingGame) -> Setup:
-    """Network and optimiser for a game.
+    """Build the network and the optimizer for a game.
 
     Raises:
-        ConfigError: when the memory is unknown or does not fit the game, the action space has no policy head, or the
-            game has no ground truth for its head; or when JAX computes in 64 bits.
+        ConfigError: if the memory is unknown or does not support the game, the action space has no policy head, the
+            game has no auxiliary target for the ground-truth head, or JAX computes in 64 bits.
     """
     if jax.config.read("jax_enable_x64"):
-        raise ConfigError("jax_enable_x64 is on, and agents learn and act in 32 bits: unset JAX_ENABLE_X64")
+        raise ConfigError("expected JAX with 32 bits, got jax_enable_x64. Unset JAX_ENABLE_X64.")
     space = game.env.action_space(game.params)
     truth_of, truth_size = _truth(config, game)
     network = make_network(config, space, frame_shape(game), truth_size)
@@ -118,20 +120,20 @@ def make_setup(config: Config, game: TrainingGame) -> Setup:
 
 
 def _truth(config: Config, game: TrainingGame) -> tuple[Callable[[Any], jax.Array] | None, int]:
-    """What the head for the ground truth learns, and of how many numbers."""
+    """Return the function of the auxiliary target and the length of the target; None and 0 without such a head."""
     if not config.ground_truth_head:
         return None, 0
     truth_of = ground_truth_of(game.env)
     if truth_of is None:
         raise ConfigError(
-            f"--ground-truth-head tells what an endless game hides, and {config.env} has no such numbers: leave it out"
+            f"--ground-truth-head: expected an environment with a ground truth, got {config.env}. Leave the flag out."
         )
     _, env_state = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
     return truth_of, jax.eval_shape(truth_of, env_state).shape[0]
 
 
 def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
-    """Return the state before update 0 of a seed, int32 ()."""
+    """Return the initial train state of a seed, int32 ()."""
     key_network, key_reset, key = jax.random.split(jax.random.key(seed), 3)
     num_envs = setup.config.num_envs
     observation, env_state = jax.vmap(setup.env.reset, (0, None))(jax.random.split(key_reset, num_envs), env_params)
@@ -144,16 +146,16 @@ def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
 
 
 def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
-    """Return a jitted function of seeds, int32 () or (S,), and environment parameters: the state before update 0."""
+    """Return a jitted function that maps seeds, int32 () or (S,), and environment parameters to the initial state."""
     init = partial(init_state, setup)
     if setup.seed_axis is None:
         return jax.jit(init)
-    # One seed after the other: orthogonal matrices come from QR, and a batched QR can stop XLA's CPU runtime for ever.
+    # Seeds run one after another: orthogonal initializers use QR, and a batched QR can hang XLA's CPU runtime.
     return jax.jit(lambda seeds, env_params: lax.map(lambda seed: init(seed, env_params), seeds))
 
 
 def seeds_of(setup: Setup) -> jax.Array:
-    """Return the argument of the init function: the seed, int32 (), or consecutive ones, int32 (S,)."""
+    """Return the seeds for the init function: one seed, int32 (), or consecutive seeds, int32 (S,)."""
     seeds = jnp.arange(setup.config.seed, setup.config.seed + setup.config.num_seeds, dtype=jnp.int32)
     return seeds if setup.seed_axis else seeds[0]
 
@@ -162,17 +164,17 @@ TrainBlock = Callable[..., tuple[TrainState, Metrics]]
 
 
 def make_train_block(setup: Setup) -> TrainBlock:
-    """Return a jitted function of a state, which is donated, environment parameters, and optionally `Rates`.
+    """Return a jitted function of a train state, environment parameters and optional `Rates`; it donates the state.
 
-    It makes `block_updates` updates and returns the new state and metrics, float32 (block_updates,), or
-    (S, block_updates) with several seeds. Rates are those of all seeds, or (S,) of each; by default those of the
-    config. Other rates compile nothing anew.
+    The function makes `block_updates` updates. It returns the new state and metrics, float32 (block_updates,), or (S,
+    block_updates) with several seeds. `Rates` hold one value for all seeds or (S,) values, by default those of the
+    config. Other rates do not recompile.
     """
     return with_rates(setup, jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options()))
 
 
 def with_rates(setup: Setup, block: TrainBlock) -> TrainBlock:
-    """Return the train block whose default rates are those of the config."""
+    """Wrap a train block so that its default rates are those of the config."""
     shape = (setup.config.num_seeds,) if setup.seed_axis else ()
     own = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), rates_of(setup.config))
 
@@ -184,7 +186,7 @@ def with_rates(setup: Setup, block: TrainBlock) -> TrainBlock:
 
 
 def seeds_block(setup: Setup) -> Callable[[TrainState, Any, Rates], tuple[TrainState, Metrics]]:
-    """Return the function that `make_train_block` compiles, for programs that it is a part of."""
+    """Return the function that `make_train_block` compiles, for use inside a larger program."""
 
     def block(state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
         def one_update(state: TrainState, _: None) -> tuple[TrainState, Metrics]:
@@ -196,12 +198,12 @@ def seeds_block(setup: Setup) -> Callable[[TrainState, Any, Rates], tuple[TrainS
 
 
 def _mean(setup: Setup, tree: Any) -> Any:
-    """Return the mean over the axis that gradients are averaged over, if there is one."""
+    """Average over the axis of the gradients; without that axis, return the tree unchanged."""
     return tree if setup.mean_axis is None else lax.pmean(tree, setup.mean_axis)
 
 
 def train_update(setup: Setup, state: TrainState, env_params: Any, rates: Rates) -> tuple[TrainState, Metrics]:
-    """One rollout and the gradient steps on it."""
+    """Collect one rollout and take the gradient steps on it."""
     key, key_minibatches = jax.random.split(state.key)
     state, rollout, memory, metrics = collect(setup, state._replace(key=key), env_params)
     metrics = metrics if setup.mean_axis is None else lax.psum(metrics, setup.mean_axis)
@@ -211,11 +213,11 @@ def train_update(setup: Setup, state: TrainState, env_params: Any, rates: Rates)
 
 
 def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainState, Trajectory, State, Metrics]:
-    """T steps of each lane with fixed parameters.
+    """Run T steps in each environment with fixed parameters.
 
     Returns:
-        The state after them, what was seen and done, the memory before each sequence with leaves (C B, ...), and sums
-        over the episodes that ended.
+        The new state, the transitions, the recurrent state at the start of each sequence with leaves (C B, ...), and
+        sums over the episodes that ended.
     """
     config = setup.config
 
@@ -231,7 +233,8 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         cut = truncated & ~terminated
 
         def final_observation() -> Observation:
-            # The same step again, for the one thing that is not kept: read outside, it would be drawn on every step.
+            # Recompute the step to get `final_observation`, which the rollout does not store. If it were read from the
+            # first call, every step would draw it.
             again = jax.vmap(setup.env.step, (0, 0, 0, None))
             return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
 
@@ -270,7 +273,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
 
 
 def act(setup: Setup, params: Any, memory: State, observation: Observation, start: jax.Array) -> tuple[State, Output]:
-    """Memory state after one step of B lanes, and the heads' outputs with leading axis B."""
+    """Run one step in B environments; return the recurrent state and the outputs with leading axis B."""
     memory, output = _apply(setup, params, memory, *_one_step(observation, start))
     return memory, jax.tree.map(lambda leaf: leaf[0], output)
 
@@ -289,12 +292,12 @@ def _one_step(observation: Observation, start: jax.Array) -> tuple[Observation, 
 def _value_where(
     setup: Setup, policy: Callable[..., Any], memory: State, observe: Callable[[], Observation], cut: jax.Array
 ) -> jax.Array:
-    """Value of what `observe` returns in the lanes where `cut` holds, else 0; costs nothing when it holds nowhere."""
+    """Return the value of `observe()` where `cut` holds, else 0; the network runs only if it holds somewhere."""
     if not setup.config.bootstrap_time_limits:
         return jnp.zeros(cut.shape, jnp.float32)
     is_any = cut.any()
     if setup.vmap_axis:
-        # One predicate for all seeds: one per seed would make vmap compute both branches always.
+        # All seeds share one predicate: with one per seed, vmap would always compute both branches.
         is_any = lax.psum(is_any.astype(jnp.int32), setup.vmap_axis) > 0
 
     def value() -> jax.Array:
@@ -316,7 +319,7 @@ def _episode_sums(info: dict[str, jax.Array], score: jax.Array, ended: jax.Array
 
 
 def estimate(setup: Setup, state: TrainState, rollout: Trajectory, memory: State) -> Batch:
-    """Advantages and value targets of a rollout whose sequences began with `memory` and that led to `state`."""
+    """Compute the advantages and value targets of a rollout that led to `state`."""
     config = setup.config
     _, output = act(setup, state.params, state.memory, state.observation, state.start)
     next_value = jnp.concatenate([rollout.value[1:], output.value[None]])
@@ -328,7 +331,7 @@ def estimate(setup: Setup, state: TrainState, rollout: Trajectory, memory: State
 
 
 def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array, rates: Rates) -> tuple[TrainState, Metrics]:
-    """`epochs` passes over the batch in minibatches of whole sequences, drawn anew for each pass."""
+    """Run `epochs` passes over the batch in minibatches of whole sequences, shuffled for each pass."""
     config = setup.config
     fraction = state.update.astype(jnp.float32) * (config.batch_steps / config.decay_length)
     learning_rate, entropy_coef = rates.learning_rate.at(fraction), rates.entropy_coef.at(fraction)
@@ -357,15 +360,15 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array, rates:
 
 
 def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
-    """Some sequences of a batch, gathered inside the minibatch loop so that the rollout is never copied whole.
+    """Gather some sequences of a batch. The minibatch loop does this, so that the rollout is never copied as a whole.
 
     Args:
-        batch: of T steps of B lanes.
-        chosen: indices c B + b of the c-th sequences of lanes b, (M,).
-        steps: of one sequence, N = T / C.
+        batch: rollout of T steps in B environments.
+        chosen: index c B + b for the c-th sequence of environment b, (M,).
+        steps: length of one sequence, N = T / C.
 
     Returns:
-        Memory leaves (M, ...), all others (N, M, ...).
+        Recurrent-state leaves (M, ...), all others (N, M, ...).
     """
     memory = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), batch.memory)
     num_steps, num_lanes = batch.advantage.shape
@@ -383,9 +386,9 @@ def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
 def minibatch_loss(
     setup: Setup, params: Any, batch: Batch, entropy_coef: jax.Array, clip: jax.Array
 ) -> tuple[jax.Array, Metrics]:
-    """PPO's loss on some lanes, and its parts."""
+    """Return the PPO loss of a minibatch and its parts."""
     config, rollout = setup.config, batch.rollout
-    # Sequences come in random order, so the first of them are a fair sample.
+    # Sequences are shuffled, so the first of them are an unbiased sample.
     drawn = config.reconstruction_share * rollout.start.shape[1]
     reconstruct = max(1, round(drawn)) if config.reconstruction > 0 else 0
     _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start, reconstruct=reconstruct)

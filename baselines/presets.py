@@ -1,8 +1,8 @@
-"""Settings under a name: `jmlr/TASK-AGENT` for the published runs, `fast/TASK-AGENT` for large batches.
+"""Named settings: `jmlr/TASK-AGENT` for the published runs, `fast/TASK-AGENT` for large batches.
 
 Games, agents and settings of `jmlr` are those of Pleines et al., Memory Gym to Endless Tasks, JMLR 26(6), 2025 (arXiv
-2309.17207); the games' options are jaxgym's presets of that name. `fast` has the same games and agents, and minGRU
-beside them, with batches and lengths that our own trials found to work.
+2309.17207); the games' options are jaxgym's presets of that name. `fast` has the same games and agents, and minGRU,
+with batch sizes and lengths from our own experiments.
 """
 
 import dataclasses
@@ -20,11 +20,11 @@ _LONG_DECAY = 2 * _DECAY
 
 @dataclasses.dataclass(frozen=True)
 class PaperAgent:
-    """What an agent remembers by, and what else it learns.
+    """An agent of the paper: its memory and its losses.
 
     Attributes:
         title: its name in the paper.
-        changes: settings.
+        changes: settings that differ from the defaults.
     """
 
     title: str
@@ -33,17 +33,17 @@ class PaperAgent:
 
 @dataclasses.dataclass(frozen=True)
 class PaperTask:
-    """A game under the options of the paper.
+    """A game with the options of the paper.
 
     Attributes:
         title: its name in the paper.
         env: id of the environment.
-        game_preset: preset of that id; the transformers' has a longer name in the endless games.
-        updates: of the published run, 16 384 steps each.
-        window: steps that the transformers look back.
-        agents: names of the agents that the paper has on it.
+        game_preset: preset of that id; in the endless games, transformers use a preset with a longer name.
+        updates: number of updates of the published run, 16 384 steps each.
+        window: steps in the attention window of the transformers.
+        agents: names of the agents that the paper evaluates on it.
         fast_steps: environment steps of the large-batch run.
-        is_endless: whether episodes go on as long as the agent does well.
+        is_endless: whether the game is endless.
     """
 
     title: str
@@ -105,7 +105,7 @@ TASKS: dict[str, PaperTask] = {
     ),
 }
 
-# Where a run differs from the others of its task; Searing Spotlights was also run in a shorter set.
+# Runs that differ from the others of their task; Searing Spotlights also has a shorter set of runs.
 _UPDATES = {("ss", "lstm"): 16_000} | {("ss", agent): 20_000 for agent in _SPOTLIGHTS[5:]}
 _FAST_STEPS = {
     ("mmg", "mingru"): 131_000_000,
@@ -114,17 +114,17 @@ _FAST_STEPS = {
     ("mpg-off", "mingru"): 80_000_000,
 }
 _FAST_CHANGES: dict[str, dict[str, Any]] = {"mmbg": {"num_envs": 1024, "num_steps": 64}}
-# What a transformer attends to from before the rollout was written by older parameters: its rollouts are longer. It
-# wants a lower rate.
+# Entries from before the rollout were computed with older parameters, so transformers get longer rollouts and a lower
+# learning rate.
 _FAST_TRANSFORMER = {"num_envs": 512, "num_steps": 256, "learning_rate_start": 2.5e-4}
 _FAST_TRANSFORMER_CHANGES: dict[str, dict[str, Any]] = {
     "mmbg": {"num_envs": 256, "learning_rate_start": 1.7e-4},
     "mmg": {"num_envs": 256, "learning_rate_start": 2e-4},
 }
-# Endless Mortar Mayhem checks command k 24 k steps after its clue. Only a rollout that holds both has a gradient from
-# one to the other: with 128 steps, learning slows down after ten commands. Updates of 16 384 steps, as published,
-# learn more from each step than updates of 65 536. The published rates fall over 10 000 updates, not over the whole
-# run. minGRU learns all steps of a rollout at once, so that 512 of them cost it little.
+# Endless Mortar Mayhem checks command k 24 k steps after its clue. Gradients connect the two only within one rollout:
+# with 128 steps, learning slows down after ten commands. Updates of 16 384 steps, as published, learn more from each
+# step than updates of 65 536. The published rates decay over 10 000 updates, not over the whole run. minGRU computes
+# all steps of a rollout in parallel, so 512 of them cost little.
 _FAST_ENDLESS = {
     **{"num_envs": 64, "num_steps": 256, "minibatches": 8, "learning_rate_start": 2.75e-4},
     **{"block_updates": 20, "checkpoint_updates": 500},
@@ -188,9 +188,9 @@ PRESETS: dict[str, Config] = {config.preset: config for config in _all()}
 
 
 def listed() -> str:
-    """All presets, a line each."""
+    """Return all presets, one per line."""
     rows: list[tuple[str, ...]] = [
-        ("preset", "environment", "options", "memory", "learns beside", "lanes x steps", "steps")
+        ("preset", "environment", "options", "memory", "also learns", "environments x steps", "steps")
     ]
     for name, config in PRESETS.items():
         beside = [word for word, weight in _beside(config).items() if weight]

@@ -1,4 +1,4 @@
-"""The settings that are traced: learning rate, entropy coefficient and clip range."""
+"""Traced settings: learning rate, entropy coefficient and clip range."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from baselines.losses import Schedule
 
 
 class Rates(NamedTuple):
-    """The settings that are traced: one compiled program trains with any values, and with several side by side.
+    """Traced settings: one compiled program trains with any values of them, and with several values in parallel.
 
     Leaves float32 (), or (S,) for S runs.
     """

@@ -1,9 +1,9 @@
-"""What runs came to: `python -m baselines.report runs/*` writes a table and learning curves.
+"""Write a table and learning curves of runs: `python -m baselines.report runs/*`.
 
-Runs that differ in the seed alone are one line, and a seed is a run: its episodes are averaged first. Lines give the
-interquartile mean over runs with its 95 % interval, see `baselines.statistics`; of fewer than four runs it drops none,
-so that it equals the mean. Published curves stand beside ours where game and agent are those of the paper. A curve is
-of the runs whose log was kept, and its legend says of how many.
+Runs that differ only in the seed share a line. Each seed is a run; its episodes are averaged first. A line has the
+interquartile mean over runs with its 95 % interval, see `baselines.statistics`; with fewer than four runs it equals the
+mean. Published results are shown beside ours if game and agent are those of the paper. A curve covers the runs with a
+metrics log; its legend has their number.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from baselines.statistics import Estimate, estimate
 
 _PUBLISHED = Path(__file__).parent / "published.json"
 _NONE = "–"
-_POINTS = 60  # of a curve
+_POINTS = 60  # points of a curve
 _CURVE_RESAMPLES = 2_000
 _MILLION, _MINUTE_S = 1e6, 60.0
 _HEADER = (
@@ -41,9 +41,9 @@ class Run:
     """One seed of a run on disk.
 
     Attributes:
-        rows: its lines of the metrics log; empty where none was kept.
-        scores: for "held_out" and "training", each result by name; empty where the run was not scored.
-        steps: environment steps after which it was scored, else all that it made; None where nothing says it.
+        rows: its rows of the metrics log; empty without a log.
+        scores: results by name for "held_out" and "training"; empty if the run was not evaluated.
+        steps: environment steps at the evaluation, else at the end of the log; None if unknown.
     """
 
     rows: list[Row]
@@ -52,19 +52,19 @@ class Run:
 
     @property
     def until_scored(self) -> list[Row]:
-        """The log up to the steps after which it was scored."""
+        """Rows of the log up to the evaluation."""
         return [row for row in self.rows if self.steps is None or row["steps"] <= self.steps]
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Runs that differ in the seed alone.
+    """Runs that differ only in the seed.
 
     Attributes:
-        config: of the first of them.
-        task: the paper's name of the game with these options, or id and options.
-        agent: the paper's name of the agent, or its memory.
-        runs: one for each seed.
+        config: config of the first run.
+        task: the paper's name of the game with these options, else id and options.
+        agent: the paper's name of the agent, else its memory.
+        runs: one run per seed.
     """
 
     config: Config
@@ -73,41 +73,41 @@ class Group:
     runs: list[Run]
 
     def results(self, split: str, name: str) -> list[float]:
-        """A result of each run that was scored on these levels."""
+        """Return a result of each run that was evaluated on a split."""
         return [run.scores[split][name] for run in self.runs if name in run.scores.get(split, {})]
 
     @property
     def logged(self) -> list[Run]:
-        """The runs whose log was kept."""
+        """Runs with a metrics log."""
         return [run for run in self.runs if any(row["episodes"] for row in run.rows)]
 
     @property
     def count(self) -> str:
-        """The number of runs, as in the table, and how many of them the curve is of where logs are missing."""
+        """Number of runs; if logs are missing, also the number of runs in the curve."""
         runs, logs = len(self.runs), len(self.logged)
         partly = f", curve of {logs}" if 0 < logs < runs else ""
         return f"{runs} {'run' if runs == 1 else 'runs'}{partly}"
 
     @property
     def minutes(self) -> float | None:
-        """Mean duration of training; None without logs."""
+        """Mean duration of the training; None without logs."""
         ends = [rows[-1]["seconds"] for rows in (run.until_scored for run in self.runs) if rows]
         return float(np.mean(ends)) / _MINUTE_S if ends else None
 
     @property
     def shape(self) -> str:
-        """Environments, and steps of each between two updates."""
+        """Number of environments, and steps of each per update."""
         return f"{self.config.num_envs} × {self.config.num_steps}"
 
     @property
     def steps_m(self) -> float | None:
-        """Millions of environment steps that the longest run made; None where that was not kept."""
+        """Environment steps of the longest run in millions; None if unknown."""
         known = [run.steps for run in self.runs if run.steps is not None]
         return max(known) / _MILLION if known else None
 
     @property
     def metric_name(self) -> str:
-        """What the game itself counts; empty where the runs were not scored with it."""
+        """Name of the game's own metric; empty if the runs were evaluated without it."""
         names = dict.fromkeys(run.scores.get("held_out", {}).get("metric_name", "") for run in self.runs)
         return " ".join(name for name in names if name)
 
@@ -117,15 +117,15 @@ class ReportFlags:
     """Write a Markdown table and learning curves of finished or stopped runs."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs; whatever holds no config.json is passed over, and so are those of baselines.grpo."""
+    """Run folders. Folders without config.json and folders of baselines.grpo are skipped."""
     out: Path = Path("runs/report")
-    """Folder of report.md and the curves."""
+    """Output folder of report.md and the curves."""
     seed: int = 0
     """Seed of the bootstrap."""
 
 
 def published() -> dict[str, dict[str, tuple[list[float], list[float]]]]:
-    """Steps in millions and values of the published curves, by task and agent."""
+    """Return steps (in millions) and values of the published curves, by task and agent."""
     curves = json.loads(_PUBLISHED.read_text())["curves"]
     return {
         task: {agent: (curve["steps_millions"][: len(values)], values) for agent, values in curve["agents"].items()}
@@ -134,18 +134,18 @@ def published() -> dict[str, dict[str, tuple[list[float], list[float]]]]:
 
 
 def published_on(task: str, agent: str) -> str:
-    """Which levels a published curve is of."""
+    """Return the split of a published curve."""
     return "training" if agent in json.loads(_PUBLISHED.read_text())["on_training_levels"].get(task, ()) else "held out"
 
 
 def published_beside(task: str, agents: Sequence[str]) -> list[str]:
-    """Return the agents whose published curves are drawn beside ours: the same ones, else GRU."""
+    """Return the agents whose published curves are drawn beside ours: the same agents, else GRU."""
     curves = published().get(task, {})
     return [agent for agent in agents if agent in curves] or [agent for agent in ("GRU",) if agent in curves]
 
 
 def task_of(config: Config) -> str:
-    """The paper's name of the game with these options; id and options where the paper did not play it so."""
+    """Return the paper's name of the game with these options, else id and options."""
     mine = _resolved(config.env, config.env_options)
     for task in TASKS.values():
         names = (task.game_preset, f"{task.game_preset}-transformer")[: 1 + task.is_endless]
@@ -155,7 +155,7 @@ def task_of(config: Config) -> str:
 
 
 def _resolved(env_id: str, options: dict[str, Any]) -> dict[str, Any]:
-    import jaxgym  # starts a JAX backend, which reading a table needs not
+    import jaxgym  # importing it starts a JAX backend, which a table does not need
 
     if env_id not in jaxgym.registered_envs():
         return options
@@ -168,7 +168,7 @@ def _resolved(env_id: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def agent_of(config: Config) -> str:
-    """The paper's name of the agent, the memory where it had none like it."""
+    """Return the paper's name of the agent, else its memory and size."""
     fitting = [
         agent
         for agent in AGENTS.values()
@@ -185,16 +185,16 @@ _PLAIN = {"reconstruction": 0.0, "ground_truth_head": 0.0, "residual": False, "e
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
-    """The runs of some folders, those that differ in the seed alone together.
+    """Read runs and group those that differ only in the seed.
 
     Raises:
-        RunError: when no folder holds a run, or one cannot be read.
+        RunError: if no folder holds a run, or a run cannot be read.
     """
     groups: dict[Config, list[Run]] = {}
-    # By its place, since globs overlap, and a run that counted twice would make intervals narrow.
+    # Resolved paths: globs overlap, and a run that counts twice would narrow the intervals.
     places = {folder.resolve(): folder for folder in folders if (folder / "config.json").exists()}
     for folder in sorted(places.values()):
-        if is_of_grpo(folder):  # which has tables of its own
+        if is_of_grpo(folder):  # GRPO runs have tables of their own
             continue
         config = read_config(folder)
         alike = dataclasses.replace(
@@ -205,7 +205,8 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
         groups.setdefault(alike, []).extend(_read_runs(folder, config))
     if not groups:
         raise RunError(
-            "none of the folders holds a run (a config.json of baselines.train): name folders such as runs/*"
+            "expected at least one folder of a run of baselines.train (with config.json), got none. "
+            "Name folders such as runs/*."
         )
     made = [Group(config, task_of(config), agent_of(config), runs) for config, runs in groups.items()]
     order = [task.title for task in TASKS.values()]
@@ -220,17 +221,17 @@ def score_matrices(
     tasks: Sequence[str] | None = None,
     name_of: Callable[[Group], str] = lambda group: group.agent,
 ) -> dict[str, np.ndarray]:
-    """Return the scores of runs in the shape that rliable takes: by algorithm, float64 (num_runs, num_tasks).
+    """Return the results of runs in the shape that rliable expects: by algorithm, float64 (num_runs, num_tasks).
 
     Args:
-        groups: of `read_groups`.
+        groups: groups of `read_groups`.
         split: "held_out", "training" or "paper".
         result: "score" (the normalized return), "return", "success", "length" or "metric".
-        tasks: the tasks in the order of the columns; by default all tasks of the groups, in the order of the groups.
-        name_of: gives the algorithm of a group; the agent by default.
+        tasks: tasks in the order of the columns; by default all tasks, in the order of the groups.
+        name_of: function that returns the algorithm of a group; the agent by default.
 
     Raises:
-        RunError: when an algorithm has no scored run of a task, more runs of one task than of another, or two groups
+        RunError: if an algorithm has no evaluated run of a task, more runs of one task than of another, or two groups
             of runs with different settings for one task.
     """
     columns = list(dict.fromkeys(group.task for group in groups)) if tasks is None else list(tasks)
@@ -268,38 +269,38 @@ def _read_runs(folder: Path, config: Config) -> list[Run]:
             runs.append(Run(own, scores, made if scored is None else scored))
     except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise RunError(
-            f"{folder / 'evaluation.json'} or metrics.jsonl beside it cannot be read: score the run again by "
-            "baselines.evaluate, or leave the folder out"
+            f"cannot read {folder / 'evaluation.json'} or metrics.jsonl beside it. Run baselines.evaluate again, "
+            "or leave the folder out."
         ) from error
     return runs
 
 
 def _read_evaluation(folder: Path) -> dict[str, Any]:
-    """What a run was scored on all kinds of levels, at one update."""
+    """Return the results of a run on all splits, at one update."""
     ours, papers = (
         json.loads(path.read_text()) if path.exists() else {}
         for path in (folder / "evaluation.json", folder / "evaluation-paper.json")
     )
     if ours and papers and papers.get("update") != ours.get("update"):
         tqdm.write(
-            f"{folder} was scored on the papers' levels at update {papers.get('update')}, on others at "
-            f"{ours.get('update')}, so that the first are left out: score it again with --levels paper"
+            f"{folder}: ignoring the results on the papers' levels at update {papers.get('update')}, because the "
+            f"others are from update {ours.get('update')}. Run baselines.evaluate again with --levels paper."
         )
         return ours
     return papers | ours
 
 
 def _of_seed(result: dict[str, Any], index: int) -> dict[str, Any]:
-    """Results of one seed; where they were not kept by seed, the mean of all stands for each."""
+    """Return the results of one seed; a result that was not kept by seed is the mean of all seeds."""
     names = [name for name in result if not name.endswith("_by_seed")]
     found = {name: result[f"{name}_by_seed"][index] if f"{name}_by_seed" in result else result[name] for name in names}
     if not all(np.isfinite(value) for name, value in found.items() if name != "metric_name"):
-        raise ValueError("a result is no number")
+        raise ValueError("expected finite results")
     return found
 
 
 def binned(rows: list[Row], name: str, borders: np.ndarray) -> np.ndarray:
-    """Mean of a value over the episodes that ended between borders of steps; gaps are bridged by a line."""
+    """Return the mean of a value over the episodes that ended between borders of steps; gaps are interpolated."""
     used = [row for row in rows if row["episodes"] and row[name] is not None]
     place = np.searchsorted(borders, [row["steps"] for row in used]) - 1
     weight = np.bincount(place, [row["episodes"] for row in used], len(borders) - 1)
@@ -309,7 +310,7 @@ def binned(rows: list[Row], name: str, borders: np.ndarray) -> np.ndarray:
 
 
 def table(groups: Sequence[Group], seed: int) -> str:
-    """Markdown: a line for each group, with what was published after as many steps."""
+    """Return a Markdown table with a line per group and the published result after the same number of steps."""
     curves = published()
     lines = ["| " + " | ".join(_HEADER) + " |", "|" + " --- |" * len(_HEADER)]
     for group in groups:
@@ -323,7 +324,7 @@ def table(groups: Sequence[Group], seed: int) -> str:
         cut = group.results("held_out", "share_cut")
         cells.append(f"{np.mean(cut):.0%}" if cut else _NONE)
         curve = curves.get(group.task, {}).get(group.agent)
-        if curve is None or steps_m is None or steps_m < curve[0][0]:  # before the first published score
+        if curve is None or steps_m is None or steps_m < curve[0][0]:  # before the first published result
             cells.append(_NONE)
         else:
             cells.append(f"{np.interp(steps_m, *curve):.2f}")
@@ -340,7 +341,7 @@ def _cell(values: list[float], seed: int) -> str:
 
 
 def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Estimate]] | None:
-    """Steps, minutes, and the training score of the runs with logs; None without any."""
+    """Return steps, minutes and the normalized return in training of the runs with logs; None without any."""
     logged = group.logged
     if not logged:
         return None
@@ -354,7 +355,7 @@ def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Esti
 
 
 def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
-    """Training score over steps and over wall time; published curves dashed, the end alone where no log was kept."""
+    """Draw the normalized return in training over steps and wall time; published curves are dashed."""
     from matplotlib.figure import Figure
 
     curves, ours = published().get(task, {}), [curve_of(group, seed) for group in groups]
@@ -385,11 +386,11 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
 
 
 def report(arguments: ReportFlags) -> Path:
-    """Writes report.md and a curve for each task; returns the table's path.
+    """Write report.md and a curve for each task; return the path of the table.
 
     Raises:
-        RunError: when there is no run, or nothing can be written.
-        ConfigError: when the seed is out of range.
+        RunError: if there is no run, or a file cannot be written.
+        ConfigError: if the seed is out of range.
     """
     check_seed(arguments.seed)
     groups = read_groups(arguments.folders)
@@ -403,12 +404,12 @@ def report(arguments: ReportFlags) -> Path:
             text.append(f"![{task}]({path.name})\n")
         (arguments.out / "report.md").write_text("\n".join(text), encoding="utf-8")
     except OSError as error:
-        raise RunError(f"cannot write {arguments.out} ({error.strerror}): choose another --out") from error
+        raise RunError(f"cannot write {arguments.out} ({error.strerror}). Choose another --out.") from error
     return arguments.out / "report.md"
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     with exits.told():
         tqdm.write(str(report(tyro.cli(ReportFlags, prog="python -m baselines.report"))))
 

@@ -1,8 +1,7 @@
-"""A run's folder: settings, metrics log, learning curve, video, checkpoints.
+"""Folder of a run: settings, metrics log, learning curve, video, checkpoints.
 
-Nothing here can be half-written in a way that a later start trips over: files are replaced in one step, checkpoints
-appear under their name when complete, and the one file that grows, the metrics log, is cut back to the checkpoint. One
-process at a time writes.
+An interrupted write never breaks a later start. Files are replaced in one step, checkpoints appear under their name
+when they are complete, and the metrics log is truncated to the checkpoint. One process at a time writes.
 """
 
 import contextlib
@@ -36,7 +35,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"cannot write {path} ({reason}): make room or choose another folder") from error
+        raise RunError(f"cannot write {path} ({reason}). Free disk space or choose another folder.") from error
 
 
 @contextlib.contextmanager
@@ -51,20 +50,20 @@ def _quiet(name: str) -> Iterator[None]:
 
 
 def pack_state(state: Any) -> dict[str, np.ndarray]:
-    """Leaves of a train state on the host by their path; keys as their data."""
+    """Return the leaves of a train state on the host, by path; keys as key data."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {_path_name(path): on_host(_as_data(leaf)) for path, leaf in leaves}
 
 
 def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
-    """The state that `pack_state` packed, on the device, in arrays of its own that may be donated.
+    """Return the state that `pack_state` packed, on the device, in new arrays that may be donated.
 
     Args:
         template: a state of the same shapes; `jax.ShapeDtypeStruct` leaves suffice.
         packed: arrays by path.
 
     Raises:
-        RunError: when a leaf is missing, superfluous, or of another shape or dtype.
+        RunError: if a leaf is missing, unexpected, or has another shape or dtype.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     names = [_path_name(path) for path, _ in leaves]
@@ -74,10 +73,10 @@ def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
     odd = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if odd:
         raise RunError(
-            f"the checkpoint is of another config or version: {odd[0]} is {found.get(odd[0])} in it, "
-            f"{expected.get(odd[0])} here; start anew with another --name"
+            f"expected a checkpoint with {odd[0]} {expected.get(odd[0])}, got {found.get(odd[0])}: it is from another "
+            "config or version. Start a new run with another --name."
         )
-    # A copy: on a CPU the arrays could otherwise share NumPy's memory, which must not be donated.
+    # Copied, because on a CPU the arrays could share NumPy's memory, which must not be donated.
     arrays = [jnp.array(packed[name], copy=True) for name in names]
     paired = zip(arrays, leaves, strict=True)
     arrays = [jax.random.wrap_key_data(array) if is_key(leaf) else array for array, (_, leaf) in paired]
@@ -85,12 +84,12 @@ def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
 
 
 def is_key(leaf: Any) -> bool:
-    """Whether it is an array of PRNG keys."""
+    """Return whether an array holds PRNG keys."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def on_host(leaf: jax.Array) -> np.ndarray:
-    """An array as NumPy's, whichever devices and hosts it lies on; all hosts have to call it together."""
+    """Return an array as NumPy's, from any devices and hosts; all hosts have to call this together."""
     if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable or leaf.is_fully_replicated:
         return np.asarray(jax.device_get(leaf))
     from jax.experimental import multihost_utils
@@ -109,16 +108,17 @@ def _path_name(path: tuple[Any, ...]) -> str:
 class RunFolder:
     """Files of one run under `path`.
 
-    Made by itself it reads checkpoints, also while the run goes on; `create` and `reopen` make one that writes them.
+    A folder made by the constructor reads checkpoints, also during training. `create` and `reopen` return one that
+    writes.
     """
 
     def __init__(self, path: Path, config: Config, *, writes: bool = False) -> None:
-        """Opens the checkpoints of a run; `writes` also clears away what a kill left half-written.
+        """Open the checkpoints of a run; `writes` also removes incomplete ones.
 
         Raises:
-            RunError: when there are none to read, or the folder cannot be written or is written already.
+            RunError: if there are no checkpoints to read, the folder is not writable, or another process writes it.
         """
-        import orbax.checkpoint as ocp  # seconds to import, and not needed to read a config
+        import orbax.checkpoint as ocp  # takes seconds, and reading a config does not need it
 
         if not (writes or (path / _CHECKPOINTS).is_dir()):
             raise _no_checkpoint(path)
@@ -127,83 +127,83 @@ class RunFolder:
         self._ocp = ocp
         options = ocp.CheckpointManagerOptions(
             max_to_keep=config.keep_checkpoints or None,
-            enable_async_checkpointing=False,  # an error belongs to the update that caused it
+            enable_async_checkpointing=False,  # an error must be raised in the update that caused it
             cleanup_tmp_directories=writes,
             create=False,
             multiprocessing_options=self._alone(),
         )
-        with _writing(path / _CHECKPOINTS), _quiet("absl"):  # what cannot be read is told when it is
+        with _writing(path / _CHECKPOINTS), _quiet("absl"):  # `restore` reports what cannot be read
             if writes:
                 self._held = hold(path)
                 (path / _CHECKPOINTS).mkdir(exist_ok=True)
             self._manager = ocp.CheckpointManager((path / _CHECKPOINTS).absolute(), options=options)
 
     def _alone(self) -> Any:
-        """Of several hosts one writes, and does not wait for the others."""
+        """Return options for one writing host that does not wait for the other hosts."""
         options = self._ocp.options.MultiprocessingOptions
         if jax.process_count() == 1:
             return options()
         return options(primary_host=0, active_processes={0}, barrier_sync_key_prefix="leader")
 
     def __enter__(self) -> Self:
-        """The folder itself."""
+        """Return the folder."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the checkpoints, and the folder to others who write."""
+        """Close the checkpoints and release the lock of the folder."""
         self._manager.close()
         if self._held is not None:
             os.close(self._held)
 
     @classmethod
     def create(cls, path: Path, config: Config) -> "RunFolder":
-        """A new folder that holds the config.
+        """Create a folder and write the config.
 
         Raises:
-            RunError: when it holds a run already or cannot be written.
+            RunError: if it holds a run already or cannot be written.
         """
 
         def refuse_second() -> None:
             if (path / "config.json").exists():
-                raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --name")
+                raise RunError(f"expected a new folder, got {path} with a run. Add --resume or choose another --name.")
 
         with _writing(path):
             refuse_second()
             path.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as closing:
             folder = closing.enter_context(cls(path, config, writes=True))
-            refuse_second()  # which another process may have begun since
+            refuse_second()  # another process may have started a run since
             folder.write_json("config.json", to_json(config))
             closing.pop_all()
         return folder
 
     @classmethod
     def reopen(cls, path: Path, config: Config) -> "RunFolder":
-        """The folder of a run that goes on under its own config.
+        """Open the folder of a run that continues under its own config.
 
         Raises:
-            RunError: when there is no run, it was started with settings that learn something else, its checkpoints are
-                gone, or another process writes it.
+            RunError: if there is no run, the settings would change what it learns, its checkpoints are gone, or another
+                process writes it.
         """
         kept = read_config(path)
         changed = differences(config, kept)
         if changed == ["decay_steps"] and config.decay_steps == kept.decay_steps:
             raise RunError(
-                f"{path} was started with rates that fall over its --total-steps {kept.total_steps}, and "
-                f"--total-steps {config.total_steps} would change them: add --decay-steps {kept.decay_length}"
+                f"{path}: expected --total-steps {kept.total_steps}, over which the rates decay, got "
+                f"{config.total_steps}. Add --decay-steps {kept.decay_length} to keep the rates."
             )
         if changed:
             raise RunError(
-                f"{path} was started with other settings ({', '.join(changed)}): "
-                "resume with the same ones, or choose another --name"
+                f"{path}: expected the settings of the run, got other values of {', '.join(changed)}. "
+                "Resume with the same ones, or choose another --name."
             )
         with contextlib.ExitStack() as closing:
             folder = closing.enter_context(cls(path, config, writes=True))
             folder._refuse_loss(kept)
             with _writing(path):
-                for part in path.glob("*.tmp"):  # of a file whose writing was cut off
+                for part in path.glob("*.tmp"):  # left by interrupted writes
                     part.unlink()
             if config != kept:
                 folder.write_json("config.json", to_json(config))
@@ -211,85 +211,87 @@ class RunFolder:
         return folder
 
     def _refuse_loss(self, kept: Config) -> None:
-        """Keeps a run whose checkpoints are gone from being begun anew in place of what is left of it."""
+        """Check that a run with progress has a checkpoint; without one, resuming would start it from the beginning."""
         if self.last_update is not None:
             return
         blocks_to_save = -(-kept.checkpoint_updates // kept.block_updates)
         logged = max([0, *(row["update"] for row in self.rows())])
         if logged > blocks_to_save * kept.block_updates or (self.path / "evaluation.json").exists():
             raise RunError(
-                f"{self.path} was trained for {logged} updates, but none of its checkpoints is left: "
-                "put them back, or start anew with another --name"
+                f"{self.path}: expected a checkpoint of the {logged} updates in the log, got none. "
+                "Restore the checkpoints, or start a new run with another --name."
             )
 
     @property
     def last_update(self) -> int | None:
-        """Updates done in the newest complete checkpoint, None without any."""
+        """Number of updates in the newest complete checkpoint, None without any."""
         return self._manager.latest_step()
 
     def save(self, state: Any, update: int) -> None:
-        """Keep the state; returns when it is complete on disk.
+        """Write a checkpoint; return when it is complete on disk.
 
         Raises:
-            RunError: when it cannot be written; older checkpoints stay.
+            RunError: if it cannot be written; older checkpoints stay.
         """
         packed = pack_state(state)
         last = self.last_update
         try:
-            with _quiet("absl"):  # what fails is told below, once
+            with _quiet("absl"):  # errors are reported once, below
                 self._manager.save(update, args=self._ocp.args.StandardSave(packed))
         except (OSError, ValueError, RuntimeError) as error:
-            kept = "there is none yet" if last is None else f"the one of update {last} is kept"
+            kept = "there is no older one" if last is None else f"the one of update {last} is kept"
             first_line = str(error).partition("\n")[0]
             raise RunError(
-                f"cannot write the checkpoint of update {update} to {self.path} ({first_line}); {kept}: "
-                "make room and continue with --resume"
+                f"cannot write the checkpoint of update {update} to {self.path} ({first_line}); {kept}. "
+                "Free disk space and continue with --resume."
             ) from error
 
     def restore(self, template: Any, update: int | None = None) -> Any:
-        """The state of a checkpoint, by default of the newest.
+        """Return the state of a checkpoint, by default of the newest.
 
         Raises:
-            RunError: when there is no such checkpoint, it cannot be read, or it does not fit the template.
+            RunError: if there is no such checkpoint, or it is unreadable or does not match the template.
         """
         steps = sorted(self._manager.all_steps())
         update = self.last_update if update is None else update
         if not steps:
             raise _no_checkpoint(self.path)
         if update not in steps:
-            raise RunError(f"{self.path} has no checkpoint {update}; it has {steps}")
+            raise RunError(f"{self.path}: expected a checkpoint among {steps}, got {update}")
         try:
             with _quiet("absl"):
                 packed = self._manager.restore(update, args=self._ocp.args.StandardRestore())
         except (OSError, ValueError, KeyError) as error:
             older = [step for step in steps if step < update]
             place = self.path / _CHECKPOINTS / str(update)
-            do = f"remove {place} and resume from update {older[-1]}" if older else "start anew with another --name"
-            raise RunError(f"cannot read checkpoint {update} of {self.path}: {do}") from error
+            do = (
+                f"remove {place} and resume from update {older[-1]}" if older else "start a new run with another --name"
+            )
+            raise RunError(f"cannot read checkpoint {update} of {self.path}. To continue, {do}.") from error
         return unpack_state(template, {name: np.asarray(leaf) for name, leaf in packed.items()})
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows to the metrics log.
+        """Append rows to the metrics log.
 
         Raises:
-            RunError: when they cannot be written.
+            RunError: if they cannot be written.
         """
         with _writing(self._log), self._log.open("a") as log:
             log.writelines(json.dumps(row) + "\n" for row in rows)
 
     def rows(self) -> list[Row]:
-        """The metrics log; a last line that was cut off by a kill is left out.
+        """Read the metrics log without an incomplete last line.
 
         Raises:
-            RunError: when it cannot be read.
+            RunError: if it cannot be read.
         """
         return read_rows(self._log)
 
     def cut_log(self, update: int) -> list[Row]:
-        """Drop the rows after an update, and return the rest.
+        """Remove the rows after an update and return the rest.
 
         Raises:
-            RunError: when the log cannot be read or written.
+            RunError: if the log cannot be read or written.
         """
         rows = [row for row in self.rows() if row["update"] <= update]
         with _writing(self._log):
@@ -297,10 +299,10 @@ class RunFolder:
         return rows
 
     def draw_curve(self) -> None:
-        """Score and return over environment steps, one line per seed, as curve.png.
+        """Draw normalized return and return over environment steps, one line per seed, as curve.png.
 
         Raises:
-            RunError: when it cannot be written.
+            RunError: if it cannot be written.
         """
         from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
@@ -323,19 +325,19 @@ class RunFolder:
             path.with_suffix(".tmp").replace(path)
 
     def write_json(self, name: str, content: Any) -> None:
-        """A small result file.
+        """Write a small result file.
 
         Raises:
-            RunError: when it cannot be written.
+            RunError: if it cannot be written.
         """
         with _writing(self.path / name):
             _replace(self.path / name, json.dumps(content, indent=2) + "\n")
 
     def write_video(self, frames: Sequence[np.ndarray]) -> None:
-        """Frames, uint8 (H, W, 3), as video.gif.
+        """Write frames, uint8 (H, W, 3), as video.gif.
 
         Raises:
-            RunError: when it cannot be written.
+            RunError: if it cannot be written.
         """
         import imageio.v3 as iio
 
@@ -349,15 +351,15 @@ class RunFolder:
 
 
 def read_rows(log: Path) -> list[Row]:
-    """Rows of a metrics log; a last line that was cut off by a kill is left out.
+    """Read the rows of a metrics log without an incomplete last line.
 
     Raises:
-        RunError: when the log cannot be read, or another line of it is no row.
+        RunError: if the log cannot be read, or another line is not a JSON row.
     """
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
     except OSError as error:
-        raise RunError(f"{log} cannot be read ({error.strerror}): put it right or take it away") from error
+        raise RunError(f"cannot read {log} ({error.strerror}). Repair or remove it.") from error
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -367,7 +369,7 @@ def read_rows(log: Path) -> list[Row]:
                 break
             row = None
         if not _is_row(row):
-            raise RunError(f"line {number} of {log} is no row of a log: mend it or take it out")
+            raise RunError(f"{log}, line {number}: expected a JSON row. Repair or remove the line.")
         rows.append(row)
     return rows
 
@@ -379,70 +381,70 @@ def _is_row(row: Any) -> bool:
 
 
 def _no_checkpoint(path: Path) -> RunError:
-    return RunError(f"{path} has no checkpoint yet: go on with --resume, and wait for the first one")
+    return RunError(f"expected a checkpoint in {path}, got none. Continue the run with --resume until it has one.")
 
 
 def read_config(path: Path) -> Config:
-    """The config of a run.
+    """Read the config of a run.
 
     Raises:
-        RunError: when the folder holds no readable run.
+        RunError: if the folder holds no readable run.
     """
     if is_of_grpo(path):
-        raise RunError(f"{path} holds a run of baselines.grpo, which resumes and scores it: name another folder")
+        raise RunError(f"expected a run of baselines.train, got one of baselines.grpo in {path}. Name another folder.")
     try:
         return from_json(json.loads((path / "config.json").read_text()))
     except OSError as error:
-        raise RunError(f"{path} holds no run (config.json cannot be read): name the folder of a run") from error
+        raise RunError(f"expected the folder of a run, got {path}: config.json is unreadable. Name another.") from error
     except (ValueError, TypeError, ConfigError) as error:
-        raise RunError(f"{path / 'config.json'} cannot be used: {error}") from error
+        raise RunError(f"cannot use {path / 'config.json'}: {error}") from error
 
 
 @dataclasses.dataclass(frozen=True)
 class RunDir:
-    """Where a run is kept and how it starts.
+    """Folder and resume flag of a run.
 
     Raises:
-        ConfigError: when the name is that of no folder among those of all runs.
+        ConfigError: if the name is not that of one folder.
     """
 
     name: str = ""
-    """Name of the run's folder; by default made of what it trains and the time."""
+    """Name of the run folder; by default made of the environment, the memory and the time."""
     runs_dir: Path = Path("runs")
     """Folder of all runs."""
     resume: bool = False
-    """Go on from the newest checkpoint of the run NAME, or of the newest run."""
+    """Continue from the newest checkpoint of the run NAME, or of the newest run."""
 
     def __post_init__(self) -> None:
         if self.name and (self.name == ".." or Path(self.name).name != self.name):
             raise ConfigError(
-                f"name is {self.name!r}, but has to be that of one folder: --runs-dir says in which it lies"
+                f"--name: expected the name of one folder, got {self.name!r}. Give its parent folder with --runs-dir."
             )
 
 
 def newest_run(runs: Path, *, of_grpo: bool = False) -> Path:
-    """The run that was started last, of `baselines.train` or of `baselines.grpo`.
+    """Return the newest run of `baselines.train` or `baselines.grpo`.
 
     Raises:
-        RunError: when there is none.
+        RunError: if there is none.
     """
     configs = sorted(runs.glob("*/config.json"), key=os.path.getmtime)
     found = [config.parent for config in configs if is_of_grpo(config.parent) == of_grpo]
     if not found:
-        raise RunError(f"{runs} holds no run to resume: start one without --resume")
+        raise RunError(f"expected a run to resume in {runs}, got none. Start one without --resume.")
     return found[-1]
 
 
 def is_of_grpo(path: Path) -> bool:
-    """Whether a folder holds a run of `baselines.grpo`."""
+    """Return whether a folder holds a run of `baselines.grpo`."""
     try:
-        return "group_size" in json.loads((path / "config.json").read_text())  # that no other run has
+        return "group_size" in json.loads((path / "config.json").read_text())  # only GRPO runs have it
     except (OSError, ValueError, TypeError):
         return False
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
+    """Write a file atomically."""
     part = path.with_name(path.name + ".tmp")
     part.write_text(text)
     part.replace(path)

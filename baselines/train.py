@@ -1,6 +1,7 @@
 """Train an agent: `python -m baselines.train --env MortarMayhemB-Grid-v0 --scale throughput`.
 
-Everything is written to runs/NAME. `--resume` goes on from the newest checkpoint exactly as if nothing had happened.
+The run is written to runs/NAME. `--resume` continues from the newest checkpoint with the same results as a run that
+was never stopped.
 """
 
 import dataclasses
@@ -34,30 +35,33 @@ _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
 
 @dataclasses.dataclass(frozen=True)
 class TrainFlags(RunDir):
-    """Where a run is kept, how it starts, and among which processes."""
+    """Options for the run folder, the start of the run, and training in several processes."""
 
     list: bool = False
-    """Show all presets, and train nothing."""
+    """Print all presets and exit."""
     deterministic: bool = False
-    """Make a GPU repeat its results bit for bit, at some cost in speed; a CPU always does."""
+    """Make results on a GPU repeatable bit for bit, which costs some speed. Results on a CPU always are."""
     coordinator: str = ""
-    """HOST:PORT of the first of several processes that train together, each with its own --process-id."""
+    """HOST:PORT of the first process, for several processes that train together; each needs its own --process-id."""
     num_processes: int = 1
-    """Processes that train together."""
+    """Number of processes that train together."""
     process_id: int = 0
-    """Which of them this is, from 0; the first one has the run's folder."""
+    """Index of this process, from 0; process 0 writes the run folder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.num_processes < 1:
-            raise ConfigError(f"num_processes is {self.num_processes}, but has to be at least 1")
+            raise ConfigError(f"num_processes: expected at least 1, got {self.num_processes}")
         if not self.coordinator and (self.num_processes, self.process_id) != (1, 0):
-            raise ConfigError("num_processes and process_id are of processes that train together: add --coordinator")
+            raise ConfigError(
+                f"expected --coordinator with --num-processes {self.num_processes} and --process-id {self.process_id}, "
+                "got none. Add --coordinator HOST:PORT."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainArguments:
-    """Train a PPO agent with memory; the scale or the preset sets the defaults, any other flag overrides them."""
+    """Train a PPO agent with memory. The scale or the preset sets the defaults; other flags override them."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
     place: Annotated[TrainFlags, tyro.conf.arg(name="")]
@@ -65,23 +69,23 @@ class TrainArguments:
 
 @dataclasses.dataclass(frozen=True)
 class _Defaults:
-    """The flags that set the defaults of all others."""
+    """Flags that set the defaults of all others."""
 
     scale: str | None = None
     preset: str | None = None
 
 
 def parse(arguments: list[str]) -> TrainArguments:
-    """Settings from words of a command line; a resumed run brings its own as defaults.
+    """Parse the command line; the defaults of a resumed run are its own settings.
 
     Raises:
-        ConfigError: when a setting cannot be used.
-        RunError: when there is no run to resume.
+        ConfigError: if a setting is invalid.
+        RunError: if there is no run to resume.
     """
     check_lists(["--options"], arguments)
     place = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     if place.deterministic:
-        # Read once, when the backend starts.
+        # JAX reads this variable once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
     if place.coordinator:
         if place.num_processes > 1:
@@ -97,7 +101,7 @@ def parse(arguments: list[str]) -> TrainArguments:
 
 
 def defaults_of(arguments: list[str]) -> Config:
-    """Settings of the preset or the scale on the command line, else of the scale that suits the device."""
+    """Return the preset or scale given on the command line, else the scale for the device."""
     given = tyro.cli(_Defaults, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
     scale, preset = given.scale, given.preset
     if not preset:
@@ -106,39 +110,41 @@ def defaults_of(arguments: list[str]) -> Config:
     if preset not in PRESETS:
         near = difflib.get_close_matches(preset, PRESETS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ":"
-        raise ConfigError(f"preset {preset!r} is unknown{hint} --list shows all of them")
+        raise ConfigError(f"unknown preset {preset!r}{hint} --list shows all of them")
     if scale is not None:
-        raise ConfigError(f"--preset {preset} and --scale {scale} both set the defaults: leave one of them out")
+        raise ConfigError(
+            f"expected --preset or --scale, got both: --preset {preset} and --scale {scale}. Leave one of them out."
+        )
     return PRESETS[preset]
 
 
 def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) -> str:
-    """Train, score and record an agent.
+    """Train, evaluate and record an agent.
 
     Args:
-        config: what to learn and how.
-        place: where to keep it.
-        on_block: a callback for loggers, called on the host after each block with a flat dict of plain numbers (see
-            `hooks.block_metrics`). Of several processes, which all have to pass it, the first one calls it.
+        config: settings of the run.
+        place: run folder and resume flag.
+        on_block: callback for loggers. After each block, the host calls it with a flat dict of plain numbers (see
+            `hooks.block_metrics`). In a run of several processes, each of them has to pass it; process 0 calls it.
 
     Returns:
-        The closing line, with the held-out score.
+        A summary line with the normalized return on held-out levels.
 
     Raises:
-        RunError: when the folder cannot be used, a checkpoint does not fit, the loss stops being a number, or
-            `on_block` raises; the checkpoint of its block is saved then.
-        ConfigError: when a setting cannot be used.
+        RunError: if the folder is unusable, a checkpoint does not match the settings, the loss is not finite, or
+            `on_block` raises; in the last case the checkpoint of the block is saved.
+        ConfigError: if a setting is invalid.
     """
     begin = time.monotonic()
     path = place.runs_dir / (place.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)
-    jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # refuses what does not fit before there is a folder
+    jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # raises ConfigError before the folder is made
     mesh = devices.make_mesh(config)
     if jax.process_index() > 0:
         with devices.Follower(path, config) as folder:
             run_blocks(config, game, folder, mesh, on_block)
-        return f"process {jax.process_index()} is done: the first one has the results"
+        return f"process {jax.process_index()} is done; process 0 has the results"
     with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
         if config.trained_steps != config.total_steps:
@@ -150,7 +156,7 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
         scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
         folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})
         folder.draw_curve()
-        tqdm.write(describe(scores))  # when all is kept, since the reader of a pipe may have left
+        tqdm.write(describe(scores))  # after all files are written, since a closed pipe ends the process
         frames = record_video(setup, game, state.params, seed=config.seed)
         if frames:
             folder.write_video(frames)
@@ -160,7 +166,7 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
 
 
 def default_name(config: Config) -> str:
-    """Return the name of a run's folder where none is given."""
+    """Return the default folder name of a run."""
     env, memory = (name.rpartition(":")[2] for name in (config.env, config.memory))  # of "module:Name"
     what = config.preset.replace("/", "-") or f"{env}_{memory}_{config.scale}"
     return f"{what}_seed{config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
@@ -173,18 +179,18 @@ def run_blocks(
     mesh: Mesh | None = None,
     on_block: hooks.OnBlock | None = None,
 ) -> TrainState:
-    """The state after the last update, having gone on from the folder's newest checkpoint if there is one.
+    """Train from the newest checkpoint of the folder, or from the start, and return the state after the last update.
 
     Args:
-        config: what to learn and how.
-        game: of the config.
-        folder: of the run.
-        mesh: of the devices that share the training; None for one.
-        on_block: a callback, see `train`.
+        config: settings of the run.
+        game: environment and levels of `config`.
+        folder: run folder.
+        mesh: mesh of the devices that share the training; None for one device.
+        on_block: callback, see `train`.
 
     Raises:
-        RunError: when something cannot be written, a checkpoint does not fit, the loss stops being a number, or
-            `on_block` raises.
+        RunError: if a file cannot be written, a checkpoint does not match, the loss is not finite, or `on_block`
+            raises.
     """
     setup = make_setup(config, game)
     state, done = _first_state(setup, game, folder)
@@ -216,12 +222,12 @@ def run_blocks(
             if is_due:
                 folder.save(state, done)
                 folder.draw_curve()
-                gc.collect()  # a figure is a cycle of objects, and beside JAX's many it would lie about for long
+                gc.collect()  # a figure is a cycle of objects, which JAX's many objects keep from early collection
             bar.set_description("training", refresh=False)
             bar.set_postfix(_postfix(rows), refresh=False)
             bar.update(config.block_updates * steps_per_update)
             hooks.call(on_block, rows, partial(folder.save, state, done) if not is_due else lambda: None)
-    # Gathered here, where all hosts still take part.
+    # All hosts gather here; after the loop they no longer run in step.
     return state._replace(params=devices.local(state.params), update=devices.local(state.update))
 
 
@@ -236,21 +242,21 @@ def _first_state(setup: Setup, game: TrainingGame, folder: RunFolder) -> tuple[T
 
 
 class _Clock:
-    """Seconds of training, those before a resume included."""
+    """Clock of the training time, including the time before a resume."""
 
     def __init__(self, seconds: float) -> None:
         self._origin = time.monotonic() - seconds
         self._last = time.monotonic()
 
     def lap(self) -> tuple[float, float]:
-        """Seconds since the run began and since the last lap."""
+        """Return the seconds since the run began and since the last call."""
         instant = time.monotonic()
         lap, self._last = instant - self._last, instant
         return instant - self._origin, lap
 
 
 def _rows(config: Config, metrics: dict[str, np.ndarray], done: int, clock: _Clock) -> list[Row]:
-    """One row per update and seed; means over the episodes that ended in it are None without any."""
+    """Return one row per update and seed; episode means are None if no episode ended in the update."""
     seconds, lap = clock.lap()
     speed = config.num_seeds * config.batch_steps * config.block_updates / lap
     metrics = {name: np.reshape(values, (config.num_seeds, -1)) for name, values in metrics.items()}
@@ -270,7 +276,7 @@ def _add_held_out(rows: list[Row], score: HeldOutScorer, params: Any, clock: _Cl
     if jax.process_index() > 0:
         return
     scores = score(params, rows[-1]["update"])
-    clock.lap()  # the speed of the next block is that of training alone
+    clock.lap()  # leaves the evaluation out of the next block's steps per second
     for row, own in zip(rows[-len(scores) :], scores, strict=True):
         row |= own
     means = [f"{name.removeprefix('held_out_')} {np.mean([own[name] for own in scores]):.3f}" for name in scores[0]]
@@ -281,10 +287,11 @@ def _check(rows: list[Row], folder: RunFolder) -> None:
     for row in rows:
         if not np.isfinite([row["loss"], row["grad_norm"]]).all():
             last = folder.last_update
-            kept = "there is no checkpoint yet" if last is None else f"the checkpoint of update {last} is kept"
+            kept = "there is no checkpoint" if last is None else f"the checkpoint of update {last} is kept"
             raise RunError(
-                f"the loss of seed {row['seed']} is not a number at update {row['update']}; {kept}: "
-                "start anew with a lower --learning-rate-start or --max-grad-norm"
+                f"expected a finite loss and gradient norm, got {row['loss']} and {row['grad_norm']} for seed "
+                f"{row['seed']} at update {row['update']}; {kept}. "
+                "Start a new run with a lower --learning-rate-start or --max-grad-norm."
             )
 
 
@@ -297,7 +304,7 @@ def _postfix(rows: list[Row]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     with exits.told(exits.RESUME):
         arguments = parse(sys.argv[1:])
         if arguments.place.list:

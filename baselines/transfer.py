@@ -1,8 +1,8 @@
-"""An agent trained here, played in Memory Gym's own package: `python -m baselines.transfer zoo:MysteryPath-Grid-v0`.
+"""Play a trained agent in the original memory-gym: `python -m baselines.transfer zoo:MysteryPath-Grid-v0`.
 
-The agent plays the seeds of the papers twice, with the same sampling keys: in the package, and in what stands in for it
-here. Where both draw the same frames by the same rules, it acts alike in both. The package's pins exclude those of
-gymnax, so it lives in an environment of its own: `make parity` makes `.parity`, whose Python runs this command.
+The agent plays the papers' seeds twice with the same sampling keys: in memory-gym and in jaxgym. If both draw the same
+frames by the same rules, the agent acts identically in both. The pins of memory-gym exclude those of gymnax, so it
+needs a virtual environment of its own: `make parity` makes `.parity`, whose Python runs this command.
 """
 
 import dataclasses
@@ -31,12 +31,12 @@ _MAX_STEPS = 2048
 
 @dataclasses.dataclass(frozen=True)
 class TransferFlags:
-    """Play an agent in memory-gym and here, and compare."""
+    """Play an agent in memory-gym and in jaxgym, and compare the episodes."""
 
     what: Annotated[str, tyro.conf.Positional]
-    """Folder of a run, or zoo:ID for the agent that comes with the package."""
+    """Run folder, or zoo:ID for the trained agent of the package."""
     episodes: int = len(PAPER_SEEDS)
-    """How many of the papers' seeds, from the first on."""
+    """Number of the papers' seeds to play, from the first one."""
     seed: int = 0
     """Seed of the sampled actions."""
 
@@ -50,12 +50,12 @@ class Played(NamedTuple):
 
 
 def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array) -> list[Played]:
-    """The first episode of each environment, a Gymnasium one in the layout of memory-gym, all in step with each other.
+    """Play the first episode of each environment; the environments run in step and have memory-gym's layout.
 
     Args:
-        envs: one for each seed.
-        agent: who plays; the environments are reset with its options.
-        seeds: of the levels.
+        envs: Gymnasium environments, one per seed.
+        agent: the agent; the environments are reset with its options.
+        seeds: seeds of the levels.
         key: PRNG key of the sampled actions; equal keys and equal observations give equal actions.
     """
     options = _options_of(agent)
@@ -80,14 +80,14 @@ def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array)
 
 
 def _options_of(agent: TrainedAgent) -> dict[str, Any]:
-    """Options that the original knows, which has no presets."""
+    """Return the options of the original, in which presets are replaced by their options."""
     given = agent.config.env_options
     preset = given.pop("preset", None)
     return {**jaxgym.presets(agent.config.env)[preset].options, **given} if preset else given
 
 
 def _batch(observations: list[Any]) -> Any:
-    """Leaves (B, ...), frames row first: the original's have columns first."""
+    """Stack observations into leaves (B, ...) with rows first; the original's frames have columns first."""
     if isinstance(observations[0], Mapping):
         return {name: _batch([observation[name] for observation in observations]) for name in observations[0]}
     stacked = np.stack(observations)
@@ -95,14 +95,14 @@ def _batch(observations: list[Any]) -> Any:
 
 
 def transfer(arguments: TransferFlags) -> tuple[list[Played], list[Played]]:
-    """Episodes here, and in the package.
+    """Play the episodes in jaxgym and in memory-gym.
 
     Raises:
-        RunError: when the package is not installed, or there is no such run.
-        ConfigError: when there is no such agent, it sees no frames, or a number is out of range.
+        RunError: if memory-gym is not installed, or there is no such run.
+        ConfigError: if there is no such agent, it observes more than frames, or a number is out of range.
     """
     if not 1 <= arguments.episodes <= len(PAPER_SEEDS):
-        raise ConfigError(f"--episodes is {arguments.episodes}, but has to be from 1 to {len(PAPER_SEEDS)}")
+        raise ConfigError(f"--episodes: expected a number from 1 to {len(PAPER_SEEDS)}, got {arguments.episodes}")
     check_seed(arguments.seed)
     os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
     try:
@@ -110,14 +110,14 @@ def transfer(arguments: TransferFlags) -> tuple[list[Played], list[Played]]:
         import memory_gym  # pyright: ignore[reportMissingImports] — lives in an environment of its own
     except ImportError as error:
         raise RunError(
-            f"{error.name} is not installed in {sys.executable}: "
-            "run make parity, then this command with .parity/bin/python"
+            f"{error.name} is not installed in {sys.executable}. "
+            "Run make parity, then run this command with .parity/bin/python."
         ) from error
     gymnasium.register_envs(memory_gym)
     is_zoo = arguments.what.startswith(_ZOO)
     agent = load(arguments.what.removeprefix(_ZOO)) if is_zoo else read(Path(arguments.what))
     if "observation" in agent.config.env_options or agent.config.last_action_reward:
-        raise ConfigError(f"the agent of {arguments.what} sees more than frames, which memory-gym does not give")
+        raise ConfigError(f"expected an agent that observes only frames, as in memory-gym, got {arguments.what}")
     seeds = list(PAPER_SEEDS)[: arguments.episodes]
     key, env_id = jax.random.key(arguments.seed), agent.config.env
     here = [gymnasium.make(f"jaxgym/{env_id}", memory_gym_layout=True, disable_env_checker=True) for _ in seeds]
@@ -126,7 +126,7 @@ def transfer(arguments: TransferFlags) -> tuple[list[Played], list[Played]]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     with exits.told():
         here, there = transfer(tyro.cli(TransferFlags, prog="python -m baselines.transfer"))
         equal = sum(one == other for one, other in zip(here, there, strict=True))

@@ -1,10 +1,10 @@
-"""How fast memory-gym and jaxgym play the same games: random actions, auto-reset, the same machine, a process each.
+"""Compare the speed of memory-gym and jaxgym: random actions, auto-reset, the same machine, one process each.
 
-    make parity PARITY_FLAGS='--seeds 1'     # once: makes .parity, which has both
+    make parity PARITY_FLAGS='--seeds 1'     # once: makes .parity, which contains both
     .parity/bin/python -m benchmarks.against_memory_gym --batch 1024
 
 memory-gym steps one environment; jaxgym steps a batch in one program, and reads every frame (see `throughput.py`). Each
-figure is the best of the repeats, in steps of one environment; compile time is left out. Printed as a Markdown table.
+figure is the best of the repeats, in steps of one environment, without compile time. The output is a Markdown table.
 """
 
 import argparse
@@ -38,7 +38,7 @@ DEFAULTS = (
 
 
 def measure_memory_gym(env_id: str, settings: argparse.Namespace) -> float:
-    """Returns steps/s of one environment of memory-gym."""
+    """Return steps/s of one environment of memory-gym."""
     os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
     import gymnasium
     import memory_gym
@@ -60,7 +60,7 @@ def measure_memory_gym(env_id: str, settings: argparse.Namespace) -> float:
 
 
 def measure_jaxgym(env_id: str, settings: argparse.Namespace) -> float:
-    """Returns steps/s of a batch of ours."""
+    """Return steps/s of a batch of jaxgym's environments."""
     import jaxgym
     from benchmarks import throughput
 
@@ -70,7 +70,7 @@ def measure_jaxgym(env_id: str, settings: argparse.Namespace) -> float:
 
 
 def device() -> str:
-    """Returns what jaxgym runs on."""
+    """Return the device that jaxgym runs on."""
     import jax
 
     first = jax.devices()[0]
@@ -78,7 +78,7 @@ def device() -> str:
 
 
 def processor() -> str:
-    """Returns the processor's name and how many cores this process may use."""
+    """Return the processor's name and the number of cores that this process may use."""
     told = Path("/proc/cpuinfo")
     lines = told.read_text().splitlines() if told.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -86,7 +86,7 @@ def processor() -> str:
 
 
 def measure_side(settings: argparse.Namespace) -> dict[str, Any]:
-    """Measures one side in this process."""
+    """Measure one side in this process."""
     measure = {"memory-gym": measure_memory_gym, "jaxgym": measure_jaxgym}[settings.side]
     rates = {env_id: measure(env_id, settings) for env_id in settings.env}
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in VERSIONS[settings.side])
@@ -94,14 +94,14 @@ def measure_side(settings: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_elsewhere(side: str) -> dict[str, Any]:
-    """Measures one side in a process of its own, which is given the same arguments."""
+    """Measure one side in a process of its own with the same arguments."""
     command = [sys.executable, "-m", "benchmarks.against_memory_gym", *sys.argv[1:], "--side", side]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(finished.stdout.splitlines()[-1])
 
 
 def table(sides: dict[str, dict[str, Any]], settings: argparse.Namespace) -> str:
-    """Returns the Markdown table with what was measured above it."""
+    """Return a Markdown table of the results, with the setup above it."""
     lines = [
         f"- memory-gym: one environment; {sides['memory-gym']['device']}; {sides['memory-gym']['versions']}",
         f"- jaxgym: a batch of {settings.batch}; {sides['jaxgym']['device']}; {sides['jaxgym']['versions']}",

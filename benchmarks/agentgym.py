@@ -1,11 +1,11 @@
-"""How many steps a server of AgentGym's protocol answers over HTTP, on one machine.
+"""Measure the steps per second of a server with AgentGym's protocol over HTTP, on one machine.
 
     python benchmarks/agentgym.py --env textcraft --action inventory --sessions 64
     python benchmarks/agentgym.py --env frozen_lake --action up --sessions 256 --mode batch
 
-In mode "each" every session has a connection that is kept open and asks for its next step when the last one is
-answered; in mode "batch" one connection asks for a step of all. An episode that ends is reset, which is part of the
-time and counts for nothing.
+In mode "each", every session has a persistent connection and requests its next step when the last one is answered; in
+mode "batch", one connection requests a step of all sessions. Episodes that end are reset; resets take time, but are not
+counted as steps.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from benchmarks.serving import Connection, Server
 
 
 async def each(connections: list[Connection], ids: list[int], action: str, stop: float) -> list[float]:
-    """Returns how many seconds each step took, until then."""
+    """Return the seconds of each step until a time."""
     seconds: list[float] = []
 
     async def play(connection: Connection, number: int) -> None:
@@ -34,7 +34,7 @@ async def each(connections: list[Connection], ids: list[int], action: str, stop:
 
 
 async def batch(connections: list[Connection], ids: list[int], action: str, stop: float) -> list[float]:
-    """Returns how many seconds each step took, which is as long as its batch, until then."""
+    """Return the seconds of each step until a time; a step takes as long as its batch."""
     connection, actions = connections[0], [action] * len(ids)
     seconds: list[float] = []
     begun = time.perf_counter()

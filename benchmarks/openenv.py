@@ -1,10 +1,10 @@
-"""How many steps a server of OpenEnv answers over WebSocket, on one machine.
+"""Measure the steps per second of an OpenEnv server over WebSocket, on one machine.
 
     python benchmarks/openenv.py --env frozen_lake --message '<action>up</action>' --sessions 64
     python benchmarks/openenv.py --env sudoku --message '[1 1 1]' --sessions 256
 
-Every session has a socket and asks for its next step when the last one is answered. An episode that ends is reset,
-which is part of the time and counts for nothing.
+Every session has a socket and requests its next step when the last one is answered. Episodes that end are reset; resets
+take time, but are not counted as steps.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from benchmarks.serving import Server, Socket
 
 
 async def play(clients: list[Socket], message: str, stop: float) -> list[float]:
-    """Returns how many seconds each step took, until then."""
+    """Return the seconds of each step until a time."""
     frame = json.dumps({"type": "step", "data": {"message": message}}).encode()
     seconds: list[float] = []
 

@@ -1,11 +1,11 @@
-"""How training speeds up over several devices of one host.
+"""Measure the speedup of training over several devices of one host.
 
     python benchmarks/scaling.py --scale throughput --env MortarMayhemB-Grid-v0 --counts 1 2 4
     python benchmarks/scaling.py --scale paper --num-seeds 5 --counts 1
 
-Flags are those of `python -m baselines.train`. Each count of devices takes a batch that grows with it, environments or,
-where there are several, seeds; `--fixed` divides the batch of one device among them instead. Whole updates are timed,
-and the best of the repeats counts. "of linear" is the speed beside that of the first count, times the ratio of counts.
+Flags are those of `python -m baselines.train`. The batch (environments, or seeds if there are several) grows with the
+number of devices; `--fixed` divides the batch of one device among them instead. Whole updates are timed, and the best
+of the repeats counts. "of linear" is the speed relative to that of the first count, divided by the ratio of the counts.
 """
 
 import dataclasses
@@ -33,24 +33,24 @@ class Arguments:
 
     config: Annotated[Config, tyro.conf.arg(name="")]
     counts: tuple[int, ...] = (1,)
-    """Numbers of devices."""
+    """Numbers of devices to measure."""
     fixed: bool = False
-    """Divide the batch of one device among all, instead of giving each as much."""
+    """Divide the batch of one device among all devices, instead of giving each of them a full batch."""
     repeats: int = 5
-    """Timed calls of a block; the best counts."""
+    """Number of timed calls of a block; the best counts."""
     out: Path | None = None
-    """Also append the results to this file, as JSON lines."""
+    """File to which the results are also appended, as JSON lines."""
 
 
 def spread(config: Config, count: int, fixed: bool) -> Config:
-    """The config on so many devices."""
+    """Return the config on a number of devices."""
     shared = "num_envs" if config.num_seeds == 1 else "num_seeds"
     times = 1 if fixed else count
     return dataclasses.replace(config, devices=count, **{shared: getattr(config, shared) * times})
 
 
 def steps_per_second(config: Config, repeats: int) -> tuple[float, float]:
-    """Environment steps a second of all seeds, and the seconds of compiling."""
+    """Return the environment steps per second of all seeds, and the seconds of compilation."""
     game = make_game(config)
     setup = ppo.make_setup(config, game)
     mesh = devices.make_mesh(config)
@@ -73,7 +73,7 @@ def main() -> None:
         settings = tyro.cli(Arguments, args=words, default=Arguments(defaults_of(words)))
         base = dataclasses.replace(settings.config, block_updates=4)
         if base.devices > 1:
-            raise ConfigError("numbers of devices are given as --counts: leave out --devices")
+            raise ConfigError("expected numbers of devices as --counts, got --devices. Leave --devices out.")
         configs = [spread(base, count, settings.fixed) for count in settings.counts]
         print(
             f"{jax.devices()[0].device_kind} x {len(jax.devices())}, Python {platform.python_version()}, "

@@ -1,10 +1,10 @@
-"""What the benchmarks of the servers share: a server in processes of its own, clients of both protocols, and figures.
+"""Shared parts of the server benchmarks: a server in a process of its own, clients of both protocols, and figures.
 
     with Server("openenv", "frozen_lake", sessions=64) as server:
         client = await Socket.connect(server.port)
 
-Server and clients want a core each. A client speaks no more of its protocol than these servers need, so that the time
-is the server's. The processor time of a server is that of all its threads.
+Server and clients need a core each. A client implements only the parts of its protocol that these servers need, so that
+the time is the server's. The processor time of a server is that of all its threads.
 """
 
 import argparse
@@ -25,14 +25,14 @@ import jax
 
 import jaxgym
 
-TICKS = slice(11, 13)  # in /proc/PID/stat behind the name: user and system time
-SHORT, MIDDLE, LONG = 125, 126, 127  # lengths of frames: as they are, in two bytes, in eight
+TICKS = slice(11, 13)  # user and system time in /proc/PID/stat after the name
+SHORT, MIDDLE, LONG = 125, 126, 127  # frame lengths: in the first byte, in two bytes, in eight bytes
 TEXT, BINARY, CLOSE, PING, MASKED = 0x81, 0x82, 0x88, 0x89, 0x80
 END_SECONDS = 60
 
 
 class Server:
-    """A server of a protocol, in a process of its own; ended with its context."""
+    """A server in a process of its own, which ends with the context."""
 
     def __init__(self, protocol: str, env: str, *words: str, sessions: int):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -50,7 +50,7 @@ class Server:
             self.end()
 
     def end(self) -> str:
-        """Asks it to end; returns what it wrote."""
+        """Terminate the server; return its output."""
         self.process.terminate()
         try:
             said = self.process.communicate(timeout=END_SECONDS)[1]
@@ -61,25 +61,25 @@ class Server:
         return said
 
     def processor_seconds(self) -> float:
-        """The time that it has used."""
+        """Return the processor time that it has used."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, stat[TICKS])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
-        """MiB that it holds."""
+        """Return its memory in MiB."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 class Connection:
-    """A connection over HTTP that is kept open."""
+    """Persistent HTTP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.reader, self.writer = reader, writer
 
     @classmethod
     async def connect(cls, port: int) -> Self:
-        """Connects as soon as the server listens."""
+        """Connect as soon as the server listens."""
         while True:
             try:
                 return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
@@ -105,14 +105,14 @@ class Connection:
 
 
 class Socket:
-    """A WebSocket."""
+    """WebSocket client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.reader, self.writer = reader, writer
 
     @classmethod
     async def connect(cls, port: int, path: str = "/ws", headers: str = "") -> Self:
-        """Connects as soon as the server listens."""
+        """Connect as soon as the server listens."""
         plain = await Connection.connect(port)
         upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -130,10 +130,10 @@ class Socket:
             head = struct.pack("!BBH", opcode, MASKED | MIDDLE, length)
         else:
             head = struct.pack("!BBQ", opcode, MASKED | LONG, length)
-        self.writer.write(head + bytes(4) + frame)  # a mask of zeros leaves the frame as it is
+        self.writer.write(head + bytes(4) + frame)  # a mask of zeros leaves the frame unchanged
 
     async def receive(self) -> tuple[int, bytes]:
-        """Returns the first byte of a frame that is no ping, and what it holds."""
+        """Return the first byte and the payload of the next frame that is not a ping."""
         opcode, frame = PING, b""
         while opcode == PING:
             opcode, length = await self.reader.readexactly(2)
@@ -156,15 +156,15 @@ Play = Callable[[float], Coroutine[Any, Any, list[float]]]
 
 
 async def measure(server: Server, play: Play, seconds: float) -> tuple[list[float], float, float]:
-    """Plays for a while after a warm-up.
+    """Play for a while after a warm-up.
 
     Args:
         server: The server.
-        play: Plays until a time of `time.perf_counter`; returns how many seconds each step took.
-        seconds: How long.
+        play: Function that plays until a time of `time.perf_counter` and returns the seconds of each step.
+        seconds: Duration of the measurement.
 
     Returns:
-        The seconds of the steps, those of all together, and those of the server's processor.
+        Seconds of each step, of all of them together, and of the server's processor.
     """
     await play(time.perf_counter() + min(1.0, seconds))
     begun, used = time.perf_counter(), server.processor_seconds()
@@ -174,7 +174,7 @@ async def measure(server: Server, play: Play, seconds: float) -> tuple[list[floa
 
 
 def tell(title: str, steps: Sequence[float], wall: float, processor: float) -> None:
-    """Prints the figures of a measurement."""
+    """Print the figures of a measurement."""
     ordered = sorted(steps)
     middle, slow = (1e3 * ordered[int(part * len(ordered))] for part in (0.5, 0.99))
     print(
@@ -187,7 +187,7 @@ def tell(title: str, steps: Sequence[float], wall: float, processor: float) -> N
 
 
 def flags(doc: str, env: str) -> argparse.ArgumentParser:
-    """Returns the flags that all of the benchmarks have."""
+    """Return the flags that all benchmarks share."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--env", default=env, help="an id that has words, or its short name")
     parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")

@@ -1,9 +1,9 @@
-"""Fault tests of the servers: forgotten sessions, malformed calls, greedy and dying clients, and shutdown.
+"""Test servers with faults: forgotten sessions, malformed calls, clients that ask for too much or die, and shutdown.
 
     python benchmarks/serving_faults.py
     python benchmarks/serving_faults.py --protocol openenv --sessions 100 --calls 1000 --only forgotten malformed
 
-Each line says what was tried and what was seen; the first one that does not hold ends the run with exit code 1.
+Each line has what was done and what was observed; the first failure ends the run with exit code 1.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from benchmarks.serving import BINARY, CLOSE, PING, TEXT, Connection, Server, So
 
 GAMES = {"openenv": ("frozen_lake", "<action>right</action>"), "agentgym": ("textcraft", "inventory")}
 IDLE_SECONDS = 4
-GROWTH = 24  # MiB that memory may differ by between rounds that do the same
+GROWTH = 24  # MiB by which memory may differ between equal rounds
 PATIENCE = 60.0
 AWAY, RESTART = 1001, 1012
 JUNK: tuple[Any, ...] = (
@@ -33,7 +33,7 @@ JUNK: tuple[Any, ...] = (
 
 
 class Failure(Exception):
-    """Something that does not hold."""
+    """A check that failed."""
 
 
 def check(holds: bool, what: str) -> None:
@@ -60,7 +60,7 @@ async def until(holds: Any, what: str) -> None:
 
 
 class Player:
-    """A session that says what it was told."""
+    """A session that reports the answers."""
 
     def __init__(self, port: int, protocol: str, headers: str = ""):
         self.port, self.protocol, self.headers, self.told = port, protocol, headers, list[Any]()
@@ -84,7 +84,7 @@ class Player:
         return (await self.line.ask("POST", path, json.dumps(body).encode(), self.headers))[1]
 
     def send(self) -> None:
-        """Sends a step and does not wait."""
+        """Send a step without waiting for the answer."""
         reply = GAMES[self.protocol][1]
         if self.protocol == "openenv":
             self.line.send(json.dumps({"type": "step", "data": {"message": reply}}).encode())
@@ -137,7 +137,7 @@ async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
 
 
 def frames(die: random.Random) -> Iterator[tuple[int, bytes]]:
-    """Yields frames that are none: the first byte and what they hold."""
+    """Yield invalid frames: the first byte and the payload."""
 
     def said(value: Any) -> bytes:
         return json.dumps(value).encode()
@@ -186,7 +186,7 @@ async def bad_frames(port: int, calls: int, die: random.Random) -> Counter[str]:
 
 
 async def bad_ids(port: int, calls: int, die: random.Random) -> Counter[str]:
-    """Names sessions that are not there or not ours."""
+    """Call with ids of sessions that do not exist or belong to others."""
     seen = Counter[str]()
     http = await Connection.connect(port)
     for _ in range(calls):
@@ -203,7 +203,7 @@ async def bad_ids(port: int, calls: int, die: random.Random) -> Counter[str]:
 
 
 def bodies(die: random.Random, foreign: int) -> Iterator[tuple[str, bytes]]:
-    """Yields paths and bodies that are no calls, or calls for what is not ours."""
+    """Yield paths and bodies that are not valid calls, or calls for foreign sessions."""
     while True:
         junk, path = die.choice(JUNK), die.choice(("step", "reset", "close", "step_batch", "reset_batch", "render"))
         number = die.choice((foreign, str(foreign), float(foreign), -1, 10**6, 10**30))
@@ -223,7 +223,7 @@ def bodies(die: random.Random, foreign: int) -> Iterator[tuple[str, bytes]]:
 
 
 def kind_of(status: int, told: Any) -> str:
-    """Returns how a call was refused, or nothing if it was not."""
+    """Return the kind of error of a rejected call, or nothing if it was accepted."""
     if status != 200:
         return str(status)
     lanes = told if isinstance(told, list) else [told]
@@ -301,7 +301,7 @@ async def greedy(protocol: str, settings: argparse.Namespace) -> None:
 
 
 async def flood(line: Connection, start: bytes, piece: bytes) -> float:
-    """Sends without an end; returns how many MiB could be sent."""
+    """Send without end; return the MiB that could be sent."""
     sent = 0
     line.writer.write(start)
     with contextlib.suppress(OSError):
@@ -314,7 +314,7 @@ async def flood(line: Connection, start: bytes, piece: bytes) -> float:
 
 
 async def flood_of_pings(line: Socket) -> None:
-    """Sends pings and reads no answer."""
+    """Send pings and read no answer."""
     line.reader._transport.pause_reading()  # type: ignore[attr-defined]
     while True:
         for _ in range(1000):
@@ -343,7 +343,7 @@ async def dying(protocol: str, settings: argparse.Namespace) -> None:
 
 
 async def end_of(player: Player) -> str:
-    """Returns how a connection is closed."""
+    """Return how the connection was closed."""
     with contextlib.suppress(EOFError, ConnectionError):
         if player.protocol == "openenv":
             return str(int.from_bytes((await player.line.receive())[1][:2]))

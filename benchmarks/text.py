@@ -1,11 +1,10 @@
-"""How many turns a pool of sessions makes: text in, text out, in one process.
+"""Measure the turns per second of a session pool: text in, text out, in one process.
 
     python benchmarks/text.py --env FrozenLake-v0 --sessions 64 --mode batch
 
-Every session gets random replies that are moves of the game, made before the clock starts; episodes that end are
-started again on other levels, and these starts are part of the time but count for nothing. Modes: "batch" steps all
-sessions by one call, "coroutines" has one coroutine for each session, "threads" one thread. The last line has the
-figure: the turns of the measured time by its wall time.
+Every session gets random valid replies, made before the clock starts. Episodes that end are restarted on other levels;
+these restarts take time, but are not counted as turns. Modes: "batch" steps all sessions by one call, "coroutines" has
+one coroutine per session, "threads" one thread. The last line is the result: turns divided by wall time.
 """
 
 import argparse
@@ -116,7 +115,7 @@ def main() -> None:
         jax.config.update("jax_cpu_enable_async_dispatch", False)  # see docs/serve.md
     begun = time.perf_counter()
     player = Player(settings)
-    gc.freeze()  # as a server does once its games are made: a collection need not look through all of JAX
+    gc.freeze()  # as a server does after making its games, so that collections skip all of JAX
     opened_s = time.perf_counter() - begun
     play = getattr(player, settings.mode)
     player.start_clock(min(1.0, settings.seconds))

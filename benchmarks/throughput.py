@@ -1,14 +1,14 @@
-"""How fast environments step: random actions, auto-reset, a scan over steps.
+"""Measure the steps per second of environments: random actions, auto-reset, a scan over steps.
 
     python benchmarks/throughput.py --env MortarMayhem-Grid-v0 --batch 1024 4096
 
-Three rates for each batch. "frames": the observations of the step before are carried through the loop and read whole
-(their maximum) on every step, so that nothing can be left undrawn. "one pixel": carried, but one number of each batch
-is read. "undrawn": nothing is read, so XLA removes the drawing; it is no speed that an agent could have, and is shown
-for comparison. Each figure is the best of the repeats; compile time is that of the frames loop, first run included.
+Three rates per batch. "frames": the loop carries the previous observations and reads them completely (their maximum) on
+every step, so that everything must be drawn. "one pixel": carried, but one number of each batch is read. "undrawn":
+nothing is read, so XLA removes the drawing; no agent can run at this speed, it is for comparison. Each figure is the
+best of the repeats; compile time is that of the frames loop, including its first run.
 
-"of copy" is the share of the device's measured copy bandwidth that the frames loop would take if each observation were
-written once and read once, and nothing else moved; "state" the bytes of one environment's state.
+"of copy" is the share of the device's measured copy bandwidth that the frames loop would use if it wrote and read each
+observation once, and moved nothing else; "state" is the size of one environment's state in bytes.
 """
 
 import argparse
@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import jaxgym
 
 READS = ("frames", "one pixel", "undrawn")
-COPIED = {"cpu": 2**27}  # bytes of the copy that is timed, far more than caches hold
+COPIED = {"cpu": 2**27}  # bytes of the timed copy, far more than caches hold
 ACCELERATOR_COPIED = 2**31
 
 
 def read(observations: Any, how: str) -> jax.Array:
-    """Returns a number that depends on the observations of a batch as `how` says, int32 ()."""
+    """Return a number that depends on the observations of a batch in the given way, int32 ()."""
     leaves = jax.tree.leaves(observations)
     if how == "frames":
         return sum((jnp.max(leaf).astype(jnp.int32) for leaf in leaves), start=jnp.int32(0))
@@ -40,7 +40,7 @@ def read(observations: Any, how: str) -> jax.Array:
 
 @partial(jax.jit, static_argnames=("env", "steps", "how"), donate_argnums=(3,))
 def roll(env: Any, steps: int, how: str, carried: Any, key: jax.Array, params: Any) -> tuple[Any, jax.Array, jax.Array]:
-    """Makes `steps` random steps of a batch; returns what is carried on, the sum of what was read, and the endings."""
+    """Make `steps` random steps of a batch; return the carry, the sum of the numbers read, and the ended episodes."""
     batch = carried[1].time.shape[0]
     step = jax.vmap(env.step, in_axes=(0, 0, 0, None))
     sample = jax.vmap(env.action_space(params).sample)
@@ -62,7 +62,7 @@ def roll(env: Any, steps: int, how: str, carried: Any, key: jax.Array, params: A
 
 
 def measure(env: Any, params: Any, batch: int, steps: int, repeats: int, how: str) -> dict[str, float]:
-    """Returns steps/s, compile seconds and the share of steps that ended an episode."""
+    """Return steps/s, compile seconds and the share of steps that ended an episode."""
     reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
     carried = reset(jax.random.split(jax.random.key(0), batch), params)
     begun = time.perf_counter()
@@ -82,9 +82,9 @@ def measure(env: Any, params: Any, batch: int, steps: int, repeats: int, how: st
 
 
 def copy_bandwidth(repeats: int) -> float:
-    """Returns bytes read and written per second by a copy in the device's memory."""
+    """Return the bytes per second read and written by a copy in the device's memory."""
     size = COPIED.get(jax.devices()[0].platform, ACCELERATOR_COPIED)
-    # Donated, so that no run pays for memory that the system hands out anew.
+    # The buffer is donated, so that no run waits for new memory from the system.
     copy = jax.jit(lambda given: given ^ jnp.uint32(1), donate_argnums=0)
     given = jax.block_until_ready(copy(jnp.zeros(size // 4, jnp.uint32)))
     best = float("inf")
@@ -96,7 +96,7 @@ def copy_bandwidth(repeats: int) -> float:
 
 
 def bytes_of(tree: Any) -> int:
-    """Returns the bytes of all arrays of a tree of shapes."""
+    """Return the number of bytes of all arrays of a tree of shapes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 

@@ -1,15 +1,15 @@
-"""Where the time of training goes: environment, drawing, acting, learning.
+"""Measure the parts of the training time: environment, drawing, acting, learning.
 
     python benchmarks/training.py --scale throughput --env MortarMayhem-Grid-v0
     python benchmarks/training.py --scale cpu --options observation=symbolic --repeats 2
 
-Flags are those of `python -m baselines.train`, presets among them. Each part is a program of its own, and its time the
-best of the repeats. "environment" steps the game with random actions and draws nothing; "drawing" is what reading every
-frame adds; "acting" is what the whole rollout takes beyond both; "learning" is the rest of the update.
+Flags are those of `python -m baselines.train`, including presets. Each part is a program of its own, and its time is
+the best of the repeats. "environment" steps the game with random actions and draws nothing; "drawing" is the additional
+time if every frame is read; "acting" is the additional time of the whole rollout; "learning" is the rest of the update.
 
-The ceiling is what one H100 could reach with the published network, GRU and 84 x 84 frames, if its arithmetic (400
-TFLOP/s for float32 matrix products in TF32, 790 for bfloat16) or its memory (3.0 TB/s) were always busy, and the
-environment were free.
+The ceiling is the speed of one H100 with the published network, GRU and 84 x 84 frames, if its arithmetic (400 TFLOP/s
+for float32 matrix products in TF32, 790 for bfloat16) or its memory (3.0 TB/s) were always busy, and the environment
+took no time.
 """
 
 import dataclasses
@@ -36,9 +36,9 @@ from benchmarks.throughput import measure
 
 PARTS = ("environment", "drawing", "acting", "learning")
 
-FORWARD_FLOP, TRAINING_FLOP = 21.77e6, 60.4e6  # of a frame; training has the forward pass in it
+FORWARD_FLOP, TRAINING_FLOP = 21.77e6, 60.4e6  # per frame; training includes the forward pass
 DECODER_FLOP = 51.2e6
-ACTING_BYTES, ACTING_FLOATS = 84.7e3, 97.9e3  # of a frame: bytes of pixels, and other numbers, read and written
+ACTING_BYTES, ACTING_FLOATS = 84.7e3, 97.9e3  # per frame: bytes of pixels and other numbers, read and written
 TRAINING_BYTES, TRAINING_FLOATS = 63.5e3, 273.8e3
 H100_FLOPS = {"float32": 400e12, "bfloat16": 790e12}
 H100_BYTES = 3.0e12
@@ -50,13 +50,13 @@ class Arguments:
 
     config: Annotated[Config, tyro.conf.arg(name="")]
     repeats: int = 5
-    """Runs of each part; the best counts."""
+    """Number of runs of each part; the best counts."""
     out: Path | None = None
-    """Also append the result to this file, as a JSON line."""
+    """File to which the result is also appended, as a JSON line."""
 
 
 def best_of(repeats: int, run: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of the first run, which compiles, and of the best one after it."""
+    """Return the seconds of the first run, which compiles, and of the best run after it."""
     times = []
     for _ in range(repeats + 1):
         begin = time.perf_counter()
@@ -66,7 +66,7 @@ def best_of(repeats: int, run: Callable[[], Any]) -> tuple[float, float]:
 
 
 def ceiling(config: Config, game: TrainingGame) -> float | None:
-    """Environment steps a second that one H100 could reach at most; None for networks it was not worked out for."""
+    """Return the largest possible environment steps per second of one H100; None for other networks."""
     is_published = (
         config.memory == "gru" and config.memory_layers < 2 and config.memory_size == 512 and config.hidden_size == 512
     )
@@ -77,12 +77,12 @@ def ceiling(config: Config, game: TrainingGame) -> float | None:
     decoder = DECODER_FLOP * config.reconstruction_share if config.reconstruction else 0.0
     flop = FORWARD_FLOP + config.epochs * (TRAINING_FLOP + decoder)
     moved = ACTING_BYTES + ACTING_FLOATS * width + config.epochs * (TRAINING_BYTES + TRAINING_FLOATS * width)
-    by_memory = float("inf") if config.reconstruction else H100_BYTES / moved  # not worked out with a decoder
+    by_memory = float("inf") if config.reconstruction else H100_BYTES / moved  # not computed for a decoder
     return min(H100_FLOPS[config.dtype] / flop, by_memory)
 
 
 def time_parts(config: Config, repeats: int) -> dict[str, float]:
-    """Seconds of each part of an update, of the whole, and of its compilation."""
+    """Return the seconds of each part of an update, of the whole, and of its compilation."""
     game = make_game(config)
     setup = ppo.make_setup(config, game)
     init = ppo.make_init(setup)
@@ -116,7 +116,7 @@ def main() -> None:
         settings = tyro.cli(Arguments, args=words, default=Arguments(defaults_of(words)))
         config = dataclasses.replace(settings.config, block_updates=1)
         if config.num_seeds > 1 or config.devices > 1:
-            raise ConfigError("one seed on one device is timed: leave out --num-seeds and --devices")
+            raise ConfigError("expected one seed on one device, got more. Leave out --num-seeds and --devices.")
         device = jax.devices()[0]
         print(
             f"{device.device_kind} ({device.platform}), {platform.machine()}, Python {platform.python_version()}, "

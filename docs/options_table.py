@@ -1,7 +1,7 @@
-"""Writes the options of environments into their pages: `python -m docs.options_table`.
+"""Write the options of environments into their pages: `python -m docs.options_table`.
 
-A page holds `<!-- options: ID ID ... -->`, the table, and `<!-- end -->`; everything between is rewritten from the
-options that the environments declare.
+A page has `<!-- options: ID ID ... -->`, the table, and `<!-- end -->`; everything in between is generated from the
+declared options.
 """
 
 import re
@@ -18,7 +18,7 @@ REGION = re.compile(r"(<!-- options: ([^>]+) -->\n)(.*?)(<!-- end -->)", re.DOTA
 
 
 def options_table(env_ids: Sequence[str]) -> str:
-    """The Markdown table of the options of some environments, with a column of defaults for each."""
+    """Return a Markdown table of the options of some environments, with a column of defaults for each."""
     return _table({env_id: jaxgym.spec_of(env_id).options for env_id in env_ids})
 
 
@@ -44,7 +44,7 @@ def _table(specs: Mapping[str, Mapping[str, Option]]) -> str:
 
 
 def _told(texts: Mapping[str, str]) -> str:
-    """The text of all ids; where they differ, each text after the ids that it is for."""
+    """Return the text of all ids; if they differ, each text follows its ids."""
     ids = {text: [f"`{env_id}`" for env_id in texts if texts[env_id] == text] for text in texts.values()}
     return next(iter(ids)) if len(ids) == 1 else "; ".join(f"{', '.join(ids[text])}: {text}" for text in ids)
 
@@ -54,7 +54,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Rewrites every page."""
+    """Rewrite every page."""
     for page in (Path(__file__).parent / "environments").glob("*.md"):
         text = page.read_text()
         page.write_text(REGION.sub(lambda found: found[1] + options_table(found[2].split()) + found[4], text))

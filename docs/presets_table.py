@@ -1,7 +1,7 @@
-"""Writes the presets of environments into their page: `python -m docs.presets_table`.
+"""Write the presets of environments into their page: `python -m docs.presets_table`.
 
-The page holds `<!-- presets -->`, a table for each id, and `<!-- end -->`; everything between is rewritten from the
-presets that the environments declare.
+The page has `<!-- presets -->`, a table per id, and `<!-- end -->`; everything in between is generated from the
+declared presets.
 """
 
 import re
@@ -14,7 +14,7 @@ REGION = re.compile(r"(<!-- presets -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def presets_tables() -> str:
-    """The Markdown tables of the presets of every id that has some."""
+    """Return Markdown tables of the presets of every id that has presets."""
     parts = []
     for env_id in jaxgym.registered_envs():
         presets = jaxgym.presets(env_id)
@@ -29,7 +29,7 @@ def presets_tables() -> str:
 
 
 def main() -> None:
-    """Rewrites the page."""
+    """Rewrite the page."""
     PAGE.write_text(REGION.sub(lambda found: found[1] + presets_tables() + found[3], PAGE.read_text()))
 
 

@@ -1,13 +1,13 @@
-"""Makes the Sudoku puzzles that the levels of `Sudoku-v0` are built from: `python docs/sudoku_puzzles.py FILE`.
+"""Make the Sudoku puzzles from which the levels of `Sudoku-v0` are built: `python docs/sudoku_puzzles.py FILE`.
 
 Each line of the file is a puzzle with one solution and 20 clues: its 81 cells row by row, a clue as a digit 1 to 9, any
-other cell as the letter a to i of its digit. The same seed and count give the same file. It needs numba, and some
-minutes; nothing else of the project needs either.
+other cell as the letter a to i of its digit. The same seed and count give the same file. The script needs numba and a
+few minutes; nothing else in the project needs numba.
 
-How: a random full grid loses clues in random order while its solution stays the only one, which leaves about 24. Then
-one clue is taken away, all solutions of the rest are listed, and a cell and digit that only one of them has becomes
-the new clue; where that makes other clues superfluous, the puzzle is shorter. So it goes on down to 20. Every puzzle
-comes from a full grid of its own.
+Method: clues are removed from a random full grid in random order while the solution is unique, which leaves about 24.
+Then one clue is removed, all solutions are listed, and a cell and digit of exactly one of them becomes the new clue; if
+it makes other clues redundant, the puzzle gets shorter. This repeats until 20 clues are left. Every puzzle comes from a
+full grid of its own.
 """
 
 # ruff: noqa: PLR2004 — the 9 and 81 of the game are plain here.
@@ -21,19 +21,19 @@ import numpy as np
 CLUES = 20
 MOST_SOLUTIONS = 400
 MOST_MOVES = 4_000
-"""After so many moves without a shorter puzzle a walk is given up."""
+"""A walk stops after this number of moves without a shorter puzzle."""
 ALL = 0b111111111
 
 
 @numba.njit(cache=True)
 def seed_generator(seed):
-    """Seeds the generator that the compiled functions share."""
+    """Seed the generator that the compiled functions share."""
     np.random.seed(seed)  # noqa: NPY002 — numba's own generator
 
 
 @numba.njit(cache=True)
 def _fewest_places(grid, rows, columns, boxes):
-    """Returns the number of choices of the tightest spot, and the spot: a cell, or a digit in a row, column or box.
+    """Return the number of choices of the most constrained spot, and the spot: a cell, or a digit in a unit.
 
     Spots below 81 are cells; spot 81 + 9 · unit + digit is a digit in a row (units 0 to 8), column or box.
     """
@@ -77,7 +77,7 @@ def _cell_of(unit, place):
 
 @numba.njit(cache=True)
 def _search(grid, rows, columns, boxes, found, count):
-    """Writes solutions into `found` from row `count` on until it is full; returns how many there are then."""
+    """Write solutions into `found` from row `count` on until it is full; return their number."""
     best, spot = _fewest_places(grid, rows, columns, boxes)
     if spot < 0:
         found[count] = grid
@@ -111,7 +111,7 @@ def _search(grid, rows, columns, boxes, found, count):
 
 @numba.njit(cache=True)
 def solutions(puzzle, found):
-    """Writes solutions of a puzzle, int8 (81,), into `found`, int8 (N, 81), and returns how many, at most N."""
+    """Write solutions of a puzzle, int8 (81,), into `found`, int8 (N, 81); return their number, at most N."""
     grid = puzzle.copy()
     rows, columns, boxes = np.zeros(9, np.int64), np.zeros(9, np.int64), np.zeros(9, np.int64)
     for cell in range(81):
@@ -126,7 +126,7 @@ def solutions(puzzle, found):
 
 @numba.njit(cache=True)
 def minimized(puzzle):
-    """Returns a puzzle without the clues, in random order, that its one solution does not need."""
+    """Return a puzzle without redundant clues, removed in random order."""
     puzzle, two = puzzle.copy(), np.zeros((2, 81), np.int8)
     for cell in np.random.permutation(81):  # noqa: NPY002
         clue = puzzle[cell]
@@ -139,7 +139,7 @@ def minimized(puzzle):
 
 @numba.njit(cache=True)
 def moved(puzzle, found):
-    """Returns a puzzle with one solution that has one clue more and one less, or the same one where that fails."""
+    """Return a puzzle with one solution and one clue replaced, or the same puzzle if that fails."""
     clues = np.nonzero(puzzle)[0]
     removed = clues[np.random.randint(len(clues))]  # noqa: NPY002
     rest = puzzle.copy()
@@ -167,7 +167,7 @@ def moved(puzzle, found):
 
 @numba.njit(cache=True)
 def walk(clues, most_moves, most_solutions):
-    """Returns a puzzle with one solution and so many clues or a few less, int8 (81,), or more if the walk fails."""
+    """Return a puzzle with one solution and at most this number of clues, int8 (81,), or more if the walk fails."""
     two, found = np.zeros((2, 81), np.int8), np.zeros((most_solutions, 81), np.int8)
     solutions(np.zeros(81, np.int8), two[:1])
     puzzle = minimized(two[0])
@@ -180,16 +180,16 @@ def walk(clues, most_moves, most_solutions):
 
 
 def line_of(puzzle: np.ndarray) -> str:
-    """Returns a puzzle as a line of the file."""
+    """Return a puzzle as a line of the file."""
     found = np.zeros((2, 81), np.int8)
     if solutions(puzzle, found) != 1:
-        raise ValueError("a puzzle of the walk has not exactly one solution.")
+        raise ValueError("expected a puzzle with exactly one solution, got another number.")
     pairs = zip(puzzle.tolist(), found[0].tolist(), strict=True)
     return "".join(str(clue) if clue else "?abcdefghi"[digit] for clue, digit in pairs)
 
 
 def main() -> None:
-    """Writes the file."""
+    """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--count", type=int, default=1024)

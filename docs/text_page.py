@@ -1,7 +1,7 @@
-"""Writes the table of games and the transcripts into their page: `python -m docs.text_page`.
+"""Write the table of games and the transcripts into their page: `python -m docs.text_page`.
 
-The page holds `<!-- games -->` and `<!-- transcript NAME -->`, each with an `<!-- end -->`; everything between is
-rewritten from the table of games in words, and from what they say today.
+The page has `<!-- games -->` and `<!-- transcript NAME -->`, each with an `<!-- end -->`; everything in between is
+generated from the text interfaces.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ REGION = re.compile(r"(<!-- (games|transcript \w+) -->\n)(.*?)(<!-- end -->)", r
 
 @dataclasses.dataclass(frozen=True)
 class Play:
-    """What is played for a transcript.
+    """Episode of a transcript.
 
     Attributes:
-        seed: The level.
-        replies: What is replied, one after another.
-        options: Those of `jaxgym.text.make`.
+        seed: Seed of the level.
+        replies: Replies, in order.
+        options: Options of `jaxgym.text.make`.
     """
 
     seed: int
@@ -53,7 +53,7 @@ PLAYS = {
 
 
 def games_table() -> str:
-    """The Markdown table of the games that have words."""
+    """Return a Markdown table of the games with a text interface."""
     lines = ["| id | short name | options of the words |", "| --- | --- | --- |"]
     for short_name, env_id in text.text_envs().items():
         options = text.text_spec_of(short_name)[1].options
@@ -63,11 +63,11 @@ def games_table() -> str:
 
 
 def transcript(short_name: str) -> str:
-    """The Markdown of what is said in a game."""
+    """Return a transcript of a game in Markdown."""
     play = PLAYS[short_name]
     said = io.StringIO()
     Talk(short_name, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
-    # Each prompt is where a reply stands.
+    # Each prompt marks the position of a reply.
     first, *rest = said.getvalue().split("\0")
     out = [first]
     for reply, answer in zip(play.replies, rest, strict=False):
@@ -78,12 +78,12 @@ def transcript(short_name: str) -> str:
 
 
 def content(name: str) -> str:
-    """What stands in a region of the page."""
+    """Return the content of a region of the page."""
     return games_table() if name == "games" else transcript(name.removeprefix("transcript "))
 
 
 def main() -> None:
-    """Rewrites the page."""
+    """Rewrite the page."""
     PAGE.write_text(REGION.sub(lambda found: found[1] + content(found[2]) + found[4], PAGE.read_text()))
 
 

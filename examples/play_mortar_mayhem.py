@@ -1,6 +1,6 @@
-"""Plays one level of Mortar Mayhem by rule and writes it as a GIF: `python examples/play_mortar_mayhem.py OUT.gif`.
+"""Play one level of Mortar Mayhem by rule and write it as a GIF: `python examples/play_mortar_mayhem.py OUT.gif`.
 
-The player looks into the state for the tile to reach, which an agent never sees; it shows what a solved episode is.
+The player reads the target tile from the state, which an agent cannot see. It shows a solved episode.
 """
 
 import argparse
@@ -20,7 +20,7 @@ FRAME_MS = 250
 
 
 def choose_action(state, arena_size: int) -> int:
-    """Turns towards the target tile and walks there; the way is at most one tile."""
+    """Turn towards the target tile and walk there; it is at most one tile away."""
     corner_px = 42 - TILE_PX // 2 * arena_size
     right, down = np.asarray(state.target_tile) - (np.asarray(state.position_px) - corner_px) // TILE_PX
     if not (right or down):
@@ -31,7 +31,7 @@ def choose_action(state, arena_size: int) -> int:
 
 
 def play(num_commands: int, level_seed: int) -> list[np.ndarray]:
-    """The frames of one episode, uint8 (84, 84, 3), from the first to the one in which it ends."""
+    """Return the frames of one episode, uint8 (84, 84, 3), from the first to the last one."""
     env, params = jaxgym.make("MortarMayhem-Grid-v0", command_count=[num_commands], explosion_delay=[4])
     level = levels.level_from_seed(env, level_seed, params)
     key = jax.random.key(0)

@@ -1,8 +1,8 @@
-"""Puts spotlights over the Breakout of gymnax and writes frames of it as a PNG.
+"""Draw spotlights over gymnax's Breakout and write frames as a PNG.
 
     python examples/spotlights_over_breakout.py OUT.png
 
-Breakout of MinAtar has no picture of its own; here each of its 10 × 10 cells is a square of one colour.
+MinAtar's Breakout has no frames; here each of its 10 × 10 cells is a square of one color.
 """
 
 import argparse
@@ -21,11 +21,11 @@ SHOWN_STEPS = (0, 3, 70, 90, 110)
 GAP_PX = 4
 FLOOR = (110, 125, 150)
 COLORS = ((255, 255, 255), (250, 220, 60), (160, 150, 90), (225, 85, 75))
-"""Paddle, ball, trail and bricks."""
+"""Colors of paddle, ball, trail and bricks."""
 
 
 def draw_breakout(observation: jax.Array) -> jax.Array:
-    """The picture, uint8 (120, 120, 3), of an observation of Breakout-MinAtar, float32 (10, 10, 4)."""
+    """Return the frame, uint8 (120, 120, 3), of an observation of Breakout-MinAtar, float32 (10, 10, 4)."""
     picture = jnp.broadcast_to(jnp.asarray(FLOOR, jnp.uint8), (*observation.shape[:2], 3))
     for channel, color in enumerate(COLORS):
         picture = jnp.where(observation[:, :, channel, None] > 0, jnp.asarray(color, jnp.uint8), picture)
@@ -33,19 +33,19 @@ def draw_breakout(observation: jax.Array) -> jax.Array:
 
 
 def make(**options):
-    """Breakout as frames with spotlights over them, and its parameters."""
+    """Return Breakout as frames with spotlights over them, and its parameters."""
     env = FromGymnax(gymnax.make("Breakout-MinAtar")[0], draw=draw_breakout)
     return SpotlightPerturbation.of(env, initial_spawns=8, **options)
 
 
 def follow(breakout) -> jax.Array:
-    """The action that moves the paddle below the ball: 0 nothing, 1 left, 2 right."""
+    """Return the action that moves the paddle below the ball: 0 nothing, 1 left, 2 right."""
     away = breakout.ball_x - breakout.pos
     return jnp.where(away < 0, 1, jnp.where(away > 0, 2, 0))
 
 
 def play(env, params, num_steps: int) -> list[np.ndarray]:
-    """The frames of the first steps of an episode."""
+    """Return the frames of the first steps of an episode."""
     observation, state = env.reset(jax.random.key(2), params)
     frames = [np.asarray(observation)]
     for key in jax.random.split(jax.random.key(1), num_steps):

@@ -1,9 +1,9 @@
-"""Train several settings side by side: one compiled program, one row of metrics for each setting.
+"""Train several settings in parallel: one compiled program, one row of metrics per setting.
 
     python examples/sweep.py [UPDATES]
 
-Learning rate, entropy coefficient and clip range are traced, so other values compile nothing anew. A run of S seeds
-takes S values of each; here all runs have the same seed and differ in their settings alone.
+Learning rate, entropy coefficient and clip range are traced, so other values do not recompile. A run of S seeds takes S
+values of each; here all runs have the same seed and differ only in their settings.
 """
 
 import dataclasses

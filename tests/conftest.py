@@ -1,4 +1,4 @@
-"""What holds for every test: JAX at its strictest, few threads, one fresh key each time one is asked for."""
+"""Settings of every test: JAX's strictest checks, few threads, and a function for fresh keys."""
 
 import gc
 import os

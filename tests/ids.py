@@ -1,4 +1,4 @@
-"""All ids as parameters of a test: the first of each program in every run, those that differ little from it as slow."""
+"""All ids as parameters of a test: the first id of each program in every run, similar ones as slow."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ TWINS = {
 
 
 def one_of_each_program(*costly: str) -> list[Any]:
-    """Every id; those that a quick run leaves out, the given ones among them, are marked slow."""
+    """Return every id; those that a quick run skips, including the given ones, are marked slow."""
     return [
         pytest.param(env_id, marks=pytest.mark.slow) if env_id in TWINS or env_id in costly else env_id
         for env_id in jaxgym.registered_envs()

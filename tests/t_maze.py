@@ -1,6 +1,6 @@
-"""A T-Maze, the smallest memory task: a signal at the start says which way to turn at the end of a corridor.
+"""T-Maze, the smallest memory task: a signal at the start gives the direction to turn at the end of a corridor.
 
-It stands for the small symbolic environments that people write: a step costs about as much as its six numbers.
+It represents the small symbolic environments that users write: a step costs about as much as its six numbers.
 """
 
 import dataclasses

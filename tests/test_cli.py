@@ -1,4 +1,4 @@
-"""The command line: what it writes, and what it says where it can't."""
+"""The command line: its output and its errors."""
 
 import io
 import os
@@ -22,7 +22,7 @@ OPTIONS = ("command_count=[1]", "explosion_delay=[3]")
 
 
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
-    """Exit code and error of a command that fails; it prints one line."""
+    """Return exit code and error of a failing command; the error is one line."""
     monkeypatch.setattr(sys, "argv", ["jaxgym", *words])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
@@ -127,8 +127,11 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["show", ENV, "--out", "a.jpg"], ".png"),
         (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed -1"),
         (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
-        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "holds no run"),
-        (["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"], "agent 'Nothing-v0' is unknown, allowed are"),
+        (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "expected the folder of a run"),
+        (
+            ["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"],
+            "unknown agent 'Nothing-v0': expected one of",
+        ),
         (["play", "nothing"], "'nothing' is no environment id"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -1,4 +1,4 @@
-"""Every id keeps the contract, and works behind gymnax's wrappers."""
+"""Every id satisfies the contract, and works with gymnax's wrappers."""
 
 import dataclasses
 from typing import Any
@@ -44,14 +44,14 @@ def test_flat_actions_keep_the_contract() -> None:
 
 @struct.dataclass
 class WalkState(jaxgym.EnvState):
-    """A place on a line."""
+    """A position on a line."""
 
     place: jax.Array
 
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Walk(jaxgym.Environment[jax.Array, WalkState, jaxgym.EnvParams, jax.Array]):
-    """The smallest environment that keeps the contract: a walk from a random place, seen as a ruler of 1000 marks."""
+    """The smallest environment that satisfies the contract: a walk from a random position, observed as a ruler."""
 
     def action_space(self, params: Any = None) -> Any:
         del params
@@ -99,7 +99,7 @@ class TestTheCheckFailsWhen:
             check_walk(**methods)
 
     def check_step(self, message: str, change: Any) -> None:
-        """With a step that first is Walk's, and then passes through `change`."""
+        """Check Walk with a step whose result passes through `change`."""
 
         def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
             return change(*Walk.step(self, key, state, action, params))
@@ -180,7 +180,7 @@ class TestTheCheckFailsWhen:
 
 
 class Large(Walk):
-    """A walk whose ruler is 2.4 MB, a hundred times more than all else that a step reads and writes."""
+    """A walk whose ruler is 2.4 MB, a hundred times more than everything else that a step reads and writes."""
 
     MARKS = 600_000
 
@@ -230,7 +230,7 @@ class TestDrawings:
     ),
 )
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
-    """Each id with a time limit of three steps, so that endings come soon, and none by the rules before."""
+    """Return each id with a time limit of three steps, before which no rule ends an episode."""
     return jaxgym.make(request.param, max_steps=3, **SAFE_FOR_THREE_STEPS.get(request.param, {}))
 
 
@@ -238,7 +238,7 @@ def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
 class TestGymnaxWrappers:
     @staticmethod
     def roll(env: Any, params: Any, steps: int = 4) -> list[Any]:
-        """The results of a few steps, the third of which reaches the time limit."""
+        """Return the results of a few steps, the third of which reaches the time limit."""
         key, key_reset = jax.random.split(jax.random.key(0))
         _, state = env.reset(key_reset, params)
         results = []

@@ -1,4 +1,4 @@
-"""What the documents show runs as it is shown: code blocks, the notebook, the scripts."""
+"""Code blocks of the documents, the notebook and the scripts run as shown."""
 
 import dataclasses
 import importlib.util
@@ -37,7 +37,7 @@ PAGES = [page for page in MARKDOWN if page != INTEROP and BLOCK.search(page.read
 
 
 class Logged(list[tuple[str, float, int]]):
-    """Name, value and step of what a logger was given; the methods have the parameters of the three originals."""
+    """Name, value and step of logged values; the methods have the parameters of the three loggers."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
         self.append((tag, scalar_value, global_step))
@@ -60,7 +60,7 @@ class Logged(list[tuple[str, float, int]]):
 
 @pytest.fixture
 def loggers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Logged]:
-    """Doubles of the loggers that pages import, none of which is a dependency."""
+    """Provide stand-ins for the loggers that pages import, none of which is a dependency."""
     logged = {name: Logged() for name in ("tensorboard", "wandb", "mlflow")}
     board, wandb, mlflow = (types.ModuleType(name) for name in ("tensorboardX", "wandb", "mlflow"))
     board.SummaryWriter = lambda _: logged["tensorboard"]  # pyright: ignore[reportAttributeAccessIssue]
@@ -147,7 +147,7 @@ def test_the_datasets_of_ms_swift_are_what_their_commands_write(
 
 
 def optimal_turns(rows: list[dict[str, Any]]) -> list[int]:
-    """The steps that the scripted expert takes to the end of each row's episode; the rows are of one game."""
+    """Return the steps of the scripted expert in each row's episode; the rows belong to one game."""
     name = rows[0]["name"]
     options = {key: value for key, value in rows[0].items() if key not in ("name", "seed", "max_turns")}
     env, params, _ = text.make(name, **options, levels="fresh")

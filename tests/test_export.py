@@ -29,7 +29,7 @@ OPTIONS = {"observation": "symbolic", "levels": 2}
 
 
 def check_loads(function: Any, *arguments: Any) -> None:
-    """The trees, dtypes and shapes of what is loaded are those of what was exported; nothing is compiled."""
+    """Check that the loaded functions have the exported trees, dtypes and shapes; nothing is compiled."""
     exported = export.export(jax.jit(function))(*arguments)
     loaded = export.deserialize(exported.serialize())
     assert loaded.in_tree == exported.in_tree == jax.tree.structure((arguments, {}))

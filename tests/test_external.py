@@ -21,7 +21,7 @@ NAME = "echo_game.more:SlowEcho-v0"
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of a process that has the package installed."""
+    """Return the variables of a process that has the package installed."""
     source, site = tmp_path_factory.mktemp("source") / "package", tmp_path_factory.mktemp("site")
     shutil.copytree(PACKAGE, source)
     flags = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(site)]

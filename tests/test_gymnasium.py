@@ -1,4 +1,4 @@
-"""Environments under Gymnasium: its contract, many lanes in one program, and the stand-in for memory-gym."""
+"""Environments under Gymnasium: its contract, many environments in one program, and the stand-in for memory-gym."""
 
 import functools
 import re

@@ -396,7 +396,7 @@ def test_an_async_vector_env_of_forked_workers_fails_and_names_the_remedy() -> N
 
 
 def blocks() -> list[str]:
-    """The Python blocks of the page, that of several processes last."""
+    """Return the Python blocks of the page, that of several processes last."""
     found = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     return sorted(found, key=lambda block: "AsyncVectorEnv" in block)
 

@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check; each syntax rule is shown to catch a planted violation.
+"""Project rules that a program can check; each syntax rule has an example that it rejects.
 
     path of a file + its syntax tree  ->  rule  ->  the violations, one line each
 
@@ -149,7 +149,7 @@ def sources(*folders: str) -> list[str]:
 
 
 def texts() -> list[Path]:
-    """Every text file of the project."""
+    """Return every text file of the project."""
     folders = [path for folder in (*CODE, ".ci", ".github") for path in (ROOT / folder).rglob("*")]
     suffixes = {"", ".py", ".md", ".toml", ".txt", ".ipynb", ".json", ".yml", ".yaml", ".cff"}
     return [path for path in [*ROOT.iterdir(), *folders] if path.is_file() and path.suffix in suffixes]
@@ -173,7 +173,7 @@ def room_of(module: str) -> str | None:
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and full name of each imported module, but for those that only a type checker imports."""
+    """Return line and full name of each imported module, without imports for type checkers only."""
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -193,7 +193,7 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and spelling of each name that the file makes or uses."""
+    """Return line and spelling of each name that the file defines or uses."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name):
@@ -353,7 +353,7 @@ def test_a_rule_catches_a_planted_violation(rule: Rule, path: str, source: str) 
 
 
 def unread_settings(settings: type, readers: set[str], trees: list[ast.Module]) -> set[str]:
-    """Fields that no line reads: through a reader, in a property of the settings, or as a word of the command line."""
+    """Return fields that no line reads: by attribute, in a property of the settings, or as a command-line flag."""
     unread = {field.name for field in dataclasses.fields(settings)}
     for node in (node for tree in trees for node in ast.walk(tree)):
         match node:

@@ -1,4 +1,4 @@
-"""The code of docs/interop.md runs section by section; one that needs a package that is missing is skipped by name."""
+"""The code of docs/interop.md runs section by section; a section whose package is missing is skipped by name."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Level seeds and banks: two splits that share no seed, and resets that draw from the bank and from nowhere else."""
+"""Level seeds and level buffers: two disjoint splits, and resets that draw only from the level buffer."""
 
 import dataclasses
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def bank(made: tuple[Any, Any]) -> Any:
 
 
 def contents(bank: Any) -> list[tuple[Any, ...]]:
-    """The levels of a bank as tuples of plain numbers."""
+    """Return the levels of a level buffer as tuples of plain numbers."""
     columns = [np.asarray(leaf).reshape(len(leaf), -1).tolist() for leaf in jax.tree.leaves(bank)]
     return [tuple(number for numbers in row for number in numbers) for row in zip(*columns, strict=True)]
 
@@ -124,7 +124,7 @@ def test_a_bank_needs_one_axis_of_seeds(made: tuple[Any, Any], seeds: Any) -> No
 
 @pytest.fixture(scope="module")
 def starts(made: tuple[Any, Any]) -> Callable[[Any, int], list[tuple[Any, ...]]]:
-    """A function that returns the contents of the levels of many resets."""
+    """Return a function that returns the contents of the levels of many resets."""
     env, _ = made
     reset = jax.jit(jax.vmap(lambda key, params: env.reset(key, params)[1].level, in_axes=(0, None)))
 

@@ -1,4 +1,4 @@
-"""Options: what each kind takes and stores, and what `make` says to a value that it does not take."""
+"""Options: values that each kind accepts and stores, and the errors of `make` for others."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ GAME = "MortarMayhem-v0"
 
 
 def refused(**options: Any) -> str:
-    """The sentence that `make` says to these options of Mortar Mayhem."""
+    """Return the error of `make` for these options of Mortar Mayhem."""
     with pytest.raises(OptionError) as raised:
         jaxgym.make(GAME, **options)
     sentence = str(raised.value)

@@ -1,4 +1,4 @@
-"""A person at the keys of `jaxgym play`: real keys in a window of a display that nobody sees.
+"""Playing with the keyboard in `jaxgym play`: real keys in a window of a virtual display.
 
 Needs Xvfb and xdotool (Debian: `apt-get install xvfb xdotool`) and pygame.
 """
@@ -32,7 +32,7 @@ DARK_STEPS = 60
 
 
 class Screen:
-    """A display as large as a window, its keys, and what it shows."""
+    """Virtual display of the size of a window, its keys, and its content."""
 
     def __init__(self, folder: Path) -> None:
         reader, writer = os.pipe()
@@ -44,11 +44,11 @@ class Screen:
         self.file = folder / "Xvfb_screen0"
 
     def press(self, *words: str) -> None:
-        """Sends keys: words of xdotool."""
+        """Send keys, given as arguments of xdotool."""
         subprocess.run(["xdotool", *words], env=self.environment, check=True)
 
     def picture(self) -> np.ndarray:
-        """What is shown, uint8 (336, 336, 3), read from a file of the format XWD."""
+        """Return the content of the display, uint8 (336, 336, 3), read from a file in XWD format."""
         raw = self.file.read_bytes()
         header = np.frombuffer(raw, ">u4", 25)
         size, row_bytes, num_colors = (int(header[place]) for place in (0, 12, 19))
@@ -56,7 +56,7 @@ class Screen:
         return pixels.reshape(SIDE_PX, -1)[:, : 4 * SIDE_PX].reshape(SIDE_PX, SIDE_PX, 4)[..., 2::-1]
 
     def wait_for(self, expected: np.ndarray, game: subprocess.Popen[str]) -> None:
-        """Returns when the picture is shown, and fails after two minutes, or if the game has ended."""
+        """Wait for a picture; fail after two minutes, or if the game has ended."""
         for _ in range(1200):
             if np.array_equal(self.picture(), expected):
                 return

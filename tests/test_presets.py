@@ -1,4 +1,4 @@
-"""Presets: each is its row of the papers' tables, can be made, is overridden by options, and stands in the docs."""
+"""Presets: each equals its row of the papers' tables, can be made, is overridden by options, and is in the docs."""
 
 import dataclasses
 from typing import Any

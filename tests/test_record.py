@@ -1,4 +1,4 @@
-"""Videos of environments whose agents see no frames by default, and of those that have none."""
+"""Videos of environments whose agents observe no frames by default, and of environments without frames."""
 
 import dataclasses
 import types
@@ -22,7 +22,7 @@ FRAMELESS, SYMBOLIC_FIRST = "Frameless-v0", "SymbolicFirst-v0"
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Drawable(TMaze):
-    """A T-Maze that can also be seen."""
+    """A T-Maze with frames."""
 
     observation: str = dataclasses.field(default="symbolic", kw_only=True)
 

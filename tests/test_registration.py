@@ -1,4 +1,4 @@
-"""The ids, `make`, what it says to a mistake, and what an environment says to a wrong action."""
+"""Ids, `make` and its errors, and the errors for invalid actions."""
 
 import dataclasses
 import re
@@ -30,7 +30,7 @@ MORTAR_MAYHEM = (FREE, GRID, "MortarMayhemB-v0", "MortarMayhemB-Grid-v0")
 
 
 def printed(program: str) -> str:
-    """What a program prints in a process of its own."""
+    """Return the output of a program in a process of its own."""
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return finished.stdout
 
@@ -218,7 +218,7 @@ def test_an_environment_can_not_be_changed() -> None:
 
 @pytest.fixture(scope="module")
 def started() -> Callable[[str], tuple[Any, Any, Any]]:
-    """A function that returns an environment, its state (shapes only) and parameters."""
+    """Return a function that returns an environment, its state (shapes only) and parameters."""
 
     def start(env_id: str, **options: Any) -> tuple[Any, Any, Any]:
         env, params = jaxgym.make(env_id, observation="symbolic", **options)
@@ -228,7 +228,7 @@ def started() -> Callable[[str], tuple[Any, Any, Any]]:
 
 
 def act(started: tuple[Any, Any, Any], action: Any) -> Any:
-    """The shapes of a step with the action; nothing is compiled."""
+    """Return the shapes of a step with the action; nothing is compiled."""
     env, state, params = started
     return jax.eval_shape(lambda key, state: env.step(key, state, action, params), jax.random.key(0), state)
 

@@ -1,4 +1,4 @@
-"""Spotlights over any frames: where they shine, where it is dark, and that they change nothing else."""
+"""Spotlights over any frames: lit and dark pixels; nothing else changes."""
 
 import dataclasses
 import runpy
@@ -26,7 +26,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples/spotlights_over_breakout.py"
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Screen(Walk):
-    """A walk that is seen as a picture, each pixel of which tells where it is, and the place."""
+    """A walk whose frames have the position in each pixel, and the position itself."""
 
     height: int = 84
     width: int = 84
@@ -46,7 +46,7 @@ def screen(height: int = 84, width: int = 84, **options: Any) -> tuple[Any, Any]
 
 
 def roll(env: Any, params: Any, level: Any, number: int) -> list[Any]:
-    """What reset and each of a number of steps that stay return."""
+    """Return the results of reset and of a number of steps."""
     results = [env.reset_to_level(jax.random.key(0), level, params)]
     for index in range(number):
         results.append(env.step(jax.random.key(index), results[-1][1], 1, params))
@@ -54,7 +54,7 @@ def roll(env: Any, params: Any, level: Any, number: int) -> list[Any]:
 
 
 def lit_mask(state: Any, height: int, width: int) -> np.ndarray:
-    """Where a spotlight shines, counted from the tracks of the spotlights alive, bool (height, width)."""
+    """Return the lit pixels, computed from the tracks of the spotlights alive, bool (height, width)."""
     spots = state.memory.spots
     x, y = spotlights.positions(spots.tracks, jnp.maximum(spots.num_drawn - 1, 0))
     mask = np.zeros((height, width), bool)

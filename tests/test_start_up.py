@@ -1,6 +1,6 @@
-"""Ctrl-C while a command starts: exit code 130 and not a word, whatever is being imported.
+"""Ctrl-C while a command starts: exit code 130 and no output, during any import.
 
-The interrupt comes as a module is imported for the first time, from a `sitecustomize` of the process.
+A `sitecustomize` of the process raises the interrupt when a module is imported for the first time.
 """
 
 import os

@@ -45,7 +45,7 @@ def trees(*packages: str) -> Trees:
 
 
 def imported(node: ast.AST) -> Iterator[str]:
-    """Names that a node imports, as far as they are constants; a name may be that of a module or inside of one."""
+    """Return the names that a node imports, if they are constant; a name may be a module or inside of one."""
     match node:
         case ast.Import(names=names):
             yield from (alias.name for alias in names)
@@ -60,7 +60,7 @@ def _is_import(function: ast.expr) -> bool:
 
 
 def graph(modules: Trees) -> dict[str, set[str]]:
-    """The modules that each module imports, at any place of its file."""
+    """Return the modules that each module imports, anywhere in its file."""
     arrows = {name: set[str]() for name in modules}
     for name, tree in modules.items():
         for node in ast.walk(tree):
@@ -72,7 +72,7 @@ def graph(modules: Trees) -> dict[str, set[str]]:
 
 
 def cycles(arrows: Mapping[str, set[str]]) -> list[list[str]]:
-    """The sets of modules that reach each other."""
+    """Return the sets of modules that reach each other."""
     reach = {name: _reachable(name, arrows) for name in arrows}
     groups = {frozenset(other for other in reach[name] if name in reach[other]) for name in arrows}
     return sorted(sorted(group) for group in groups if group)
@@ -88,7 +88,7 @@ def _reachable(start: str, arrows: Mapping[str, set[str]]) -> set[str]:
 
 
 def computed_imports(modules: Trees) -> list[str]:
-    """Places outside of `COMPUTED_IMPORTS` that import a module whose name is no constant."""
+    """Return places outside of `COMPUTED_IMPORTS` that import a module whose name is not constant."""
     return [
         f"{name}:{node.lineno}"
         for name, tree in modules.items()
@@ -99,7 +99,7 @@ def computed_imports(modules: Trees) -> list[str]:
 
 
 def given_names(modules: Trees) -> list[str]:
-    """Places in `jaxgym.serve` that import the module of a name such as `"module:MyGame-v0"`; see `NAMES_MODULES`."""
+    """Return places in `jaxgym.serve` that import the module of a name such as `"module:MyGame-v0"`."""
     return [
         f"{module}:{node.lineno}"
         for module, tree in modules.items()
@@ -110,7 +110,7 @@ def given_names(modules: Trees) -> list[str]:
 
 
 def lazy_modules(modules: Trees) -> set[str]:
-    """Modules that define names on first use."""
+    """Return modules that define names on first use."""
     return {
         name
         for name, tree in modules.items()
@@ -119,7 +119,7 @@ def lazy_modules(modules: Trees) -> set[str]:
 
 
 def repeated_classes(modules: Trees) -> dict[str, list[str]]:
-    """Class names with more than one definition, and the modules that define them."""
+    """Return class names with more than one definition, and the modules that define them."""
     homes = collections.defaultdict[tuple[str, str], list[str]](list)
     for module, tree in modules.items():
         for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""The generator without a loop makes what JAX's makes."""
+"""The generator without a loop returns the same numbers as JAX's."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Wrappers: each keeps the contract, changes what it says, and leaves the rest as it is."""
+"""Wrappers: each satisfies the contract, makes its documented change, and changes nothing else."""
 
 import dataclasses
 from functools import partial
@@ -25,7 +25,7 @@ WITHOUT_AN_AGENT = {"Sudoku-v0", "TextCraft-v0"}
 
 
 def roll(env: Any, params: Any, actions: list[Any], level: Any) -> list[Any]:
-    """What reset and each step return."""
+    """Return the results of reset and of each step."""
     results = [env.reset_to_level(jax.random.key(0), level, params)]
     for number, action in enumerate(actions):
         results.append(env.step(jax.random.key(number), results[-1][1], jnp.asarray(action, jnp.int32), params))
@@ -52,7 +52,7 @@ class Mark(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ruler() -> tuple[Any, Any]:
-    """A walk that ends below 0, or at the time limit of 7, and pays 1 for every step."""
+    """Return a walk that ends below 0, or at the time limit of 7, with a reward of 1 per step."""
     params = jaxgym.EnvParams(max_steps_in_episode=np.int32(7))
     return Ruler("Ruler-v0", params), params
 

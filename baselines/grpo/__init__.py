@@ -1,1 +1,1 @@
-"""GRPO of a small language model on environments in words; start it by `python -m baselines.grpo`."""
+"""GRPO of a small language model on text environments; start it by `python -m baselines.grpo`."""

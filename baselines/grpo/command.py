@@ -1,4 +1,4 @@
-"""The command line: `python -m baselines.grpo --env FrozenLake-v0`."""
+"""Command line: `python -m baselines.grpo --env FrozenLake-v0`."""
 
 import dataclasses
 import sys
@@ -18,7 +18,7 @@ _PROG = "python -m baselines.grpo"
 
 @dataclasses.dataclass(frozen=True)
 class GrpoFlags:
-    """Train a small language model by GRPO; the scale sets the defaults, any other flag overrides them."""
+    """Train a small language model by GRPO. The scale sets the defaults; other flags override them."""
 
     settings: Annotated[Settings, tyro.conf.arg(name="")]
     place: Annotated[RunDir, tyro.conf.arg(name="")]
@@ -26,18 +26,18 @@ class GrpoFlags:
 
 @dataclasses.dataclass(frozen=True)
 class _EarlyFlags:
-    """The flags that set the defaults of all others."""
+    """Flags that set the defaults of all others."""
 
     scale: str | None = None
     env: str | None = None
 
 
 def parse(arguments: list[str]) -> GrpoFlags:
-    """Settings from words of a command line; a resumed run brings its own as defaults.
+    """Parse the command line; the defaults of a resumed run are its own settings.
 
     Raises:
-        ConfigError: when a setting cannot be used.
-        RunError: when there is no run to resume.
+        ConfigError: if a setting is invalid.
+        RunError: if there is no run to resume.
     """
     check_lists(["--options", "--replies"], arguments)
     place = tyro.cli(RunDir, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
@@ -48,15 +48,15 @@ def parse(arguments: list[str]) -> GrpoFlags:
         given = tyro.cli(_EarlyFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
         defaults = from_name("scale", given.scale or suited, SCALES)
-        if given.env not in (None, defaults.env):  # whose options are of no other game
+        if given.env not in (None, defaults.env):  # the default options belong to another environment
             defaults = dataclasses.replace(defaults, options=())
     return tyro.cli(GrpoFlags, prog=_PROG, args=arguments, default=GrpoFlags(defaults, place))
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     with exits.told(exits.RESUME):
         arguments = parse(sys.argv[1:])
-        from baselines.grpo.train import train  # takes seconds; nobody waits for them who mistypes a flag
+        from baselines.grpo.train import train  # the import takes seconds, so flags are parsed first
 
         tqdm.write(train(arguments.settings, arguments.place))

@@ -1,4 +1,4 @@
-"""The folder of a GRPO run: that of every run, with settings, vocabulary and curve of its own."""
+"""Run folder of GRPO, with its own settings, vocabulary and curve."""
 
 import json
 from pathlib import Path
@@ -16,69 +16,69 @@ class GrpoFolder(RunFolder):
     """Files of one run under `path`."""
 
     def __init__(self, path: Path, settings: Settings, *, writes: bool = False) -> None:
-        """Use `begin` or `go_on`."""
-        # Both kinds of settings say how many checkpoints to keep.
+        """Open a run; use `begin` or `go_on` to write it."""
+        # The base class reads only `keep_checkpoints`, which both kinds of settings have.
         super().__init__(path, cast(Any, settings), writes=writes)
 
     @classmethod
     def begin(cls, path: Path, settings: Settings) -> Self:
-        """A new folder that holds the settings.
+        """Create a folder and write the settings.
 
         Raises:
-            RunError: when it holds a run already or cannot be written.
+            RunError: if it holds a run already or cannot be written.
         """
         return cast(Self, cls.create(path, cast(Any, settings)))
 
     @classmethod
     def go_on(cls, path: Path, settings: Settings) -> Self:
-        """The folder of a run that goes on under its own settings.
+        """Open the folder of a run that continues under its own settings.
 
         Raises:
-            RunError: when there is no run, or it was started with settings that learn something else.
+            RunError: if there is no run, or the settings would change what it learns.
         """
         changed = differences(settings, read_settings(path))
         if changed:
             raise RunError(
-                f"{path} was started with other settings ({', '.join(changed)}): "
-                "resume with the same ones, or choose another --name"
+                f"{path}: expected the settings of the run, got other values of {', '.join(changed)}. "
+                "Resume with the same ones, or choose another --name."
             )
         return cls(path, settings, writes=True)
 
     def tokeniser(self) -> Tokeniser:
-        """The tokeniser of the run.
+        """Read the tokenizer of the run.
 
         Raises:
-            RunError: when its vocabulary cannot be read.
+            RunError: if its vocabulary cannot be read.
         """
         try:
             return Tokeniser(json.loads((self.path / _VOCABULARY).read_text()))
         except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / _VOCABULARY} cannot be read: start anew with another --name") from error
+            raise RunError(f"cannot read {self.path / _VOCABULARY}. Start a new run with another --name.") from error
 
     def keep_tokeniser(self, tokeniser: Tokeniser) -> None:
         """Write the vocabulary.
 
         Raises:
-            RunError: when it cannot be written.
+            RunError: if it cannot be written.
         """
         self.write_json(_VOCABULARY, list(tokeniser.words))
 
     def write_text(self, name: str, text: str) -> None:
-        """A small text file.
+        """Write a small text file.
 
         Raises:
-            RunError: when it cannot be written.
+            RunError: if it cannot be written.
         """
         try:
             (self.path / name).write_text(text)
         except OSError as error:
-            raise RunError(f"cannot write {self.path / name} ({error.strerror}): make room") from error
+            raise RunError(f"cannot write {self.path / name} ({error.strerror}). Free disk space.") from error
 
     def draw_curve(self) -> None:
-        """Success while training and on held-out levels, and turns of an episode, over turns, as curve.png.
+        """Draw the success in training and on held-out levels, and the episode length, over turns, as curve.png.
 
         Raises:
-            RunError: when it cannot be written.
+            RunError: if it cannot be written.
         """
         from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
@@ -101,4 +101,4 @@ class GrpoFolder(RunFolder):
             figure.savefig(path.with_suffix(".tmp"), format="png", dpi=120)
             path.with_suffix(".tmp").replace(path)
         except OSError as error:
-            raise RunError(f"cannot write {path} ({error.strerror}): make room") from error
+            raise RunError(f"cannot write {path} ({error.strerror}). Free disk space.") from error

@@ -1,9 +1,9 @@
-"""What is learned from: group advantages, the clipped loss on a model's own tokens, and one gradient step.
+"""Learning from turns: group advantages, the clipped loss on a model's own tokens, and one gradient step.
 
-Source: Shao et al., *DeepSeekMath* (GRPO), arXiv 2402.03300, with its penalty for moving away from a reference model,
-here the whole distance and not a sample of it. As in Yu et al., *DAPO*, arXiv 2503.14476: a wider upper clip, and one
-mean over all tokens. As in Feng et al., *GiGPO*, arXiv 2505.10978, turns of a group that
-answered the same text may be compared with each other; here that is all they are compared with.
+Source: Shao et al., *DeepSeekMath* (GRPO), arXiv 2402.03300; its KL penalty is computed over the whole distribution and
+not from a sample. As in Yu et al., *DAPO*, arXiv 2503.14476: a wider upper clip, and one mean over all tokens. As in
+Feng et al., *GiGPO*, arXiv 2505.10978, turns of a group that answered the same text may be compared with each other;
+here this replaces the comparison of episodes.
 """
 
 import functools
@@ -24,12 +24,12 @@ _SAME = 1e-6
 
 
 class LearnerState(NamedTuple):
-    """What a checkpoint holds.
+    """State of the learner, as saved in checkpoints.
 
     Attributes:
-        params: Of the model.
-        optimiser: Its state.
-        reference: The parameters at the end of the warm start.
+        params: Parameters of the model.
+        optimiser: State of the optimizer.
+        reference: Parameters at the end of the warm start.
     """
 
     params: Any
@@ -42,9 +42,9 @@ class TurnBatch(NamedTuple):
 
     Attributes:
         prompts: int32 (N, prompt).
-        replies: int32 (N, reply); the tokens after a reply's end are `PAD`, and are not learned from.
-        log_probabilities: Of each token when it was written, float32 (N, reply).
-        advantages: How much better the turn's episode was than others of its level, float32 (N,).
+        replies: int32 (N, reply); the tokens after a reply's end are `PAD`, and the loss ignores them.
+        log_probabilities: Log-probability of each token when it was sampled, float32 (N, reply).
+        advantages: Advantage of each turn, float32 (N,).
     """
 
     prompts: Any
@@ -54,14 +54,14 @@ class TurnBatch(NamedTuple):
 
 
 def group_advantages(returns: np.ndarray, group_size: int) -> np.ndarray:
-    """Compares episodes with the others of their group.
+    """Compute advantages of episodes relative to their group.
 
     Args:
-        returns: float (E,); each `group_size` in a row are episodes of one level.
-        group_size: Episodes of a group.
+        returns: float (E,); consecutive blocks of `group_size` are episodes of one level.
+        group_size: Number of episodes of a group.
 
     Returns:
-        Distance from the group's mean in its standard deviations, 0 where all are equal, float32 (E,).
+        Returns minus the group's mean, divided by its standard deviation; 0 where all are equal; float32 (E,).
     """
     groups = returns.reshape(-1, group_size)
     spread = groups.std(axis=1, keepdims=True)
@@ -70,23 +70,23 @@ def group_advantages(returns: np.ndarray, group_size: int) -> np.ndarray:
 
 
 def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[str]) -> np.ndarray:
-    """Compares turns with others of their group that answered the same text.
+    """Compute advantages of turns relative to the turns of their group that answered the same text.
 
     Args:
-        followed: What came of each turn, float (N,).
-        group: The group of each turn, int (N,).
-        contexts: What each turn answered.
+        followed: Discounted return from each turn on, float (N,).
+        group: Group of each turn, int (N,).
+        contexts: Text that each turn answered.
 
     Returns:
-        Distance from the mean of the turns of the same text, in root mean squares of those of these distances that are
-        not 0; 0 where a text was answered once or always with the same outcome; float32 (N,).
+        Return minus the mean over turns with the same text, divided by the root mean square of all such differences
+        that are not 0; 0 where a text was answered once or always with the same return; float32 (N,).
     """
     numbers = dict[tuple[int, str], int]()
     pairs = zip(group.tolist(), contexts, strict=True)
     same = np.asarray([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.intp)
     distance = followed - (np.bincount(same, followed) / np.bincount(same))[same]
     tells = np.abs(distance) > _SAME
-    # Of the whole update, not of a group: where hardly anything happens, the little that does is not blown up.
+    # Normalized over the whole update: in a group with few differences, small ones would be scaled up.
     spread = np.sqrt(np.sum(np.square(distance)) / max(np.sum(tells), 1))
     return np.where(tells, distance / max(spread, _SAME), 0.0).astype(np.float32)
 
@@ -94,13 +94,13 @@ def text_advantages(followed: np.ndarray, group: np.ndarray, contexts: Sequence[
 def policy_loss(
     token_log_probabilities: jax.Array, batch: TurnBatch, clip_low: float, clip_high: float
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the clipped loss, a mean over the tokens written, and the share of them that is clipped.
+    """Return the clipped loss, a mean over the written tokens, and the share of these tokens that is clipped.
 
     Args:
-        token_log_probabilities: Of the tokens written, by the model as it is, float32 (N, reply).
-        batch: The turns.
-        clip_low: How far a ratio may fall below 1.
-        clip_high: How far it may rise above 1.
+        token_log_probabilities: Log-probability of each written token under the current model, float32 (N, reply).
+        batch: Turns.
+        clip_low: Largest distance of a ratio below 1.
+        clip_high: Largest distance of a ratio above 1.
     """
     own = (batch.replies != PAD).astype(jnp.float32)
     count = jnp.maximum(jnp.sum(own), 1.0)
@@ -125,7 +125,7 @@ def _optimiser(settings: Settings) -> optax.GradientTransformation:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> LearnerState:
-    """Returns the state before learning."""
+    """Return the initial state."""
     params = init(sizes, key)
     return LearnerState(params, _optimiser(settings).init(params), jax.tree.map(jnp.copy, params))
 
@@ -137,7 +137,7 @@ def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerStat
 
 
 def refer(state: LearnerState) -> LearnerState:
-    """Returns the state with its own parameters as the reference."""
+    """Return the state with its current parameters as the reference."""
     return state._replace(reference=jax.tree.map(jnp.copy, state.params))
 
 
@@ -145,7 +145,7 @@ def refer(state: LearnerState) -> LearnerState:
 def imitate(
     settings: Settings, sizes: Sizes, state: LearnerState, prompts: jax.Array, replies: jax.Array
 ) -> tuple[LearnerState, jax.Array]:
-    """One step towards writing given replies; returns the state and the mean loss of a token of theirs."""
+    """Make one gradient step of imitation learning; return the state and the mean loss per token."""
 
     def loss_of(params: Any) -> jax.Array:
         own = (replies != PAD).astype(jnp.float32)
@@ -160,7 +160,7 @@ def imitate(
 def improve(
     settings: Settings, sizes: Sizes, state: LearnerState, batch: TurnBatch
 ) -> tuple[LearnerState, dict[str, jax.Array]]:
-    """One GRPO step; returns the state and metrics."""
+    """Make one GRPO step; return the state and metrics."""
     own = (batch.replies != PAD).astype(jnp.float32)
     count = jnp.maximum(jnp.sum(own), 1.0)
     reference = log_probabilities(sizes, state.reference, batch.prompts, batch.replies)

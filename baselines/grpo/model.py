@@ -1,7 +1,7 @@
-"""A causal transformer over tokens, in two forms that agree: all positions at once, and token by token with a cache.
+"""Causal transformer over tokens with two equivalent forms: all positions at once, and token by token with a cache.
 
-Prompts end at the same slot (they are padded on the left), so a reply always stands in the same slots, and learned
-positions tell how far a token is from it. The last layer is only computed where a next token is asked for.
+Prompts are padded on the left, so replies always start at the same slot and learned positions give the distance to it.
+The last layer is computed only where a next token is needed.
 """
 
 from typing import Any, NamedTuple
@@ -13,23 +13,23 @@ from jax import lax
 
 from baselines.grpo.tokens import END, PAD
 
-_FAR = -1e9  # a score that leaves no attention
-_WIDER = 2  # units of the dense layer for each of the residual stream
+_FAR = -1e9  # attention score of masked slots
+_WIDER = 2  # units of the dense layer per unit of the residual stream
 
 
 class Sizes(NamedTuple):
-    """What fixes the shapes of a model and of its texts."""
+    """Sizes that determine the shapes of a model and of its texts."""
 
     vocabulary: int
     width: int
     layers: int
     heads: int
     prompt: int  # slots of a prompt
-    reply: int  # most tokens of a reply, its end included
+    reply: int  # most tokens of a reply, including its end
 
 
 class Cache(NamedTuple):
-    """What later tokens attend to; lists have one entry for each layer."""
+    """Keys and values for later tokens; lists have one entry per layer."""
 
     keys: list[jax.Array]  # float32 (B, slots, heads, width / heads)
     values: list[jax.Array]
@@ -37,18 +37,18 @@ class Cache(NamedTuple):
 
 
 class Norm(nn.Module):
-    """Division by the root mean square, and a learned scale."""
+    """RMS norm with a learned scale."""
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Returns an array like x."""
+        """Return an array like x."""
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
         inverse = lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-6)
         return x * inverse * scale.reshape((1,) * (x.ndim - 1) + scale.shape)
 
 
 class DecoderBlock(nn.Module):
-    """Attention and two dense layers, each beside a residual."""
+    """Attention and two dense layers, each with a residual connection."""
 
     sizes: Sizes
 
@@ -56,14 +56,14 @@ class DecoderBlock(nn.Module):
     def __call__(
         self, x: jax.Array, past: tuple[jax.Array, jax.Array] | None, is_seen: jax.Array, start: jax.Array, last: int
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        """Returns the outputs of the last tokens, and keys and values of all slots.
+        """Return the outputs of the last tokens, and keys and values of all slots.
 
         Args:
             x: Inputs of T tokens, float32 (B, T, width).
-            past: Keys and values of all slots, into which those of the T tokens are written; None where these are all.
-            is_seen: Whether each of the last tokens sees each slot, bool (B, last, slots).
-            start: The slot of the first of the T tokens, int32 ().
-            last: How many of the T tokens need an output.
+            past: Keys and values of all slots, to which those of the T tokens are added; None if there are no others.
+            is_seen: Whether each of the last tokens attends to each slot, bool (B, last, slots).
+            start: Slot of the first of the T tokens, int32 ().
+            last: Number of tokens, from the end, that need an output.
         """
         width, heads = self.sizes.width, self.sizes.heads
         inner = Norm(name="norm_attention")(x)
@@ -85,19 +85,19 @@ class DecoderBlock(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """The transformer."""
+    """Decoder-only transformer."""
 
     sizes: Sizes
 
     @nn.compact
     def __call__(self, tokens: jax.Array, cache: Cache | None, start: jax.Array, last: int) -> tuple[jax.Array, Cache]:
-        """Returns the logits of what follows each of the last tokens, float32 (B, last, vocabulary), and the cache.
+        """Return the logits of the token after each of the last tokens, float32 (B, last, vocabulary), and the cache.
 
         Args:
-            tokens: int32 (B, T); in the prompt `PAD` stands for none.
-            cache: Of the tokens before these; None where there are none, and then the cache has T slots.
-            start: The slot of the first token, int32 ().
-            last: For how many of the tokens to tell what follows.
+            tokens: int32 (B, T); in the prompt, `PAD` marks empty slots.
+            cache: Cache of the tokens before these; None if there are none, and then the new cache has T slots.
+            start: Slot of the first token, int32 ().
+            last: Number of tokens, from the end, whose next token is predicted.
         """
         sizes, length = self.sizes, tokens.shape[1]
         place = start + jnp.arange(length, dtype=jnp.int32)
@@ -107,9 +107,9 @@ class LanguageModel(nn.Module):
         gains = nn.Embed(
             sizes.prompt + sizes.reply, sizes.width, embedding_init=nn.initializers.normal(1.0), name="gains"
         )
-        # A product, so that which word stands where can be read off a sum over all slots.
+        # A product, so that a sum over all slots still has the word at each position.
         x = embedding * (1.0 + gains(place)[None]) + slots[None]
-        # A reply is never padded before its end, and what stands behind the end is not learned from.
+        # A reply has no padding before its end, and the loss ignores the tokens after its end.
         is_token = (tokens != PAD) | (place >= sizes.prompt)[None]
         if cache is not None:
             is_token = lax.dynamic_update_slice_in_dim(cache.is_token, is_token, start, axis=1)
@@ -128,19 +128,19 @@ class LanguageModel(nn.Module):
 
 
 def init(sizes: Sizes, key: jax.Array) -> Any:
-    """Returns fresh parameters."""
+    """Return initial parameters."""
     tokens = jnp.full((1, sizes.prompt), END, jnp.int32)
     return LanguageModel(sizes).init(key, tokens, None, jnp.int32(0), 1)["params"]
 
 
 def log_probabilities(sizes: Sizes, params: Any, prompts: jax.Array, replies: jax.Array) -> jax.Array:
-    """Returns the log-probabilities of every next token of replies, float32 (B, reply, vocabulary).
+    """Return the log-probabilities of every next token of replies, float32 (B, reply, vocabulary).
 
     Args:
-        sizes: The model.
-        params: Its parameters.
+        sizes: Sizes of the model.
+        params: Parameters of the model.
         prompts: int32 (B, prompt), padded on the left.
-        replies: int32 (B, reply); what stands behind the end of a reply has no effect before it.
+        replies: int32 (B, reply); tokens after the end of a reply do not affect those before it.
     """
     tokens = jnp.concatenate([prompts, replies[:, :-1]], axis=1)
     logits = LanguageModel(sizes).apply({"params": params}, tokens, None, jnp.int32(0), sizes.reply)[0]
@@ -150,17 +150,17 @@ def log_probabilities(sizes: Sizes, params: Any, prompts: jax.Array, replies: ja
 def sample(
     sizes: Sizes, params: Any, prompts: jax.Array, key: jax.Array, temperature: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Samples a reply to each prompt, token by token.
+    """Sample a reply to each prompt, token by token.
 
     Args:
-        sizes: The model.
-        params: Its parameters.
+        sizes: Sizes of the model.
+        params: Parameters of the model.
         prompts: int32 (B, prompt), padded on the left.
         key: PRNG key.
-        temperature: What logits are divided by, float32 (); at 0 the likeliest token is taken.
+        temperature: Divisor of the logits, float32 (); 0 takes the likeliest token.
 
     Returns:
-        Replies, int32 (B, reply), `PAD` after their end; and the log-probability of each token at temperature 1,
+        Replies, int32 (B, reply), with `PAD` after their end, and the log-probability of each token at temperature 1,
         float32 (B, reply).
     """
     model = LanguageModel(sizes)

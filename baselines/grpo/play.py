@@ -1,4 +1,4 @@
-"""Episodes in words: sessions of a pool on one side, whatever writes replies on the other."""
+"""Text episodes: a session pool, and a writer of the replies."""
 
 import dataclasses
 import zlib
@@ -19,22 +19,22 @@ from jaxgym.serve import SessionPool
 _KEPT = 8
 
 Writer = Callable[[Sequence[str]], list[str]]
-"""Takes the contexts of some turns and returns a reply to each."""
+"""Function from the contexts of some turns to one reply each."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TextEpisodes:
-    """What E episodes came to, and their N turns in the order in which they were asked for.
+    """Results of E episodes, and their N turns in the order in which they were played.
 
     Attributes:
-        returns: Rewards, discounted per turn, float64 (E,).
+        returns: Discounted returns, float64 (E,).
         is_solved: bool (E,).
-        lengths: Turns, int64 (E,).
-        refused: Replies that were no move, int64 (E,).
-        episode: The episode of each turn, int64 (N,).
-        followed: The reward of each turn and those after it in its episode, discounted per turn, float64 (N,).
+        lengths: Number of turns, int64 (E,).
+        refused: Number of invalid replies, int64 (E,).
+        episode: Episode of each turn, int64 (N,).
+        followed: Discounted return from each turn on, float64 (N,).
         contexts, replies: N of each.
-        last_texts: The text after the last turn of each episode.
+        last_texts: Text after the last turn of each episode.
     """
 
     returns: np.ndarray
@@ -48,19 +48,19 @@ class TextEpisodes:
     last_texts: list[str]
 
     def transcript(self, episode: int) -> str:
-        """Returns one episode in the words of both sides; contexts of `chat` repeat what came before."""
+        """Return the transcript of one episode; with context `chat`, each context repeats the earlier turns."""
         own = np.flatnonzero(self.episode == episode)
         turns = [f"{self.contexts[turn]}\n> {self.replies[turn]}\n\n" for turn in own]
         return f"{''.join(turns)}{self.last_texts[episode]}\n"
 
 
 class TurnTokens(NamedTuple):
-    """Turns as a model sees them.
+    """Turns as tokens.
 
     Attributes:
         prompts: int32 (N, prompt), padded on the left.
         replies: int32 (N, reply), `PAD` after the end.
-        log_probabilities: Of each token of the replies when they were written, float32 (N, reply).
+        log_probabilities: Log-probability of each token of the replies when it was sampled, float32 (N, reply).
     """
 
     prompts: np.ndarray
@@ -70,7 +70,7 @@ class TurnTokens(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Chain:
-    """A pool of sessions, and what is played in it."""
+    """A session pool and the settings of the run that plays in it."""
 
     pool: SessionPool
     settings: Settings
@@ -78,7 +78,7 @@ class Chain:
 
     @classmethod
     def of(cls, settings: Settings) -> "Chain":
-        """Returns the chain of a run.
+        """Build the chain of a run.
 
         Raises:
             ConfigError: if a reply of the settings is refused.
@@ -90,17 +90,19 @@ class Chain:
         return chain
 
     def check_form(self) -> None:
-        """Checks that the replies of the settings are moves.
+        """Check that the replies of the settings are valid actions.
 
         Raises:
-            ConfigError: if one is refused.
+            ConfigError: if a reply is invalid.
         """
         for reply in self.settings.replies:
             if self.play([0], lambda _, reply=reply: [reply]).refused.any():
-                raise ConfigError(f"the game takes {reply!r} for no move: give --replies in the form it asks for")
+                raise ConfigError(
+                    f"--replies: expected valid actions, got {reply!r}. Use the format of the system prompt."
+                )
 
     def openings(self, seeds: Sequence[int]) -> list[str]:
-        """Returns the first texts of levels."""
+        """Return the first observation texts of levels."""
         texts = list[str]()
         for start in range(0, len(seeds), self.pool.capacity):
             opened = self._open(seeds[start : start + self.pool.capacity])
@@ -112,10 +114,10 @@ class Chain:
         return self.pool.open_many(self.settings.env, [int(seed) for seed in seeds], self.settings.session_options)
 
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the seeds that are trained on, uint32 (n,), and those that are scored, uint32 (held_out_levels,).
+        """Return the training seeds, uint32 (n,), and the held-out seeds, uint32 (held_out_levels,).
 
         Raises:
-            ConfigError: if too few levels have a first text that is kept for scoring, or none has another.
+            ConfigError: if too few levels are left for training or evaluation.
         """
         settings, count = self.settings, self.settings.held_out_levels
         training = train_seeds(settings.train_levels)
@@ -126,21 +128,21 @@ class Chain:
         scored = candidates[self._kept_for_scoring(candidates)][:count]
         if len(scored) < count or not len(training):
             raise ConfigError(
-                f"one first text in {_KEPT} is kept for scoring, which leaves {len(training)} training levels and "
-                f"{len(scored)} of {count} to be scored: give more --train-levels or fewer --held-out-levels, or tell "
-                "levels apart by seed alone with --no-new-openings"
+                f"expected training levels and {count} held-out levels, got {len(training)} and {len(scored)}: one "
+                f"first text in {_KEPT} is held out. Give more --train-levels, fewer --held-out-levels, or "
+                "--no-new-openings, which separates levels by seed alone."
             )
         return training, scored
 
     def _kept_for_scoring(self, seeds: np.ndarray) -> np.ndarray:
-        """Returns whether levels begin with a text that is never trained on, bool (n,).
+        """Return whether levels start with a text that is held out from training, bool (n,).
 
-        Its checksum tells, so that levels of both kinds are alike.
+        The checksum of the text decides, so both kinds of levels have the same distribution.
         """
         return np.asarray([zlib.crc32(text.encode()) % _KEPT == 0 for text in self.openings(seeds.tolist())])
 
     def play(self, seeds: Sequence[int], write: Writer) -> TextEpisodes:
-        """Plays one episode of each level to its end, at most `pool.capacity` of them."""
+        """Play one episode of each level to its end, at most `pool.capacity` of them."""
         opened = self._open(seeds)
         ids, texts = [opening.id for opening in opened], [opening.text for opening in opened]
         histories = [self.instructions] * len(ids)
@@ -178,16 +180,16 @@ class Chain:
 def discounted(
     rewards: Sequence[float], order: Sequence[int], count: int, gamma: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Discounts rewards per turn.
+    """Discount rewards per turn.
 
     Args:
-        rewards: Of N turns of several episodes, in the order in which they were made.
-        order: The episode of each turn.
+        rewards: Rewards of N turns of several episodes, in the order in which they were played.
+        order: Episode of each turn.
         count: Number of episodes.
-        gamma: Discount.
+        gamma: Discount per turn.
 
     Returns:
-        The discounted rewards of each episode, float64 (count,); and those of each turn and after it, float64 (N,).
+        Discounted return of each episode, float64 (count,), and from each turn on, float64 (N,).
     """
     returns, followed = np.zeros(count), np.zeros(len(rewards))
     for turn in reversed(range(len(rewards))):
@@ -197,13 +199,13 @@ def discounted(
 
 
 class RandomWriter:
-    """Writes one of some replies at random: it knows the form, and not the way."""
+    """Writer that samples one of some valid replies at random."""
 
     def __init__(self, replies: Sequence[str], seed: int):
         self._replies, self._generator = replies, np.random.default_rng(seed)
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
-        """Returns a reply to each context, whatever it says."""
+        """Return a random reply to each context."""
         choices: list[int] = self._generator.integers(len(self._replies), size=len(contexts)).tolist()
         return [self._replies[choice] for choice in choices]
 
@@ -212,7 +214,7 @@ _sample = jax.jit(sample, static_argnums=0)
 
 
 class ModelWriter:
-    """Writes what a model samples, and keeps its tokens."""
+    """Writer that samples from a model and keeps the tokens."""
 
     def __init__(
         self, sizes: Sizes, tokeniser: Tokeniser, params: Any, key: jax.Array, batch: int, temperature: float = 1.0
@@ -222,7 +224,7 @@ class ModelWriter:
         self._kept = list[TurnTokens]()
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
-        """Returns a reply to each context; replies are sampled in batches of one size."""
+        """Return a reply to each context; replies are sampled in batches of one size."""
         prompts = prompts_of(self._tokeniser, contexts, self._sizes.prompt)
         room = -len(prompts) % self._batch
         filled = np.concatenate([prompts, np.repeat(prompts[:1], room, axis=0)])
@@ -240,12 +242,12 @@ class ModelWriter:
 
     @property
     def tokens(self) -> TurnTokens:
-        """All turns so far, in order."""
+        """Tokens of all turns so far, in order."""
         return TurnTokens(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
 
 
 def prompts_of(tokeniser: Tokeniser, contexts: Sequence[str], slots: int) -> np.ndarray:
-    """Returns contexts as prompts, int32 (N, slots): cut at the left where they are longer, padded there else."""
+    """Return contexts as prompts, int32 (N, slots), truncated or padded on the left."""
     prompts = np.full((len(contexts), slots), PAD, np.int32)
     for row, context in zip(prompts, contexts, strict=True):
         tokens = tokeniser.encode(context)[-slots:]

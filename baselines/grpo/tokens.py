@@ -1,4 +1,4 @@
-"""Text as numbers and back: words that were seen, and bytes for the rest, so that every string comes back whole."""
+"""Tokenizer with known words and bytes for everything else, so that every string can be decoded exactly."""
 
 import functools
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 PAD, END = 0, 1
-"""Nothing, and the end of a reply."""
+"""Tokens for padding and for the end of a reply."""
 
 _SPECIAL = 2
 _BYTES = 256
@@ -17,13 +17,13 @@ _PIECE = re.compile(r" ?[A-Z]?[a-z]+| ?</| ?[^\s]|\s")
 
 
 class Tokeniser:
-    """Words as one token each, and the bytes of the words it does not know.
+    """Tokenizer with one token per known word; unknown words are encoded as bytes.
 
     A word is a run of lower-case letters that may start with a capital. Digits, single capitals and signs are tokens of
-    their own, each with the blank before it, so that the cells of a board stay apart and in step.
+    their own, each with the blank before it, so that every cell of a board has the same number of tokens.
 
     Attributes:
-        words: The known words, in the order of their tokens.
+        words: Known words, in the order of their tokens.
         size: Number of tokens.
     """
 
@@ -31,16 +31,16 @@ class Tokeniser:
         self.words = tuple(words)
         self.size = _SPECIAL + _BYTES + len(self.words)
         self._tokens = {word: _SPECIAL + _BYTES + place for place, word in enumerate(self.words)}
-        # Texts of one game are made of a few thousand lines.
+        # The texts of one game consist of a few thousand different lines.
         self._line = functools.lru_cache(_KNOWN_LINES)(self._encode_line)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Self:
-        """Returns a tokeniser that knows the words of some texts."""
+        """Return a tokenizer with the words of some texts."""
         return cls(sorted({word for text in texts for word in _PIECE.findall(text)}))
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of any string that UTF-8 can encode."""
+        """Return the tokens of any string that UTF-8 can encode."""
         return [token for line in text.splitlines(keepends=True) for token in self._line(line)]
 
     def _encode_line(self, line: str) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class Tokeniser:
         return tuple(tokens)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Returns the text of tokens up to the first `END`; bytes that are no UTF-8 read as `�`."""
+        """Return the text of tokens up to the first `END`; invalid UTF-8 is decoded as `�`."""
         parts = list[bytes]()
         for token in tokens:
             if token == END:

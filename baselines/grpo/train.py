@@ -1,7 +1,7 @@
-"""Train a language model from nothing on an environment in words.
+"""Train a language model from scratch on a text environment.
 
-A warm start on random replies teaches the form of a reply, and GRPO the rest. Everything is written to runs/NAME;
-`--resume` goes on from the newest checkpoint.
+A warm start on random valid replies teaches the format of a reply, and GRPO the rest. The run is written to runs/NAME;
+`--resume` continues from the newest checkpoint.
 """
 
 import dataclasses
@@ -33,22 +33,22 @@ from baselines.grpo.tokens import END, PAD, Tokeniser
 from baselines.runs import Row, RunDir
 
 _TRANSCRIPTS = 3
-# Purposes of keys and of NumPy's generators, beside the seed of the run.
+# Purposes of keys and NumPy generators, which are combined with the seed of the run.
 _START, _WARM, _ROLLOUT, _SCORE, _ORDER = range(5)
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a run works with.
+    """Objects of a run.
 
     Attributes:
-        chain: The sessions.
-        tokeniser: Of the model.
-        sizes: Of the model.
-        training: Seeds that are trained on, uint32 (n,).
-        held_out: Seeds that are scored, uint32 (held_out_levels,).
-        folder: Where it is kept.
-        begin: When this call began, in seconds of the monotonic clock.
+        chain: Sessions.
+        tokeniser: Tokenizer of the model.
+        sizes: Sizes of the model.
+        training: Training seeds, uint32 (n,).
+        held_out: Held-out seeds, uint32 (held_out_levels,).
+        folder: Run folder.
+        begin: Start of this call, in seconds of the monotonic clock.
     """
 
     chain: Chain
@@ -61,11 +61,11 @@ class Work:
 
     @property
     def settings(self) -> Settings:
-        """Of the run."""
+        """Settings of the run."""
         return self.chain.settings
 
     def writer(self, params: Any, key: jax.Array, temperature: float = 1.0) -> ModelWriter:
-        """What writes the replies of a model."""
+        """Return a writer that samples the replies of a model."""
         return ModelWriter(self.sizes, self.tokeniser, params, key, self.settings.sample_batch, temperature)
 
 
@@ -74,21 +74,21 @@ def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
 
 
 def train(settings: Settings, place: RunDir) -> str:
-    """Train a model, score it, and write its transcripts.
+    """Train a model, evaluate it, and write transcripts.
 
     Args:
-        settings: what to learn and how.
-        place: where to keep it.
+        settings: settings of the run.
+        place: run folder and resume flag.
 
     Returns:
-        The closing line, with the held-out success.
+        A summary line with the success on held-out levels.
 
     Raises:
-        RunError: when the folder cannot be used, a checkpoint does not fit, or the loss stops being a number.
-        ConfigError, UnknownIdError, OptionError: when a setting cannot be used.
+        RunError: if the folder is unusable, a checkpoint does not match, or the loss is not finite.
+        ConfigError, UnknownIdError, OptionError: if a setting is invalid.
     """
     begin = time.monotonic()
-    chain = Chain.of(settings)  # refuses what does not fit before there is a folder
+    chain = Chain.of(settings)  # raises ConfigError before the folder is made
     training, held_out = chain.levels()
     path = place.runs_dir / (place.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}")
     opened = GrpoFolder.go_on(path, settings) if place.resume else GrpoFolder.begin(path, settings)
@@ -110,32 +110,32 @@ def train(settings: Settings, place: RunDir) -> str:
         folder.write_json("evaluation.json", {"update": folder.last_update, **clocks, **scores})
         _write_transcripts(work, state.params, "after")
         folder.draw_curve()
-    tqdm.write(f"of the likeliest replies: {scores['likeliest']['success']:.3f}")
+    tqdm.write(f"held-out success with greedy decoding: {scores['likeliest']['success']:.3f}")
     return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
 
 
 def episodes_of_start(chain: Chain, training: np.ndarray) -> TextEpisodes:
-    """Episodes of random replies on training levels, as many as the pool has room for."""
+    """Play episodes with random replies on training levels, as many as the pool's capacity."""
     return chain.play(
         training[: chain.pool.capacity].tolist(), RandomWriter(chain.settings.replies, chain.settings.seed)
     )
 
 
 def sizes_of(settings: Settings, tokeniser: Tokeniser, contexts: Sequence[str]) -> Sizes:
-    """The sizes of a model that reads contexts like some.
+    """Return the sizes of a model for contexts of the given lengths.
 
     Raises:
-        ConfigError: when a reply of the settings is longer than the model may write.
+        ConfigError: if a reply of the settings is longer than `reply_tokens`.
     """
     longest = max(len(tokeniser.encode(reply)) + 1 for reply in settings.replies)
     if longest > settings.reply_tokens:
-        raise ConfigError(f"replies have up to {longest} tokens: give --reply-tokens {longest}")
+        raise ConfigError(f"--reply-tokens: expected at least {longest}, got {settings.reply_tokens}")
     prompt = min(settings.prompt_tokens, max(len(tokeniser.encode(context)) for context in contexts))
     return Sizes(tokeniser.size, settings.width, settings.layers, settings.heads, prompt, settings.reply_tokens)
 
 
 def replies_of(tokeniser: Tokeniser, replies: Sequence[str], slots: int) -> np.ndarray:
-    """Replies as tokens with their end, int32 (N, slots), `PAD` behind it."""
+    """Return replies as tokens with their end, int32 (N, slots), and `PAD` after it."""
     rows = np.full((len(replies), slots), PAD, np.int32)
     for row, reply in zip(rows, replies, strict=True):
         tokens = [*tokeniser.encode(reply), END]
@@ -144,7 +144,7 @@ def replies_of(tokeniser: Tokeniser, replies: Sequence[str], slots: int) -> np.n
 
 
 def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
-    """The state after imitating random replies: it writes moves, whatever it reads."""
+    """Return the state after imitating random replies, which are valid but ignore the observation."""
     settings, tokeniser, sizes = work.settings, work.tokeniser, work.sizes
     prompts = prompts_of(tokeniser, start.contexts, sizes.prompt)
     replies = replies_of(tokeniser, start.replies, sizes.reply)
@@ -157,7 +157,7 @@ def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
 
 
 def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
-    """What a model makes of levels, one episode of each."""
+    """Evaluate a model on levels, one episode of each."""
     write = work.writer(params, _key(work.settings, _SCORE), temperature)
     return tally(
         [
@@ -168,7 +168,7 @@ def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) 
 
 
 def tally(played: Sequence[TextEpisodes]) -> dict[str, float]:
-    """Success, turns of an episode, and share of replies that are refused."""
+    """Return the success, the mean number of turns, and the share of invalid replies."""
     is_solved, lengths, refused = (
         np.concatenate([getattr(episodes, name) for episodes in played]) for name in ("is_solved", "lengths", "refused")
     )
@@ -180,7 +180,7 @@ def tally(played: Sequence[TextEpisodes]) -> dict[str, float]:
 
 
 def _write_transcripts(work: Work, params: Any, when: str) -> None:
-    """The first held-out levels, played and written down."""
+    """Play the first held-out levels and write their transcripts."""
     write = work.writer(params, _key(work.settings, _SCORE, 1))
     episodes = work.chain.play(work.held_out[:_TRANSCRIPTS].tolist(), write)
     heads = [
@@ -192,7 +192,7 @@ def _write_transcripts(work: Work, params: Any, when: str) -> None:
 
 
 def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, Row]:
-    """The state, the updates done, and the newest row of the log."""
+    """Return the state, the number of updates done, and the newest row of the log."""
     settings, folder = work.settings, work.folder
     done = folder.last_update
     if done is not None:
@@ -203,8 +203,8 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, 
     state = warm_up(work, start)
     scores = score(work, state.params, work.held_out)
     tqdm.write(
-        f"{len(work.held_out)} held-out levels: random moves solve {by_chance['success']:.3f}, "
-        f"the warm start {scores['success']:.3f} with {scores['refused']:.3f} of its replies refused"
+        f"{len(work.held_out)} held-out levels: success of random replies {by_chance['success']:.3f}, "
+        f"of the warm start {scores['success']:.3f} with {scores['refused']:.3f} invalid replies"
     )
     folder.write_json("start.json", {"random": by_chance, "warm_start": scores})
     _write_transcripts(work, state.params, "before")
@@ -216,7 +216,7 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, 
 
 
 def score_random(work: Work) -> dict[str, float]:
-    """What random moves make of the held-out levels."""
+    """Evaluate random replies on the held-out levels."""
     write = RandomWriter(work.settings.replies, work.settings.seed + 1)
     capacity = work.chain.pool.capacity
     seeds = work.held_out.tolist()
@@ -224,10 +224,10 @@ def score_random(work: Work) -> dict[str, float]:
 
 
 def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
-    """The state after the last update, or at the end of the time.
+    """Return the state after the last update, or at the time limit.
 
     Raises:
-        RunError: when something cannot be written, a checkpoint does not fit, or the loss stops being a number.
+        RunError: if a file cannot be written, a checkpoint does not match, or the loss is not finite.
     """
     settings, folder = work.settings, work.folder
     state, done, row = begin_or_go_on(work, start)
@@ -260,16 +260,16 @@ def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
 
 
 def is_late(work: Work) -> bool:
-    """Whether the time of this call is up."""
+    """Return whether the time limit of this call is reached."""
     minutes = work.settings.minutes
     return minutes > 0 and time.monotonic() - work.begin > 60 * minutes
 
 
 def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Row]:
-    """Play the groups of one update, and learn from those that tell something.
+    """Play the groups of one update, and learn from the turns with an advantage.
 
     Raises:
-        RunError: when the loss stops being a number.
+        RunError: if the loss is not finite.
     """
     settings = work.settings
     generator = np.random.default_rng((settings.seed, _ORDER, done))
@@ -280,8 +280,9 @@ def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Ro
     state, metrics = learn(settings, work.sizes, state, generator, write.tokens, advantages)
     if metrics and not np.isfinite([metrics["loss"], metrics["grad_norm"]]).all():
         raise RunError(
-            f"the loss is not a number at update {done + 1}; the checkpoint of update {work.folder.last_update} is "
-            "kept: start anew with a lower --learning-rate or --max-grad-norm"
+            f"expected a finite loss and gradient norm, got {metrics['loss']} and {metrics['grad_norm']} at update "
+            f"{done + 1}; the checkpoint of update {work.folder.last_update} is kept. "
+            "Start a new run with a lower --learning-rate or --max-grad-norm."
         )
     empty = dict.fromkeys(("loss", "entropy", "kl", "clipped", "grad_norm"), 0.0)
     groups = episodes.returns.reshape(-1, settings.group_size)
@@ -295,7 +296,7 @@ def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Ro
 
 
 def advantages_of(settings: Settings, episodes: TextEpisodes) -> np.ndarray:
-    """How much better each turn was than what it is compared with, float32 (N,)."""
+    """Return the advantage of each turn, float32 (N,)."""
     if settings.credit == "episode":
         return group_advantages(episodes.returns, settings.group_size)[episodes.episode]
     return text_advantages(episodes.followed, episodes.episode // settings.group_size, episodes.contexts)
@@ -309,10 +310,10 @@ def learn(
     tokens: TurnTokens,
     advantages: np.ndarray,
 ) -> tuple[LearnerState, dict[str, float]]:
-    """The state after the gradient steps of one update, and the means of their metrics; none without telling turns.
+    """Return the state after the gradient steps of one update, and the means of their metrics, if there are any.
 
-    Turns without an advantage are left out, unless the distance from the warm start counts too. Every minibatch has the
-    same shape: the last one is filled up with empty replies, which nothing is learned from.
+    Turns without an advantage are left out, unless there is a KL penalty. Every minibatch has the same shape: the last
+    one is filled with empty replies, which the loss ignores.
     """
     telling = np.arange(len(advantages)) if settings.kl else np.flatnonzero(advantages)
     steps = list[dict[str, jax.Array]]()

@@ -1,4 +1,4 @@
-"""Memory cells by name; `baselines.memories.cell` has the contract that each of them keeps."""
+"""Memory cells by name; `baselines.memories.cell` defines their contract."""
 
 import importlib
 
@@ -35,7 +35,7 @@ def cell_of(name: str) -> type[MemoryCell]:
         name: a built-in or registered name, or "my_package.module:MyCell", which imports the module.
 
     Raises:
-        ConfigError: when no cell has that name.
+        ConfigError: if no cell has that name.
     """
     module, colon, attribute = name.partition(":")
     if not colon:
@@ -51,11 +51,11 @@ def cell_of(name: str) -> type[MemoryCell]:
 
 
 def register_cell(name: str, cell: type[MemoryCell]) -> None:
-    """Give a memory cell a name, see `baselines.register_memory`."""
+    """Register a memory cell under a name, see `baselines.register_memory`."""
     if not name or ":" in name:
         raise ConfigError(f"expected a name without a colon, got {name!r}. Write module:MyCell without registering it.")
     if _CELLS.setdefault(name, _checked(name, cell)) is not cell:
-        raise ConfigError(f"expected a new name, got {name!r}, which names {_CELLS[name].__name__}. Choose another.")
+        raise ConfigError(f"expected a new name, got {name!r}, the name of {_CELLS[name].__name__}. Choose another.")
 
 
 def _checked(name: str, cell: object) -> type[MemoryCell]:
@@ -68,22 +68,22 @@ def _checked(name: str, cell: object) -> type[MemoryCell]:
 
 
 def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
-    """Return the memory that the config names.
+    """Build the memory of a config.
 
     Args:
-        config: of the run.
-        frame: height, width and channels of the observation's frame; None where it has none.
+        config: settings of the run.
+        frame: height, width and channels of the observation's frame; None if it has none.
 
     Raises:
-        ConfigError: when no memory has that name, or it does not fit another setting or the observation.
+        ConfigError: if no memory has that name, or another setting or the observation does not suit it.
     """
     cell = cell_of(config.memory)
     layers = config.memory_layers or cell.stacked_layers
     is_bare = layers == cell.stacked_layers == 1
     if config.residual and not is_bare:
         raise ConfigError(
-            f"--residual is for one layer of gru, lstm or a cell of your own; memory {config.memory!r} of "
-            f"{config.memory_layers or 'its'} layers has residuals of its own or nothing to go around: leave it out"
+            f"--residual: expected one layer of gru, lstm or your own cell, got memory {config.memory!r} with "
+            f"{config.memory_layers or 'its'} layers. Leave the flag out."
         )
     made = cell.from_config(config, frame)
     if is_bare or not cell.stacked_layers:

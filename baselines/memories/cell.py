@@ -1,4 +1,4 @@
-"""The contract of a memory cell, the cell without memory, and the residual stack of several cells."""
+"""Base class of memory cells, the cell without memory, and the residual stack of several cells."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,31 +19,31 @@ Shape = tuple[int, ...]
 class MemoryCell(nn.Module):
     """Base class of memory cells: flax modules that carry a recurrent state along time-major arrays.
 
-    Networks, training and evaluation use a cell through the methods below alone. A cell of your own subclasses this
-    class and defines `initial_state` and `__call__`. `from_config`, `see` and `precompute` have defaults.
+    Networks, training and evaluation use a cell only through the methods below. Your own cell subclasses this class and
+    defines `initial_state` and `__call__`; `from_config`, `see` and `precompute` have defaults.
 
-    Acting is `__call__` with T = 1, learning is `__call__` with T = the sequence length; there is no second code path.
+    Acting is `__call__` with T = 1, learning is `__call__` with T = the sequence length. There is no second code path.
 
     Attributes:
-        stacked_layers: Layers of the gated residual stack that holds the cell where `memory_layers` is 0. A single
-            layer of a cell that has 1 here stands alone, without a stack. 0 for a cell that is never stacked, and that
-            reads `memory_layers` itself.
+        stacked_layers: Number of layers of the gated residual stack that holds the cell if `memory_layers` is 0. With
+            1, a single layer is used without a stack. 0 means that the cell is never stacked and reads `memory_layers`
+            itself.
     """
 
     stacked_layers: ClassVar[int] = 1
 
     @classmethod
     def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
-        """Return one cell for the settings of a run.
+        """Build one cell for the settings of a run.
 
-        By default the fields `size`, `dtype` and `unroll`, as far as the cell has them, are those of the settings.
+        By default, the cell's fields `size`, `dtype` and `unroll` are set from the config.
 
         Args:
-            config: of the run; `config.memory` is the name by which the cell was chosen.
-            frame: height, width and channels of the observation's frame; None where it has none.
+            config: settings of the run; `config.memory` is the name of the cell.
+            frame: height, width and channels of the observation's frame; None if it has none.
 
         Raises:
-            ConfigError: when a setting or the observation does not suit the cell.
+            ConfigError: if a setting or the observation does not suit the cell.
         """
         del frame
         settings = {"size": config.memory_size, "dtype": jnp.dtype(config.dtype), "unroll": config.unroll}
@@ -52,7 +52,7 @@ class MemoryCell(nn.Module):
 
     def initial_state(self, batch: int) -> State:
         """Return the recurrent state of `batch` environments at the start of an episode, leaves (batch, ...)."""
-        raise NotImplementedError  # Every cell has its own.
+        raise NotImplementedError  # each cell defines its own
 
     def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
         """Return the state after the last step, and the outputs of every step.
@@ -60,17 +60,17 @@ class MemoryCell(nn.Module):
         Args:
             state: before the first step, leaves (B, ...).
             inputs: features of each step, (T, B, D).
-            starts: whether the step is the first of an episode, bool (T, B); there the state is the initial one.
+            starts: whether the step is the first of an episode, bool (T, B); there the state is reset.
 
         Returns:
             State with leaves (B, ...), and outputs (T, B, H).
         """
-        raise NotImplementedError  # Every cell has its own.
+        raise NotImplementedError  # each cell defines its own
 
     def see(self, state: State, observation: Any, starts: jax.Array) -> tuple[State, Any]:
-        """Return the state, and the observations as the encoder gets them; unchanged by default.
+        """Return the state and the observations for the encoder; unchanged by default.
 
-        A cell that changes what the encoder sees (stacked frames, a clock) updates its state here.
+        A cell that changes the encoder's input (frame stacking, a clock) updates its state here.
 
         Args:
             state: before the first step, leaves (B, ...).
@@ -81,9 +81,9 @@ class MemoryCell(nn.Module):
         return state, observation
 
     def precompute(self, params: Params) -> Params:
-        """Return the cell's parameters in the form in which acting reads them; unchanged by default.
+        """Return the cell's parameters in a form that is faster for acting; unchanged by default.
 
-        A loop of acting calls it once, ahead of its steps: the compiler does not move such work out of a loop.
+        The caller runs it once before a loop of steps, because the compiler does not move such work out of a loop.
         `__call__` has to give the same results for both forms. Cast kernels, or add results under new names and read
         them by `self.get_variable("params", name)`.
         """
@@ -91,7 +91,7 @@ class MemoryCell(nn.Module):
 
 
 class MatmulCell(MemoryCell):
-    """Base class of recurrent layers whose matrices are all operands of `matmul`.
+    """Base class of recurrent layers whose matrix products all use `matmul`.
 
     Attributes:
         size: units H.
@@ -111,20 +111,20 @@ class MatmulCell(MemoryCell):
 
 
 class Stateless(MemoryCell):
-    """A cell that is no layer: what it does, it does ahead of the encoder. It has no parameters."""
+    """Base class of memories without layers or parameters, which only change the encoder's input."""
 
     stacked_layers: ClassVar[int] = 0
 
     @classmethod
     def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
-        """Return the cell.
+        """Build the cell.
 
         Raises:
-            ConfigError: when the settings give it layers.
+            ConfigError: if the settings give it layers.
         """
         del frame
         if config.memory_layers:
-            raise ConfigError(f"memory {config.memory!r} has no layers: leave out --memory-layers")
+            raise ConfigError(f"memory {config.memory!r} has no layers. Leave out --memory-layers.")
         return cls()
 
     def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
@@ -134,7 +134,7 @@ class Stateless(MemoryCell):
 
 
 class NoMemory(Stateless):
-    """No memory: the agent sees the present observation only."""
+    """No memory: the agent gets the current observation only."""
 
     def initial_state(self, batch: int) -> tuple[()]:
         """Return the empty state."""
@@ -143,9 +143,9 @@ class NoMemory(Stateless):
 
 
 class ResidualStack(MemoryCell):
-    """Cells one above the other; each adds to a stream what it remembers, times a gate made of the present.
+    """Stack of cells. Each layer adds its output, times a gate computed from the current stream, to a residual stream.
 
-    The gate lets the present ask for what it needs, and the stream lets gradients pass every layer.
+    The gate lets the current step select from the memory, and the stream lets gradients pass all layers.
 
     Attributes:
         cells: the layers' cells, which have `size` outputs.
@@ -165,7 +165,7 @@ class ResidualStack(MemoryCell):
     def __call__(
         self, state: tuple[State, ...], inputs: jax.Array, starts: jax.Array
     ) -> tuple[tuple[State, ...], jax.Array]:
-        """Return the states after the last step, and the normed stream (T, B, H), float32."""
+        """Return the states after the last step, and the normalized stream (T, B, H), float32."""
         stream = inputs if inputs.shape[-1] == self.size else self._dense("enter", inputs)
         stream = stream.astype(jnp.float32)
         after = []
@@ -182,7 +182,7 @@ class ResidualStack(MemoryCell):
         return matmul(inputs, kernel, self.dtype)
 
     def precompute(self, params: Params) -> Params:
-        """Return the layers' parameters as each of them reads them, and kernels in `dtype`."""
+        """Return the parameters of the layers, each precomputed, and the kernels in `dtype`."""
         names = {f"cells_{layer}": cell for layer, cell in enumerate(self.cells)}
         return {
             name: names[name].precompute(own) if name in names else cast_kernels(own, self.dtype)
@@ -196,5 +196,5 @@ def matmul(left: jax.Array, right: jax.Array, dtype: Any) -> jax.Array:
 
 
 def cast_kernels(params: Any, dtype: Any) -> Any:
-    """Return parameters with all matrices in `dtype`, as the operands of `matmul`; vectors stay as they are."""
+    """Return the parameters with all matrices in `dtype`, the operands of `matmul`; vectors are unchanged."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if leaf.ndim > 1 else leaf, params)

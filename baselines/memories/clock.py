@@ -1,4 +1,4 @@
-"""No memory but a clock: the agent is told how many steps its episode has lasted."""
+"""Clock in place of a memory: the agent observes the step of the episode."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +15,17 @@ _STEPS = 512
 
 
 class Clock(Stateless):
-    """Shows the encoder the step of the episode as a vector of 16 sines and cosines, as published.
+    """Cell that adds the step of the episode to the observation, as a vector of 16 sines and cosines, as published.
 
-    It stands before the encoder, by `see`; behind the encoder it passes its inputs on. Steps from 511 on look alike.
+    `see` adds it before the encoder; `__call__` returns its inputs. Steps from 511 on have the same vector.
     """
 
     def initial_state(self, batch: int) -> jax.Array:
-        """The step that comes next, int32 (batch,)."""
+        """Return the next step, int32 (batch,)."""
         return jnp.zeros(batch, jnp.int32)
 
     def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
-        """State after the last step, and the observation with a vector `clock`, float32 (T, B, 16), beside it."""
+        """Return the state after the last step, and the observation with a vector `clock`, float32 (T, B, 16)."""
         _, step = positions_of(state, starts)
         leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
         shown = sinusoid(jnp.minimum(step, np.int32(_STEPS - 1)), _SIZE)

@@ -14,15 +14,15 @@ class GRU(MatmulCell):
     """Gated recurrent unit with the candidate's reset gate after the matrix product, as in cuDNN and PyTorch.
 
     Attributes:
-        unroll: steps that one iteration of the loop holds.
+        unroll: number of steps per loop iteration.
     """
 
     unroll: int = 1
 
     @nn.compact
     def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """State (B, H) after the last step and all states (T, B, H), float32."""
-        # Stacked gates with gain √2: the published start, each gate then has a gain of √(2/3).
+        """Return the state (B, H) after the last step and all states (T, B, H), float32."""
+        # Stacked gates with gain √2, as published: each gate then has a gain of √(2/3).
         orthogonal = nn.initializers.orthogonal(2**0.5)
         kernel_in = self.param("kernel_in", orthogonal, (inputs.shape[-1], 3 * self.size))
         bias_in = self.param("bias_in", nn.initializers.zeros, (3 * self.size,))
@@ -34,7 +34,7 @@ class GRU(MatmulCell):
 
 
 def _gates(projected: jax.Array, recurrent: jax.Array, bias: jax.Array) -> tuple[jax.Array, ...]:
-    """Reset gate, update gate, candidate, and the recurrent part of the candidate, each (..., H)."""
+    """Return the reset gate, update gate, candidate, and recurrent part of the candidate, each (..., H)."""
     input_reset, input_update, input_candidate = jnp.split(projected, 3, axis=-1)
     state_reset, state_update, state_candidate = jnp.split(recurrent, 3, axis=-1)
     reset = nn.sigmoid(input_reset + state_reset)
@@ -53,8 +53,8 @@ def _gru_forward(
     dtype: Any,
     unroll: int,
 ) -> jax.Array:
-    """States h_t = (1 - z) n + z h of every step, (T, B, H), from input projections (T, B, 3H)."""
-    operand = kernel.astype(dtype)  # within the loop, it would be cast at every step
+    """Compute the states h_t = (1 - z) n + z h of all steps, (T, B, H), from input projections (T, B, 3H)."""
+    operand = kernel.astype(dtype)  # inside the loop, each step would cast it
 
     def step(hidden: jax.Array, at_step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         projection, start = at_step
@@ -74,16 +74,17 @@ def _gru_residuals(*inputs: Any) -> tuple[jax.Array, tuple[jax.Array, ...]]:
 
 
 def _gru_backward(dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_states: jax.Array) -> tuple[Any, ...]:
-    """Gradients with one matrix product per step; all else is done for the T steps at once.
+    """Compute the gradients with one matrix product per step; everything else is batched over the T steps.
 
-    Differentiating the scan would keep every gate, and add a (H, 3H) weight gradient in each of the T steps; here the
-    gates come from the states by one large product, and the weight gradient is another.
+    Differentiating the scan would store every gate, and add a (H, 3H) weight gradient in each of the T steps. Here the
+    gates are recomputed from the states by one large product, and the weight gradient is another.
     """
     projected, kernel, bias, state, starts, states = residuals
     before = jnp.where(starts[..., None], 0.0, jnp.concatenate([state[None], states[:-1]]))
     reset, update, candidate, state_candidate = _gates(projected, matmul(before, kernel, dtype), bias)
 
-    # Each line is the derivative of h_t by that pre-activation; the loop multiplies them by the gradient of h_t.
+    # Each line is the derivative of h_t with respect to a pre-activation; the loop multiplies it by the gradient of
+    # h_t.
     by_candidate = (1 - update) * (1 - candidate**2)
     by_update = (before - candidate) * update * (1 - update)
     by_reset = by_candidate * state_candidate * reset * (1 - reset)

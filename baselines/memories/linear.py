@@ -1,7 +1,7 @@
 """Cells whose state is a weighted sum of the past, computed for all steps of a rollout at once.
 
-Their recurrence h_t = a_t h_{t-1} + b_t has coefficients that do not depend on h, so an associative scan of depth
-log2 T takes the place of a loop of T steps; an episode's start is a_t = 0.
+The coefficients of the recurrence h_t = a_t h_{t-1} + b_t do not depend on h, so an associative scan of depth log2 T
+replaces a loop of T steps. At an episode's start, a_t = 0.
 """
 
 import math
@@ -15,29 +15,29 @@ from jax import lax
 
 from baselines.memories.cell import MatmulCell, Params, matmul
 
-_SLOWEST = 256.0  # steps; a few rollouts, and the length of a usual episode
+_SLOWEST = 256.0  # steps; a few rollouts, and the length of a typical episode
 _RADII = (0.9, 0.999)  # memories of 10 to 1000 steps
-_LARGEST_PHASE = math.pi / 10  # radians per step; slow turns, for long episodes
+_LARGEST_PHASE = math.pi / 10  # radians per step; slow rotations suit long episodes
 _GOLDEN = (5**0.5 - 1) / 2
 
 
 class MinGRU(MatmulCell):
-    """Minimal gated recurrent unit, h = (1 - z) h + z n, with gate z and candidate n made of the input alone.
+    """Minimal gated recurrent unit, h = (1 - z) h + z n, with gate z and candidate n computed from the input alone.
 
-    Feng et al., 2024 (arXiv 2410.01201), with the sum in plain float32: factors up to 1 overflow nothing.
+    Feng et al., 2024 (arXiv 2410.01201). The sum is in plain float32, since factors up to 1 cannot overflow.
     """
 
     stacked_layers: ClassVar[int] = 2
 
     @nn.compact
     def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """State (B, H) after the last step and all states (T, B, H), float32."""
+        """Return the state (B, H) after the last step and all states (T, B, H), float32."""
         kernel = self.param("kernel", nn.initializers.lecun_normal(), (inputs.shape[-1], 2 * self.size))
         bias = self.param("bias", nn.initializers.zeros, (2 * self.size,))
         projected = matmul(inputs, kernel, self.dtype) + bias[None, None]
         gate, candidate = jnp.split(projected, 2, axis=-1)
-        # Units start with time spans from 2 steps to many. The spans are no parameters, else weight decay would
-        # shorten them all.
+        # Units start with time spans from 2 steps to many. The spans are not parameters, because weight decay would
+        # shorten all of them.
         spans = np.geomspace(2.0, _SLOWEST, self.size, dtype=np.float32)
         update = nn.sigmoid(gate - np.log(spans - 1)[None, None])
         decay = jnp.where(starts[..., None], 0.0, 1 - update)
@@ -48,8 +48,8 @@ class MinGRU(MatmulCell):
 class LRU(MatmulCell):
     """Linear recurrent unit: a diagonal complex recurrence with learned decays and rotations, the same at every step.
 
-    Orvieto et al., 2023 (arXiv 2303.06349). Eigenvalues start spread over a ring, by quantiles and not by chance, and
-    the input is scaled so that the state's variance does not depend on them.
+    Orvieto et al., 2023 (arXiv 2303.06349). Eigenvalues are initialized by quantiles over a ring instead of at random.
+    The input is scaled so that the state's variance does not depend on them.
 
     `size` is the number of complex units, and of real outputs H.
     """
@@ -57,15 +57,15 @@ class LRU(MatmulCell):
     stacked_layers: ClassVar[int] = 2
 
     def initial_state(self, batch: int) -> jax.Array:
-        """Zeros, float32 (batch, 2 H): real parts, then imaginary ones."""
+        """Return zeros, float32 (batch, 2 H): real parts, then imaginary parts."""
         return jnp.zeros((batch, 2 * self.size), jnp.float32)
 
     @nn.compact
     def __call__(self, state: jax.Array, inputs: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """State (B, 2 H) after the last step and outputs (T, B, H), float32."""
+        """Return the state (B, 2 H) after the last step and outputs (T, B, H), float32."""
         kernel_in = self.param("kernel_in", nn.initializers.lecun_normal(), (inputs.shape[-1], 2 * self.size))
         kernel_out = self.param("kernel_out", nn.initializers.lecun_normal(), (2 * self.size, self.size))
-        # Zero means the start, so that weight decay pulls back to the ring and not away from it.
+        # Zero is the initial value, so weight decay pulls back to the ring and not away from it.
         log_rate = self.param("log_rate", nn.initializers.zeros, (self.size,))
         log_phase = self.param("log_phase", nn.initializers.zeros, (self.size,))
         is_made = self.has_variable("params", "dynamics")
@@ -77,7 +77,7 @@ class LRU(MatmulCell):
         return states[-1], matmul(states, kernel_out, self.dtype)
 
     def precompute(self, params: Params) -> Params:
-        """Return the parameters with kernels in `dtype`, and with the eigenvalues that follow from them."""
+        """Return the parameters with kernels in `dtype` and with precomputed eigenvalues."""
         return {**super().precompute(params), "dynamics": _dynamics(params["log_rate"], params["log_phase"])}
 
 
@@ -89,11 +89,11 @@ def _dynamics(log_rate: jax.Array, log_phase: jax.Array) -> tuple[jax.Array, jax
 
 
 def ring(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rates -log |λ| and phases arg λ of eigenvalues spread evenly over a slice of a ring, float32 (size,) each."""
+    """Return rates -log |λ| and phases arg λ of eigenvalues spread evenly over a slice of a ring, float32 (size,)."""
     quantiles = (np.arange(size) + 0.5) / size
     low, high = np.square(_RADII)
     rates = -0.5 * np.log(low + quantiles * (high - low))
-    # Multiples of the golden ratio spread evenly over the phases, whatever range of radii one looks at.
+    # Multiples of the golden ratio spread phases evenly over any range of radii.
     phases = _LARGEST_PHASE * np.modf((np.arange(size) + 1) * _GOLDEN)[0]
     return rates.astype(np.float32), phases.astype(np.float32)
 
@@ -104,7 +104,7 @@ def _as_complex(parts: jax.Array) -> jax.Array:
 
 @jax.custom_vjp
 def linear_scan(decay: jax.Array, inputs: jax.Array, state: jax.Array) -> jax.Array:
-    """States h_t = decay_t h_{t-1} + inputs_t of all steps, in depth log2 T.
+    """Compute the states h_t = decay_t h_{t-1} + inputs_t of all steps, in depth log2 T.
 
     Args:
         decay: (T, B, H), real or complex.
@@ -132,7 +132,7 @@ def _linear_scan_residuals(
 
 
 def _linear_scan_backward(residuals: tuple[jax.Array, ...], d_states: jax.Array) -> tuple[jax.Array, ...]:
-    """One scan in reverse; differentiating the forward scan would keep what each of its levels computed."""
+    """Run one scan in reverse; differentiating the forward scan would store the results of each of its levels."""
     decay, state, states = residuals
     next_decay = jnp.concatenate([decay[1:], jnp.zeros_like(decay[:1])])
     d_inputs = _scan(next_decay, d_states, reverse=True)

@@ -11,23 +11,23 @@ from baselines.memories.cell import MatmulCell, matmul
 
 
 class LSTM(MatmulCell):
-    """The cell of cuDNN and PyTorch, whose forget gates start open.
+    """The cell of cuDNN and PyTorch, with forget gates that start open.
 
     Attributes:
-        unroll: steps that one iteration of the loop holds.
+        unroll: number of steps per loop iteration.
     """
 
     unroll: int = 1
 
     def initial_state(self, batch: int) -> tuple[jax.Array, jax.Array]:
-        """Zeros for outputs and cells, float32 (batch, H) each."""
+        """Return zeros for outputs and cells, float32 (batch, H) each."""
         return jnp.zeros((batch, self.size), jnp.float32), jnp.zeros((batch, self.size), jnp.float32)
 
     @nn.compact
     def __call__(
         self, state: tuple[jax.Array, jax.Array], inputs: jax.Array, starts: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
-        """Output and cells (B, H) after the last step, and all outputs (T, B, H), float32."""
+        """Return the output and cells (B, H) after the last step, and all outputs (T, B, H), float32."""
         orthogonal = nn.initializers.orthogonal(2**0.5)
         kernel_in = self.param("kernel_in", orthogonal, (inputs.shape[-1], 4 * self.size))
         kernel = self.param("kernel", orthogonal, (self.size, 4 * self.size))
@@ -38,14 +38,14 @@ class LSTM(MatmulCell):
 
 
 def _open_forget_gates(key: jax.Array, shape: tuple[int], dtype: Any = jnp.float32) -> jax.Array:
-    """Ones for the forget gates, the second of four, and zeros elsewhere."""
+    """Return ones for the forget gates, the second of four, and zeros elsewhere."""
     del key
     size = shape[0] // 4
     return jnp.zeros(shape, dtype).at[size : 2 * size].set(1.0)
 
 
 def _gates(pre: jax.Array) -> tuple[jax.Array, ...]:
-    """Input gate, forget gate, candidate and output gate, each (..., H)."""
+    """Return the input gate, forget gate, candidate and output gate, each (..., H)."""
     input_gate, forget, candidate, output_gate = jnp.split(pre, 4, axis=-1)
     return nn.sigmoid(input_gate), nn.sigmoid(forget), jnp.tanh(candidate), nn.sigmoid(output_gate)
 
@@ -59,8 +59,8 @@ def _lstm_forward(
     dtype: Any,
     unroll: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Outputs and cells of every step, (T, B, H) each, from input projections (T, B, 4H)."""
-    operand = kernel.astype(dtype)  # within the loop, it would be cast at every step
+    """Compute the outputs and cells of all steps, (T, B, H) each, from input projections (T, B, 4H)."""
+    operand = kernel.astype(dtype)  # inside the loop, each step would cast it
 
     def step(
         state: tuple[jax.Array, jax.Array], at_step: tuple[jax.Array, jax.Array]
@@ -84,7 +84,7 @@ def _lstm_residuals(*inputs: Any) -> tuple[tuple[jax.Array, jax.Array], tuple[ja
 def _lstm_backward(
     dtype: Any, unroll: int, residuals: tuple[jax.Array, ...], d_states: tuple[jax.Array, jax.Array]
 ) -> tuple[Any, ...]:
-    """Gradients with one matrix product per step, as for the GRU: gates and weight gradient are large products."""
+    """Compute the gradients with one matrix product per step, as for the GRU."""
     projected, kernel, output, cell, starts, outputs, cells = residuals
     start = starts[..., None]
     before = jnp.where(start, 0.0, jnp.concatenate([output[None], outputs[:-1]]))
@@ -92,7 +92,7 @@ def _lstm_backward(
     input_gate, forget, candidate, output_gate = _gates(projected + matmul(before, kernel, dtype))
     squashed = jnp.tanh(cells)
 
-    # Derivatives of c_t by the first three pre-activations, of h_t by the fourth, and of h_t by c_t.
+    # Derivatives of c_t with respect to the first three pre-activations, of h_t to the fourth, and of h_t to c_t.
     by_input = candidate * input_gate * (1 - input_gate)
     by_forget = cell_before * forget * (1 - forget)
     by_candidate = input_gate * (1 - candidate**2)

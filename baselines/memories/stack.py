@@ -1,4 +1,4 @@
-"""Memory of a fixed span: the last frames side by side, as channels of one image."""
+"""Frame stacking: the last frames as channels of one image."""
 
 from typing import Any, Self
 
@@ -10,18 +10,18 @@ from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.memories.cell import Shape, Stateless
 
-_SHOWN = {"stack4": (4, False), "stack16": (16, True)}  # frames, and whether in grey
+_SHOWN = {"stack4": (4, False), "stack16": (16, True)}  # number of frames, and whether they are gray
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601
 
 
 class FrameStack(Stateless):
-    """Shows the encoder the present frame and those before it, black where the episode has none.
+    """Cell that stacks the current frame and earlier frames of the episode; missing ones are black.
 
-    It stands before the encoder, by `see`; behind the encoder it passes its inputs on.
+    `see` stacks the frames before the encoder; `__call__` returns its inputs.
 
     Attributes:
-        frames: how many frames are seen.
-        grey: whether a frame is seen as one channel of brightness.
+        frames: number of stacked frames.
+        grey: whether a frame is reduced to one channel of brightness.
         shape: height, width and channels of a frame.
     """
 
@@ -31,33 +31,34 @@ class FrameStack(Stateless):
 
     @classmethod
     def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
-        """Return the stack of a run's settings.
+        """Build the stack for the settings of a run.
 
         Raises:
-            ConfigError: when the observation has no frame, or the settings give the stack layers.
+            ConfigError: if the observation has no frame, or the settings give the stack layers.
         """
         if config.memory_layers:
-            raise ConfigError(f"memory {config.memory!r} has no layers: leave out --memory-layers")
+            raise ConfigError(f"memory {config.memory!r} has no layers. Leave out --memory-layers.")
         if frame is None:
             raise ConfigError(
-                f"memory {config.memory!r} stacks frames, and this observation has none: choose another --memory"
+                f"memory {config.memory!r}: expected an observation with a frame, got none. Choose another --memory."
             )
         return cls(*_SHOWN[config.memory], frame)
 
     def initial_state(self, batch: int) -> jax.Array:
-        """Black, uint8 (batch, frames - 1, H, W, C), the newest first."""
+        """Return black frames, uint8 (batch, frames - 1, H, W, C), the newest first."""
         channels = 1 if self.grey else self.shape[-1]
         return jnp.zeros((batch, self.frames - 1, *self.shape[:-1], channels), jnp.uint8)
 
     def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
-        """State after the last step, and the observation with its frame stacked, uint8 (T, B, H, W, frames C)."""
+        """Return the state after the last step and the observation with its stack, uint8 (T, B, H, W, frames C)."""
         leaves, structure = jax.tree.flatten(observation)
         place = [leaf.dtype == jnp.uint8 for leaf in leaves].index(True)
         frame = _brightness(leaves[place]) if self.grey else leaves[place]
         count = starts.shape[0]
         series = jnp.concatenate([state.swapaxes(0, 1)[::-1], frame])
 
-        # Frames of earlier episodes are blackened, also in the state: what it has shown before is of this episode.
+        # Frames of earlier episodes are set to black, also in the state, so that the state holds frames of one episode
+        # only.
         step = jnp.arange(count, dtype=jnp.int32)[:, None]
         age = step - lax.cummax(jnp.where(starts, step, -self.frames))
 
@@ -72,6 +73,6 @@ class FrameStack(Stateless):
 
 
 def _brightness(frame: jax.Array) -> jax.Array:
-    """Bytes (..., H, W, 3) to bytes (..., H, W, 1)."""
+    """Map colors (..., H, W, 3) to brightness (..., H, W, 1), uint8."""
     grey = jnp.matmul(frame.astype(jnp.float32), jnp.asarray(_LUMA, jnp.float32)[:, None])
     return jnp.round(grey).astype(jnp.uint8)

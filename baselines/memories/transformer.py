@@ -1,17 +1,17 @@
-"""Transformer-XL as an agent's memory: each step attends to what the blocks saw in the last steps of its episode.
+"""Transformer-XL as an agent's memory: each step attends to the block inputs of the last steps of its episode.
 
 Dai et al., 2019 (arXiv 1901.02860), in the form of Pleines et al., JMLR 26(6), 2025 (arXiv 2309.17207): stored block
-inputs as memory, absolute positions, one linear layer after attention; and the gates of Parisotto et al., 2019
-(arXiv 1910.06764). Against the published code: a step also attends to itself, its query knows its position, and
-scores are scaled by the width of a head.
+inputs as memory, absolute positions, one linear layer after attention; and the gates of Parisotto et al., 2019 (arXiv
+1910.06764). Differences from the published code: a step also attends to itself, its query has a position, and scores
+are scaled by the width of a head.
 
-What a step leaves to later ones, its entry, depends on that step alone, so that learning projects it to a key and a
-value once, not once for each step that attends to it. While acting, entries wait in a ring buffer and are never
-projected: with one query for each lane, the projection to keys is applied to the query instead, and that to values to
-what was read (`Block.read_once`). So the buffer fits whatever the parameters are.
+The entry that a step stores for later steps depends on that step alone. Learning therefore projects each entry once to
+a key and a value, and not once for each step that attends to it. While acting, entries are kept in a ring buffer and
+are never projected: each environment has a single query, so the key projection is applied to the query and the value
+projection to the attention output (`Block.read_once`). The buffer therefore stays valid when the parameters change.
 
-Inside, lanes come before time: a lane's steps, and the window before them, lie side by side for the products of
-attention.
+Inside, the axis of environments comes before time: the steps of an environment, and the window before them, are
+adjacent for the products of attention.
 """
 
 from collections.abc import Callable
@@ -29,33 +29,33 @@ from baselines.memories.cell import MemoryCell, Params, Shape
 
 _LONGEST_WAVE = 10_000.0  # steps
 _EPSILON = 1e-6  # added to variances
-_LAYERS = 3  # where the settings name no number
-_ALIGNMENT = 8  # slots, and thereby rows of what is multiplied, come in multiples that matrix units are fast at
+_LAYERS = 3  # if the settings do not give a number
+_ALIGNMENT = 8  # rows come in multiples of this number, which suits matrix units
 
 
 class Window(NamedTuple):
-    """The last steps of each lane as ring buffers of S slots, at least as many as a step can attend to.
+    """The last steps of each environment as ring buffers of S slots, at least as many as a step can attend to.
 
-    Of these, the `time` that were written last are of the episode.
+    The `time` newest slots belong to the current episode.
     """
 
-    entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardised, (B, S, D)
-    slot: jax.Array  # the next to be written, int32 (B,)
-    time: jax.Array  # step of the episode that comes next, int32 (B,)
+    entries: tuple[jax.Array, ...]  # each block's inputs with their positions, standardized, (B, S, D)
+    slot: jax.Array  # next slot to write, int32 (B,)
+    time: jax.Array  # next step of the episode, int32 (B,)
 
 
 class Gate(nn.Module):
-    """The gated recurrent unit in place of a residual sum.
+    """Gated recurrent unit in place of a residual sum.
 
     Attributes:
-        bias: how far towards the identity the gate starts.
+        bias: initial bias of the gate towards the identity.
     """
 
     bias: float
 
     @nn.compact
     def __call__(self, stream: jax.Array, update: jax.Array) -> jax.Array:
-        """(..., D) twice to (..., D)."""
+        """Map stream and update, (..., D) each, to the new stream (..., D)."""
         size = stream.shape[-1]
 
         def linear(name: str, inputs: jax.Array) -> jax.Array:
@@ -68,13 +68,13 @@ class Gate(nn.Module):
 
 
 class Linear(nn.Module):
-    """Linear layers side by side, after a layer norm whose gain and offset are taken into them.
+    """Linear layers side by side, with the gain and offset of the layer norm before them folded in.
 
-    Rows then need standardising only, which is the same for every norm of these rows, and no gradient is summed over
-    all rows for the norm alone.
+    Rows then only need to be standardized, which is the same for every norm of these rows, and no gradient is summed
+    over all rows for the norm alone.
 
     Attributes:
-        names: of the layers, each of which has as many outputs as inputs.
+        names: names of the layers, each of which has as many outputs as inputs.
         dtype: type of the operands and of the result; parameters are float32.
         use_bias: whether the layers have a bias of their own.
     """
@@ -85,7 +85,7 @@ class Linear(nn.Module):
 
     @nn.compact
     def folded(self, size: int) -> tuple[jax.Array, jax.Array]:
-        """Kernel (D, n D) and bias (n D,) of n layers for standardised rows of D = `size`, float32."""
+        """Return kernel (D, n D) and bias (n D,) of n layers for standardized rows of width D = `size`, float32."""
         if self.has_variable("params", "folded"):
             return self.get_variable("params", "folded")
         scale = self.param("scale", nn.initializers.ones, (size,))
@@ -98,18 +98,18 @@ class Linear(nn.Module):
         return scale[:, None] * kernel, bias
 
     def __call__(self, rows: jax.Array) -> jax.Array:
-        """Standardised rows (..., D) to (..., n D) for n layers."""
+        """Map standardized rows (..., D) to (..., n D) for n layers."""
         return _affine(rows, *self.folded(rows.shape[-1]), self.dtype)
 
 
 class Block(nn.Module):
-    """Attention and a linear layer, each normed before and added to the stream or gated into it.
+    """Attention and a linear layer, each with a layer norm before it, and added to the stream or gated into it.
 
     Attributes:
         size: width D of the stream.
         heads: attention heads, a divisor of D.
         gated: whether the stream goes through gates.
-        gate_bias: how far towards the identity the gates start.
+        gate_bias: initial bias of the gates towards the identity.
         dtype: type of the matrix products' operands; the stream is float32.
     """
 
@@ -120,7 +120,7 @@ class Block(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self) -> None:
-        """Layers by name."""
+        """Create the layers."""
         self.query = Linear(("query",), self.dtype)
         self.entry = Linear(("key", "value"), self.dtype)
         self.leave = self.param("leave", nn.initializers.xavier_uniform(), (self.size, self.size))
@@ -129,17 +129,17 @@ class Block(nn.Module):
             self.gates = Gate(self.gate_bias), Gate(self.gate_bias)
 
     def __call__(self, stream: jax.Array, read: jax.Array) -> jax.Array:
-        """The stream (B, T, D), float32, after this block, from the stream before it and what attention read."""
+        """Return the stream (B, T, D), float32, after this block from the stream before it and the attention output."""
         read = read.astype(jnp.float32)
         stream = self.gates[0](stream, read) if self.gated else stream + read
         update = nn.relu(self.linear(standardise(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
 
     def read(self, rows: jax.Array, entries: jax.Array, allowed: jax.Array) -> jax.Array:
-        """What each step reads from N entries of its lane, (B, T, D).
+        """Return the attention output of each step over N entries of its environment, (B, T, D).
 
         Args:
-            rows: of the steps, the stream with positions, standardised, (B, T, D).
+            rows: the stream with positions, standardized, (B, T, D).
             entries: (B, N, D).
             allowed: which entries each step attends to, bool (B, T, N).
         """
@@ -152,16 +152,16 @@ class Block(nn.Module):
         return jnp.matmul(reads.reshape(rows.shape).astype(self.dtype), self.leave.astype(self.dtype))
 
     def read_once(self, rows: jax.Array, entries: jax.Array, newest: jax.Array, count: jax.Array) -> jax.Array:
-        """What `read` gives for one step of each lane, (B, 1, D), with entries multiplied as they are.
+        """Return the output of `read` for one step of each environment, (B, 1, D), without projecting the entries.
 
-        A score is (query Q + q)ᵀ (entry K + k) and a read the share of (entry V + v) L: Q Kᵀ and V L are computed
-        beforehand, k adds the same to all scores of a step, and shares sum to one.
+        A score is (query Q + q)ᵀ (entry K + k), and an output the weighted sum of (entry V + v) L. Q Kᵀ and V L are
+        precomputed, k adds the same to all scores of a step, and the weights sum to one.
 
         Args:
-            rows: of the steps, the stream with positions, standardised, (B, 1, D).
+            rows: the stream with positions, standardized, (B, 1, D).
             entries: ring buffers, (B, S, D).
             newest: slot of the step's own entry, int32 (B,).
-            count: how many entries it attends to, its own and those before it, int32 (B,).
+            count: number of entries that the step attends to, its own and those before it, int32 (B,).
         """
         ask, ask_bias, answer, answer_bias = self.acting()
         asked = _affine(rows[:, 0], ask, ask_bias, self.dtype).reshape(-1, self.heads, self.size)
@@ -182,25 +182,25 @@ class Block(nn.Module):
         return tuple(part.astype(self.dtype) for part in (ask, ask_bias, answer, value_bias @ self.leave))
 
     def precomputed(self) -> Params:
-        """Return what acting reads in place of the layers that it is made of, by name."""
+        """Return the precomputed parameters for acting, by name."""
         linear = tuple(part.astype(self.dtype) for part in self.linear.folded(self.size))
         return {"acting": self.acting(), "linear": {"folded": linear}}
 
 
 class TransformerXL(MemoryCell):
-    """Blocks over the window of an episode's last steps.
+    """Transformer-XL memory: blocks over a window of the episode's last steps.
 
     Attributes:
         size: width D of the stream.
-        layers: blocks.
+        layers: number of blocks.
         heads: attention heads of each block.
-        length: steps L that a step can attend to, itself among them.
-        gated: GTrXL's gates.
-        gate_bias: how far towards the identity they start.
-        positions: whether the blocks know at which step of the episode something was.
-        gradient: whether learning sends gradients into entries of the same rollout. Without, as published, nothing
-            tells the encoder what will be needed later.
-        dtype: type of the matrix products' operands and of what is kept; the stream is float32.
+        length: number of steps L that a step can attend to, including itself.
+        gated: whether to use GTrXL's gates.
+        gate_bias: initial bias of the gates towards the identity.
+        positions: whether to add positional encodings of the episode step.
+        gradient: whether gradients flow into entries of the same rollout. Without them, as published, the encoder is
+            not trained for later needs.
+        dtype: type of the matrix products' operands and of the entries; the stream is float32.
     """
 
     size: int
@@ -216,22 +216,21 @@ class TransformerXL(MemoryCell):
 
     @classmethod
     def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
-        """Return the blocks of a run's settings.
+        """Build the memory for the settings of a run.
 
         Raises:
-            ConfigError: when the width does not divide into heads, or a rollout has a single step.
+            ConfigError: if the width does not divide into heads, or a rollout has a single step.
         """
         del frame
         name, size, heads = config.memory, config.memory_size, config.memory_heads
         if size % (2 * heads):
             raise ConfigError(
-                f"memory {name!r} of size {size} does not divide into {heads} heads of an even width: "
-                "choose --memory-size as a multiple of twice --memory-heads"
+                f"--memory-size: expected a multiple of {2 * heads}, twice --memory-heads, for {name!r}, got {size}"
             )
         if config.sequence_steps == 1:
             raise ConfigError(
-                f"memory {name!r} learns from several steps at once: "
-                "choose --num-steps, and --bptt if given, of at least 2"
+                f"expected sequences of at least 2 steps for memory {name!r}, got 1. "
+                "Increase --num-steps, or --bptt if given."
             )
         return cls(
             size=size,
@@ -246,7 +245,7 @@ class TransformerXL(MemoryCell):
         )
 
     def setup(self) -> None:
-        """Layers by name."""
+        """Create the layers."""
         self.enter = nn.Dense(self.size, dtype=self.dtype, kernel_init=nn.initializers.orthogonal(2**0.5))
         self.blocks = [self._block() for _ in range(self.layers)]
         self.norm = nn.LayerNorm()
@@ -255,7 +254,7 @@ class TransformerXL(MemoryCell):
         return Block(self.size, self.heads, self.gated, self.gate_bias, self.dtype, **place)
 
     def precompute(self, params: Params) -> Params:
-        """Return the parameters with those products of kernels that acting multiplies by."""
+        """Return the parameters with precomputed products of kernels for acting."""
         own = dict(params)
         if "enter" in own:
             own["enter"] = jax.tree.map(lambda leaf: leaf.astype(self.dtype), own["enter"])
@@ -266,14 +265,14 @@ class TransformerXL(MemoryCell):
         return own
 
     def initial_state(self, batch: int) -> Window:
-        """Nothing in the window."""
+        """Return an empty window."""
         slots = -(-self.length // _ALIGNMENT) * _ALIGNMENT
         entries = tuple(jnp.zeros((batch, slots, self.size), self.dtype) for _ in range(self.layers))
         zero = jnp.zeros(batch, jnp.int32)
         return Window(entries, zero, zero)
 
     def __call__(self, state: Window, inputs: jax.Array, starts: jax.Array) -> tuple[Window, jax.Array]:
-        """Window after the last step, and the normed stream (T, B, D), float32."""
+        """Return the window after the last step, and the normalized stream (T, B, D), float32."""
         count, slots = starts.shape[0], state.entries[0].shape[1]
         stream = inputs if inputs.shape[-1] == self.size else self.enter(inputs)
         stream = stream.swapaxes(0, 1).astype(jnp.float32)
@@ -287,7 +286,7 @@ class TransformerXL(MemoryCell):
             entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
             entries.append(write(before, entry))
             if allowed is None:
-                # Read what was just written: of a buffer that is read first, a loop of steps would make copies.
+                # Read after writing: reading the buffer first would make a loop of steps copy it.
                 read = block.read_once(rows, entries[-1], state.slot, jnp.minimum(position[:, 0] + 1, self.length))
             else:
                 read = block.read(rows, jnp.concatenate([before, entry], axis=1), allowed)
@@ -297,13 +296,13 @@ class TransformerXL(MemoryCell):
 
 
 def read_newest(queries: jax.Array, rows: jax.Array, newest: jax.Array, count: jax.Array) -> jax.Array:
-    """Return sums of rows, weighed by softmax of their products with queries, (B, H, D) in the type of the rows.
+    """Return sums of rows, weighted by the softmax of their products with queries, (B, H, D) in the rows' type.
 
     Args:
-        queries: of H heads, (B, H, D).
+        queries: queries of H heads, (B, H, D).
         rows: ring buffers of S slots, (B, S, D).
         newest: slot of the newest row, int32 (B,).
-        count: how many rows count, the newest and those before it, 1 to S, int32 (B,).
+        count: number of rows to attend to, the newest and those before it, 1 to S, int32 (B,).
     """
     scores = jnp.einsum("bhd,bnd->bhn", queries, rows, preferred_element_type=jnp.float32)
     counts = ages(newest, rows.shape[1]) < count[:, None]
@@ -312,34 +311,34 @@ def read_newest(queries: jax.Array, rows: jax.Array, newest: jax.Array, count: j
 
 
 def ages(newest: jax.Array, slots: int) -> jax.Array:
-    """Return how many steps before the newest slot, int32 (B,), each slot was written, int32 (B, S)."""
+    """Return the age of each slot in steps, int32 (B, S), given the newest slot, int32 (B,)."""
     return (newest[:, None] - jnp.arange(slots, dtype=jnp.int32)[None]) % slots
 
 
 def _affine(rows: jax.Array, kernel: jax.Array, bias: jax.Array, dtype: Any) -> jax.Array:
-    """Rows (..., D) times kernel plus bias, all in `dtype`."""
+    """Return rows (..., D) times kernel plus bias, all in `dtype`."""
     rows = jnp.matmul(rows.astype(dtype), kernel.astype(dtype))
     return rows + jnp.expand_dims(bias.astype(dtype), range(rows.ndim - 1))
 
 
 def standardise(rows: jax.Array) -> jax.Array:
-    """Rows (..., D) less their mean, over their standard deviation; float32."""
+    """Subtract the mean of each row (..., D) and divide by its standard deviation; float32."""
     rows = rows - rows.mean(axis=-1, keepdims=True)
     return rows * lax.rsqrt((rows**2).mean(axis=-1, keepdims=True) + _EPSILON)
 
 
 def sinusoid(position: jax.Array, size: int) -> jax.Array:
-    """Sines and cosines of positions (...), float32 (..., size)."""
+    """Return sines and cosines of positions (...), float32 (..., size)."""
     waves = _LONGEST_WAVE ** (-np.arange(0, size, 2, dtype=np.float32) / size)
     angle = position[..., None].astype(jnp.float32) * jnp.expand_dims(waves, range(position.ndim))
     return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)[..., :size]
 
 
 def positions_of(time: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """For each step the index of the latest start, -1 for none, and its step of the episode; int32 (T, B) each.
+    """Return each step's index of the latest start, -1 for none, and its step of the episode; int32 (T, B) each.
 
     Args:
-        time: step of the episode that the first step is if nothing starts, int32 (B,).
+        time: step of the episode at the first step, if no episode starts there, int32 (B,).
         starts: whether the step is the first of an episode, bool (T, B).
     """
     step = jnp.arange(starts.shape[0], dtype=jnp.int32)[:, None]
@@ -348,19 +347,19 @@ def positions_of(time: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Arr
 
 
 def _sight(state: Window, latest: jax.Array, position: jax.Array, length: int) -> jax.Array:
-    """Which slots of the window, and then which of the steps themselves, each step may see, bool (B, T, slots + T)."""
+    """Return the slots of the window, then the steps, that each step may attend to, bool (B, T, slots + T)."""
     latest, position = latest[..., None], position[..., None]
     step = jnp.arange(latest.shape[1], dtype=jnp.int32)
     age = step[:, None] - step[None, :]
-    held = state.time[:, None] - 1 - ages(state.slot - 1, state.entries[0].shape[1])  # step of the episode, if any
+    held = state.time[:, None] - 1 - ages(state.slot - 1, state.entries[0].shape[1])  # negative: no step of the episode
     window = (held >= 0)[:, None] & (latest < 0) & (position - held[:, None] < length)
     steps = ((age >= 0) & (age < length))[None] & (latest <= step[None, None])
     return jnp.concatenate([window, steps], axis=-1)
 
 
 def _writer(slot: jax.Array, count: int, size: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """A function that writes rows of `count` steps, (B, T, D), into a ring buffer (B, S, D) from a slot, (B,), on."""
-    first = max(0, count - size)  # older steps would be overwritten at once
+    """Return a function that writes rows of several steps, (B, T, D), into a ring buffer (B, S, D) from `slot` on."""
+    first = max(0, count - size)  # older rows would be overwritten at once
     slots = (slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % size
     lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
 

@@ -1,6 +1,6 @@
-"""Trained agents that come with the package, one an environment: parameters in bfloat16, config, results.
+"""Trained agents of the package, one per environment: parameters in bfloat16, config, results.
 
-`python -m baselines.zoo RUN` puts the agent of a run here.
+`python -m baselines.zoo RUN` adds the agent of a run.
 """
 
 import dataclasses
@@ -31,20 +31,20 @@ class AgentStep(NamedTuple):
     """Output of an agent for one step of B environments."""
 
     action: jax.Array  # for `env.step`, int32 (B,) or (B, branches)
-    logits: jax.Array  # of the policy, float32 (B, actions), those of several branches side by side
+    logits: jax.Array  # logits of the policy, float32 (B, actions), branches side by side
     value: jax.Array  # estimate of the discounted return, float32 (B,)
     memory: State  # recurrent state for the next step, leaves (B, ...)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedAgent:
-    """A trained agent and the game that it was trained on.
+    """A trained agent and its game.
 
     Attributes:
-        game: levels of the training split are fresh, held-out ones as in training.
-        setup: of its run.
-        params: of its network.
-        acting_params: the same in the form that acting reads, see `baselines.networks.ActorCritic.precompute`.
+        game: environment with fresh training levels and the held-out levels of the training.
+        setup: setup of its run.
+        params: network parameters.
+        acting_params: parameters in the form for acting, see `baselines.networks.ActorCritic.precompute`.
     """
 
     game: TrainingGame
@@ -53,17 +53,17 @@ class TrainedAgent:
     acting_params: Any = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Computed here: in a program that `act` is a part of, parameters are constants, and XLA's constant folding
-        # multiplies far slower than a program does.
+        # Computed here: if `act` is part of a program, its parameters are constants, and XLA's constant folding is far
+        # slower than a program.
         object.__setattr__(self, "acting_params", jax.jit(self.setup.network.precompute)(self.params))
 
     @property
     def config(self) -> Config:
-        """The settings of its run."""
+        """Settings of its run."""
         return self.setup.config
 
     def initial_memory(self, batch: int) -> State:
-        """What `batch` lanes remember before an episode."""
+        """Return the recurrent state of `batch` environments before an episode."""
         return self.setup.network.memory.initial_state(batch)
 
     def act(self, key: jax.Array, memory: State, observation: Observation, start: jax.Array) -> tuple[State, jax.Array]:
@@ -76,7 +76,7 @@ class TrainedAgent:
 
         Args:
             key: PRNG key of the sampled actions; it is consumed.
-            memory: recurrent state after the step before, leaves (B, ...); at first that of `initial_memory`.
+            memory: recurrent state after the previous step, leaves (B, ...); at first that of `initial_memory`.
             observation: leaves (B, ...).
             start: whether the observation is the first of an episode, bool (B,).
         """
@@ -86,23 +86,23 @@ class TrainedAgent:
 
 
 def agents() -> tuple[str, ...]:
-    """The environments that have an agent here."""
+    """Return the ids of the environments with a trained agent."""
     return tuple(sorted(path.parent.name for path in FOLDER.glob(f"*/{_PARAMS}")))
 
 
 def results(env_id: str) -> dict[str, Any]:
-    """What the agent's run scored at its end, as in its evaluation.json, in float32."""
+    """Return the results of the agent's run, as in its evaluation.json, in float32."""
     return json.loads((_folder(env_id) / "evaluation.json").read_text())
 
 
 def load(env_id: str) -> TrainedAgent:
-    """The agent of an environment.
+    """Load the trained agent of an environment.
 
     Raises:
-        ConfigError: when there is none; the message has the environments that have one.
+        ConfigError: if there is none; the message lists the environments with an agent.
     """
     folder = _folder(env_id)
-    # The decoder of the reconstruction is of no use after training, and is not kept.
+    # Training alone uses the reconstruction's decoder, so the package leaves it out.
     settings = json.loads((folder / "config.json").read_text())
     config = from_json({**settings, "train_levels": 0, "reconstruction": 0.0})
     game = make_game(config)
@@ -114,10 +114,10 @@ def load(env_id: str) -> TrainedAgent:
 
 
 def read(run: Path) -> TrainedAgent:
-    """The agent of a run on disk, as its newest checkpoint has it; the first one where it has several seeds.
+    """Load the agent of a run from its newest checkpoint; with several seeds, the first one.
 
     Raises:
-        RunError: when the folder holds no run, or no checkpoint.
+        RunError: if the folder holds no run or no checkpoint.
     """
     config = read_config(run)
     game = make_game(config)
@@ -131,18 +131,18 @@ def read(run: Path) -> TrainedAgent:
 
 
 def keep(agent: TrainedAgent, evaluation: dict[str, Any], root: Path = FOLDER) -> Path:
-    """Write an agent.
+    """Write an agent to the zoo.
 
     Args:
-        agent: what to keep.
-        evaluation: content of its run's evaluation.json.
-        root: where its folder is made.
+        agent: the agent to write.
+        evaluation: content of the run's evaluation.json.
+        root: parent of the agent's folder.
 
     Returns:
         The folder.
 
     Raises:
-        OSError: when it cannot be written; an agent that was there stays whole.
+        OSError: if it cannot be written; an existing agent stays complete.
     """
     folder = root / agent.config.env
     folder.mkdir(exist_ok=True)

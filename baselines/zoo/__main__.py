@@ -1,4 +1,4 @@
-"""Puts the agent of a finished run among those that come with the package."""
+"""Add the agent of a finished run to the package."""
 
 import dataclasses
 import json
@@ -15,19 +15,19 @@ from baselines.zoo import agents, keep, read, results
 
 @dataclasses.dataclass(frozen=True)
 class ZooFlags:
-    """Keep the agent of a finished run in the zoo."""
+    """Add the agent of a finished run to the zoo."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run."""
+    """Run folder."""
     replace: bool = False
-    """Put it in the place of the agent that its environment has."""
+    """Replace the existing agent of the environment."""
 
 
 def put(arguments: ZooFlags) -> Path:
-    """Keeps the agent; returns its folder.
+    """Add the agent and return its folder.
 
     Raises:
-        RunError: when the folder holds no finished run, or its environment has an agent that is not to be replaced.
+        RunError: if the folder holds no finished run, or its environment has an agent and `replace` is False.
     """
     agent = read(arguments.run)
     evaluation = _evaluation(arguments.run / "evaluation.json")
@@ -35,8 +35,8 @@ def put(arguments: ZooFlags) -> Path:
     if env_id in agents() and not arguments.replace:
         scores = [scored["held_out"]["score"] for scored in (results(env_id), evaluation)]
         raise RunError(
-            f"{env_id} has an agent with a held-out score of {scores[0]:.2f}, and this one has {scores[1]:.2f}: "
-            "add --replace to put it in its place"
+            f"expected an environment without an agent, got {env_id}: the held-out score of its agent is "
+            f"{scores[0]:.2f}, that of this one {scores[1]:.2f}. Add --replace to replace it."
         )
     return keep(agent, evaluation)
 
@@ -46,12 +46,12 @@ def _evaluation(path: Path) -> dict[str, Any]:
         evaluation = json.loads(path.read_text())
         float(evaluation["held_out"]["score"])
     except (OSError, ValueError, TypeError, LookupError) as error:
-        raise RunError(f"{path} has no held-out score: finish the run, or score it by baselines.evaluate") from error
+        raise RunError(f"expected a held-out score in {path}, got none. Run baselines.evaluate first.") from error
     return evaluation
 
 
 def main() -> None:
-    """Command line."""
+    """Run the command line."""
     with exits.told():
         tqdm.write(f"kept in {put(tyro.cli(ZooFlags, prog='python -m baselines.zoo'))}")
 

@@ -7,7 +7,7 @@ MODEL=${1:-Qwen/Qwen2.5-3B-Instruct}
 GAME=${GAME:-frozen_lake}
 SCHEDULER=${SCHEDULER:-gym_scheduler}
 
-# The games run on the CPU; the GPUs are the model's.
+# The games run on the CPU and leave the GPUs to the model.
 export JAX_PLATFORMS=cpu
 
 swift rlhf --rlhf_type grpo \

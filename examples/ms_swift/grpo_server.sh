@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# GRPO with generation, and the games, in a server of their own; start that first:
+# GRPO with generation and games in a separate server; start the server first:
 #   CUDA_VISIBLE_DEVICES=0 rollout_server.sh MODEL
 #   CUDA_VISIBLE_DEVICES=1 grpo_server.sh MODEL
 set -euo pipefail
@@ -9,7 +9,7 @@ GAME=${GAME:-frozen_lake}
 
 export JAX_PLATFORMS=cpu
 
-# vllm_server_pass_dataset: without it no env_config, and so no seed, reaches the games.
+# Without vllm_server_pass_dataset, the games do not receive env_config, which has the seed.
 swift rlhf --rlhf_type grpo \
     --model "$MODEL" \
     --dataset "$GAME.jsonl" \

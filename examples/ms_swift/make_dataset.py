@@ -1,11 +1,11 @@
-"""Writes a dataset for ms-swift: a row for each game and level.
+"""Write a dataset for ms-swift: one row per game and level.
 
     python make_dataset.py frozen_lake size=4 max_turns=16 >frozen_lake.jsonl
     python make_dataset.py mortar_mayhem_b_grid mystery_path_grid max_turns=80 >memory.jsonl
     python make_dataset.py sudoku 'clues=[60]' >sudoku.jsonl
     python make_dataset.py frozen_lake sudoku --rows 100 --held-out >test.jsonl
 
-The message is a placeholder, which the environment replaces. Rollouts of a group share a row, and so a level.
+The message is a placeholder, which the environment replaces. Rollouts of a group share a row, and therefore a level.
 """
 
 import argparse

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The server that generates for grpo_server.sh, and plays the games: rollout_server.sh [MODEL]
+# Server that generates replies for grpo_server.sh and runs the games: rollout_server.sh [MODEL]
 set -euo pipefail
 cd "$(dirname "$0")"
 MODEL=${1:-Qwen/Qwen2.5-3B-Instruct}
 SCHEDULER=${SCHEDULER:-gym_scheduler}
 
-# The games run on the CPU; the GPUs are the model's.
+# The games run on the CPU and leave the GPUs to the model.
 export JAX_PLATFORMS=cpu
 
 swift rollout \

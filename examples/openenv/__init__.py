@@ -1,4 +1,4 @@
-"""A game of jaxgym in words, as an environment of OpenEnv."""
+"""OpenEnv environment with the text interface of a jaxgym game."""
 
 from .client import GameEnv
 from .models import GameObservation, Reply

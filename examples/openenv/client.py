@@ -1,4 +1,4 @@
-"""The client of the game."""
+"""Client of the game."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What goes to the game and what comes back."""
+"""Messages between client and server."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from openenv.core.env_server.types import Action, Observation
 
 
 class Reply(Action):
-    """A reply of a model, as it is."""
+    """Reply of a model, unchanged."""
 
     message: str
 
 
 class GameObservation(Observation):
-    """What a game says."""
+    """Text and results of a game."""
 
     prompt: str = Field(default="", description="The rules and the form of a reply")
     text: str = Field(default="", description="The newest text")

@@ -1,1 +1,1 @@
-"""The environments, a folder for each family."""
+"""Environments, one folder per game; `memory_gym` has the shared parts of its family."""

@@ -1,4 +1,4 @@
-"""Recall: a cue at the first step has to be given as the answer a few steps later.
+"""Recall, a memory game: the agent has to repeat the cue of the first step a few steps later.
 
     step 0      1     2     3
     sees cue    -     -     go      the action taken on "go" is the answer: reward 1 when it is the cue, then the end
@@ -36,7 +36,7 @@ class RecallParams:
 
 @dataclasses.dataclass(frozen=True)
 class Recall:
-    """Observation float32 (4,), or with `frames` a uint8 (44, 44, 3) image beside it."""
+    """Recall with observations float32 (4,), or with `frames` a uint8 (44, 44, 3) image beside them."""
 
     metric: ClassVar[str] = "success"
     frames: bool = False
@@ -91,5 +91,5 @@ def make_recall(*, frames: bool = False, max_steps: int = 0) -> TrainingGame:
 
 @pytest.fixture(scope="session")
 def recall_game() -> Callable[..., TrainingGame]:
-    """A function of `frames` and `max_steps`."""
+    """Return a function of `frames` and `max_steps` that makes the game."""
     return make_recall

@@ -1,4 +1,4 @@
-"""Run by test_train.py: trains like a run on disk in a new folder, and kills itself in the middle of its second save.
+"""Run by test_train.py: train like a run on disk in a new folder, and kill the process during the second save.
 
 python -m tests.baselines.killed_while_saving RUN NEW_FOLDER
 """

@@ -1,4 +1,4 @@
-"""Run by test_devices.py in a process of two simulated devices: prints what it compares, as JSON."""
+"""Run by test_devices.py in a process with two simulated devices: print comparisons as JSON."""
 
 import dataclasses
 import importlib.util
@@ -34,7 +34,7 @@ def recall() -> TrainingGame:
 
 
 def furthest(left: Any, right: Any) -> float:
-    """The largest difference of two trees."""
+    """Return the largest difference of two trees."""
     differences = jax.tree.map(lambda a, b: float(np.abs(_numbers(a) - _numbers(b)).max()), left, right)
     return max(jax.tree.leaves(differences))
 

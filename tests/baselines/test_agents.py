@@ -1,4 +1,4 @@
-"""What flags put into an agent: encoder, residual, clock, head for the ground truth; and which do not go together."""
+"""Parts of an agent by flags: encoder, residual, clock, ground-truth head; and combinations that are rejected."""
 
 import dataclasses
 from collections.abc import Callable
@@ -30,7 +30,7 @@ FRAME = (84, 84, 3)
 
 
 def shapes(config: Config, **options: Any) -> tuple[Any, Any]:
-    """Shapes of parameters and outputs for two steps of three lanes with frames."""
+    """Return the shapes of parameters and outputs for two steps of three environments with frames."""
     network = make_network(config, spaces.Discrete(4), FRAME, **options)
     observation, starts = jnp.zeros((2, 3, *FRAME), jnp.uint8), jnp.zeros((2, 3), bool)
 
@@ -141,7 +141,7 @@ def test_the_ground_truth_is_found_inside_of_wrappers(endless: tuple[Config, Tra
 
 def test_a_game_without_ground_truth_is_refused_by_name() -> None:
     config = dataclasses.replace(SMALL, options=("observation=symbolic",), ground_truth_head=0.1)
-    with pytest.raises(ConfigError, match=r"--ground-truth-head tells .* and MortarMayhem-Grid-v0 has no such numbers"):
+    with pytest.raises(ConfigError, match=r"--ground-truth-head: expected .*, got MortarMayhem-Grid-v0"):
         ppo.make_setup(config, make_game(config))
 
 
@@ -150,15 +150,15 @@ def test_a_game_without_ground_truth_is_refused_by_name() -> None:
     [
         (
             {"memory": "none", "residual": True},
-            "--residual is for one layer of gru, lstm or a cell of your own; memory 'none'",
+            "--residual: expected one layer of gru, lstm or your own cell, got memory 'none'",
         ),
         (
             {"memory": "trxl", "residual": True},
-            "--residual is for one layer of gru, lstm or a cell of your own; memory 'trxl'",
+            "--residual: expected one layer of gru, lstm or your own cell, got memory 'trxl'",
         ),
         (
             {"memory_layers": 2, "residual": True},
-            "is for one layer of gru, lstm or a cell of your own; memory 'gru' of 2 layers",
+            "got memory 'gru' with 2 layers",
         ),
         ({"memory": "clock", "memory_layers": 2}, "memory 'clock' has no layers"),
     ],
@@ -169,10 +169,10 @@ def test_flags_that_do_not_go_together_are_refused_by_name(changes: dict[str, An
 
 
 def test_a_residual_of_two_widths_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--residual adds 512 features to a memory of 256"):
+    with pytest.raises(ConfigError, match="expected as many features as memory outputs, got 512 and 256"):
         shapes(Config(residual=True, memory_size=256))
 
 
 def test_impala_without_frames_is_refused() -> None:
-    with pytest.raises(ConfigError, match="encoder 'impala' is for frames, and this observation has none"):
+    with pytest.raises(ConfigError, match="--encoder impala: expected an observation with a frame"):
         make_network(Config(encoder="impala"), SimpleNamespace(n=4))

@@ -1,4 +1,4 @@
-"""One training on several devices, simulated on the CPU in a process of its own, and on several processes."""
+"""Training on several devices, simulated on the CPU in a process of its own, and in several processes."""
 
 import dataclasses
 import json
@@ -50,9 +50,9 @@ def test_a_run_on_two_devices_goes_on_as_if_nothing_had_been(compared: dict[str,
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"devices": 3}, "num_envs is 64 and does not divide among 3 devices: choose num_envs as a multiple"),
-        ({"devices": 2, "num_seeds": 3}, "num_seeds is 3 and does not divide among 2 devices"),
-        ({"devices": 16}, "4 environments of each device do not divide into 8 minibatches"),
+        ({"devices": 3}, "num_envs: expected a multiple of the 3 devices, got 64"),
+        ({"devices": 2, "num_seeds": 3}, "num_seeds: expected a multiple of the 2 devices, got 3"),
+        ({"devices": 16}, "a number of environments of each device that divides into 8 minibatches, got 4"),
     ],
 )
 def test_what_does_not_divide_among_devices_is_refused(changes: dict[str, int], message: str) -> None:
@@ -61,12 +61,12 @@ def test_what_does_not_divide_among_devices_is_refused(changes: dict[str, int], 
 
 
 def test_more_devices_than_there_are_is_refused() -> None:
-    with pytest.raises(ConfigError, match="devices is 8, but JAX sees 1: choose --devices 1 or less"):
+    with pytest.raises(ConfigError, match=r"expected at least 8 devices, got 1\. Choose --devices 1 or fewer"):
         devices.make_mesh(dataclasses.replace(SCALES["cpu"], devices=8))
 
 
 def test_a_process_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match="process_id is 2, but has to be from 0 to 1"):
+    with pytest.raises(ConfigError, match="process_id: expected a number from 0 to 1, got 2"):
         devices.start("localhost:1", 2, 2)
 
 

@@ -1,4 +1,4 @@
-"""How commands end."""
+"""Exits of the commands."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 @pytest.fixture(autouse=True)
 def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the process stays changed."""
+    """Restore the process after a test."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
 
 
@@ -70,9 +70,12 @@ def test_an_error_of_the_program_keeps_its_traceback(error: Exception) -> None:
         (OSError(errno.ENOSPC, "No space left on device"), r"^error: No space left on device$"),
         (
             JaxRuntimeError("RESOURCE_EXHAUSTED: of 9 bytes\nat"),
-            r"^error: out of memory \(.*9 bytes\): take less at once",
+            r"^error: out of memory \(.*9 bytes\)\. To use less memory, reduce --num-envs",
         ),
-        (MemoryError("Unable to allocate 9 bytes"), r"^error: out of memory \(.*9 bytes\): take less at once"),
+        (
+            MemoryError("Unable to allocate 9 bytes"),
+            r"^error: out of memory \(.*9 bytes\)\. To use less memory, reduce --num-envs",
+        ),
         (
             ModuleNotFoundError("no", name="imageio"),
             r'^error: missing packages: imageio\. Install them with: pip install "jaxgym\[baselines\]"$',

@@ -1,4 +1,4 @@
-"""What counts as the score of an episode, game by game."""
+"""Normalized return of an episode, by game."""
 
 from collections.abc import Callable
 from typing import Any

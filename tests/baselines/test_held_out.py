@@ -1,4 +1,4 @@
-"""Held-out levels of games that have few: the error says what helps, and what it says helps."""
+"""Held-out levels of games with few levels: the advice of the error message works."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from jaxgym import levels
 
 @pytest.fixture(autouse=True)
 def num_existing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Banks of numbers below the entry of this list, in place of levels that have to be compiled."""
+    """Replace level generation: level buffers have numbers below the entry of this list, and nothing is compiled."""
     most = [12]
 
     def make_bank(env: Any, params: Any, seeds: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def config(**changes: Any) -> Config:
 
 
 def trained_on(**changes: Any) -> int | None:
-    """The number of different training levels; None where the config is rejected."""
+    """Return the number of different training levels; None if the config is rejected."""
     try:
         bank = make_game(config(**changes)).params.levels
     except ConfigError:
@@ -45,7 +45,7 @@ def test_holding_out_all_levels_is_rejected_with_advice_that_helps() -> None:
     with pytest.raises(ConfigError) as caught:
         make_game(config())
     message = str(caught.value)
-    assert message.startswith("expected at least 2 different training levels, got 0: the options make 12 different")
+    assert message.startswith("expected at least 2 different training levels, got 0: ")
     (most,) = re.findall(r"hold out (\d+) or fewer with --held-out-levels", message)
     assert "--train-levels 0" in message
     for count in range(1, int(most) + 1):
@@ -61,7 +61,9 @@ def test_no_number_of_held_out_levels_leaves_one_training_level() -> None:
 
 def test_a_game_of_one_level_can_only_be_trained_on_fresh_ones(num_existing: list[int]) -> None:
     num_existing[0] = 1
-    with pytest.raises(ConfigError, match=r"; sample fresh training levels with --train-levels 0, held-out ones among"):
+    with pytest.raises(
+        ConfigError, match=r"To fix this, sample fresh training levels with --train-levels 0, which may include"
+    ):
         make_game(config())
 
 
@@ -71,5 +73,5 @@ def test_one_training_seed_is_trained_on_alone() -> None:
 
 def test_scoring_names_its_own_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "read_config", lambda _: config(held_out_levels=2))
-    with pytest.raises(ConfigError, match=r"hold out 6 or fewer with --levels$"):
+    with pytest.raises(ConfigError, match=r"hold out 6 or fewer with --levels\.$"):
         evaluate.score_run(evaluate.EvaluateFlags(Path("runs/none"), levels=90))

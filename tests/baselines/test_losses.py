@@ -1,4 +1,4 @@
-"""The formulas of PPO against arithmetic written out."""
+"""Formulas of PPO against explicit arithmetic."""
 
 from collections.abc import Callable
 

@@ -41,7 +41,7 @@ MEMORIES = {
 
 
 class Case(NamedTuple):
-    """A memory that is not at its start, and what it is given."""
+    """A recurrent state in the middle of an episode, and inputs."""
 
     cell: Any
     call: Callable[..., Any]
@@ -106,7 +106,7 @@ def test_states_and_outputs_are_float32_whatever_the_operands(memory: str) -> No
 
 
 def gru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """The published equations, one lane's step at a time in plain terms."""
+    """Compute the published equations, one step of one environment at a time."""
     weights = variables["params"]
     states = []
     for step in range(STEPS):
@@ -122,7 +122,7 @@ def gru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax
 
 
 def lstm_step_by_step(variables: Any, state: tuple[jax.Array, jax.Array], inputs: jax.Array) -> jax.Array:
-    """The published equations."""
+    """Compute the published equations."""
     weights = variables["params"]
     outputs = []
     output, cell = state
@@ -137,7 +137,7 @@ def lstm_step_by_step(variables: Any, state: tuple[jax.Array, jax.Array], inputs
 
 
 def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """One step at a time, with the spans that the units start with."""
+    """Compute one step at a time, with the initial time spans of the units."""
     weights = variables["params"]
     spans = jnp.asarray(np.geomspace(2, 256, UNITS), jnp.float32)
     states = []
@@ -151,7 +151,7 @@ def mingru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> 
 
 
 def lru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """One step at a time, as rotations of real pairs."""
+    """Compute one step at a time, as rotations of real pairs."""
     weights = variables["params"]
     rates, phases = ring(UNITS)
     rate, phase = rates * jnp.exp(weights["log_rate"]), phases * jnp.exp(weights["log_phase"])
@@ -232,11 +232,11 @@ def test_no_memory_passes_its_inputs_on() -> None:
 
 def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
     allowed = "clock, gru, gtrxl, lru, lstm, mingru, none, stack16, stack4, trxl"
-    with pytest.raises(ConfigError, match=rf"memory 'gruu' is unknown, allowed are {allowed}; did you mean 'gru'\?"):
+    with pytest.raises(ConfigError, match=rf"unknown memory 'gruu': expected one of {allowed}; did you mean 'gru'\?"):
         make_memory(Config(memory="gruu"))
 
 
-@pytest.mark.parametrize(("grey", "channels"), [(False, 3), (True, 1)], ids=["colour", "grey"])
+@pytest.mark.parametrize(("grey", "channels"), [(False, 3), (True, 1)], ids=["color", "grey"])
 def test_a_frame_stack_shows_the_last_frames_of_the_episode(grey: bool, channels: int) -> None:
     stack = FrameStack(3, grey, (2, 2, 3))
     frames = np.random.default_rng(0).integers(0, 256, (STEPS, LANES, 2, 2, 3)).astype(np.uint8)
@@ -271,10 +271,12 @@ def test_a_frame_stack_step_by_step_equals_a_rollout() -> None:
 
 
 def test_a_frame_stack_without_frames_is_refused() -> None:
-    with pytest.raises(ConfigError, match="memory 'stack4' stacks frames, and this observation has none: choose anoth"):
+    with pytest.raises(
+        ConfigError, match=r"memory 'stack4': expected an observation with a frame, got none\. Choose anoth"
+    ):
         make_memory(Config(memory="stack4"))
 
 
 def test_layers_of_no_memory_are_refused() -> None:
-    with pytest.raises(ConfigError, match="memory 'none' has no layers: leave out --memory-layers"):
+    with pytest.raises(ConfigError, match=r"memory 'none' has no layers\. Leave out --memory-layers"):
         make_memory(Config(memory="none", memory_layers=2))

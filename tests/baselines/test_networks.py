@@ -78,7 +78,7 @@ def test_the_reconstruction_loss_is_the_mean_cross_entropy_of_bytes(get_key: Cal
 def test_reconstruction_without_a_frame_is_refused() -> None:
     network = make_network(Config(memory_size=8, hidden_size=8), spaces.Discrete(4))
     state = network.memory.initial_state(3)
-    with pytest.raises(ConfigError, match="has none: leave out --reconstruction"):
+    with pytest.raises(ConfigError, match="--reconstruction: expected an observation with a frame, got none"):
         network.init(jax.random.key(0), state, jnp.zeros((2, 3, 7)), jnp.zeros((2, 3), bool), reconstruct=1)
 
 
@@ -120,7 +120,7 @@ def test_the_published_agent_has_its_number_of_parameters() -> None:
 
 
 def test_a_space_without_a_policy_head_is_refused() -> None:
-    with pytest.raises(ConfigError, match="neither Discrete nor MultiDiscrete"):
+    with pytest.raises(ConfigError, match="expected a Discrete or MultiDiscrete action space"):
         action_sizes(spaces.Box(0.0, 1.0, (2,)))
 
 

@@ -31,13 +31,13 @@ SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "minibatches": 2, "memor
 
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drops what a test registers."""
+    """Remove what a test registers."""
     monkeypatch.setattr(memories, "_CELLS", dict(memories._CELLS))
 
 
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> type[MemoryCell]:
-    """The cell, importable."""
+    """Make the cell importable."""
     monkeypatch.syspath_prepend(PACKAGE)
     return cell_of(NAME)
 
@@ -88,7 +88,7 @@ def test_a_network_calls_a_cell_for_all_that_it_needs(on_path: type[MemoryCell])
         ("jaxgym_external_cell:jax", "^expected memory 'jaxgym_external_cell:jax' to be a class, got <module 'jax'"),
         ("collections:OrderedDict", "Make it a subclass of baselines.memories.cell.MemoryCell"),
         (":Cell", r"got ':Cell' \(Empty module name\)"),
-        ("averages", "memory 'averages' is unknown, allowed are clock, "),
+        ("averages", "unknown memory 'averages': expected one of clock, "),
     ],
 )
 @pytest.mark.usefixtures("on_path")
@@ -104,9 +104,9 @@ def test_a_registered_name_is_that_of_one_cell(on_path: type[MemoryCell]) -> Non
     baselines.register_memory("of my own", on_path)
     baselines.register_memory("of my own", on_path)  # as a module that is imported twice does
     assert cell_of("of my own") is on_path
-    with pytest.raises(ConfigError, match=r"^expected a new name, got 'gru', which names GRU"):
+    with pytest.raises(ConfigError, match=r"^expected a new name, got 'gru', the name of GRU"):
         baselines.register_memory("gru", on_path)
-    with pytest.raises(ConfigError, match=r"^expected a new name, got 'of my own', which names MovingAverages"):
+    with pytest.raises(ConfigError, match=r"^expected a new name, got 'of my own', the name of MovingAverages"):
         baselines.register_memory("of my own", Another)
     with pytest.raises(ConfigError, match=r"^expected a name without a colon, got 'a:b'"):
         baselines.register_memory("a:b", on_path)

@@ -33,7 +33,7 @@ def start(config: Config, game: TrainingGame) -> tuple[ppo.Setup, ppo.TrainState
 
 
 def collected(config: Config, game: TrainingGame) -> Collected:
-    """The second rollout of a run, so that it begins inside episodes."""
+    """Return the second rollout of a run, which starts inside episodes."""
     setup, before = start(config, game)
 
     @jax.jit
@@ -57,7 +57,7 @@ def timed(recall_game: Callable[..., TrainingGame]) -> Collected:
 
 @pytest.fixture(scope="module")
 def block(recall_game: Callable[..., TrainingGame]) -> Callable[[], tuple[ppo.TrainState, ppo.Metrics]]:
-    """A function that makes the first block of one and the same run, the program of which is compiled once."""
+    """Return a function that makes the first block of a run; its program is compiled once."""
     game = recall_game()
     setup, _ = start(CONFIG, game)
     init, train = ppo.make_init(setup), ppo.make_train_block(setup)

@@ -20,7 +20,7 @@ MEMORIES["trxl of another width"] = {"memory": "trxl", "hidden_size": 24}
 
 
 class Acting:
-    """A network with frames and a vector, and what it is given in four steps."""
+    """A network for frames and a vector, and its inputs for four steps."""
 
     def __init__(self, settings: dict[str, Any], encoder: Any = "nature") -> None:
         settings = {"memory_size": 16, "memory_window": 5, "hidden_size": 16, **settings}
@@ -44,7 +44,7 @@ class Acting:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Those of a program and of the programs in it."""
+    """Return the equations of a program and of its inner programs."""
     for equation in jaxpr.eqns:
         yield equation
         for value in jax.tree.leaves(equation.params, is_leaf=lambda value: hasattr(value, "jaxpr")):
@@ -54,7 +54,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def cast_parameters(acting: Acting, params: Any) -> set[tuple[int, ...]]:
-    """Shapes of the matrices and kernels among the parameters that a step of acting casts from float32."""
+    """Return the shapes of the parameters with at least two axes that a step of acting casts from float32."""
     shapes = {leaf.shape for leaf in jax.tree.leaves(acting.params) if leaf.ndim > 1}
     program = jax.make_jaxpr(partial(acting.network.apply, params))(acting.state, *acting.first).jaxpr
     casts = [equation for equation in equations(program) if equation.primitive.name == "convert_element_type"]

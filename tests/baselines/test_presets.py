@@ -1,4 +1,4 @@
-"""Presets are what the paper ran: games, memories and lengths; a flag beside one overrides it."""
+"""Presets have the paper's games, memories and lengths; a flag overrides its value of a preset."""
 
 import dataclasses
 import json
@@ -68,9 +68,9 @@ def test_mystery_path_on_a_grid_has_the_smaller_transformer_and_more_entropy() -
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--preset", "jmlr/mm-trxl-rek"], r"preset 'jmlr/mm-trxl-rek' is unknown; did you mean 'jmlr/mm-trxl-rec'\?"),
-        (["--preset", "xyz"], r"^preset 'xyz' is unknown: --list shows all of them$"),
-        (["--preset=fast/mm-gru", "--scale", "cpu"], "--preset fast/mm-gru and --scale cpu both set the defaults"),
+        (["--preset", "jmlr/mm-trxl-rek"], r"unknown preset 'jmlr/mm-trxl-rek'; did you mean 'jmlr/mm-trxl-rec'\?"),
+        (["--preset", "xyz"], r"^unknown preset 'xyz': --list shows all of them$"),
+        (["--preset=fast/mm-gru", "--scale", "cpu"], "got both: --preset fast/mm-gru and --scale cpu"),
     ],
 )
 def test_a_preset_that_cannot_be_taken_is_explained(words: list[str], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Agents trained on Recall (see conftest.py): those with memory solve it, the one without cannot."""
+"""Agents trained on Recall (see conftest.py): those with a memory solve it, the one without cannot."""
 
 import dataclasses
 from collections.abc import Callable

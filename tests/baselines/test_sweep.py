@@ -26,7 +26,7 @@ SETTINGS = [
 
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One entry for each time that an update is traced."""
+    """Return a list with one entry for each trace of an update."""
     traced, collect = list[None](), ppo.collect
 
     def counted(*given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The ceiling that a benchmark of training compares with."""
+"""Ceiling of the training benchmark."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transformer-XL: what a step attends to, and that acting reads the same as learning.
+"""Transformer-XL: the steps that a step attends to, and the equality of acting and learning.
 
 With one block and a window of 3 steps, an input is seen at its own step and the two after it:
 
@@ -30,7 +30,7 @@ def draw(seed: int) -> jax.Array:
 
 
 def moved(variables: Any) -> Any:
-    """Parameters with gains and offsets other than the ones and zeros they start at, where a wrong one would hide."""
+    """Return parameters with gains and offsets other than the initial ones and zeros, which could hide an error."""
     return jax.tree.map(lambda leaf: leaf + 0.1 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), variables)
 
 
@@ -41,7 +41,7 @@ def variables() -> Any:
 
 @pytest.fixture(scope="module")
 def slopes(variables: Any) -> Any:
-    """A function of a cell: how much each input moves each output, (lane, step of the output, step of the input)."""
+    """Return a function of a cell: gradients of outputs by inputs, (environment, output step, input step)."""
 
     def of(cell: TransformerXL) -> np.ndarray:
         def outputs(inputs: jax.Array) -> jax.Array:
@@ -83,8 +83,8 @@ def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
     block = weights["blocks_0"]
 
     def norm(rows: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
-        centred = rows - rows.mean(axis=-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6) * scale + bias
+        centered = rows - rows.mean(axis=-1, keepdims=True)
+        return centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + 1e-6) * scale + bias
 
     def normed(rows: np.ndarray, layer: str) -> np.ndarray:
         return norm(rows, block[layer]["scale"], block[layer]["offset"])
@@ -105,14 +105,12 @@ def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
 
 
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
-    with pytest.raises(
-        ConfigError, match="memory 'trxl' of size 6 does not divide into 4 heads of an even width: choose"
-    ):
+    with pytest.raises(ConfigError, match="expected a multiple of 8, twice --memory-heads, for 'trxl', got 6"):
         make_memory(Config(memory="trxl", memory_size=6))
 
 
 def test_learning_from_single_steps_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match="memory 'gtrxl' learns from several steps at once: choose --num-steps, and --bptt"
+        ConfigError, match=r"expected sequences of at least 2 steps for memory 'gtrxl', got 1\. Increase --num-steps"
     ):
         make_memory(Config(memory="gtrxl", num_steps=1))

@@ -1,4 +1,4 @@
-"""The agents that come with the package load in one line and do what their results say."""
+"""The package's trained agents load in one line and reach their stored results."""
 
 import dataclasses
 import subprocess
@@ -23,12 +23,12 @@ from baselines.zoo import __main__ as command
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="agent 'MysteryPath-v9' is unknown, allowed are MortarMayhem-Grid-v0"):
+    with pytest.raises(ConfigError, match="unknown agent 'MysteryPath-v9': expected one of MortarMayhem-Grid-v0"):
         baselines.load("MysteryPath-v9")
 
 
 def test_an_agent_has_no_checkpoints_to_choose_from() -> None:
-    with pytest.raises(ConfigError, match=r"^zoo:MysteryPath-Grid-v0 has no checkpoints: leave --checkpoint out"):
+    with pytest.raises(ConfigError, match=r"^--checkpoint: expected a run folder, got zoo:MysteryPath-Grid-v0"):
         score_run(EvaluateFlags(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
 
 
@@ -114,12 +114,12 @@ def test_an_agent_is_replaced_on_demand_and_by_a_scored_one_alone(
     for text in (None, "{", "[]", '{"paper": {"score": 0.5}}'):
         if text is not None:
             (tmp_path / "evaluation.json").write_text(text)
-        with pytest.raises(RunError, match=r"evaluation\.json has no held-out score: finish the run, or score it by"):
+        with pytest.raises(
+            RunError, match=r"expected a held-out score in .*evaluation\.json, got none\. Run baselines\.evaluate"
+        ):
             command.put(command.ZooFlags(tmp_path))
     (tmp_path / "evaluation.json").write_text('{"held_out": {"score": 0.25}}')
-    said = (
-        r"^MortarMayhem-Grid-v0 has an agent with a held-out score of 1\.00, and this one has 0\.25: add --replace to"
-    )
+    said = r"got MortarMayhem-Grid-v0: the held-out score of its agent is 1\.00, that of this one 0\.25\. Add --replace"
     with pytest.raises(RunError, match=said):
         command.put(command.ZooFlags(tmp_path))
     command.put(command.ZooFlags(tmp_path, replace=True))

@@ -1,4 +1,4 @@
-"""What the scripted expert of a game replies."""
+"""Replies of a game's scripted expert."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
 
 def expert(name: str, seed: int, **options: Any) -> Callable[[], str]:
-    """Returns a function whose next results are the replies in the episode of a seed."""
+    """Return a function whose next results are the replies in the episode of a seed."""
     policy = ScriptedPolicy("expert")
     request = Request("the only one", [], {"env_config": {"name": name, "seed": seed, **options}})
     return lambda: asyncio.run(policy.reply(request)).message.content

@@ -1,9 +1,9 @@
-"""Drives our side of the protocols of language models with the frameworks' own clients.
+"""Run our side of the protocols of language models with the frameworks' own clients.
 
     make conformance                                  # all lines
-    make conformance CONFORMANCE_FLAGS='--only trl'   # the lines whose name has that word
+    make conformance CONFORMANCE_FLAGS='--only trl'   # the lines whose name contains that word
 
-A line is a file of tests, or one case of it. It passes where no test fails and some test runs.
+A line is a file of tests, or one case of it. It passes if no test fails and at least one test runs.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0")
 
 
 class Line(NamedTuple):
-    """A file of tests below this folder, and the case that it is narrowed to, if any."""
+    """A file of tests below this folder, and optionally one of its cases."""
 
     name: str
     file: str
@@ -58,7 +58,7 @@ LINES = (
 
 @contextlib.contextmanager
 def served(words: tuple[str, ...]) -> Iterator[str]:
-    """Yields the address of a server."""
+    """Yield the address of a server."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "jaxgym", "serve", *words, "--host", "127.0.0.1", "--port", str(port)]
@@ -77,7 +77,7 @@ def served(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def results(report: str) -> list[tuple[str, str, str]]:
-    """Returns status, name and message of each test in a report of pytest."""
+    """Return status, name and message of each test in a report of pytest."""
     rows = []
     for case in xml.etree.ElementTree.fromstring(report).iter("testcase"):
         part = next((part for part in case if part.tag in ("failure", "error", "skipped")), None)
@@ -87,7 +87,7 @@ def results(report: str) -> list[tuple[str, str, str]]:
 
 
 def run(line: Line) -> bool | None:
-    """Runs a line and writes what came of it; returns whether it passes, or None where all of it is skipped."""
+    """Run a line and write its result; return whether it passes, or None if all of it is skipped."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         narrowed = ("-k", f"[{line.case}]") if line.case else ()
@@ -109,14 +109,14 @@ def run(line: Line) -> bool | None:
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """What to run."""
+    """Command-line arguments."""
 
     only: str = ""
     """Run the lines whose name has this word."""
 
 
 def main(arguments: Arguments) -> int:
-    """Runs the lines; returns the exit code."""
+    """Run the lines; return the exit code."""
     passes = [run(line) for line in LINES if arguments.only.lower() in line.name.lower()]
     ran = [is_well for is_well in passes if is_well is not None]
     skipped = f", {len(passes) - len(ran)} skipped" if len(ran) < len(passes) else ""

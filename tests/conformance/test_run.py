@@ -1,4 +1,4 @@
-"""Report of the lines."""
+"""Report of the conformance lines."""
 
 from pathlib import Path
 

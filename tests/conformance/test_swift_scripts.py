@@ -1,6 +1,6 @@
 """The scripts, the plugin and the datasets of examples/ms_swift, read by ms-swift itself; skipped where it is absent.
 
-No model is loaded and nothing is trained: what the scripts hand to `swift` is parsed by its own parsers.
+No model is loaded and nothing is trained: ms-swift's own parsers parse the arguments of the scripts.
 """
 
 import importlib
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 def handed_over(script: str, folder: Path, **variables: str) -> list[str]:
-    """Returns what a script hands to `swift`."""
+    """Return the arguments that a script passes to `swift`."""
     stub = folder / "swift"
     stub.write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
     stub.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Our games in TextArena itself; most is skipped where it is not installed. `make conformance` has TextArena 0.7.4."""
+"""Our games in TextArena itself; most tests are skipped without it. `make conformance` has TextArena 0.7.4."""
 
 import copy
 import importlib

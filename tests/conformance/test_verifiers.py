@@ -1,9 +1,9 @@
-"""The `openenv` taskset of verifiers plays on our server; skipped where no environment with verifiers is named.
+"""The `openenv` taskset of verifiers plays on our server; skipped if no environment with verifiers is given.
 
     VERIFIERS=/path/to/environment/bin/vf-eval pytest tests/conformance/test_verifiers.py
 
-The model is a stub that replies what the scripted expert would. verifiers wants another version of mcp than OpenEnv
-0.10, so it has an environment of its own, in which nothing of ours is installed.
+The model is a stub with the replies of the scripted expert. verifiers needs another version of mcp than OpenEnv 0.10,
+so it has a virtual environment of its own without our packages.
 """
 
 import json
@@ -42,7 +42,7 @@ resets = [{resets}]
 
 
 def streamed(content: str) -> bytes:
-    """Returns a reply as a stream of server-sent events."""
+    """Return a reply as a stream of server-sent events."""
     chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
     choices = [({"role": "assistant", "content": content}, None), ({}, "stop")]
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -54,7 +54,7 @@ def streamed(content: str) -> bytes:
 
 
 def replies(nick: str, seed: int) -> list[str]:
-    """Returns what the expert says in the episode of a seed."""
+    """Return the expert's replies in the episode of a seed."""
     pool, play, said = SessionPool(capacity=1), expert(nick, seed), list[str]()
     session = pool.open(nick, seed, {"levels": "fresh", "scoring": "environment"}).id
     while True:

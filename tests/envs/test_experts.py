@@ -1,4 +1,4 @@
-"""Every game can be won: its scripted expert does so, on a few levels at once."""
+"""Scripted experts solve every game, on a few levels at once."""
 
 import dataclasses
 from functools import partial
@@ -34,7 +34,7 @@ GOALS = {
 
 
 def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarray]:
-    """The `info` of the last step of the expert's episodes, or of the step at which they are cut, leaves (N, ...)."""
+    """Return the `info` of the last step of the expert's episodes, or of the step limit, leaves (N, ...)."""
     env, params = jaxgym.make(env_id, levels="fresh", observation="symbolic", **options)
     expert = jaxgym.spec_of(env_id).expert
     assert expert is not None

@@ -1,4 +1,4 @@
-"""What a person sees that an agent does not."""
+"""Human views, which show what an agent cannot observe."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ PATH_OVER_BLACK, EXIT, SKIN, HANDS = (200, 200, 200), (55, 55, 55), (250, 204, 1
 
 
 def view_of(env_id: str, **changes: Any) -> tuple[np.ndarray, Any, Any]:
-    """The picture of the state in which an episode starts, at the size of a frame; the state, and the frame."""
+    """Return the view of an initial state, at the size of a frame; the state, and the frame."""
     env, params = jaxgym.make(env_id, levels="fresh")
     human = jaxgym.spec_of(env_id).human
     assert human is not None

@@ -1,4 +1,4 @@
-"""Games beside programs that have set `jax_enable_x64`."""
+"""Games in programs that set `jax_enable_x64`."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ each_game = pytest.mark.parametrize(
 
 
 def first_steps(env_id: str, steps: int, lanes: int) -> Any:
-    """The program of some episodes that start fresh and are played at random, with what is hidden; and their seeds."""
+    """Return the program of some random episodes with hidden information, and their seeds."""
     env, params = jaxgym.make(env_id, levels="fresh")
     human = jaxgym.spec_of(env_id).human
     assert human is not None

@@ -1,12 +1,12 @@
-"""Plays memory-gym 1.0.2 and its stand-in side by side and compares all that they return.
+"""Play memory-gym 1.0.2 and its stand-in side by side, and compare all their outputs.
 
     make parity
     python -m tests.parity.against_original --ids MortarMayhem-v0 --seeds 5
 
-Both are given the same seeds, options and actions. When an episode ends both are reset without a seed, so the next one
-goes on with the generator. Every second seed plays at random, the others mostly by what the original knows. Pictures of
-what is hidden are compared too, but for walls and clues. A line an id tells how many seeds are equal, or where the
-first difference is. Exit code 1 if there is one.
+Both get the same seeds, options and actions. When an episode ends, both are reset without a seed, so the next one
+continues with the generator. Every second seed plays at random, the others mostly with the original's hidden
+information. Human views are compared too, except walls and clues. One line per id has the number of equal seeds, or the
+first difference. The exit code is 1 if there is a difference.
 """
 
 import argparse
@@ -49,13 +49,13 @@ REACH_PX = 3
 
 
 def along(here: Any, there: Any, reach: int = 0) -> list[int]:
-    """The action of a free agent that goes from one place to another."""
+    """Return the action of a free agent from one position to another."""
     apart = [int(target) - int(place) for place, target in zip(here, there, strict=True)]
     return [0 if abs(way) <= reach else 1 if way < 0 else 2 for way in apart]
 
 
 def by_tiles(original: Any, there: Any) -> Any:
-    """The action that brings an agent nearer to a tile, in the games with turns and in those without."""
+    """Return the action that moves an agent nearer to a tile, in the grid games and in the others."""
     action = along(original.normalized_agent_position, there)
     if isinstance(original.action_space, gymnasium.spaces.MultiDiscrete):
         return action
@@ -67,7 +67,7 @@ def by_tiles(original: Any, there: Any) -> Any:
 
 
 def guided(original: Any) -> Any:
-    """The action that one who sees all of the original would take."""
+    """Return an action that uses the original's hidden information."""
     if hasattr(original, "_target_pos"):
         return by_tiles(original, original._target_pos)
     if hasattr(original, "target_direction"):
@@ -82,7 +82,7 @@ def guided(original: Any) -> Any:
 
 
 def differences(told: Any, expected: Any, where: str = "") -> Iterator[str]:
-    """Where two observations or infos differ: integers and pictures exactly, reals as float32."""
+    """Yield the differences of two observations or infos: integers and frames exactly, reals as float32."""
     if isinstance(expected, dict):
         if set(told) != set(expected):
             yield f"{where} has {sorted(told)} for {sorted(expected)}"
@@ -99,16 +99,16 @@ def differences(told: Any, expected: Any, where: str = "") -> Iterator[str]:
 
 
 def forget(original: Any) -> None:
-    """Makes the original draw like a fresh one.
+    """Make the original draw like a new one.
 
-    The first clues of an endless episode, and every first picture of what is hidden, show the agent of the one before;
-    no level and no rule depends on it.
+    The first clues of an endless episode, and every first human view, show the agent of the previous episode; no level
+    and no rule depends on it.
     """
     original.rotated_agent_surface = original.rotated_agent_rect = None
 
 
 def unlike(ours: Any, original: Any) -> Iterator[str]:
-    """Where the two pictures of what is hidden differ, but for what only the original shows."""
+    """Return the differences of two human views, except those that only the original shows."""
     shown, expected = ours.render(), original.render()
     differ = (shown != expected).any(axis=-1)
     if hasattr(original, "mystery_path"):  # Walls are no part of our levels.
@@ -120,7 +120,7 @@ def unlike(ours: Any, original: Any) -> Iterator[str]:
 
 
 def compare(ours: Any, original: Any, seed: int, options: dict[str, Any], steps: int) -> tuple[int, str | None]:
-    """Plays one seed on both; returns the number of endings, and the first difference or None."""
+    """Play one seed on both; return the number of ended episodes, and the first difference or None."""
     generator = np.random.default_rng([seed, steps])
     endings, again = 0, seed
     for t in range(steps):
@@ -151,7 +151,7 @@ def compare(ours: Any, original: Any, seed: int, options: dict[str, Any], steps:
 
 
 def compare_spaces(ours: Any, original: Any) -> str | None:
-    """Says which declared space or attribute differs."""
+    """Return the declared spaces or attributes that differ."""
     names = ["observation_space", "action_space"]
     names += ["ground_truth_space"] if original.has_ground_truth_info else []
     if ours.has_ground_truth_info != original.has_ground_truth_info:
@@ -162,7 +162,7 @@ def compare_spaces(ours: Any, original: Any) -> str | None:
 
 
 def main() -> int:
-    """Compares the chosen ids; returns the exit code."""
+    """Compare the chosen ids; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--ids", nargs="+", default=IDS, choices=IDS)
     parser.add_argument("--seeds", type=int, default=20, help="seeds 0 to n - 1")

@@ -1,4 +1,4 @@
-"""How recordings of Endless Mortar Mayhem are replayed."""
+"""Replay of recordings of Endless Mortar Mayhem."""
 
 import functools
 from typing import Any
@@ -57,7 +57,7 @@ def capacities(recording: Recording) -> dict[str, Any]:
 
 
 def leaks(recording: Recording) -> set[int]:
-    """In a second episode of one object, the original's clue frames show the agent of the first (quirk Q12)."""
+    """Return the frames that show an earlier agent: clue frames of a second episode of one object (quirk Q12)."""
     if "pre_actions" not in recording.arrays:
         return set()
     return set(range(1, recording.meta["layout"]["clue_frames"]))

@@ -1,4 +1,4 @@
-"""How recordings of Endless Mystery Path are replayed."""
+"""Replay of recordings of Endless Mystery Path."""
 
 import functools
 import math
@@ -68,7 +68,7 @@ def answers(env: Any, state: game.EndlessMysteryPathState, params: Any) -> dict[
 
 
 def derived(recording: Recording) -> dict[str, np.ndarray]:
-    """The marks of the segment that the last path tile is in, and places in whole px; we keep no others."""
+    """Return the marks of the last path tile's segment, and positions in whole px; our states keep no others."""
     arrays = recording.arrays
     number = arrays["current_node"][:, 0] // segments.NUM_COLUMNS
     here = np.zeros((len(number), segments.MAX_TILES), bool)

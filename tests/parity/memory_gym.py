@@ -1,9 +1,10 @@
-"""Replays episodes recorded from the original Memory Gym and compares everything that was recorded.
+"""Replay episodes recorded from the original Memory Gym and compare everything that was recorded.
 
     python -m tests.parity.memory_gym DIR... [--family mm mmg ...]
 
-Each file becomes a level; its actions are fed to our environment; rewards, endings, the state of the game, the final
-info and every stored frame must be equal. A line a file tells the first difference. Exit code 1 if any file fails.
+Each file becomes a level, and its actions are played in our environment. Rewards, endings, the state of the game, the
+final info and every stored frame must be equal. One line per file has the first difference. The exit code is 1 if any
+file fails.
 """
 
 import argparse
@@ -88,7 +89,7 @@ FAMILIES = {
 
 @functools.partial(jax.jit, static_argnames=("env",))
 def step(env: Any, state: Any, action: Any, params: Any) -> Any:
-    """Returns the state before any auto-reset, and all else that the public step returns."""
+    """Return the state before any auto-reset, and all other results of the public step."""
     key = jax.random.key(0)
     stepped = env.step_env(key, state, action, params)[1]
     _, _, reward, terminated, truncated, info = env.step(key, state, action, params)
@@ -96,7 +97,7 @@ def step(env: Any, state: Any, action: Any, params: Any) -> Any:
 
 
 def differences(recording: Recording) -> Iterator[str]:
-    """Yields a sentence for each thing that differs, in the order of time."""
+    """Yield a sentence for each difference, in the order of time."""
     meta, arrays = recording.meta, recording.arrays
     if meta["env"] not in FAMILIES:
         yield f"the game {meta['env']!r} does not exist"
@@ -154,7 +155,7 @@ def compare_final_info(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterat
 
 
 def recordings(folders: list[Path], families: list[str] | None) -> list[Path]:
-    """Returns the recorded episodes in the folders, by name; layouts are not episodes."""
+    """Return the recorded episodes in the folders, by name; layouts are not episodes."""
     paths = sorted(path for folder in folders for path in folder.glob("*.npz") if not path.name.startswith("layouts__"))
     return [path for path in paths if families is None or path.name.split("__")[0] in families]
 

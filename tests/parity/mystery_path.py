@@ -1,4 +1,4 @@
-"""How recordings of Mystery Path are replayed."""
+"""Replay of recordings of Mystery Path."""
 
 import functools
 from typing import Any

@@ -1,8 +1,8 @@
-"""Records what memory-gym 1.0.2 shows of all that is hidden, for tests/parity/test_views.py.
+"""Record memory-gym 1.0.2's views of hidden information, for tests/parity/test_views.py.
 
     .parity/bin/python -m tests.parity.record_views tests/data/views.npz
 
-An episode an id, played by what the original knows; every fourth picture is kept, at the size of a frame.
+One episode per id, played with the original's hidden information; every fourth view is kept, at the size of a frame.
 """
 
 import json
@@ -18,9 +18,9 @@ SEED, STEPS, EVERY, SCALE = 1, 40, 4, 4
 
 
 def record(env_id: str) -> dict[str, np.ndarray]:
-    """Returns the options, actions and pictures of an episode, or of the part of it that is long enough.
+    """Return the options, actions and views of an episode, or of a part of it that is long enough.
 
-    What follows on the first coin of an endless episode is no part of its level.
+    The part after the first coin of an endless episode does not belong to its level.
     """
     original = gymnasium.make(env_id, disable_env_checker=True, render_mode="debug_rgb_array").unwrapped
     original.reset(seed=SEED, options=OPTIONS[env_id])

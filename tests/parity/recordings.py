@@ -1,4 +1,4 @@
-"""What a recorded episode is, and how a family of recordings answers to ours."""
+"""Recorded episodes, and the correspondence of a family's recordings and our states."""
 
 import dataclasses
 import json
@@ -38,11 +38,11 @@ def nothing_derived(_: Recording) -> dict[str, np.ndarray]:
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """How a family's recordings become levels, and which of their arrays our states answer.
+    """Functions that make levels of a family's recordings, and compare their arrays with our states.
 
-    `capacities` gives further options of `make`, so that the recorded level fits; `leaks` gives the times of the frames
-    in which the original shows what an earlier episode left behind, which are not compared; `derived` gives further
-    arrays that follow from the recorded ones.
+    `capacities` returns further options of `make`, so that the recorded level fits. `leaks` returns the times of frames
+    that show leftovers of an earlier episode, which are not compared. `derived` returns further arrays that follow from
+    the recorded ones.
     """
 
     level: Callable[[Recording, Any], Any]

@@ -1,4 +1,4 @@
-"""Recordings of Searing Spotlights: how they become levels, and what of them our states answer."""
+"""Recordings of Searing Spotlights: how they become levels, and which of their arrays our states have."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ from tests.parity.recordings import Family, Recording
 
 
 def lifetime_steps(speed: float) -> int:
-    """Counts the steps until the share of the track, added up in float64, reaches 1."""
+    """Count the steps until the share of the track, added up in float64, reaches 1."""
     if speed < 1e-6:
         return 2**30
     share, steps = 0.0, 0
@@ -61,7 +61,7 @@ def capacities_of(recording: Recording) -> dict[str, Any]:
 
 
 def leaks_of(recording: Recording) -> set[int]:
-    """Without dimming, the first frame of a second episode shows the spotlights of the first."""
+    """Return the first frame of a second episode without dimming, which shows the spotlights of the first."""
     return {0} if recording.meta["variant"] == "dim0_second_episode" else set()
 
 
@@ -76,7 +76,7 @@ def common_answers(state: Any) -> dict[str, Any]:
 
 
 def health_of(state: Any, params: Any) -> float:
-    """Subtracts the damage in float64, of the decimal number that the option was given as."""
+    """Subtract the damage in float64, from the decimal number of the option."""
     health = float(params.agent_health)
     for _ in range(int(state.num_hits)):
         health -= round(float(params.spot_damage), 6)

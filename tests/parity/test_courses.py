@@ -1,4 +1,4 @@
-"""Courses: episodes drawn while they are played, and one after the other from one generator, as the original does."""
+"""Courses: consecutive episodes from one generator, drawn while they are played, as in the original."""
 
 import functools
 import json
@@ -34,7 +34,7 @@ def started(env: Any) -> Any:
 
 
 def made(env_id: str, **options: Any) -> tuple[Any, Any, Any]:
-    """Returns a course, an environment that its levels fit, and the parameters."""
+    """Return a course, an environment with capacity for its levels, and the parameters."""
     followed = course.of(env_id, **options)
     return followed, *jaxgym.make(env_id, levels="fresh", **{**options, **followed.sizes})
 
@@ -66,7 +66,7 @@ def test_endless_searing_spotlights_follows_a_recorded_episode_to_its_end(path: 
 
 
 def layout_of(level: Any) -> list[Any]:
-    """Returns what a file of successive episodes tells of a layout."""
+    """Return the layout of a recording of successive episodes."""
     if hasattr(level, "commands"):
         return [COMMANDS[command] for command in level.commands[: level.command_count]]
     if hasattr(level, "segments"):
@@ -125,7 +125,7 @@ def test_a_course_is_not_followed_before_it_starts() -> None:
     followed, env, params = made(ENDLESS)
     state = jax.eval_shape(lambda: env.reset(jax.random.key(0), params)[1])
     state = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), state)
-    with pytest.raises(LevelError, match=r"^the course of Endless-SearingSpotlights-v0 was followed before its start;"):
+    with pytest.raises(LevelError, match=r"^Endless-SearingSpotlights-v0: expected start"):
         followed.follow(state)
 
 

@@ -1,4 +1,4 @@
-"""The levels of the original's own seeds: every recorded layout and episode has the level that we make of its seed."""
+"""Levels of the original's seeds: every recorded layout and episode has the level that we make from its seed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,19 +84,19 @@ def test_the_lifetime_of_a_spotlight_is_counted_in_float64(speed: float) -> None
 
 
 def differing(recorded: dict[str, Any], level: Any) -> Iterator[str]:
-    """Yields the name of each recorded part of a layout that a level differs from."""
+    """Yield the name of each recorded part of a layout that differs from the level."""
     for name, ours, theirs in parts(recorded, level):
         if not np.array_equal(ours, theirs):
             yield f"{name} is {np.asarray(ours).tolist()}, recorded {np.asarray(theirs).tolist()}"
 
 
 def parts(recorded: dict[str, Any], level: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, level's part and recorded part of what was recorded of a layout; -1 pads what is recorded."""
+    """Yield name, level's part and recorded part of a layout; recorded parts are padded with -1."""
     if "commands" in recorded:
         commands = recorded["commands"]
         yield "start_tile", level.start_tile, recorded["start_tile"]
         yield "commands", level.commands[: len(commands)], commands
-        # A tile is 14 px wide and every arena centred.
+        # A tile is 14 px wide and every arena centered.
         corner = 42 - 7 * recorded.get("arena_size", 6)
         yield "start_pos", corner + 14 * level.start_tile + 7 + level.start_offset_px, recorded["start_pos"]
         for name in ("command_count", *memory_gym.endless_mortar_mayhem.DURATIONS):
@@ -150,7 +150,7 @@ def test_every_recorded_layout_is_the_level_of_its_seed(family: str) -> None:
 
 
 def layout_of(recording: Recording) -> dict[str, Any]:
-    """Returns what a recorded episode tells of its level, as far as that is fixed before the episode."""
+    """Return the part of a recorded episode that its level determines before the episode."""
     layout = {**recording.meta["layout"], **recording.arrays}
     if recording.meta["env"] == "ess":
         taken = np.flatnonzero(np.diff(layout["coins_collected"]) > 0)
@@ -296,7 +296,7 @@ def test_ranges_of_which_the_original_fails_are_refused(name: str) -> None:
 
 
 def test_more_coins_than_the_original_finds_places_for_are_refused() -> None:
-    with pytest.raises(LevelError, match=r"^seed 5 was asked for, for which the original finds no place .* num_coins"):
+    with pytest.raises(LevelError, match=r"^expected free pixels for all coins, got none for seed 5, .* num_coins"):
         levels.original(IDS["ss"], [5], num_coins=[32])
 
 
@@ -311,7 +311,7 @@ def test_a_segment_that_is_too_long_for_ours_is_refused(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def made() -> Iterator[list[int]]:
-    """A list that grows whenever levels are made, and not read."""
+    """Return a list that grows whenever levels are made and not read."""
     counts: list[int] = []
     spec = jaxgym.spec_of(GAME)
     assert spec.original is not None

@@ -1,4 +1,4 @@
-"""Every recorded episode replays, and the harness notices what does not."""
+"""Every recorded episode replays, and the replay detects differences."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SHORT = TRACES / "mmg__cmd9_short__s6__failatm1.npz"
 
 
 def marked(path: Path) -> Any:
-    """Slow, where the game is a large one and the options are not the usual ones."""
+    """Mark large games with unusual options as slow."""
     is_slow = path.name.split("__")[0] not in MORTAR_MAYHEM and "__default__" not in path.name
     return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if is_slow else [])
 
@@ -37,7 +37,7 @@ def test_there_are_recordings_of_all_four_games_of_mortar_mayhem() -> None:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., Path]:
-    """A function that copies the short recording, with a change to its arrays, and returns the folder."""
+    """Return a function that copies the short recording with a change to its arrays, and returns the folder."""
 
     def copy(change: Callable[[dict[str, Any]], None], name: str = "mmg__changed.npz") -> Path:
         with np.load(SHORT) as archive:

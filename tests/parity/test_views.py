@@ -1,4 +1,4 @@
-"""The pictures of what is hidden are memory-gym's, as recorded by tests/parity/record_views.py."""
+"""Human views equal memory-gym's, as recorded by tests/parity/record_views.py."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stamping on a canvas. The sprite of these tests is an L of 3 × 3 px with a hole:
+"""Drawing sprites on a canvas. The sprite of these tests is an L of 3 × 3 px with a hole:
 
 1 2 .
 3 . .
@@ -47,7 +47,7 @@ def stamped(x: int, y: int, *, index: int = 0, canvas: np.ndarray | None = None,
 
 
 def expected_at(x: int, y: int, canvas: np.ndarray) -> np.ndarray:
-    """Pixel by pixel: the anchor is the middle of the sprite."""
+    """Draw pixel by pixel; the anchor is the middle of the sprite."""
     result = canvas.copy()
     for row in range(3):
         for column in range(3):

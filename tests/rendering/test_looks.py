@@ -1,4 +1,4 @@
-"""Which stamps look alike: the tables against the pictures themselves."""
+"""Placements with the same pixels: the tables against the frames themselves."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ CANVAS = 8
 
 
 def sheet_of(*drawings: str) -> SpriteSheet:
-    """Sprites of 4 × 4 px with the anchor at (1, 1); a letter is a colour, a dot nothing."""
+    """Make sprites of 4 × 4 px with the anchor at (1, 1); a letter is a color, a dot is transparent."""
     rows = np.asarray([[list(line) for line in drawing.split()] for drawing in drawings])
     gray = np.select([rows == "a", rows == "b"], [200, 90], TRANSPARENT).astype(np.uint8)
     return SpriteSheet.of(np.repeat(gray[..., None], 3, axis=-1), anchor=1)

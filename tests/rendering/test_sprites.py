@@ -1,6 +1,6 @@
-"""Shapes made once on the host, against the half widths that the original's drawing library gives.
+"""Shapes made once on the host, against the half widths of the original's drawing library.
 
-A disc of radius r has its centre on the corner between four pixels; row k = 0 … r - 1 below and above the centre covers
+A disc of radius r has its center on the corner between four pixels; row k = 0 … r - 1 below and above the center covers
 x from -w(k) to w(k) - 1. Radius 2, w = 2 1:
 
         . # # .
@@ -99,8 +99,8 @@ def test_a_ring_of_width_1_is_what_has_a_neighbour_outside_of_the_disc(radius: i
     filled, outline = (shape(side, (radius + 2, radius + 2), radius, *width) for shape, *width in ((disc,), (ring, 1)))
     for y in range(1, side - 1):
         for x in range(1, side - 1):
-            neighbours = filled[y - 1, x], filled[y + 1, x], filled[y, x - 1], filled[y, x + 1]
-            assert outline[y, x] == (filled[y, x] and not all(neighbours))
+            neighbors = filled[y - 1, x], filled[y + 1, x], filled[y, x - 1], filled[y, x + 1]
+            assert outline[y, x] == (filled[y, x] and not all(neighbors))
 
 
 def test_a_ring_of_width_0_is_filled() -> None:
@@ -115,7 +115,7 @@ def test_a_thick_ring_is_the_disc_but_for_a_mirrored_hole_in_its_middle(radius: 
     hole = filled & ~outline
     assert np.array_equal(hole, hole[::-1])
     assert np.array_equal(hole, hole[:, ::-1])
-    # Along the centre line the ring is as thick as asked for, on both sides.
+    # Along the center line the ring is as thick as asked for, on both sides.
     assert outline[12].sum() == 2 * width
 
 

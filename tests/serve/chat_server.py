@@ -1,4 +1,4 @@
-"""A small server of chat completions, which fails in as many ways as real ones do."""
+"""Small chat-completions server that fails in the ways of real ones."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ def _body(said: Any) -> Any:
 
 @contextmanager
 def serving(answer: Answer) -> Iterator[str]:
-    """Serves on a free port; yields the URL."""
+    """Serve on a free port; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:

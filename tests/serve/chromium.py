@@ -1,6 +1,6 @@
-"""Chromium without a window, driven over its DevTools protocol: as much of it as the test of a page needs.
+"""Headless Chromium, driven over the part of its DevTools protocol that the test of a page needs.
 
-A library for that brings a browser or a runtime of its own; the WebSocket client is there already.
+A library for this would bring a browser or a runtime of its own; the WebSocket client is already a dependency.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class Tab:
     """A tab.
 
     Attributes:
-        complaints: Errors and warnings of its console, and exceptions that nobody caught.
+        complaints: Errors and warnings of its console, and uncaught exceptions.
     """
 
     def __init__(self, socket: ClientConnection):
@@ -48,7 +48,7 @@ class Tab:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Returns the result of a call."""
+        """Return the result of a call."""
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
@@ -68,7 +68,7 @@ class Tab:
                 self.complaints.append(f"{entry['text']} {entry.get('url', '')}")
 
     def open(self, address: str, width: int, height: int = 800) -> None:
-        """Loads a page in a window of some size, with nothing stored of pages before."""
+        """Load a page in a window of a given size, without a cache."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
         self.ask("Page.navigate", url="about:blank")
@@ -76,31 +76,31 @@ class Tab:
         self.until("document.readyState === 'complete' && location.protocol === 'http:'")
 
     def get(self, expression: str) -> Any:
-        """Returns what an expression is."""
+        """Return the value of an expression."""
         result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, (expression, result)
         return result["result"].get("value")
 
     def until(self, condition: str) -> None:
-        """Waits until an expression is true."""
+        """Wait until an expression is true."""
         end = time.monotonic() + SECONDS
         while not self.get(f"Boolean({condition})"):
             assert time.monotonic() < end, f"{condition}; {self.complaints}; {self.get('document.body.innerText')}"
             time.sleep(0.02)
 
     def press(self, *keys: str) -> None:
-        """Strikes keys, one after another."""
+        """Press keys, one after another."""
         for key in keys:
             code = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
             self.ask("Input.dispatchKeyEvent", type="keyDown", **code, **({"text": "\r"} if key == "Enter" else {}))
             self.ask("Input.dispatchKeyEvent", type="keyUp", **code)
 
     def type(self, text: str) -> None:
-        """Types a text into what has the focus."""
+        """Type a text into the focused element."""
         self.ask("Input.insertText", text=text)
 
     def click(self, selector: str) -> None:
-        """Clicks at the middle of an element."""
+        """Click at the middle of an element."""
         self.get(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
         box = self.get(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().toJSON()")
         at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
@@ -110,7 +110,7 @@ class Tab:
 
 @contextlib.contextmanager
 def tab(folder: Path) -> Iterator[Tab]:
-    """Gives a tab of a browser that keeps its files in a folder, and ends the browser."""
+    """Yield a tab of a browser that keeps its files in a folder, and end the browser."""
     assert PROGRAM
     errors = (folder / "errors").open("w+")
     words = [PROGRAM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]

@@ -1,4 +1,4 @@
-"""Games that a file of tests registers are unregistered when it ends: other files read the table of all games."""
+"""Unregister the games of a file of tests when it ends, since other files read the table of all games."""
 
 from collections.abc import Iterator
 

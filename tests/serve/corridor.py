@@ -2,7 +2,7 @@
 
     P . . A . G      pit 0, agent 3, goal 5: "right" twice wins the bonus, "left" three times ends in the pit
 
-Its words have all that words may have: moves of several actions, a loose form, a fallback, a ledger.
+Its text interface has all features: several actions per reply, a lenient form, a fallback, a reward tracker.
 """
 
 import dataclasses
@@ -153,7 +153,7 @@ def _words(env: Corridor, values: Mapping[str, Any]) -> CorridorWords:
 
 
 def register() -> None:
-    """Gives the game to `jaxgym.make` and its words to sessions, once."""
+    """Register the game and its text interface, once."""
     if "Corridor-v0" in jaxgym.registered_envs():
         return
     options = {

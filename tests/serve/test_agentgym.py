@@ -38,7 +38,7 @@ SOLUTION = ("get 1 ash log", "craft 4 ash planks using 1 ash log")
 
 @contextlib.contextmanager
 def served(env: str, *options: str) -> Iterator[str]:
-    """Yields the address of a server."""
+    """Yield the address of a server."""
     serving = AgentGym(env, options, host="127.0.0.1", port=0, max_sessions=16, idle_seconds=0)
     with running(make_app(serving, load(serving)), serving) as (port, _):
         yield f"http://127.0.0.1:{port}"
@@ -61,7 +61,7 @@ def frozen_lake(base: str) -> str:
 
 
 def ask(base: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """Returns the status and what is answered; a body of bytes is sent as it is."""
+    """Return the status and the answer; a body of bytes is sent unchanged."""
     parts = urlsplit(base)
     assert parts.hostname
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)

@@ -1,4 +1,4 @@
-"""The answer to a bad request is short whatever was sent, and the limits hold however many ask at once."""
+"""Answers to bad requests are short for any request, and limits hold for concurrent requests."""
 
 import json
 import threading
@@ -51,7 +51,7 @@ def agentgym() -> Iterator[str]:
 
 
 def frames(value: Any) -> Iterator[Any]:
-    """Yields frames with a value in each of their places, where it is wrong."""
+    """Yield frames with a wrong value in each place."""
     yield {"type": value}
     yield {"type": "step", "data": {"message": "<stay>", "more": value}}
     yield {"type": "step", "data": {"message": "<stay>"}, "more": value}
@@ -162,7 +162,7 @@ def test_what_is_quoted_is_short_in_json() -> None:
 
 
 def at_once(calls: int, call: Callable[[int], Any]) -> list[Any]:
-    """Returns what calls from as many threads return."""
+    """Return the results of concurrent calls from threads."""
     barrier = threading.Barrier(calls)
 
     def wait(number: int) -> Any:

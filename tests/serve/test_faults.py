@@ -1,4 +1,4 @@
-"""What clients may not do to a server, whatever it serves: an app that answers everything, behind the servers' guard.
+"""Rejected behavior of clients, for any app: an app that answers everything, behind the servers' guard.
 
 client --a socket--> uvicorn in a thread, with our protocols --> Guard --> echo
 """
@@ -52,7 +52,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 @contextlib.contextmanager
 def served(app: Any = echo, page: bool = False, **settings: Any) -> Iterator[tuple[int, Any]]:
-    """Serves; gives the port and the server."""
+    """Serve; yield the port and the server."""
     serving = OpenEnv(env="nothing", port=0, page=page, **settings)
     with running(app, serving) as (port, server):
         yield port, server
@@ -73,7 +73,7 @@ def line_to(port: int, *said: bytes) -> socket.socket:
 
 
 def heard(line: socket.socket) -> bytes:
-    """Returns all that comes until the end."""
+    """Return all output until the end."""
     told = b""
     with line, contextlib.suppress(ConnectionError):
         while part := line.recv(65536):

@@ -1,4 +1,4 @@
-"""Ctrl-C in a thread that waits for its turn: it is raised there, and the other threads go on."""
+"""Ctrl-C in a waiting thread raises there, and the other threads continue."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ SECONDS = 20
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """The tests may be run where interrupts are ignored."""
+    """Allow interrupts, which the process of the tests may ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -30,7 +30,7 @@ def interrupt_main() -> None:
 
 
 class Maker:
-    """Makes calls, each batch when it is let."""
+    """Object that makes calls, each batch when the test allows it."""
 
     def __init__(self) -> None:
         self.may, self.is_making = threading.Semaphore(0), threading.Event()

@@ -319,7 +319,7 @@ def test_the_scheme_has_any_case(tmp_path: Path, scheme: str) -> None:
 
 
 async def repeat(scope: Any, receive: Any, send: Any) -> None:
-    """Answers a request over HTTP with its body."""
+    """Answer a request over HTTP with its body."""
     if scope["type"] != "http":
         await echo(scope, receive, send)
         return

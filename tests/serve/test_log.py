@@ -1,4 +1,4 @@
-"""A server whose log can't be written keeps serving: stderr is full, closed, or a pipe that is not read."""
+"""A server continues if its log cannot be written: stderr is full, closed, or a pipe without a reader."""
 
 import atexit
 import contextlib

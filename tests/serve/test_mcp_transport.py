@@ -1,7 +1,7 @@
 """Each MUST of MCP's streamable HTTP for a server, in the revisions 2025-03-26, 2025-06-18 and 2025-11-25.
 
-The names of the tests follow the sections of the specification's page on transports. What a server may leave out is not
-here: this one opens no streams, so that nothing on streams, their events and their resumption applies to it.
+The names of the tests follow the sections of the specification's page on transports. Optional parts are not tested:
+this server opens no streams, so that the rules about streams, their events and their resumption do not apply.
 """
 
 import json
@@ -35,7 +35,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
-    """A client that has no session."""
+    """Return a client without a session."""
     with httpx.Client(base_url=f"http://{address}", headers=BOTH) as client:
         yield client
 
@@ -48,7 +48,7 @@ def initialize(client: httpx.Client, version: str = VERSIONS[0], **headers: str)
 
 @pytest.fixture(params=VERSIONS)
 def session(client: httpx.Client, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    """A client that has one, in each of the versions."""
+    """Return a client with a session, in each of the versions."""
     client.headers["Mcp-Session-Id"] = initialize(client, request.param).headers["mcp-session-id"]
     client.headers["MCP-Protocol-Version"] = request.param
     yield client

@@ -1,4 +1,4 @@
-"""Names such as `"module:MyGame-v0"`, which import a module, are for programs and command lines only.
+"""Names such as `"module:MyGame-v0"`, which import a module, are allowed only in programs and command lines.
 
 A request, an argument of a tool or a row of a dataset that gives such a name is rejected, and imports nothing.
 """
@@ -32,7 +32,7 @@ NAME = f"{MODULE}:Corridor-v0"
 
 @pytest.fixture(autouse=True)
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A module that can be imported; the test fails if that happens."""
+    """Create an importable module; the test fails if it is imported."""
     corridor.register()
     (tmp_path / f"{MODULE}.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)

@@ -52,7 +52,7 @@ def hosted() -> http.Hosted:
 
 @contextlib.contextmanager
 def served(hosted: http.Hosted, **settings: Any) -> Iterator[str]:
-    """Serves the corridor; gives the address without its scheme."""
+    """Serve the corridor; yield the address without its scheme."""
     serving = OpenEnv(env="corridor", port=0, max_sessions=ROOM, **settings)
     app = OpenEnvApp(serving, hosted)
     with running(app, serving) as (port, _):
@@ -85,7 +85,7 @@ def step(client: ClientConnection, reply: str) -> dict[str, Any]:
 
 
 def until(holds: Any) -> bool:
-    """Whether something comes to hold within a few seconds."""
+    """Return whether something becomes true within a few seconds."""
     for _ in range(200):
         if holds():
             return True

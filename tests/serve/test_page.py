@@ -1,4 +1,4 @@
-"""The page at `/`: what browsers get, what may be watched, and what people play.
+"""The page at `/`: what browsers receive, watching sessions, and playing in the browser.
 
 Starlette's client --> guard --> page, protocol --> the pool; the game is the tests' corridor
 """
@@ -78,7 +78,7 @@ def get(client: TestClient, path: str) -> Any:
 
 
 def created(client: TestClient) -> str:
-    """Opens a session as a client of the protocol does; returns its id."""
+    """Open a session as a client of the protocol does; return its id."""
     asked = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
     return client.post("/mcp", json=asked).json()["result"]["session_id"]
 

@@ -64,7 +64,7 @@ def tab(browser: chromium.Tab) -> Iterator[chromium.Tab]:
 
 
 def started(tab: chromium.Tab, address: str, width: int) -> None:
-    """Starts a session on the level, as a person who types the seed and strikes Enter."""
+    """Start a session on the level: type the seed and press Enter."""
     tab.open(address, width)
     tab.until("!document.querySelector('#app').hidden")
     tab.get("document.querySelector('#seed').focus()")

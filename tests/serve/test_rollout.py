@@ -34,7 +34,7 @@ def pool() -> Iterator[SessionPool]:
 
 
 class Says(rollouts.Policy):
-    """Says what a function of the request says."""
+    """Model that replies with a function of the request."""
 
     def __init__(self, function: Callable[[rollouts.Request], Any]):
         self.function, self.asked = function, 0

@@ -163,7 +163,7 @@ def test_each_game_has_a_class_by_nick_id_and_attribute() -> None:
 
 
 class Base:
-    """Stands for a class of ms-swift."""
+    """Stand-in for a class of ms-swift."""
 
     def __init__(self, *arguments: Any, **_: Any):
         self.env_config = arguments[0] if arguments else None
@@ -239,7 +239,7 @@ def board_text(*empty: tuple[int, int]) -> str:
 
 
 class Server:
-    """Answers with texts, the last of which ends the game."""
+    """Server that answers with texts, the last of which ends the game."""
 
     def __init__(self, *texts: str):
         self.texts, self.moves, self.is_closed = list(texts), list[str](), False

@@ -1,4 +1,4 @@
-"""Environments of TRL: their tools, on real games, and their life, on the corridor of `tests.serve.corridor`."""
+"""TRL environments: their tools on real games, and their life cycle on the corridor of `tests.serve.corridor`."""
 
 import functools
 import inspect
@@ -51,7 +51,7 @@ def test_tools_have_hints_and_tell_of_every_argument(env_id: str) -> None:
 
 
 class Said(trl.FrozenLakeEnv, trl.SudokuEnv, trl.TextCraftEnv):
-    """Returns what a tool would reply."""
+    """Return the answer of a tool."""
 
     def _reply(self, reply: str) -> str:
         return reply

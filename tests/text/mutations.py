@@ -1,4 +1,4 @@
-"""Replies to games: legal ones in every form, texts to put around them, and mutations of them."""
+"""Replies to games: valid ones in every form, texts to put around them, and mutations of them."""
 
 # ruff: noqa: RUF001 other scripts are what the parsers have to tell apart
 
@@ -24,12 +24,12 @@ FORMS: dict[str, str] = {
 
 
 class Said(NamedTuple):
-    """A legal reply.
+    """A valid reply.
 
     Attributes:
         form: Its form.
         reply: The reply.
-        action: What it means.
+        action: Its action.
     """
 
     form: str
@@ -38,15 +38,15 @@ class Said(NamedTuple):
 
 
 class Game(NamedTuple):
-    """The parts from which replies to a game are made.
+    """Parts from which replies to a game are made.
 
     Attributes:
-        family: The reader of the oracle.
+        family: Family of the oracle.
         legal: Actions by their words.
         illegal: Words that are no action.
-        forms: The forms that the game's parser must read.
-        more: Legal replies in forms of the game's own, by their words.
-        worse: Illegal replies in such forms.
+        forms: Forms that the game's parser must read.
+        more: Valid replies in the game's own forms, by their words.
+        worse: Invalid replies in such forms.
     """
 
     family: Family
@@ -58,7 +58,7 @@ class Game(NamedTuple):
 
 
 def legal_replies(game: Game) -> Iterator[Said]:
-    """Yields every legal action in every form."""
+    """Yield every valid action in every form."""
     for words, action in game.legal.items():
         for form in game.forms:
             yield Said(form, FORMS[form].format(words), action)
@@ -83,7 +83,7 @@ PROSE = (
 
 
 def around(said: Said) -> Iterator[str]:
-    """Yields texts that mean the same as a reply: reasoning before it, and prose around a form that stands out."""
+    """Yield texts with the same meaning as a reply: reasoning before it, and prose around an explicit form."""
     yield said.reply
     yield f"\n {said.reply} \n"
     for opening, closing in REASONING:
@@ -104,7 +104,7 @@ def around(said: Said) -> Iterator[str]:
 
 
 def beside(game: Game) -> Iterator[str]:
-    """Yields replies whose explicit answer is no action, with actions in the prose around it."""
+    """Yield replies whose explicit answer is not an action, with actions in the prose around it."""
     for reply, sentence in itertools.product(game.worse, PROSE):
         yield reply
         yield f"{sentence}\n{reply}"
@@ -136,7 +136,7 @@ def _cut(chance: random.Random, parts: list[str]) -> tuple[int, int]:
 
 
 def _edit(chance: random.Random, parts: list[str], fresh: Callable[[], str]) -> list[str]:
-    """Inserts, deletes, doubles, replaces or swaps parts of a text."""
+    """Insert, delete, double, replace or swap parts of a text."""
     if not parts:
         return [fresh()]
     first, last = _cut(chance, parts)
@@ -153,26 +153,26 @@ def _edit(chance: random.Random, parts: list[str], fresh: Callable[[], str]) -> 
 
 
 def letters(chance: random.Random, game: Game, reply: str) -> str:
-    """Edits characters."""
+    """Edit characters."""
     del game
     return "".join(_edit(chance, list(reply), lambda: chance.choice(_SIGNS)))
 
 
 def tokens(chance: random.Random, game: Game, reply: str) -> str:
-    """Edits words."""
+    """Edit words."""
     pool = [*game.legal, *game.illegal, "not", "or", "<action>", "</answer>", "Action:", "[", "}", "0", "-1", "2.0"]
     return " ".join(_edit(chance, reply.split(" "), lambda: chance.choice(pool)))
 
 
 def prose(chance: random.Random, game: Game, reply: str) -> str:
-    """Puts a sentence before or behind it."""
+    """Put a sentence before or after the reply."""
     del game
     sentence, between = chance.choice(PROSE), chance.choice(["\n", " ", "\n\n"])
     return f"{sentence}{between}{reply}" if chance.random() < 0.5 else f"{reply}{between}{sentence}"
 
 
 def reasoning(chance: random.Random, game: Game, reply: str) -> str:
-    """Puts reasoning with another answer before, behind or around it, closed or not."""
+    """Put reasoning with another answer before, after or around it, closed or not."""
     opening, closing = chance.choice(REASONING)
     thought = _form(chance, game, chance.choice([*game.legal, *game.illegal]))
     return chance.choice(
@@ -194,7 +194,7 @@ def reasoning(chance: random.Random, game: Game, reply: str) -> str:
 
 
 def scripts(chance: random.Random, game: Game, reply: str) -> str:
-    """Writes digits and letters in other scripts."""
+    """Write digits and letters in other scripts."""
     del game
     zero = chance.choice(_DIGITS)
     digits = chance.choice([_SUPERSCRIPTS, _CIRCLED, "".join(chr(ord(zero) + number) for number in range(10))])
@@ -203,20 +203,20 @@ def scripts(chance: random.Random, game: Game, reply: str) -> str:
 
 
 def case(chance: random.Random, game: Game, reply: str) -> str:
-    """Changes upper and lower case."""
+    """Change upper and lower case."""
     del game
     return chance.choice([reply.upper(), reply.title(), reply.swapcase(), reply.capitalize()])
 
 
 def second(chance: random.Random, game: Game, reply: str) -> str:
-    """Adds another answer, legal or not, of a higher or lower form."""
+    """Add another answer, valid or not, of a higher or lower form."""
     other = _form(chance, game, chance.choice([*game.legal, *game.illegal, *game.illegal]))
     between = chance.choice(["\n", " ", "\n\n", " or ", ". No: ", "|"])
     return f"{other}{between}{reply}" if chance.random() < 0.5 else f"{reply}{between}{other}"
 
 
 def numbers(chance: random.Random, game: Game, reply: str) -> str:
-    """Replaces a number by what is none, or is another one."""
+    """Replace a number by something else, or by another number."""
     del game
     places = [place for place, sign in enumerate(reply) if sign.isdigit()]
     if not places:
@@ -238,7 +238,7 @@ def _form(chance: random.Random, game: Game, words: str) -> str:
 
 
 def mutated(chance: random.Random, game: Game, replies: list[Said]) -> str:
-    """Return a legal reply with one to three mutations."""
+    """Return a valid reply with one to three mutations."""
     reply = chance.choice(replies).reply
     for mutate in chance.choices(MUTATIONS, k=chance.randint(1, 3)):
         reply = mutate(chance, game, reply)

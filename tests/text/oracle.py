@@ -1,12 +1,12 @@
-r"""A slow and simple reader of replies, to check the parsers of the games against.
+r"""Slow and simple reference parser of replies, to check the parsers of the games.
 
-It is written from the policy alone and shares no code with `jaxgym.text`:
+It is written from the parsing policy alone and shares no code with `jaxgym.text`:
 
     reply ─▶ visible text (reasoning removed) ─▶ the highest form that is present, of these the last ─▶ complete grammar
 
-For a reply it returns the actions that a parser may return; an invalid reply is always allowed. Where the policy leaves
-a choice (a delimiter that is broken, a bracket among several), the result holds the action of each choice. A parser is
-wrong if it returns an action that is not in the result.
+For a reply it returns the actions that a parser may return; an invalid reply is always allowed. If the policy leaves a
+choice (a broken delimiter, a bracket among several), the result has the actions of all choices. A parser is wrong if it
+returns an action that is not in the result.
 """
 
 import ast
@@ -47,14 +47,14 @@ class Family:
 
     Attributes:
         name: Its short name.
-        read: Returns the actions that a text stands for as a whole.
+        read: Function that returns the actions of a whole text.
         rank: Its forms, the highest first.
-        fields: The names of the fields of its JSON answers and of its call, in their order.
-        call: The name of its call; empty where calls are no form of it.
+        fields: Field names of its JSON answers and its call, in order.
+        call: Name of its call; empty if the game has no calls.
         asks_brackets: Whether its prompt asks for brackets.
         numbers: Whether a JSON number is an action.
-        takes_first: Whether the first answer in the asked form counts, as in the parser of the project whose dialect it
-            is, instead of the last one.
+        takes_first: Whether the first answer in the requested form counts instead of the last one, as in the parser of
+            the project whose dialect it is.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Family:
 
 
 def actions_of(family: Family, reply: str) -> Actions:
-    """Return the actions that a parser may return for a reply; it may always say that the reply is invalid."""
+    """Return the actions that a parser may return for a reply; a parser may always reject the reply."""
     found = Actions()
     for text in visible_texts(reply):
         for is_loose in (False, True):
@@ -99,7 +99,7 @@ _TURN_END = re.compile(
 
 
 def _turn(reply: str) -> str:
-    """Returns the reply up to the end of the assistant's turn."""
+    """Return the reply up to the end of the assistant's turn."""
     reply = re.sub(r"(?ia)\A\s*<\|im_start\|>assistant\s", "", reply)
     ended = _TURN_END.search(reply)
     return reply[: ended.start()] if ended else reply
@@ -124,7 +124,7 @@ def _visible(reply: str, *, is_loose: bool) -> str:
 
 
 def _marks(text: str, is_loose: bool) -> Iterator[tuple[int, int, bool, int]]:
-    """Yields start, end, whether it opens, and family of each delimiter, in the order of the text."""
+    """Yield start, end, kind (opening or not) and family of each delimiter, in the order of the text."""
     found = [
         (match.start(), match.end(), opens, number)
         for pattern, opens, number in _MARKS[is_loose]
@@ -148,7 +148,7 @@ _MARKS = [
 
 
 def _final_channel(reply: str) -> str:
-    """Returns the messages of the channel `final` of the harmony format, the last of them."""
+    """Return the last message of the channel `final` of the harmony format."""
     finals = []
     for message in re.split(r"(?ia)<\|channel\|>", reply)[1:]:
         head, sign, content = _apart(message, r"(?ia)<\|message\|>")
@@ -176,7 +176,7 @@ def _explicit(family: Family, text: str, is_loose: bool) -> Actions:
 
 
 def _content(family: Family, content: Any) -> Actions:
-    """Returns what the content of a form stands for, as a whole."""
+    """Return the actions of the content of a form, as a whole."""
     if isinstance(content, dict):
         return _of_object(family, content)
     if isinstance(content, list):
@@ -371,7 +371,7 @@ _LAKE = ("left", "down", "right", "up")
 
 
 def _lake(short: str) -> Callable[[str], Actions]:
-    """Returns a grammar of the four directions; `short` has the short form of each, in the order of the actions."""
+    """Return a grammar of the four directions; `short` has the short form of each, in the order of the actions."""
     names = {name: (number,) for number, name in enumerate(_LAKE)}
     names |= {letter: (number,) for number, letter in enumerate(short)}
 
@@ -421,7 +421,7 @@ _APART = re.compile(r"[ ,;.|]*(?:(?:and|then|->|→)[ ,;]*)*")
 
 
 def _grid(most: int) -> Callable[[str], Actions]:
-    """Returns the grammar of actions in a row, each perhaps with a number of times, `most` of them in all."""
+    """Return the grammar of consecutive actions, each optionally with a count, at most `most` in total."""
 
     def read(text: str) -> Actions:
         folded = _folded(text).strip("[]() ")
@@ -435,7 +435,7 @@ _LONGEST = 200
 
 @functools.lru_cache(4096)
 def _ways(rest: str, most: int) -> frozenset[Action]:
-    """Returns each way to read a text as at most so many actions in a row."""
+    """Return each reading of a text as at most this number of consecutive actions."""
     if not rest:
         return frozenset({()})
     found = Actions()
@@ -455,7 +455,7 @@ def _ways(rest: str, most: int) -> frozenset[Action]:
 
 def _textcraft(names: tuple[str, ...]) -> Callable[[str], Actions]:
     def fitting(said: str) -> list[str]:
-        """The items of a name; all that end with it where it is the name of none."""
+        """Return the item of a name; if there is none, all items that end with the name."""
         said = said.strip()
         return [said] if said in names else [name for name in names if said and name.endswith(f" {said}")]
 

@@ -1,4 +1,4 @@
-"""Replies whose turn, reasoning, form or tool call decides what they mean, for each game."""
+"""Replies whose turn, reasoning, form or tool call determines their meaning, for each game."""
 
 # ruff: noqa: E501, RUF001 long replies, and full-width signs that some templates and models write
 

@@ -1,4 +1,4 @@
-"""Frozen Lake in words: they say what the frame shows, and replies mean what models mean by them."""
+"""Text interface of Frozen Lake: texts show what the frame shows, and replies are parsed as models mean them."""
 
 import dataclasses
 import re
@@ -128,7 +128,7 @@ def test_the_instructions_hold_an_example_of_the_form_and_the_time_limit(
 
 
 def read_board(dialect: str, said: str) -> tuple[list[list[str]], tuple[int, int]]:
-    """Each cell as one of hole, goal, ice or unknown, and the player's place, by a reader of its own."""
+    """Return each cell as hole, goal, ice or unknown, and the player's cell, by an independent parser."""
     lines = said.splitlines()
     if dialect == "swift":
         rows = [line.split(" ") for line in lines if re.fullmatch(r"[PSFHG*]( [PSFHG*])+", line)]
@@ -147,7 +147,7 @@ def read_board(dialect: str, said: str) -> tuple[list[list[str]], tuple[int, int
 
 @pytest.fixture(scope="module")
 def seen(made: tuple[Any, Any, Any]) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Scenes (EPISODES, STEPS + 1, ...) of random play, their frames and symbols."""
+    """Return scenes (EPISODES, STEPS + 1, ...) of random play, their frames and symbols."""
     env, params, _ = made
     symbolic = dataclasses.replace(env, observation="symbolic")
 
@@ -388,7 +388,7 @@ REPLIES = {
 
 
 def transcript(env: Any, params: Any, dialect: str) -> str:
-    """What a model reads and says on Gymnasium's 4x4 map."""
+    """Return a transcript on Gymnasium's 4x4 map."""
     words, advance = words_in(dialect), jax.jit(env.transition)
     state = env.initial_state(levels.level_from_seed(env, 0, params), params)
     scene = jax.device_get(env.scene(state, params))

@@ -1,4 +1,4 @@
-"""The Memory Gym games in words: they say what a frame shows, and no more."""
+"""Text interfaces of the Memory Gym games: texts show what a frame shows, and no more."""
 
 import dataclasses
 import re
@@ -45,7 +45,7 @@ NUM_SCENES = 512
 
 
 class Seen(NamedTuple):
-    """Frames of random play, uint8 (N, …), their scenes with leading axis N, and the words of these."""
+    """Frames of random play, uint8 (N, …), their scenes with leading axis N, and their texts."""
 
     frames: list[bytes]
     scenes: Any
@@ -91,7 +91,7 @@ def test_frames_of_random_play_and_words_go_together(nick: str, options: dict[st
 
 
 def mortar_scenes(env: Any, chance: np.random.Generator) -> mortar.Scene:
-    """Scenes such as Mortar Mayhem makes, of few places and tiles, so that some are equal."""
+    """Return scenes of Mortar Mayhem with few positions and tiles, so that some are equal."""
     is_endless, is_grid = not hasattr(env, "grid"), getattr(env, "grid", False)
     size = np.full(NUM_SCENES, 6) if is_endless else chance.choice([4, 5], NUM_SCENES)
     corner = 42 - 7 * size[:, None]
@@ -116,7 +116,7 @@ def mortar_scenes(env: Any, chance: np.random.Generator) -> mortar.Scene:
 
 
 def path_scenes(env: Any, chance: np.random.Generator) -> path.Scene:
-    """Scenes such as Mystery Path makes."""
+    """Return scenes of Mystery Path."""
     # The start is on one side, the goal on the other.
     columns = np.broadcast_to(np.reshape([0, 6], (2, 1)), (2, NUM_SCENES))
     ends = np.stack([columns, chance.integers(0, 2, (2, NUM_SCENES))], axis=-1)
@@ -132,7 +132,7 @@ def path_scenes(env: Any, chance: np.random.Generator) -> path.Scene:
 
 
 def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.EndlessMysteryPathScene:
-    """Scenes such as Endless Mystery Path makes with the default camera."""
+    """Return scenes of Endless Mystery Path with the default camera."""
     del env
     moved = chance.choice([0, 3, 6, 9], NUM_SCENES)
     y = chance.choice([6, 42, 90], NUM_SCENES)
@@ -174,7 +174,7 @@ def test_equal_frames_have_equal_words_and_different_ones_different(
 
 
 class Game(NamedTuple):
-    """An environment in words, and a scene of its start."""
+    """An environment, its text interface, and an initial scene."""
 
     env: Any
     params: Any

@@ -1,4 +1,4 @@
-"""Replies that name actions one after another."""
+"""Replies with several consecutive actions."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""The explicit answer of a reply is found, and any string is read in linear time without an exception."""
+"""The explicit answer of a reply is found, and any string is parsed in linear time without an exception."""
 
 import json
 import random
@@ -388,7 +388,7 @@ def test_half_a_megabyte_of_anything_is_read_in_linear_time(trap: str) -> None:
 
 
 def fuzz(number: int) -> None:
-    """Reads random mixtures of traps and letters."""
+    """Parse random mixtures of traps and letters."""
     chance = random.Random(number)
     for _ in range(number):
         pieces = chance.choices([*TRAPS, *"abc\n\t\"'{}<>[]():,.=0\ufeff\u2191"], k=chance.randrange(40))

@@ -1,4 +1,4 @@
-"""Mutated replies: a parser returns the action that the oracle allows, or says that the reply is invalid."""
+"""Mutated replies: a parser returns an action that the oracle allows, or rejects the reply."""
 
 # ruff: noqa: RUF001 other scripts are what the parsers have to tell apart
 
@@ -136,13 +136,13 @@ def played(request: pytest.FixtureRequest) -> tuple[str, Game, Any]:
 
 
 def result_of(game: Game, words: Any, reply: str) -> Any:
-    """Returns the action of a reply, or None if the parser says that it is invalid."""
+    """Return the action of a reply, or None if the parser rejects it."""
     made = words.parse(reply)
     return mutations.meaning(game, made) if isinstance(made, Move) else None
 
 
 def faults_of(game: Game, words: Any, replies: list[str]) -> list[tuple[str, Any, Any]]:
-    """Returns the replies that a parser reads otherwise than the oracle allows, with both results."""
+    """Return the replies on which a parser and the oracle disagree, with both results."""
     faults = []
     for reply in replies:
         action = result_of(game, words, reply)

@@ -1,4 +1,4 @@
-"""What scripted players say: a reply for every action, in the form that the instructions ask for."""
+"""Replies of scripted players: a reply for every action, in the format of the system prompt."""
 
 import itertools
 from collections.abc import Iterator

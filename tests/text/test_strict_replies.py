@@ -1,4 +1,4 @@
-"""An illegal explicit answer is never replaced by an action from elsewhere in the reply, in any game and form."""
+"""An invalid explicit answer is never replaced by an action from elsewhere in the reply, in any game and form."""
 
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ from jaxgym.text import Move, Refusal
 
 
 class Game(NamedTuple):
-    """A game, legal and illegal answers, and the call of its tool.
+    """A game, valid and invalid answers, and the call of its tool.
 
     Attributes:
         parse: Its parser.
-        asked: The form that its prompt asks for.
+        asked: Format that its prompt requests.
         legal, illegal: Answers as strings.
         call: A call with an answer as its argument.
     """

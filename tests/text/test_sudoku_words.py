@@ -1,4 +1,4 @@
-"""Sudoku in words: they say what the frame shows; what a reply means; and what a move scores."""
+"""Text interface of Sudoku: texts show what the frame shows; parsing of replies; rewards of a move."""
 
 import random
 import re
@@ -81,7 +81,7 @@ def test_a_board_has_the_shape_of_textarenas() -> None:
 
 
 def parsed(said: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The board in a text, and outcome, row, column and digit of its first line; by rules of this file alone."""
+    """Return the board in a text, and outcome, row, column and digit of its first line, by an independent parser."""
     rows = [re.findall(r"[.1-9]", line[2:]) for line in said.split("\n") if re.match(r"R[1-9] ", line)]
     assert [len(row) for row in rows] == [9] * 9
     board = tuple(int(symbol.replace(".", "0")) for row in rows for symbol in row)
@@ -98,7 +98,7 @@ def parsed(said: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @pytest.fixture(scope="module")
 def played() -> tuple[Any, np.ndarray, np.ndarray]:
-    """Scenes, frames and symbols of episodes played half at random and half by the expert, (N, ...) each."""
+    """Return scenes, frames and symbols of episodes played half at random and half by the expert, (N, ...) each."""
     expert = jaxgym.spec_of("Sudoku-v0").expert
     assert expert is not None
 
@@ -451,7 +451,7 @@ def test_the_rewards_of_an_episode_add_up_to_its_last_score() -> None:
 
 
 def transcript() -> str:
-    """A game with 79 clues: a reply that is no move, a wrong one, and two that are right, with hints."""
+    """Return a game with 79 clues: an invalid reply, a wrong move, and two correct ones, with hints."""
     env, params, words = text.make("sudoku", clues=[79], hints=True, max_steps=10)
     step, scene_of_state = jax.jit(env.step_env), jax.jit(env.scene)
     state = env.initial_state(levels.level_from_seed(env, levels.held_out_seeds(1)[0], params), params)

@@ -1,4 +1,4 @@
-"""A game played in words from the command line."""
+"""Playing a game as text on the command line."""
 
 import io
 import subprocess

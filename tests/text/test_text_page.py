@@ -1,4 +1,4 @@
-"""The page about games in words shows what they say today, and its example runs."""
+"""The page about text interfaces has their current texts, and its example runs."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""TextCraft in words: what is told, what is understood, what is refused and why, and any string at all.
+"""Text interface of TextCraft: texts, parsing, invalid replies and their reasons, and arbitrary strings.
 
-Task 73 is `cedar shingle`, of which the session at the end is played.
+Task 73 is `cedar shingle`, which the session at the end plays.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ ITEM = WORLD.items
 def scene(
     goal: str = "stool", outcome: TextCraftOutcome = TextCraftOutcome.START, item: str = "", amount: int = 0, **bag: int
 ) -> Scene:
-    """A scene with the two recipes of larch planks and stool in its book; blanks of the bag's names spelt `_`."""
+    """Return a scene with the recipes of larch planks and stool in its book, and `_` for blanks in the bag's names."""
     inventory = np.zeros(len(WORLD.names), np.int32)
     for name, count in bag.items():
         inventory[ITEM[name.replace("_", " ")]] = count
@@ -39,7 +39,7 @@ def scene(
 
 
 def answer(reply: str, then: Scene) -> str:
-    """The text that follows a reply that led to a scene."""
+    """Return the text after a reply that led to a scene."""
     return WORDS.respond(Turn(1, WORDS.parse(reply), then, 0.0, False, False), PARAMS)
 
 
@@ -362,7 +362,7 @@ def test_no_answer_has_what_is_inside_of_a_program() -> None:
 
 
 def odd_replies(count: int) -> Any:
-    """Replies made of pieces of commands and of what is none, the same in every run."""
+    """Return replies made from parts of commands and other texts, the same in every run."""
     pieces = [
         *("get ", "craft ", "inventory", " using ", "Action: ", "<action>", "</action>", "<think>", "</think>", "```"),
         *(

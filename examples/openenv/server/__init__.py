@@ -1,1 +1,1 @@
-"""The server of the game."""
+"""Server of the game."""

@@ -1,4 +1,4 @@
-"""Serves the game: `python -m server.app`, or `uvicorn server.app:app`."""
+"""Server of the game: `python -m server.app`, or `uvicorn server.app:app`."""
 
 import os
 
@@ -9,7 +9,7 @@ app = make_app(SERVING)
 
 
 def main() -> None:
-    """Serves until the process is asked to end."""
+    """Serve until the process is terminated."""
     listen_and_serve(SERVING)
 
 

@@ -1,4 +1,4 @@
-"""The dialects of Frozen Lake: how three public suites of language games draw a lake, ask for a move and answer one."""
+"""Dialects of Frozen Lake: the board, the reply format and the messages of three public suites of language games."""
 
 import dataclasses
 
@@ -7,10 +7,10 @@ from jaxgym.envs.frozen_lake.scene import NUM_KINDS, Cell
 from jaxgym.text.forms import ACTION, ANSWER, Form, boxed, bracketed, call, fenced, json_object, labeled
 
 WORDS = {action.name.lower(): action for action in Action}
-"""Each action by the word for it."""
+"""Actions by their words."""
 
 ARROWS = {"←": Action.LEFT, "↓": Action.DOWN, "→": Action.RIGHT, "↑": Action.UP}
-"""Each action by the arrow for it."""
+"""Actions by their arrows."""
 
 _NUMBERS = {str(action + 1): action for action in Action}
 _KEYS = {"a": Action.LEFT, "s": Action.DOWN, "d": Action.RIGHT, "w": Action.UP}
@@ -21,25 +21,25 @@ The ice is slippery: a move goes where you aim one time in three, and otherwise 
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-    """The words of one suite.
+    """Texts of one suite.
 
-    Texts are templates, filled in with `board`, `move`, `verb` (what was done with the move), `row` and `col` of the
-    player from 0, `step` (replies so far), `size`, and `reason`.
+    Texts are templates with the fields `board`, `move`, `verb` (verb of the action), `row` and `col` (player's cell,
+    from 0), `step` (number of replies), `size` and `reason`.
 
     Attributes:
-        cells: Each kind of cell in the order of `Cell`, and then each with the player in it, all of one width.
-        left, right: What stands before the first cell of a row and after each cell but the last.
-        line: A line above the first row and below each, as long as a row; empty for none.
-        asked: The form of a move, as an example.
-        forms: The forms in which an answer is accepted, the asked one first. If a reply has several answers in the
-            asked form, the first one counts, as in the parsers of these suites, which search for the first match
+        cells: Text of each kind of cell in the order of `Cell`, then of each with the player in it; all of one width.
+        left, right: Text before the first cell of a row, and after each cell but the last.
+        line: Line above the first row and below each row, as long as a row; empty for none.
+        asked: Requested format of an action, as an example.
+        forms: Accepted formats of an answer, the requested one first. If a reply has several answers in the requested
+            format, the first one counts, as in the parsers of these suites, which search for the first match
             (ms-swift's FrozenLake plugin, RAGEN's `<answer>` pattern, TextArena's bracket pattern).
-        moves: Actions by everything that is accepted for them.
-        rules: The instructions, but for what depends on the parameters and for the form.
-        form: How to answer.
-        opening, moved, cut, goal, hole, refused: Texts at the start, after a move, where the time is up, at both
-            endings, and after a reply that is no move.
-        retry: What is added to the reason while the game goes on.
+        moves: Actions by the texts that are accepted for them.
+        rules: Rules of the game, without the parts that depend on parameters.
+        form: Description of the reply format.
+        opening, moved, cut, goal, hole, refused: Texts at the start, after a move, at the time limit, at the goal, in a
+            hole, and after an invalid reply.
+        retry: Text that is appended to the reason while the episode continues.
     """
 
     cells: tuple[str, ...]
@@ -60,7 +60,7 @@ class Dialect:
     retry: str
 
     def instructions(self, max_steps: int, *, is_slippery: bool) -> str:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the reply format."""
         limit = f"\nThe episode ends after {max_steps} moves." if max_steps > 0 else ""
         return f"{self.rules}{_SLIPPERY if is_slippery else ''}{limit}\n{self.form}"
 
@@ -156,4 +156,4 @@ Answer with one move in square brackets: [up], [down], [left] or [right], or in 
 )
 
 DIALECTS = {"swift": _SWIFT, "ragen": _RAGEN, "textarena": _TEXTARENA}
-"""The dialects by name."""
+"""Dialects by name."""

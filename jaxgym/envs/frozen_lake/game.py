@@ -1,15 +1,14 @@
-"""Frozen Lake: cross the ice to the goal, around the holes.
+"""Frozen Lake: cross the ice to the goal and avoid the holes.
 
-The player steps from cell to cell of an N × N lake. A hole ends the episode with nothing, the goal ends it with 1. On
-slippery ice a move goes where it was meant to go one time in three, and else to one of the sides.
+The player moves from cell to cell of an N × N lake. A hole ends the episode with reward 0, the goal with reward 1. On
+slippery ice, a move goes in its direction with probability 1/3, else to one of the two sides.
 
-Source: Gymnasium's FrozenLake-v1 (after Barto, Sutton and Watkins), whose two fixed maps and whose table of transitions
-these are, under `map_name="4x4"` or `"8x8"`. What differs by default:
+Source: Gymnasium's FrozenLake-v1 (after Barto, Sutton and Watkins), with the same transitions; `map_name="4x4"` and
+`map_name="8x8"` are its two fixed maps. Differences by default:
 
-- Ice is not slippery: a move goes where it was meant to go.
-- A level has a map, a start and a goal of its own, and there is a way from one to the other.
-- How the player slips follows from the level and the number of the step, so that an episode is a function of its level
-  and its actions.
+- The ice is not slippery.
+- Each level has its own map, start and goal, with a path from start to goal.
+- Slips are determined by the level and the step number, so an episode depends only on its level and its actions.
 """
 
 import dataclasses
@@ -32,7 +31,7 @@ from jaxgym.options import Flag, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete
 
 MAX_STEPS = 100
-"""Gymnasium's time limit at 4 × 4. Without one, a player who walks into the border would never end an episode."""
+"""Gymnasium's time limit at 4 × 4. Without a limit, an agent that moves into the border never ends the episode."""
 
 DEFAULT_SIZE = 4
 
@@ -44,7 +43,7 @@ _SWEEPS_PER_CELL = 4
 
 
 class Action(enum.IntEnum):
-    """Where to move."""
+    """Directions of a move."""
 
     LEFT = 0
     DOWN = 1
@@ -53,18 +52,18 @@ class Action(enum.IntEnum):
 
 
 _MOVES = np.asarray([[0, -1], [1, 0], [0, 1], [-1, 0]], np.int32)
-"""Rows and columns of each action."""
+"""Row and column offsets of each action."""
 
 
 @struct.dataclass
 class Level:
-    """Everything that is random in an episode.
+    """Sampled parts of an episode.
 
     Attributes:
         is_hole: bool (N, N), row first.
         start_cell: Row and column, int32 (2,).
         goal_cell: Row and column, int32 (2,).
-        slip_seed: Decides, with the number of a step, where that step slips to, uint32 ().
+        slip_seed: Determines the slip of each step, together with the step number, uint32 ().
     """
 
     is_hole: jax.Array
@@ -75,7 +74,7 @@ class Level:
 
 @struct.dataclass
 class State(EnvState):
-    """The state of an episode, beside what every state holds.
+    """Episode state, in addition to the fields of the base class.
 
     Attributes:
         player_cell: Row and column, int32 (2,).
@@ -132,7 +131,7 @@ def build(env_id: str, values: Mapping[str, Any]) -> tuple["FrozenLake", Params]
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size of the maps of a bank; nothing for levels of another kind."""
+    """Return the map size of a level buffer; nothing for levels of another kind."""
     return {"size": bank.is_hole.shape[-1]} if isinstance(bank, Level) and bank.is_hole.ndim else {}
 
 
@@ -144,9 +143,9 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (5 · size²,), see
         `jaxgym.envs.frozen_lake.scene.symbols`.
     Action:
-        0 left, 1 down, 2 right, 3 up. Against the border the player stays.
+        0 left, 1 down, 2 right, 3 up. A move into the border has no effect.
     Start:
-        On a random cell, with the goal on a random other one and a way between them; on a fixed map at the top left,
+        At a random cell, with the goal at another random cell and a path between them; on a fixed map at the top left,
         with the goal at the bottom right.
     Reward:
         1 at the goal, else 0.
@@ -163,19 +162,19 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
     observation: str
 
     def action_space(self, params: Params | None = None) -> Discrete:
-        """Four actions."""
+        """Return the space of the four actions."""
         del params
         return Discrete(len(Action))
 
     def observation_space(self, params: Params | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         del params
         if self.observation == "symbolic":
             return Box(low=0.0, high=1.0, shape=(seen.num_symbols(self.size),), dtype=jnp.float32)
         return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples a map with a way through it, or takes the fixed one; samples how the player slips."""
+        """Sample a map with a path, or take the fixed map; sample the seed of the slips."""
         key_map, key_slips = jax.random.split(key)
         if self.map_name is not None:
             is_hole = jnp.asarray(maps.FIXED[self.map_name])
@@ -186,7 +185,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         return Level(is_hole=is_hole, start_cell=start, goal_cell=goal, slip_seed=slip_seed)
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the player on the start."""
+        """Place the player at the start."""
         del params
         return State(
             time=jnp.int32(0),
@@ -197,14 +196,14 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves the player, on slippery ice perhaps elsewhere than meant."""
+        """Move the player; on slippery ice, the direction may change."""
         slip = jnp.where(params.is_slippery, slip_at(state.level.slip_seed, state.time), 0)
         return self.slide(state, action, slip)
 
     def slide(self, state: State, action: jax.Array, slip: jax.Array) -> Transition:
-        """Moves the player with a given slip, see `move`; then it is in a hole, at the goal, or on ice.
+        """Move the player with a given slip, see `move`.
 
-        A player who is in a hole or at the goal stays there, and is not rewarded again.
+        A player in a hole or at the goal stays there and gets no further reward.
         """
         is_over = jnp.any(jnp.stack(endings(state.player_cell, state.level)))
         cell = jnp.where(is_over, state.player_cell, move(state.player_cell, action, slip, self.size))
@@ -217,7 +216,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         return Transition(dataclasses.replace(state, player_cell=cell), reward, is_in_hole | is_at_goal, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the whole lake."""
+        """Return the scene, which shows the whole lake."""
         del params
         level = state.level
         is_start, is_goal = (maps.at(cell, self.size) for cell in (level.start_cell, level.goal_cell))
@@ -232,25 +231,25 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the frame or the symbols."""
         return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
 
 
 def slip_at(slip_seed: jax.Array, time: jax.Array) -> jax.Array:
-    """Returns by how many quarter turns a step slips, -1, 0 or 1, each as likely, int32 ()."""
-    # Seed and step are the two words of the key: one round of the generator, where folding one in takes three.
+    """Return the slip of a step in quarter turns, -1, 0 or 1 with equal probability, int32 ()."""
+    # Seed and step form the key: this takes one round of the generator, `fold_in` three.
     key = jax.random.wrap_key_data(jnp.stack([slip_seed, time.astype(jnp.uint32)]), impl=threefry.FLAT)
     return jnp.asarray(_SLIPS, jnp.int32)[jax.random.bits(key, (), jnp.uint32) % jnp.uint32(NUM_SLIPS)]
 
 
 def move(cell: jax.Array, action: jax.Array, slip: jax.Array, size: int) -> jax.Array:
-    """Returns the cell that a move leads to, int32 (2,).
+    """Return the cell after a move, int32 (2,).
 
     Args:
         cell: Row and column, int32 (2,).
-        action: An `Action`; any other number stays where it is.
+        action: An `Action`; any other number does not move.
         slip: Quarter turns from the action in the order of `Action`, -1, 0 or 1: left slips up or down.
-        size: Rows and columns; against the border the player stays.
+        size: Number of rows and columns; the player stays inside.
     """
     is_action = (action >= 0) & (action < len(Action))
     step = jnp.asarray(_MOVES)[(action + slip) % len(Action)]
@@ -258,19 +257,19 @@ def move(cell: jax.Array, action: jax.Array, slip: jax.Array, size: int) -> jax.
 
 
 def endings(cell: jax.Array, level: Level) -> tuple[jax.Array, jax.Array]:
-    """Returns whether a cell is a hole, and whether it is the goal, bool () each."""
+    """Return whether a cell is a hole, and whether it is the goal, bool () each."""
     return level.is_hole[cell[0], cell[1]], jnp.all(cell == level.goal_cell)
 
 
 def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
-    """Returns the action that is best if reaching the goal a step later is worth one in a hundred less, int32 ()."""
+    """Return the optimal action for a discount of 0.99, int32 ()."""
     size = env.size
     numbers = jnp.arange(size, dtype=jnp.int32)
     cells = jnp.stack(jnp.meshgrid(numbers, numbers, indexing="ij"), axis=-1).reshape(-1, 2)
     actions, slips = jnp.arange(len(Action), dtype=jnp.int32), jnp.asarray(_SLIPS, jnp.int32)
 
     def following(cell: jax.Array) -> jax.Array:
-        """Where each action leads, with each slip, int32 (4, 3)."""
+        """Return the cell after each action with each slip, int32 (4, 3)."""
         ends = jax.vmap(lambda action: jax.vmap(lambda slip: move(cell, action, slip, size))(slips))(actions)
         return ends[..., 0] * size + ends[..., 1]
 
@@ -289,6 +288,6 @@ def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
 
 
 def view(env: FrozenLake, state: State, params: Params) -> jax.Array:
-    """Returns the frame, which hides nothing, enlarged four times, uint8 (336, 336, 3)."""
+    """Return the frame, which shows everything, enlarged four times, uint8 (336, 336, 3)."""
     frame = seen.draw(env.scene(state, params))
     return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)

@@ -1,4 +1,4 @@
-"""Maps of Frozen Lake: which cells are holes, and whether a way leads around them.
+"""Maps of Frozen Lake: the holes, and the test for a path around them.
 
 A map is bool (N, N), row first, True for a hole; a cell is (row, column).
 """
@@ -11,13 +11,13 @@ import numpy as np
 from jax import lax
 
 SMALLEST, LARGEST = 2, 16
-"""Rows and columns of a map."""
+"""Limits of the number of rows and columns."""
 
 MOST_PROPOSALS = 64
-"""Maps that are sampled for a level, at most."""
+"""Maximum number of maps that are sampled for a level."""
 
 _UNROLLED = 4
-"""Maps up to this size are searched without a loop, whose rounds cost more than what they do."""
+"""Maps up to this size are searched without a loop, because an iteration would cost more than its work."""
 
 _FRACTION_BITS = 24
 _BITS = 32
@@ -28,25 +28,26 @@ _DRAWN = {
 }
 
 FIXED = {name: np.asarray([[cell == "H" for cell in row] for row in rows.split()]) for name, rows in _DRAWN.items()}
-"""Gymnasium's maps by name; the start is at the top left, the goal at the bottom right."""
+"""Gymnasium's maps by name, with the start at the top left and the goal at the bottom right."""
 
 
 def at(cell: jax.Array, size: int) -> jax.Array:
-    """Returns the map with nothing but this cell, bool (size, size)."""
+    """Return a map with only this cell set, bool (size, size)."""
     numbers = jnp.arange(size)
     return (numbers == cell[0])[:, None] & (numbers == cell[1])[None]
 
 
 def packed(cells: jax.Array) -> jax.Array:
-    """Returns each row as bits, the first column lowest, uint32 (N,)."""
+    """Pack each row into bits, the first column lowest, uint32 (N,)."""
     bits = jnp.uint32(1) << jnp.arange(len(cells), dtype=jnp.uint32)
     return jnp.sum(jnp.where(cells, bits[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
 
 
 def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array) -> jax.Array:
-    """Whether a way leads from start to goal, bool (); each round reaches at least one more cell, or is the last."""
+    """Return whether a path leads from start to goal, bool ()."""
     size = len(is_hole)
-    # Sixteen columns are one word, so that a round takes a few operations on a short array.
+    # Sixteen columns fit one word, so an iteration takes a few operations on a short array. Each iteration reaches at
+    # least one more cell, or is the last.
     is_open, goal = packed(~is_hole), packed(at(goal_cell, size))
     reached = packed(at(start_cell, size))
 
@@ -60,10 +61,10 @@ def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array)
 
     def grow(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, _ = carry
-        further = grown(grown(reached))  # twice, for a round of a loop costs more than what it does
+        further = grown(grown(reached))  # twice, because a loop iteration costs more than its work
         return further, jnp.any(further != reached)
 
-    if size <= _UNROLLED:  # the longest way takes fewer rounds than there are cells
+    if size <= _UNROLLED:  # the longest path takes fewer iterations than there are cells
         for _ in range(size * size - 1):
             reached = grown(reached)
     else:
@@ -72,10 +73,11 @@ def is_solvable(is_hole: jax.Array, start_cell: jax.Array, goal_cell: jax.Array)
 
 
 def propose(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Samples a map that may have no way: each cell is frozen with probability `p`, and so are both ends.
+    """Sample a map that may have no path: each cell is frozen with probability `p`, start and goal always.
 
     Returns:
-        Holes bool (size, size), start cell int32 (2,), goal cell int32 (2,), another one; all pairs are as likely.
+        Holes bool (size, size), start cell int32 (2,), goal cell int32 (2,); all pairs of different cells have the same
+        probability.
     """
     num_cells = size * size
     bits = jax.random.bits(key, (num_cells + 2,), jnp.uint32)
@@ -88,7 +90,7 @@ def propose(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, ja
 
 
 def corner_path(start_cell: jax.Array, goal_cell: jax.Array, size: int) -> jax.Array:
-    """Returns the cells along the start's row to the goal's column, and along that to the goal, bool (size, size)."""
+    """Return the cells along the start's row to the goal's column, then along it to the goal, bool (size, size)."""
     numbers = jnp.arange(size)
     first, last = jnp.minimum(start_cell, goal_cell), jnp.maximum(start_cell, goal_cell)
     is_row, is_column = ((numbers >= first[axis]) & (numbers <= last[axis]) for axis in (0, 1))
@@ -98,16 +100,16 @@ def corner_path(start_cell: jax.Array, goal_cell: jax.Array, size: int) -> jax.A
 
 
 _Sampled = tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array, jax.Array]]
-"""Proposals so far, whether the last one has a way, and that one."""
+"""Number of proposals so far, whether the last one has a path, and the last one."""
 
 
 def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Samples a map with a way from start to goal: the first such of `MOST_PROPOSALS` proposals.
+    """Sample a map with a path from start to goal: the first one among `MOST_PROPOSALS` proposals.
 
-    Maps without a way are dropped whole, so that ends near each other are more frequent than ends far apart, and more
-    than `p` of the cells are frozen. If all proposals lack one, the last gets a way with one corner at most. At 4 × 4
-    that is less than one level in a million whatever `p`. At 16 × 16, where ways are rare, it is two in a million at
-    p = 0.5, and two in five at p = 0.
+    Maps without a path are rejected as a whole, so nearby starts and goals are more frequent than distant ones, and
+    more than `p` of the cells are frozen. If no proposal has a path, the last one gets a path with at most one corner.
+    At 4 × 4, this happens in less than one level in a million for any `p`; at 16 × 16, in two in a million at p = 0.5
+    and in two in five at p = 0.
 
     Returns:
         Holes bool (size, size), start cell int32 (2,), goal cell int32 (2,).
@@ -124,14 +126,14 @@ def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax
 
     nowhere = jnp.zeros(2, jnp.int32)
     nothing = (jnp.zeros((size, size), bool), nowhere, nowhere)
-    first = retry((jnp.int32(0), jnp.bool_(False), nothing))  # often the last one, and then no loop is gone through
+    first = retry((jnp.int32(0), jnp.bool_(False), nothing))  # usually the last one, so that no loop runs
     _, is_solved, (is_hole, start_cell, goal_cell) = lax.while_loop(lacks_way, retry, first)
     way = corner_path(start_cell, goal_cell, size)
     return is_hole & (is_solved | ~way), start_cell, goal_cell
 
 
 def fits(env: Any, bank: Any, _: Any) -> dict[str, np.ndarray]:
-    """Return whether each level of a bank has two ends on ice with a way between them, and the named map; bool (n,)."""
+    """Return whether each level of a buffer has start and goal on ice, a path between them, and the named map; (n,)."""
     size, levels = env.size, np.arange(len(bank.is_hole))
     starts, goals = bank.start_cell, bank.goal_cell
     is_start, is_goal = (((cells >= 0) & (cells < size)).all(axis=1) for cells in (starts, goals))
@@ -148,7 +150,7 @@ def fits(env: Any, bank: Any, _: Any) -> dict[str, np.ndarray]:
 
 
 def _have_way(is_hole: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Whether a way leads from each start to its goal, bool (n,), on the host."""
+    """Return whether a path leads from each start to its goal, bool (n,), on the host."""
     levels = np.arange(len(is_hole))
     reached = np.zeros_like(is_hole)
     reached[levels, *starts.T] = True

@@ -1,4 +1,4 @@
-"""What is seen of Frozen Lake: all of it, as a picture or as numbers."""
+"""Scene of Frozen Lake, its frame and its symbols; they show everything."""
 
 import enum
 import functools
@@ -24,7 +24,7 @@ _GLEAM_AT, _GLEAM_WIDTH, _SMALLEST_GLEAM_PX = 0.5, 0.12, 8
 
 
 class Cell(enum.IntEnum):
-    """What a cell is; the player is told apart from it."""
+    """Kinds of cells, without the player."""
 
     FROZEN = 0
     HOLE = 1
@@ -34,10 +34,10 @@ class Cell(enum.IntEnum):
 
 @struct.dataclass
 class Scene:
-    """What a viewer may know of Frozen Lake.
+    """Scene of Frozen Lake.
 
     Attributes:
-        cells: What each cell is, a `Cell`, uint8 (N, N), row first.
+        cells: Kind of each cell, a `Cell`, uint8 (N, N), row first.
         player_cell: Row and column, int32 (2,).
         is_in_hole: Whether the player is in a hole, bool ().
         is_at_goal: Whether the player is at the goal, bool ().
@@ -50,21 +50,21 @@ class Scene:
 
     @property
     def agent_px(self) -> jax.Array:
-        """The centre of the player's cell (x, y) in the picture, int32 (2,)."""
+        """Center of the player's cell (x, y) in the frame, int32 (2,)."""
         side, before = layout_px(self.cells.shape[-1])
         return before + side * self.player_cell[::-1] + side // 2
 
 
 def layout_px(size: int) -> tuple[int, int]:
-    """Returns the side of a cell and what is left of the first one, in px."""
+    """Return the width of a cell and the left edge of the first one, in px."""
     side = SCREEN_PX // size
     return side, (SCREEN_PX - side * size) // 2
 
 
 @functools.cache
 def _pictures(side: int) -> np.ndarray:
-    """Returns each kind of cell, and then each with the player in it, uint8 (8, side, side, 3)."""
-    # From the middle, in halves of a cell, so that the same shapes serve every side.
+    """Return the sprites of each kind of cell, without and then with the player, uint8 (8, side, side, 3)."""
+    # Coordinates are in half cells from the center, so that the same shapes fit every size.
     along = (2 * np.arange(side) + 1 - side) / side
     y, x = along[:, None], along[None]
 
@@ -93,14 +93,14 @@ def _pictures(side: int) -> np.ndarray:
 
 
 def _looks(scene: Scene) -> jax.Array:
-    """Returns the number of each cell's picture, int32 (N, N)."""
+    """Return the sprite index of each cell, int32 (N, N)."""
     numbers = jnp.arange(len(scene.cells))
     is_player = (numbers == scene.player_cell[0])[:, None] & (numbers == scene.player_cell[1])[None]
     return scene.cells.astype(jnp.int32) + NUM_KINDS * is_player.astype(jnp.int32)
 
 
 def draw(scene: Scene) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     size = len(scene.cells)
     side, before = layout_px(size)
     cells = jnp.asarray(_pictures(side))[_looks(scene)]
@@ -110,14 +110,15 @@ def draw(scene: Scene) -> jax.Array:
 
 
 def num_symbols(size: int) -> int:
-    """Returns the length of `symbols`."""
+    """Return the length of `symbols`."""
     return (NUM_KINDS + 1) * size * size
 
 
 def symbols(scene: Scene) -> jax.Array:
-    """Returns a scene as numbers, float32 (5 N²,); equal vectors and equal pictures go together.
+    """Return a scene as numbers, float32 (5 N²,); equal vectors have equal frames and vice versa.
 
-    First what each cell is, one-hot in the order of `Cell` (4 N²), then whether the player is in it (N²), row by row.
+    First the kind of each cell, one-hot in the order of `Cell` (4 N²), then the player's cell, one-hot (N²), row by
+    row.
     """
     looks = _looks(scene)
     kinds = jax.nn.one_hot(looks % NUM_KINDS, NUM_KINDS, dtype=jnp.float32)

@@ -1,4 +1,4 @@
-"""How the agent looks, in every game of the family."""
+"""Sprites of the agent, for all games of the family."""
 
 import functools
 import math
@@ -25,13 +25,13 @@ def _side(agent_scale: float) -> int:
 
 
 def sprite_center_px(agent_scale: float) -> int:
-    """Returns how far right of the left edge of the original's square sprite the agent's centre is."""
+    """Return the x of the agent's center in the original's square sprite, in px."""
     return _side(agent_scale) // 2
 
 
 @functools.cache
 def agent_sprites(agent_scale: float) -> SpriteSheet:
-    """Returns the agent at each of the eight headings: a body and two hands that turn around its centre."""
+    """Return the agent's sprites for the eight headings: a body and two hands, rotated around its center."""
     radius, hand_radius, outline = agent_radius(agent_scale), _hand_radius(agent_scale), int(3 * agent_scale)
     side = _side(agent_scale)
     center = sprite_center_px(agent_scale)
@@ -53,17 +53,17 @@ def agent_sprites(agent_scale: float) -> SpriteSheet:
 
 
 def _turn(heading: int) -> tuple[float, float]:
-    """Returns cosine and sine of a heading's angle; quarter turns are exact, and the rest rounds as the original's."""
+    """Return cosine and sine of a heading's angle; quarter turns are exact, the rest rounds as in the original."""
     if heading % 2 == 0:
         return ((1.0, 0.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 1.0))[heading // 2]
-    # The sense of rotation matters: a hand lies a rounding error beside a whole pixel, and is cut to one.
+    # The direction of rotation matters: a hand lies a rounding error away from a whole pixel, and is truncated.
     angle = math.radians(360 - HEADING_DEGREES * heading)
     return math.cos(angle), math.sin(angle)
 
 
 @functools.cache
 def heading_looks(agent_scale: float) -> np.ndarray:
-    """Returns the first heading that looks like each heading, int32 (8,): a small agent's hands may not tell."""
+    """Return the first heading with the same sprite as each heading, int32 (8,); tiny hands may be invisible."""
     first: dict[bytes, int] = {}
     pictures = agent_sprites(agent_scale).pixels
     return np.asarray(
@@ -73,16 +73,16 @@ def heading_looks(agent_scale: float) -> np.ndarray:
 
 @functools.cache
 def placement_looks(agent_scale: float, margin_px: int) -> np.ndarray:
-    """Returns the first placement that looks like each placement of an agent that may leave the screen.
+    """Return the first placement with the same pixels as each placement of an agent that may leave the screen.
 
-    In a corner of the screen so little of the agent is seen that neighbouring places and headings look alike.
+    In a corner of the screen so little of the agent is visible that nearby positions and headings give the same pixels.
 
     Args:
         agent_scale: Size of the agent.
-        margin_px: How far outside of the screen its centre may lie.
+        margin_px: Largest distance of its center from the screen.
 
     Returns:
-        x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both counted
-        from -margin_px, and heading.
+        x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both from
+        -margin_px, and heading.
     """
     return looks.placement_looks(agent_sprites(agent_scale), -margin_px, SCREEN_PX + margin_px, SCREEN_PX)

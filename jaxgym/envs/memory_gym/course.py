@@ -1,7 +1,7 @@
-"""Episodes of the original one after the other, drawn from one generator while they are played.
+"""Consecutive episodes of the original, drawn from one generator while they are played.
 
-For adapters that stand in for an environment of memory-gym, whose `reset()` without a seed goes on with the generator
-where the last episode left it, and whose Endless Searing Spotlights draws by what is done.
+For adapters that replace an environment of memory-gym: its `reset()` without a seed continues with the generator of the
+last episode, and its Endless Searing Spotlights draws depending on the actions.
 """
 
 import dataclasses
@@ -17,11 +17,11 @@ from jaxgym.errors import LevelError
 
 
 def of(env_id: str, **options: Any) -> "Course":
-    """Returns the course of an id, for the options of `jaxgym.make`.
+    """Return the course of an id, for the options of `jaxgym.make`.
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option does not exist, or does not take the given value.
+        OptionError: If an option does not exist or its value is invalid.
         LevelError: If the id has no original.
     """
     original, env, _, plain = levels.build_original(env_id, options)
@@ -29,39 +29,39 @@ def of(env_id: str, **options: Any) -> "Course":
 
 
 def nothing_later(_: Draws, __: Mapping[str, Any]) -> None:
-    """Draws nothing, for games whose levels are drawn by the reset alone."""
+    """Draw nothing, for games that draw levels only in the reset."""
 
 
 def none_drawn(_: Any, __: Mapping[str, Any]) -> int:
-    """Returns 0, likewise."""
+    """Return 0, for games that draw levels only in the reset."""
     return 0
 
 
 @dataclasses.dataclass
 class Course:
-    """The episodes of one environment, one after the other.
+    """Consecutive episodes of one environment.
 
-    An adapter uses it so; `sizes` are options that make room for the levels:
+    Use in an adapter; `sizes` are the options with capacity for the levels:
 
         course = jaxgym.envs.memory_gym.course.of(env_id, **options)
         env, params = jaxgym.make(env_id, **{**options, **course.sizes})
-        level = course.start(seed)  # for reset(seed=seed); None goes on with the generator
+        level = course.start(seed)  # for reset(seed=seed); None continues with the generator
         observation, state = env.reset_to_level(key, level, params)
         state = course.follow(state)
         ...
         observation, state, reward, terminated, info = env.step_env(key, state, action, params)
         state = course.follow(state)
 
-    `follow` takes every state, the last one of an episode included, and returns the state to go on with. That is why
-    the step is `step_env` (jitted by the adapter), not `step`, which puts a new episode in the last state's place.
+    Pass every state to `follow`, including the last one of an episode, and continue with the state that it returns. Use
+    `step_env` (jitted by the adapter) and not `step`, which replaces the last state by that of a new episode.
 
     Attributes:
-        env: An environment of the game, which says how large levels are.
-        options: The options as they were given, or their defaults.
-        levels: Draws the levels of the streams; see `jaxgym.levels.original`.
-        later: Draws one thing that the original draws during an episode.
-        num_later: Takes a state and the options; returns how many such things have been drawn since the reset.
-        size_names: The options that make room for the levels.
+        env: An environment of the game, which determines the sizes of levels.
+        options: Given options and the defaults of the others.
+        levels: Function that draws the levels of the streams; see `jaxgym.levels.original`.
+        later: Function that repeats one draw of the original during an episode.
+        num_later: Function of a state and the options; returns the number of such draws since the reset.
+        size_names: Names of the options with capacity for the levels.
     """
 
     env: Any
@@ -75,30 +75,29 @@ class Course:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The options with which `jaxgym.make` makes an environment that these levels fit."""
+        """Options with which `jaxgym.make` makes an environment with capacity for these levels."""
         return {name: self.options[name] for name in self.size_names}
 
     @property
     def draws(self) -> Draws:
-        """The stream.
+        """Stream of the episodes.
 
         Raises:
             LevelError: Before the first `start`.
         """
         if self._draws is None:
-            raise LevelError(f"the course of {self.env.env_id} was followed before its start; call start(seed) first.")
+            raise LevelError(f"{self.env.env_id}: expected start(seed) before the course continues, got no start.")
         return self._draws
 
     def start(self, seed: int | None = None, after: "Course | None" = None) -> Any:
-        """Returns the level of the next episode, of arrays on the host.
+        """Return the level of the next episode, as host arrays.
 
         Args:
-            seed: As for the original's reset. None goes on with the generator; the first time, it is seeded at random.
-            after: The course whose generator to go on with, if the last episode was of another one: of the same
-                environment under other options.
+            seed: Seed as for the original's reset. None continues with the generator; at first, it is seeded at random.
+            after: Course whose generator to continue with, if the last episode belonged to one with other options.
 
         Raises:
-            LevelError: If the seed is no integer from 0 to 2^32 - 1.
+            LevelError: If the seed is not an integer from 0 to 2^32 - 1.
         """
         played = self if after is None else after
         draws = played._draws
@@ -113,12 +112,12 @@ class Course:
         return level
 
     def follow(self, state: Any) -> Any:
-        """Notes what an episode has come to; returns the state to go on with."""
+        """Record the draws of an episode up to this state, and return the state to continue with."""
         self._num_drawn = max(self._num_drawn, self.num_later(state, self.options))
         return state
 
     def _finish(self, draws: Draws) -> None:
-        """Goes to where the original's generator is when the episode is left."""
+        """Move to the place of the original's generator at the end of the episode."""
         if draws.start_of_play is not None:
             draws.go_to(draws.start_of_play)
         for _ in range(self._num_drawn):

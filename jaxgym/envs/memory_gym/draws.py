@@ -1,7 +1,7 @@
-"""The random numbers of `numpy.random.default_rng(seed)`, for many seeds side by side.
+"""Random numbers of `numpy.random.default_rng(seed)`, for many seeds in parallel.
 
-The raw words are NumPy's, from its bit generator PCG64, whose stream is fixed for good. How words become integers and
-reals is written out here, as NumPy 2.x's `Generator` has it, so that a thousand seeds take one step together.
+The raw words come from NumPy's bit generator PCG64, whose stream never changes. Words are converted to integers and
+reals as in NumPy 2.x's `Generator`, but for a thousand seeds at a time.
 """
 
 import dataclasses
@@ -17,25 +17,25 @@ _REAL_SHIFT = np.uint64(11)
 _REAL_UNIT = 2.0**-53
 _NO_WORD = -1
 _BATCH = 1024
-"""Seeds that go together: few enough that a screen for each fits a processor's cache."""
+"""Number of seeds in a batch, so that one screen for each fits a processor's cache."""
 
 Places = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass
 class Draws:
-    """The streams of n seeds, each at a place of its own.
+    """Streams of n seeds, each at its own place.
 
-    A whole word gives a real number. An integer takes half a word, the lower one first; the upper half waits for the
-    next integer, however many reals come between.
+    A real number takes a whole word. An integer takes half a word, the lower half first; the upper half is used by the
+    next integer, also after reals in between.
 
     Attributes:
         seeds: uint32 (n,).
-        generators: The source of the words of each seed.
-        words: Those fetched so far, uint64 (w, n).
-        following: Number of the next whole word, int64 (n,).
-        waiting: Number of the word whose upper half waits, int64 (n,); -1 for none.
-        start_of_play: Where the streams were when all that a reset draws was drawn, if more was drawn after that.
+        generators: Generators of the words of each seed.
+        words: Fetched words, uint64 (w, n).
+        following: Index of the next whole word, int64 (n,).
+        waiting: Index of the word whose upper half is unused, int64 (n,); -1 for none.
+        start_of_play: Place of the streams after the draws of the reset, if more was drawn after them.
     """
 
     seeds: np.ndarray
@@ -47,7 +47,7 @@ class Draws:
 
     @classmethod
     def of(cls, seeds: Sequence[int] | np.ndarray, num_words: int = 64) -> "Draws":
-        """Returns the streams of seeds, with `num_words` words fetched ahead; more come when they are needed."""
+        """Return the streams of seeds, with `num_words` words fetched in advance; more are fetched on demand."""
         generators = [np.random.PCG64(int(seed)) for seed in seeds]
         start = np.zeros(len(generators), dtype=np.int64)
         draws = cls(
@@ -77,11 +77,11 @@ class Draws:
 
     @property
     def places(self) -> Places:
-        """Where the streams are, for `go_to`."""
+        """Current places of the streams, for `go_to`."""
         return self.following.copy(), self.waiting.copy()
 
     def go_to(self, places: Places) -> None:
-        """Goes back, or forth, to where the streams were."""
+        """Move the streams to other places."""
         self.following, self.waiting = (place.copy() for place in places)
 
     def _halves(self, taking: np.ndarray) -> np.ndarray:
@@ -94,15 +94,15 @@ class Draws:
         return half
 
     def integers(self, low: int, high: np.ndarray | int, where: np.ndarray | bool = True) -> np.ndarray:
-        """Draws an integer from `low` to `high` - 1 for each seed, int64 (n,), as `Generator.integers` does.
+        """Draw an integer from `low` to `high` - 1 for each seed, int64 (n,), as `Generator.integers` does.
 
         Args:
-            low: The least.
-            high: One more than the largest, which may differ from seed to seed.
-            where: For which seeds; the others get `low` and stay where they are.
+            low: Smallest value.
+            high: Largest value plus 1, which may differ between seeds.
+            where: Seeds that draw; the others get `low` and do not advance.
         """
         size = np.broadcast_to(np.asarray(high, dtype=np.int64) - low, len(self)).astype(np.uint64)
-        # One choice is no choice: nothing is drawn.
+        # NumPy draws nothing if there is only one value.
         taking = np.broadcast_to(where, len(self)) & (size > 1)
         size = np.maximum(size, np.uint64(1))
         rejected = (_LOWER_HALF + np.uint64(1) - size) % size
@@ -115,28 +115,28 @@ class Draws:
         return low + drawn
 
     def uniform(self, low: float, high: float, where: np.ndarray | bool = True) -> np.ndarray:
-        """Draws a real number for each seed, float64 (n,), as `Generator.uniform` does; see `integers`."""
+        """Draw a real number for each seed, float64 (n,), as `Generator.uniform` does; see `integers`."""
         taking = np.broadcast_to(where, len(self))
         share = (self._word(self.following) >> _REAL_SHIFT).astype(np.float64) * _REAL_UNIT
         self.following = self.following + taking
         return low + (high - low) * share
 
     def choice(self, values: Sequence[int], where: np.ndarray | bool = True) -> np.ndarray:
-        """Draws one of some integers for each seed, int64 (n,), as `Generator.choice` does; see `integers`."""
+        """Draw one of some integers for each seed, int64 (n,), as `Generator.choice` does; see `integers`."""
         return np.asarray(values, dtype=np.int64)[self.integers(0, len(values), where)]
 
 
 def whole(values: np.ndarray, dtype: type[np.integer[Any]] = np.int32) -> Any:
-    """Returns whole numbers as levels hold them; arrays of the host enter traces like those of a device."""
+    """Cast whole numbers to the dtype of a level's fields; the result stays on the host."""
     return values.astype(dtype)
 
 
 def by_seed(levels: Callable[[Any, Mapping[str, Any], Draws], Any], num_words: int) -> Callable[..., Any]:
-    """Makes of a function of streams one of seeds: environment, options and uint32 (n,) to n levels, a batch at a time.
+    """Return a function of environment, options and seeds, uint32 (n,), to n levels, which runs in batches.
 
     Args:
-        levels: Takes an environment, its options and the streams of n seeds; returns n levels.
-        num_words: Words of a stream that a level usually takes.
+        levels: Function of an environment, its options and the streams of n seeds to n levels.
+        num_words: Typical number of words per level.
     """
 
     def levels_of(env: Any, options: Mapping[str, Any], seeds: np.ndarray) -> Any:

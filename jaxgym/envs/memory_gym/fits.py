@@ -1,7 +1,7 @@
-"""Checks of `Spec.fits`: the levels of a bank that the options of a game can make, on the host, field by field.
+"""Checks for `Spec.fits`: whether the options of a game can give the levels of a buffer; on the host, by field.
 
-It tells a bank of other options, or of a game with levels of the same form, by values that these options never give. A
-bank may still differ in what no value shows, such as how often each occurs.
+The checks find level buffers with other options, or of another game, by values that these options never give.
+Differences in other respects, such as the frequency of levels, are not found.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ Fits = dict[str, np.ndarray]
 
 
 def within(values: Any, low: int, high: int) -> np.ndarray:
-    """Return whether all numbers of each level are in a closed range; from (n, …) to bool (n,)."""
+    """Return whether all numbers of each level are in a closed range; (n, …) to bool (n,)."""
     return ((values >= low) & (values <= high)).reshape(len(values), -1).all(axis=1)
 
 
 def chosen(values: Any, choices: Choices) -> np.ndarray:
-    """Return whether the number of each level is one of the choices; from (n,) to bool (n,)."""
+    """Return whether the number of each level is one of the choices; (n,) to bool (n,)."""
     return np.isin(values, choices.values)

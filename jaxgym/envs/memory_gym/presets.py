@@ -1,9 +1,9 @@
-"""Shared parts of the presets of Memory Gym: the options of two papers, each set under a name.
+"""Shared parts of the presets of Memory Gym: the options of two papers.
 
 `iclr2023` is Pleines et al., Memory Gym (ICLR 2023); `jmlr2025` is Pleines et al., Memory Gym to Endless Tasks
-(JMLR 26(6), 2025). The rules are those of memory-gym 1.0.2 under every preset; where the earlier paper used an earlier
-release with other rules, an option set can come close to it, no more. Sizes that the earlier paper does not tell in
-numbers are chosen here, and their line says so.
+(JMLR 26(6), 2025). Every preset has the rules of memory-gym 1.0.2. Where the earlier paper used a release with other
+rules, its preset is an approximation. Sizes that the earlier paper does not give as numbers are chosen here, and the
+description of the preset says so.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ FREE: Options = {"agent_speed": 3.0, "agent_scale": 0.25}
 
 
 def endless_presets(line: str, recurrent: Options, transformer: Options) -> dict[str, Preset]:
-    """Returns the two presets of an endless game, whose time limit depends on the memory."""
+    """Return the two presets of an endless game, whose time limit depends on the memory."""
     return {
         "jmlr2025": Preset(recurrent, f"{line}; the time limit of the recurrent agents", PUBLISHED),
         "jmlr2025-transformer": Preset(transformer, f"{line}; the time limit of the transformers", PUBLISHED),

@@ -1,7 +1,7 @@
-"""Text interfaces of Memory Gym: actions by name, and descriptions that are made of a game's `Visible`.
+"""Text interfaces of Memory Gym: actions by name, and descriptions of a game's `Visible`.
 
-A scene holds more than its frame shows where something covers something else. The facts of `Visible` are those of the
-frame, so a text that is made of them alone never tells more than the frame.
+A scene may contain objects that its frame hides behind others. Texts are made only from the facts of `Visible`, so they
+never reveal more than the frame.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ from jaxgym.text.words import Action, Move, Refusal, Turn, Turns, Words
 TScene = TypeVar("TScene")
 
 MOST_MOVES = 64
-"""The most actions that one reply can be allowed to give."""
+"""Largest number of actions that one reply may be allowed to give."""
 
 HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right", "up-right")
-"""The headings by number."""
+"""Names of the headings."""
 
 _CHUNKS = (8, 64)
 _OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
@@ -41,7 +41,7 @@ def moves_option(default: int) -> dict[str, Option]:
 
 @functools.cache
 def grid_moves(most: int) -> MoveSet:
-    """Returns the actions of the grid games."""
+    """Return the actions of the grid games."""
     actions: dict[str, Action] = {
         "wait": int(GridAction.NOTHING),
         "turn left": int(GridAction.TURN_LEFT),
@@ -58,7 +58,7 @@ def grid_moves(most: int) -> MoveSet:
 
 @functools.cache
 def free_moves(most: int, *, is_flat: bool) -> MoveSet:
-    """Returns the actions of the free games: nine numbers if `is_flat`, else pairs (horizontal, vertical)."""
+    """Return the actions of the free games: nine numbers if `is_flat`, else pairs (horizontal, vertical)."""
     actions, synonyms = dict[str, Action](), dict(_WAITS)
     for up_down, vertical in _VERTICAL.items():
         for side, horizontal in _HORIZONTAL.items():
@@ -74,27 +74,27 @@ def free_moves(most: int, *, is_flat: bool) -> MoveSet:
 
 @functools.cache
 def course_moves(most: int) -> MoveSet:
-    """Returns the actions of Endless Mystery Path."""
+    """Return the actions of Endless Mystery Path."""
     actions: dict[str, Action] = {"wait": 0, "right": 1, "up": 2, "down": 3}
     synonyms = {**_WAITS, "→": "right", "↑": "up", "↓": "down", "forward": "right"}
     return MoveSet(actions, synonyms, most, "right")
 
 
 def moves_of(env: Any, values: Mapping[str, Any]) -> MoveSet:
-    """Returns the actions of a game that is played by tiles or freely, as its fields `grid` and `flat_actions` say."""
+    """Return the actions of a game, depending on its fields `grid` and `flat_actions`."""
     most = int(values["moves_per_turn"])
     return grid_moves(most) if getattr(env, "grid", False) else free_moves(most, is_flat=env.flat_actions)
 
 
 @dataclasses.dataclass(frozen=True)
 class FrameWords(Words[TScene]):
-    """Text that is made of the facts that a frame shows.
+    """Text interface that is made of the facts that a frame shows.
 
     Subclasses define `rules` and `say`.
 
     Attributes:
         env: The environment.
-        moves: Its actions by name.
+        moves: Actions by name.
     """
 
     env: Any
@@ -102,55 +102,55 @@ class FrameWords(Words[TScene]):
 
     @property
     def max_actions(self) -> int:
-        """The most actions that one reply may give."""
+        """Largest number of actions in one reply."""
         return self.moves.most
 
     def rules(self, params: Any) -> str:
-        """Returns the rules of the game and a legend of what is said of its frames."""
-        raise NotImplementedError  # Every game has its own.
+        """Return the rules of the game and the legend of its texts."""
+        raise NotImplementedError  # each game has its own
 
     def say(self, seen: Any) -> list[str]:
-        """Return the text of the facts of B frames: a `Visible` of arrays on the host with B rows."""
-        raise NotImplementedError  # Every game has its own.
+        """Return the texts of B frames from their facts, a `Visible` of host arrays with B rows."""
+        raise NotImplementedError  # each game has its own
 
     def ending(self, reward: float) -> str:
-        """Returns what is said of an episode that the rules ended, with the reward of its last turn."""
+        """Return the text of an episode that terminated, given the reward of its last turn."""
         return f"The episode has ended. The reward of this turn is {round(reward, 4):g}."
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules, the legend and the form of a reply."""
+        """Return the rules, the legend and the reply format."""
         limit = int(params.max_steps_in_episode)
         ends = f"\nThe episode ends after {limit} steps at the latest; each action is a step." if limit > 0 else ""
         return f"{self.rules(params)}{ends}\n\n{self.moves.help()}"
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Returns the actions that a reply names."""
+        """Return the actions of a reply."""
         return self.moves.parse(reply, self.parsing)
 
     def fallback(self) -> Move:
-        """Returns the move that does nothing."""
+        """Return the action without effect."""
         return self.moves.idle
 
     def reply_of(self, action: Action) -> str:
-        """Returns the name of an action in its tag."""
+        """Return the name of an action in its tag."""
         return self.moves.reply_of(action)
 
     def describe(self, scene: TScene, params: Any) -> str:
-        """Returns what the frame of a scene shows."""
+        """Return the description of a scene's frame."""
         return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
 
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
-        """Returns what the frames of the scenes of B sessions show."""
+        """Return the first observation texts of B sessions."""
         del params
         return self.say(visible_in(self.env, scenes))
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
-        """Returns the reply as it was understood, what the frame shows, and whether the episode has ended."""
+        """Return the parsed reply, the description of the frame, and the end of the episode, if it has ended."""
         seen = self.describe(turn.scene, params)
         return self._response(turn.move, seen, turn.reward, terminated=turn.terminated, truncated=turn.truncated)
 
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:
-        """Returns the texts that follow B turns."""
+        """Return the texts after B turns."""
         seen = self.open_all(turns.scenes, params)
         ends = zip(turns.rewards.tolist(), turns.terminated.tolist(), turns.truncated.tolist(), strict=True)
         return [
@@ -166,9 +166,9 @@ class FrameWords(Words[TScene]):
 
 
 def visible_in(env: Any, scenes: Any) -> Any:
-    """Return the facts that the frames of B scenes show, as arrays on the host with B rows.
+    """Return the facts that the frames of B scenes show, as host arrays with B rows.
 
-    The host's processor computes them in chunks of two sizes, which are padded, so that no B compiles a new program.
+    The host CPU computes them in chunks of two fixed sizes, padded, so that no B compiles a new program.
     """
     layout, observe = _observer(env, scenes)
     rows, made = len(jax.tree.leaves(scenes)[0]), list[np.ndarray]()
@@ -201,37 +201,37 @@ def _on_host() -> contextlib.AbstractContextManager[Any]:
 def _host() -> Any:
     try:
         return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX was started without it
+    except RuntimeError:  # JAX was started without a CPU backend
         return None
 
 
 def heading_names(looks: np.ndarray) -> list[str]:
-    """Returns how each heading is called where some look alike: `looks` is the first that looks like each, int (8,)."""
+    """Return the headings' names; `looks` is the first heading with the same sprite, int (8,), and shares its name."""
     alike = [[HEADINGS[other] for other in range(NUM_HEADINGS) if looks[other] == look] for look in looks]
     return [f", facing {' or '.join(names)}" if len(names) < NUM_HEADINGS else "" for names in alike]
 
 
 def tile_name(row: int, column: int) -> str:
-    """Returns a tile in words, counted from 1; -1 and -1 stand for none."""
+    """Return a tile as text, counted from 1; -1 and -1 stand for none."""
     return f"row {row + 1}, column {column + 1}" if row >= 0 and column >= 0 else "on no tile"
 
 
 def one_of(choices: Any) -> str:
-    """Returns the choices of an option in words: `"10"`, or `"3, 4 or 5"`."""
+    """Return the choices of an option as text: `"10"`, or `"3, 4 or 5"`."""
     return either([str(value) for value in np.asarray(choices.values)[: int(choices.count)].tolist()])
 
 
 def either(names: Sequence[str]) -> str:
-    """Returns `"a, b or c"`."""
+    """Return `"a, b or c"`."""
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def number(value: Any) -> str:
-    """Returns an option's number in words."""
+    """Return an option's number as text."""
     return f"{round(float(value), 4):g}"
 
 
 def free_speed(params: Any) -> str:
-    """Returns how far one action moves a free agent."""
+    """Return the distance of one action of a free agent as text."""
     speed = float(params.agent_speed)
     return f"One action moves you {int(speed)} px, or {int(speed / np.sqrt(2))} px along each axis on a diagonal."

@@ -1,4 +1,4 @@
-"""Mortar Mayhem: carry out a sequence of commands from memory; by tiles or freely, act-only, or endless."""
+"""Mortar Mayhem: execute a sequence of commands from memory; on a grid or freely, act-only, or endless."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The commands of Mortar Mayhem: their order, their moves, how they are sampled and encoded."""
+"""Commands of Mortar Mayhem: their order, movements, sampling and encoding."""
 
 import jax
 import jax.numpy as jnp
@@ -8,22 +8,22 @@ from jax import lax
 COMMANDS = ("right", "down", "left", "up", "stay", "right-down", "right-up", "left-down", "left-up")
 NUM_COMMANDS = len(COMMANDS)
 NO_COMMAND = NUM_COMMANDS
-"""Stands for the blank between two commands."""
+"""Value for the blank between two commands."""
 
 COMMAND_MOVES = np.asarray(
     [[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int32
 )
-"""The movement (columns, rows) of each command."""
+"""Movement (columns, rows) of each command."""
 
 COMMAND_ONE_HOT = np.asarray([1, 4, 2, 3, 0, 5, 6, 7, 8], dtype=np.int32)
-"""The place of each command in the one-hot code of the act-only games, whose order is another one."""
+"""Index of each command in the one-hot code of the act-only games, which has another order."""
 
 VECTOR_COMMANDS = 20
-"""The command slots of the act-only games' vector observation."""
+"""Number of command slots in the act-only games' vector observation."""
 
 
 def _commands_that_move(axis: int, sign: int) -> int:
-    """Returns the set of commands that move along an axis, as the bits of an integer."""
+    """Return the set of commands that move along an axis, as bits of an integer."""
     return sum(1 << command for command, move in enumerate(COMMAND_MOVES) if move[axis] == sign)
 
 
@@ -34,15 +34,15 @@ _DOWN, _UP = _commands_that_move(1, 1), _commands_that_move(1, -1)
 def sample_commands(
     bits: jax.Array, start_tile: jax.Array, arena_size: jax.Array, allowed_commands: jax.Array
 ) -> jax.Array:
-    """Returns a sequence of commands, each uniform over those that keep the commanded tile inside the arena.
+    """Return a sequence of commands, each sampled uniformly from those that stay inside the arena.
 
-    Sets of commands are bits of an integer, which keeps the program small: it runs for every environment on every step.
+    Sets of commands are bits of an integer. This keeps the program small, since auto-reset runs it on every step.
 
     Args:
-        bits: Random uint32 (N,), one for each command.
-        start_tile: Where the sequence starts, int32 (2,).
-        arena_size: Tiles along a side, int32 ().
-        allowed_commands: The first so many commands may occur, int32 ().
+        bits: Random uint32 (N,), one per command.
+        start_tile: Start of the sequence, int32 (2,).
+        arena_size: Tiles per side, int32 ().
+        allowed_commands: Number of allowed commands, from the first on, int32 ().
 
     Returns:
         Command indices, int32 (N,).
@@ -57,7 +57,7 @@ def sample_commands(
             possible &= jnp.where(is_at_edge, ~outward, -1)
         rank = (random % lax.population_count(possible).astype(jnp.uint32)).astype(jnp.int32)
         for passed in range(NUM_COMMANDS - 1):
-            possible = jnp.where(passed < rank, possible & (possible - 1), possible)  # without its lowest member
+            possible = jnp.where(passed < rank, possible & (possible - 1), possible)  # clears the lowest member
         command = lax.population_count((possible & -possible) - 1)
         commands.append(command)
         column += _has(_RIGHT, command) - _has(_LEFT, command)
@@ -66,24 +66,24 @@ def sample_commands(
 
 
 def _has(members: int, command: jax.Array) -> jax.Array:
-    """Returns 1 if the command is in the set, else 0."""
+    """Return 1 if the command is in the set, else 0."""
     return (jnp.int32(members) >> command) & 1
 
 
 def select(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns `values[index]` of int32 (N,), or 0 beyond its end; a sum is cheaper than a gather under vmap."""
+    """Return `values[index]` of int32 (N,), or 0 past its end; under vmap, a sum is cheaper than a gather."""
     return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == index, values, 0), dtype=values.dtype)
 
 
 def move_of(commands: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns the movement (columns, rows) of command number `index`, or none beyond the last one."""
+    """Return the movement (columns, rows) of command number `index`, or zero past the last command."""
     command = jnp.where(index < commands.shape[0], select(commands, index), -1)
     is_command = jnp.arange(NUM_COMMANDS) == command
     return jnp.sum(jnp.where(is_command[:, None], jnp.asarray(COMMAND_MOVES), 0), axis=0, dtype=jnp.int32)
 
 
 def command_code(commands: jax.Array) -> jax.Array:
-    """Returns the one-hot code of the commands, float32 (180,): nine numbers a slot, zero where there is none."""
+    """Return the one-hot code of the commands, float32 (180,): nine numbers per slot, zeros for an empty slot."""
     place = jnp.where(commands >= 0, jnp.asarray(COMMAND_ONE_HOT)[commands], -1)
     code = jax.nn.one_hot(place, NUM_COMMANDS, dtype=jnp.float32)
     return jnp.pad(code, [(0, VECTOR_COMMANDS - commands.shape[0]), (0, 0)]).reshape(-1)

@@ -1,18 +1,19 @@
-"""Endless Mortar Mayhem: a sequence of commands that grows by one each time it was walked.
+"""Endless Mortar Mayhem: a sequence of commands that grows by one command each time it is completed.
 
-As Mortar Mayhem with free movement, on a torus of 6 × 6 tiles. When the last command of the sequence is carried out,
-one more command is shown, and the whole sequence has to be walked again from where the agent stands. It ends with the
-first failure.
+Like Mortar Mayhem with free movement, on a torus of 6 × 6 tiles. When the agent completes the sequence, one more
+command is shown, and the agent executes the whole sequence again from its current tile. The episode ends at the first
+failure.
 
-Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures this
-environment reproduces, oddities included:
+Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are reproduced
+exactly, including these peculiarities:
 
-- On the rim, with its centre outside of the screen, the agent stands on no tile and fails any check.
-- The length of the longest sequence counts a command that a failed check still appended.
-- While a new command is shown the tiles stay deadly, but the agent can't move.
+- An agent whose center is outside of the screen stands on no tile and fails every check.
+- The length of the longest sequence includes a command that was added by a failed check.
+- While a new command is shown, the tiles stay deadly, but the agent cannot move.
 
-What differs: a time limit truncates; the original's terminates. In the original, the clue frames of later episodes show
-the agent of the episode before; here they show this one's. No initial command at all fails there and is refused here.
+Differences: a time limit truncates; in the original it terminates. The original's clue frames of later episodes show
+the agent of the previous episode; here they show the current one. An initial length of zero, on which the original
+fails, is an error here.
 """
 
 import dataclasses
@@ -69,12 +70,12 @@ OPTIONS: Mapping[str, Option] = {
 
 @struct.dataclass
 class EndlessMortarMayhemLevel(mortar_mayhem.Level):
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
-    `command_count` is the length of the first sequence; `commands` holds -1 where the command follows from `seed`.
+    `command_count` is the length of the first sequence. `commands` is -1 where commands are drawn from `seed`.
 
     Attributes:
-        seed: Decides the commands that are not given, uint32 ().
+        seed: Seed of the commands that are not listed, uint32 ().
     """
 
     seed: jax.Array
@@ -82,14 +83,14 @@ class EndlessMortarMayhemLevel(mortar_mayhem.Level):
 
 @struct.dataclass
 class EndlessMortarMayhemState(mortar_mayhem.State):
-    """The state of an episode, beside what Mortar Mayhem's holds; `num_checks` counts within the current sequence.
+    """Episode state, in addition to the fields of Mortar Mayhem; `num_checks` counts within the current sequence.
 
     Attributes:
-        sequence_length: Commands in the current sequence, int32 ().
-        commands_completed: Checks passed in the whole episode, int32 ().
-        clue_first: Number of the first command to show, int32 ().
-        clue_frames: Frames that the showing takes, int32 ().
-        clue_frame: Which of these is seen, int32 (); -1 before the first, `clue_frames` after the last.
+        sequence_length: Number of commands in the current sequence, int32 ().
+        commands_completed: Number of passed checks in the episode, int32 ().
+        clue_first: Index of the first command to show, int32 ().
+        clue_frames: Number of clue frames, int32 ().
+        clue_frame: Index of the current clue frame, int32 (); -1 before the first, `clue_frames` after the last.
     """
 
     sequence_length: jax.Array
@@ -142,15 +143,15 @@ class EndlessMortarMayhem(
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical. Ignored while commands are shown.
     Start:
-        Near the centre of a random tile, heading up.
+        Near the center of a random tile, heading up.
     Reward:
         `reward_command_success` for each passed check.
     End:
         Terminated when a check fails, or when the agent leaves the tile while the others are deadly. Truncated after
-        `max_steps`, if that is given.
+        `max_steps`, if it is set.
     Info:
         `reward` and `length` so far, `commands_completed` (their number), `max_command_sequence` (the length of the
-        sequence, less one), `ground_truth` (column and row of the target tile over 5, float32 (2,)).
+        sequence minus one), `ground_truth` (column and row of the target tile divided by 5, float32 (2,)).
     Versions:
         v0: as memory-gym 1.0.2.
     """
@@ -163,27 +164,27 @@ class EndlessMortarMayhem(
     flat_actions: bool
 
     def action_space(self, params: EndlessMortarMayhemParams | None = None) -> Discrete | MultiDiscrete:
-        """Three times three actions."""
+        """Return the space of three times three actions."""
         del params
         return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: EndlessMortarMayhemParams | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         params = self.default_params if params is None else params
         if self.observation == "symbolic":
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            # The agent's centre may lie on the rim, outside of the screen.
+            # The agent's center may be outside of the screen.
             rim = math.ceil(self.rim_px) / arena.SCREEN_PX
             return Box(low=-rim, high=1 + rim, shape=shape, dtype=jnp.float32)
         return arena.frame_space()
 
     @property
     def rim_px(self) -> float:
-        """How far outside of the screen the agent's centre may lie."""
+        """Largest distance of the agent's center from the screen."""
         return arena.agent_radius(self.agent_scale) / 2
 
     def sample_level(self, key: jax.Array, params: EndlessMortarMayhemParams) -> EndlessMortarMayhemLevel:
-        """Samples the start, the durations, and the seed of the commands."""
+        """Sample the start, the durations, and the seed of the commands."""
         names = ("tile", "x", "y", "show_duration", "show_delay", "explosion_duration", "explosion_delay", "seed")
         drawn = dict(zip(names, jax.random.bits(key, (len(names),), jnp.uint32), strict=True))
         start = (drawn["tile"] % jnp.uint32(_NUM_TILES)).astype(jnp.int32)
@@ -202,7 +203,7 @@ class EndlessMortarMayhem(
     def initial_state(
         self, level: EndlessMortarMayhemLevel, params: EndlessMortarMayhemParams
     ) -> EndlessMortarMayhemState:
-        """Puts the agent near the start tile's centre, heading up; the first command leads to the first target."""
+        """Place the agent near the start tile's center, heading up; the first command gives the first target."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         return EndlessMortarMayhemState(
             time=zero,
@@ -227,7 +228,7 @@ class EndlessMortarMayhem(
     def transition(
         self, state: EndlessMortarMayhemState, action: jax.Array, params: EndlessMortarMayhemParams
     ) -> Transition:
-        """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
+        """Show the next clue, or move the agent, check the command and advance the explosion."""
         clue_frame = state.clue_frame + 1
         is_clue = clue_frame < state.clue_frames
         acted, reward, terminated = act(self.move(state, action, params), params)
@@ -241,13 +242,13 @@ class EndlessMortarMayhem(
         return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated & ~is_clue, metrics)
 
     def ground_truth(self, state: EndlessMortarMayhemState) -> jax.Array:
-        """Returns column and row of the target tile over 5, float32 (2,)."""
+        """Return column and row of the target tile divided by 5, float32 (2,)."""
         return state.target_tile.astype(jnp.float32) / np.float32(_LARGEST_TILE)
 
     def move(
         self, state: EndlessMortarMayhemState, action: jax.Array, params: EndlessMortarMayhemParams
     ) -> EndlessMortarMayhemState:
-        """Moves the agent on the torus by a real displacement, rounded to whole px."""
+        """Move the agent on the torus by a real displacement, rounded to whole px."""
         direction = arena.direction_of(arena.free_action(action) if self.flat_actions else action)
         is_diagonal = jnp.all(direction != 0)
         length = jnp.where(is_diagonal, params.agent_speed / np.float32(np.sqrt(2)), params.agent_speed)
@@ -256,7 +257,7 @@ class EndlessMortarMayhem(
         return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
 
     def scene(self, state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> seen.Scene:
-        """Returns the agent, the command shown and the safe tile."""
+        """Return the scene: the agent, the shown command and the safe tile."""
         return seen.Scene(
             arena_size=jnp.int32(seen.LARGEST_ARENA),
             agent_position_px=state.position_px,
@@ -271,14 +272,14 @@ class EndlessMortarMayhem(
         return visible_in(scene, self.agent_scale, math.ceil(self.rim_px))
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the frame or the symbols."""
         if self.observation == "symbolic":
             return symbols(self.visible(scene))
         return seen.draw_torus(scene, self.agent_scale)
 
 
 def command_at(level: EndlessMortarMayhemLevel, index: jax.Array, params: EndlessMortarMayhemParams) -> jax.Array:
-    """Returns command number `index` of an episode: the one that the level gives, or else one drawn from its seed."""
+    """Return command number `index` of an episode, listed in the level or drawn from its seed."""
     given = jnp.where(index < level.commands.shape[0], select(level.commands, index), -1)
     bits = jax.random.bits(jax.random.fold_in(levels.level_key(level.seed), index), (), jnp.uint32)
     drawn = (bits % jnp.asarray(params.allowed_commands).astype(jnp.uint32)).astype(jnp.int32)
@@ -286,17 +287,17 @@ def command_at(level: EndlessMortarMayhemLevel, index: jax.Array, params: Endles
 
 
 def next_target(tile: jax.Array, command: jax.Array) -> jax.Array:
-    """Returns the tile that a command leads to on the torus, int32 (2,)."""
+    """Return the tile after a command on the torus, int32 (2,)."""
     return (tile + jnp.asarray(COMMAND_MOVES)[command]) % seen.LARGEST_ARENA
 
 
 def is_clue_seen(state: EndlessMortarMayhemState) -> jax.Array:
-    """Whether the frame of `state` is a clue frame, blanks included."""
+    """Return whether the frame of `state` is a clue frame, blanks included."""
     return (state.clue_frame >= 0) & (state.clue_frame < state.clue_frames)
 
 
 def clue_at(state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> jax.Array:
-    """Returns the command of a clue frame, or `NO_COMMAND` for a blank."""
+    """Return the command of a clue frame, or `NO_COMMAND` for a blank."""
     level = state.level
     period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
     is_shown = state.clue_frame % period < level.command_show_duration
@@ -307,7 +308,7 @@ def clue_at(state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) 
 def act(
     state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams
 ) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
-    """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
+    """Apply check and explosion after a move; return state, reward and whether the episode ended."""
     state = dataclasses.replace(state, clue_frame=state.clue_frames)
     arena_size = jnp.int32(seen.LARGEST_ARENA)
     on_target = jnp.all(seen.tile_at(state.position_px, arena_size) == state.target_tile)
@@ -324,7 +325,7 @@ def act(
 def check(
     state: EndlessMortarMayhemState, on_target: jax.Array, params: EndlessMortarMayhemParams
 ) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
-    """When the delay is over, tiles turn deadly; after the last command of the sequence one more is shown."""
+    """Check the command when its delay is over: tiles turn deadly, and after the last command one more is shown."""
     is_due = is_check_due(state)
     num_checks = state.num_checks + is_due.astype(jnp.int32)
     grows = is_due & (num_checks == state.sequence_length)

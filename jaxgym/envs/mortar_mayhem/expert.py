@@ -1,4 +1,4 @@
-"""Scripted experts of Mortar Mayhem and its endless sibling; see `jaxgym.envs.memory_gym.steering`."""
+"""Scripted experts of Mortar Mayhem and Endless Mortar Mayhem; see `jaxgym.envs.memory_gym.steering`."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxgym.envs.mortar_mayhem import scene as tiles_seen
 
 
 def action(env: game.MortarMayhem, state: game.State, params: game.Params) -> jax.Array:
-    """Goes to the commanded tile, and stays there while the others are deadly; int32 () or (2,)."""
+    """Return an action towards the target tile; stay on it while the others are deadly; int32 () or (2,)."""
     if env.grid:
         return turn_or_go(state.target_tile - tiles_seen.tile_at(state.position_px, params.arena_size), state.heading)
     away = tiles_seen.tile_center_px(state.target_tile, params.arena_size) - state.position_px
@@ -22,7 +22,7 @@ def endless_action(
     state: endless.EndlessMortarMayhemState,
     params: endless.EndlessMortarMayhemParams,
 ) -> jax.Array:
-    """Goes to the commanded tile, over the rim of the screen where that is shorter; int32 () or (2,)."""
+    """Return an action towards the target tile, across the border if that is shorter; int32 () or (2,)."""
     center = tiles_seen.tile_center_px(state.target_tile, jnp.int32(tiles_seen.LARGEST_ARENA))
     around = arena.SCREEN_PX + int(2 * env.rim_px)
     away = (center - state.position_px + around // 2) % around - around // 2

@@ -1,6 +1,6 @@
-"""When Mortar Mayhem checks a command, and how long its tiles stay deadly; the same in the endless game.
+"""Times of Mortar Mayhem's checks and explosions, for both games.
 
-The functions take the state of either game.
+The functions accept the state of either game.
 """
 
 import dataclasses
@@ -11,17 +11,17 @@ import jax.numpy as jnp
 
 
 def is_check_due(state: Any) -> jax.Array:
-    """Whether the delay of the current command is over and its tile has to be reached."""
+    """Return whether the delay of the current command is over, so that its target is checked."""
     return ~state.tiles_on & (state.command_steps > 0) & (state.command_steps % state.level.explosion_delay == 0)
 
 
 def is_explosion_over(state: Any) -> jax.Array:
-    """Whether tiles were deadly for long enough."""
+    """Return whether the explosion has reached its duration."""
     return state.tiles_on & (state.verify_step > 0) & (state.verify_step % state.level.explosion_duration == 0)
 
 
 def count_explosion(state: Any, is_over: jax.Array) -> Any:
-    """Counts one more step of the explosion or of the delay; tiles are safe again when it is over."""
+    """Advance the explosion or the delay by one step; when the explosion is over, the tiles are safe."""
     burns = state.tiles_on & ~is_over
     return dataclasses.replace(
         state,

@@ -1,4 +1,4 @@
-"""Checks of level buffers of Mortar Mayhem and its endless sibling; see `jaxgym.envs.memory_gym.fits`."""
+"""Checks of level buffers of both Mortar Mayhem games; see `jaxgym.envs.memory_gym.fits`."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _OFFSETS_PX = (-2, 1)
 
 
 def fits(env: game.MortarMayhem, bank: Any, params: Any) -> Fits:
-    """Return whether each level keeps to the arena, the commands allowed and the choices; bool (n,) by field."""
+    """Return whether each level has valid positions in the arena, commands and choices; bool (n,) by field."""
     size, allowed = int(params.arena_size), int(params.allowed_commands)
     is_used = np.arange(env.max_commands) < bank.command_count[:, None]
     is_command = (bank.commands >= 0) & (bank.commands < allowed)
@@ -31,7 +31,7 @@ def fits(env: game.MortarMayhem, bank: Any, params: Any) -> Fits:
 
 
 def endless_fits(_: Any, bank: Any, params: Any) -> Fits:
-    """Return whether each level keeps to the tiles, the commands allowed and the choices; bool (n,) by field."""
+    """Return whether each level has valid tiles, commands and choices; bool (n,) by field."""
     return {
         "start_tile": within(bank.start_tile, 0, seen.LARGEST_ARENA - 1),
         "start_offset_px": within(bank.start_offset_px, *_OFFSETS_PX),

@@ -1,20 +1,20 @@
-"""Mortar Mayhem: remember a sequence of commands, then walk it tile by tile.
+"""Mortar Mayhem: memorize a sequence of commands, then execute it tile by tile.
 
-A clue phase shows commands, one glyph at a time, while the agent can't move. Then the agent has a number of steps to
-reach the tile that each command leads to, counted from the tile of the command before. When they are over, all other
-tiles turn deadly for a while, and the agent must stay where it is. The act-only games (B) give all commands as a
-vector instead of a clue phase; the grid games turn and step by tiles.
+In the clue phase, commands are shown one glyph at a time, and the agent cannot move. Then the agent has a number of
+steps to reach the target tile of each command, relative to the previous target. After these steps, all other tiles turn
+deadly for some steps, and the agent must stay on its tile. The act-only games (B) give all commands as a vector instead
+of the clue phase; in the grid games, the agent turns and moves by tiles.
 
-Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures
-these environments reproduce, oddities included:
+Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are
+reproduced exactly, including these peculiarities:
 
-- Failing the check of the last command still counts as a success; its reward is that of a failure.
+- Failing the check of the last command counts as a success; its reward is that of a failure.
 - Leaving the tile after a passed check makes that command count as not completed, although it was rewarded.
-- A failure replaces the reward of its step, a success bonus included.
-- Diagonal glyphs are not centred.
+- A failure replaces the whole reward of its step, including a success bonus.
+- Diagonal glyphs are not centered.
 
-What differs: a time limit does not exist in the original; where `max_steps` sets one, it truncates. A clue phase of no
-frames raises an error there and is skipped here. Frames are row first; the original's are column first.
+Differences: the original has no time limit; `max_steps` truncates. A clue phase of no frames raises an error in the
+original and is skipped here. Frames are row first; the original's are column first.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ from jaxgym.errors import OptionError
 from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
-# Bounds within which the frames of a clue phase can be counted in int32.
+# Within these bounds, int32 can count the frames of a clue phase.
 MOST_COMMANDS, MOST_STEPS = 1_000, 1_000_000
 _DEFAULT_MAX_COMMANDS = 10
 _START_OFFSETS = 4
@@ -55,17 +55,17 @@ _START_OFFSET_LOW_PX = -2
 
 @struct.dataclass
 class Level:
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
     Attributes:
         start_tile: Column and row, int32 (2,).
-        start_offset_px: Added to the centre of the start tile, int32 (2,); 0 but in `MortarMayhemB-v0`.
-        command_count: How many commands, int32 ().
+        start_offset_px: Offset from the center of the start tile, int32 (2,); 0 except in `MortarMayhemB-v0`.
+        command_count: Number of commands, int32 ().
         commands: Command indices, int32 (max_commands,); -1 from `command_count` on.
-        command_show_duration: Frames that a glyph is shown, int32 ().
-        command_show_delay: Blank frames after each glyph, int32 ().
-        explosion_duration: Steps during which tiles are deadly, int32 ().
-        explosion_delay: Steps to reach a tile, int32 ().
+        command_show_duration: Number of frames of each glyph, int32 ().
+        command_show_delay: Number of blank frames after each glyph, int32 ().
+        explosion_duration: Number of steps during which tiles are deadly, int32 ().
+        explosion_delay: Number of steps to reach a target, int32 ().
     """
 
     start_tile: jax.Array
@@ -80,17 +80,17 @@ class Level:
 
 @struct.dataclass
 class State(EnvState):
-    """The state of an episode, beside what every state holds.
+    """Episode state, in addition to the fields of the base class.
 
     Attributes:
-        position_px: Centre of the agent, int32 (2,).
-        heading: In eighths of a turn, counter-clockwise from up, int32 ().
-        target_tile: Where the current command leads, int32 (2,).
-        num_checks: Checks made, int32 ().
+        position_px: Center of the agent, int32 (2,).
+        heading: Heading in eighths of a turn, counter-clockwise from up, int32 ().
+        target_tile: Target of the current command, int32 (2,).
+        num_checks: Number of checks so far, int32 ().
         command_steps: Steps since the current command became valid, int32 ().
         verify_step: Steps since tiles turned deadly, int32 ().
         tiles_on: Whether tiles are deadly, bool ().
-        success: Whether the last check was made, bool ().
+        success: Whether the last command was checked, bool ().
     """
 
     position_px: jax.Array
@@ -189,7 +189,7 @@ def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool)
 
 @dataclasses.dataclass(unsafe_hash=True)
 class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
-    """Mortar Mayhem, free or by tiles, with clue phase or act-only.
+    """Mortar Mayhem with free or grid movement, with a clue phase or act-only.
 
     Observation:
         uint8 (84, 84, 3), row first; the act-only games give a dict of that as `visual_observation` and the commands
@@ -205,10 +205,10 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     Reward:
         `reward_command_success` for each passed check.
     End:
-        Terminated when a check fails, when the agent leaves the tile while the others are deadly, or with the check of
-        the last command. Truncated after `max_steps`, if that is given.
+        Terminated when a check fails, when the agent leaves the tile while the others are deadly, or at the check of
+        the last command. Truncated after `max_steps`, if it is set.
     Info:
-        `reward` and `length` so far, `success` (0 or 1), `commands_completed` (the share of them).
+        `reward` and `length` so far, `success` (0 or 1), `commands_completed` (completed share of the commands).
     Versions:
         v0: as memory-gym 1.0.2.
     """
@@ -222,14 +222,14 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     flat_actions: bool
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
-        """Four actions in the grid games, else three times three."""
+        """Return the space of four actions in the grid games, else of three times three."""
         del params
         if self.grid:
             return Discrete(len(arena.GridAction))
         return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: Params | None = None) -> Box | Dict:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         params = self.default_params if params is None else params
         if self.observation == "symbolic":
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
@@ -242,7 +242,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return Dict({"visual_observation": frame, "vector_observation": vector})
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples the start, then the commands from there, then the durations."""
+        """Sample the start, then the commands from there, then the durations."""
         has_offset = self.act_only and not self.grid
         names = ("tile", "x", "y", "count", "show_duration", "show_delay", "explosion_duration", "explosion_delay")
         bits = jax.random.bits(key, (len(names) + self.max_commands,), jnp.uint32)
@@ -265,7 +265,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         )
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the agent on the start tile, heading up; the first command leads to the first target."""
+        """Place the agent on the start tile, heading up; the first command gives the first target."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
             time=zero,
@@ -283,13 +283,13 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
-        """Returns the return divided by the largest of the level; the success where no reward is given for any."""
+        """Return the return divided by the largest return of the level; if no reward is possible, the success."""
         count = state.level.command_count.astype(jnp.float32)
         largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
         return jnp.where(largest > 0, info["reward"] / largest, info["success"].astype(jnp.float32))
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Shows the next clue, or moves the agent, checks the command and runs the explosion."""
+        """Show the next clue, or move the agent, check the command and advance the explosion."""
         acted, reward, terminated = act(self.move(state, action, params), params)
         is_clue = is_clue_phase(state)
         after = jax.tree.map(partial(jnp.where, is_clue), state, acted)
@@ -302,7 +302,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, jnp.where(is_clue, jnp.float32(0.0), reward), terminated, metrics)
 
     def move(self, state: State, action: jax.Array, params: Params) -> State:
-        """Moves the agent by tiles or freely, within the arena."""
+        """Move the agent by tiles or freely, within the arena."""
         arena_size = params.arena_size
         if self.grid:
             heading = arena.turn(state.heading, action)
@@ -319,7 +319,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return dataclasses.replace(state, heading=arena.heading_of(direction, state.heading), position_px=position)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the arena, the agent, the command shown and the safe tile."""
+        """Return the scene: the arena, the agent, the shown command and the safe tile."""
         is_red = state.tiles_on & params.visual_feedback
         return seen.Scene(
             arena_size=jnp.asarray(params.arena_size, dtype=jnp.int32),
@@ -335,7 +335,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.Scene) -> Any:
-        """Returns the picture, with the command code in the act-only games; or the symbols."""
+        """Return the frame, with the command code in the act-only games, or the symbols."""
         if self.observation == "symbolic":
             return symbols(self.visible(scene))
         frame = seen.draw(scene, self.agent_scale)
@@ -345,19 +345,19 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
 
 
 def start_offset_px(bits: jax.Array) -> jax.Array:
-    """Returns what random uint32 `bits` (2,) add to the centre of the start tile, int32 (2,): -2 to 1 px."""
+    """Return the offset from the center of the start tile for random uint32 `bits` (2,), int32 (2,): -2 to 1 px."""
     return (bits % jnp.uint32(_START_OFFSETS)).astype(jnp.int32) + _START_OFFSET_LOW_PX
 
 
 def is_clue_phase(state: State) -> jax.Array:
-    """Whether the frame at `state.time` is a clue frame: the agent can't act before its step."""
+    """Return whether the frame at `state.time` is a clue frame, so that the agent cannot act."""
     level = state.level
     clue_frames = level.command_count * (level.command_show_duration + level.command_show_delay)
     return state.time < clue_frames
 
 
 def clue_at(state: State) -> jax.Array:
-    """Returns the command shown at `state.time` in the clue phase, or `NO_COMMAND` for a blank."""
+    """Return the command shown at `state.time` in the clue phase, or `NO_COMMAND` for a blank."""
     level = state.level
     period = jnp.maximum(level.command_show_duration + level.command_show_delay, 1)
     is_shown = state.time % period < level.command_show_duration
@@ -365,7 +365,7 @@ def clue_at(state: State) -> jax.Array:
 
 
 def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
-    """Applies check and explosion to an agent that has moved; returns state, reward and whether the episode ended."""
+    """Apply check and explosion after a move; return state, reward and whether the episode ended."""
     on_target = jnp.all(seen.tile_at(state.position_px, params.arena_size) == state.target_tile)
     checked, reward, terminated = check(state, on_target, params)
     exploded, has_left = explode(checked, on_target)
@@ -374,7 +374,7 @@ def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
 
 
 def check(state: State, on_target: jax.Array, params: Params) -> tuple[State, jax.Array, jax.Array]:
-    """When the delay is over, tiles turn deadly; off the target that fails, and the last command ends the episode."""
+    """Check the command when its delay is over: tiles turn deadly; a failure or the last command ends the episode."""
     is_due = is_check_due(state)
     num_checks = state.num_checks + is_due.astype(jnp.int32)
     is_last = is_due & (num_checks == state.level.command_count)
@@ -391,7 +391,7 @@ def check(state: State, on_target: jax.Array, params: Params) -> tuple[State, ja
 
 
 def explode(state: State, on_target: jax.Array) -> tuple[State, jax.Array]:
-    """While tiles are deadly the agent must not leave the target; afterwards the next command becomes valid."""
+    """Advance the explosion: the agent must not leave the target; afterwards the next command becomes valid."""
     is_over = is_explosion_over(state)
     has_next = state.num_checks < state.level.command_count
     target = state.target_tile + move_of(state.level.commands, state.num_checks)

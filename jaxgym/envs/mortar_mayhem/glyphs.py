@@ -1,6 +1,6 @@
-"""The glyphs of the nine commands, as the original shows them.
+"""Glyphs of the nine commands, as in the original.
 
-The upright ones are 22 x 22 px with their top-left corner at (31, 31), the diagonal ones 17 x 17 px at (38, 38).
+Upright glyphs have 22 x 22 px with their top-left corner at (31, 31), diagonal ones 17 x 17 px at (38, 38).
 """
 
 RIGHT = """

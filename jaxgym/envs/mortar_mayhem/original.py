@@ -1,6 +1,6 @@
-"""What Mortar Mayhem and its endless sibling draw.
+"""Random draws of the original Mortar Mayhem and Endless Mortar Mayhem.
 
-The endless game draws nothing during an episode but one command after the other, so a level can list them in advance.
+During an episode, the endless game draws only the next commands, so a level can list them in advance.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES
 from jaxgym.spec import Original
 
 LISTED_COMMANDS = 64
-"""Commands of an endless level. To show and do them all takes about 50 000 steps."""
+"""Number of commands of an endless level. To show and execute all of them takes about 50 000 steps."""
 
 _FIRST_OFFSET_PX, _LAST_OFFSET_PX = -2, 1
 _DURATIONS = ("command_show_duration", "command_show_delay", "explosion_duration", "explosion_delay")
 
 
 def levels(env: mortar_mayhem.MortarMayhem, options: Mapping[str, Any], draws: Draws) -> mortar_mayhem.Level:
-    """Draws a level of Mortar Mayhem for each stream."""
+    """Draw a level of Mortar Mayhem for each stream."""
     size = int(options["arena_size"])
     start_tile = _tiles(draws.integers(0, size * size), size)
     has_offset = env.act_only and not env.grid
@@ -44,7 +44,7 @@ def levels(env: mortar_mayhem.MortarMayhem, options: Mapping[str, Any], draws: D
 def _commands(
     draws: Draws, tile: np.ndarray, count: np.ndarray, capacity: int, options: Mapping[str, Any]
 ) -> np.ndarray:
-    """Draws commands that stay inside the arena, (n, capacity); -1 from `count` on."""
+    """Draw commands that stay inside the arena, (n, capacity); -1 from `count` on."""
     commands = np.full((len(draws), capacity), -1)
     moves = COMMAND_MOVES[: options["allowed_commands"]]
     for index in range(count.max()):
@@ -59,12 +59,12 @@ def _commands(
 
 
 def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many commands an endless level lists: `LISTED_COMMANDS`, or more if the first sequence has more."""
+    """Return the capacity of an endless level: `LISTED_COMMANDS`, or more for a longer first sequence."""
     return {"max_given_commands": max(LISTED_COMMANDS, options["initial_command_count"])}
 
 
 def endless_sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size with which `make` takes a bank."""
+    """Return the size with which `make` accepts a level buffer."""
     return (
         {"max_given_commands": bank.commands.shape[-1]}
         if isinstance(bank, endless_mortar_mayhem.EndlessMortarMayhemLevel)
@@ -75,9 +75,9 @@ def endless_sizes_of(bank: Any) -> dict[str, int]:
 def endless_levels(
     env: endless_mortar_mayhem.EndlessMortarMayhem, options: Mapping[str, Any], draws: Draws
 ) -> endless_mortar_mayhem.EndlessMortarMayhemLevel:
-    """Draws a level of Endless Mortar Mayhem for each stream; its commands are those of the episode, whatever is done.
+    """Draw a level of Endless Mortar Mayhem for each stream; its commands do not depend on the actions.
 
-    From number `max_given_commands` on, commands follow from the level's `seed` and are the original's no longer.
+    From command number `max_given_commands` on, commands are drawn from the level's `seed`, unlike the original's.
     """
     start_tile = _tiles(draws.integers(0, seen.LARGEST_ARENA**2), seen.LARGEST_ARENA)
     offset = _offsets(draws)
@@ -114,7 +114,7 @@ def _offsets(draws: Draws) -> np.ndarray:
 
 
 def _durations(draws: Draws, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Draws the durations that the game has; those that it lacks are 0."""
+    """Draw the durations of the game; those that it lacks are 0."""
     return {name: whole(draws.choice(options.get(name, [0]))) for name in _DURATIONS}
 
 

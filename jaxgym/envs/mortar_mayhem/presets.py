@@ -1,4 +1,4 @@
-"""Presets of Mortar Mayhem and its endless sibling; see `jaxgym.envs.memory_gym.presets`."""
+"""Presets of both Mortar Mayhem games; see `jaxgym.envs.memory_gym.presets`."""
 
 from jaxgym.envs.memory_gym.presets import FREE, PUBLISHED, VARIANTS, Options, endless_presets
 from jaxgym.options import Preset

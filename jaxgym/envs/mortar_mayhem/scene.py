@@ -1,7 +1,7 @@
-"""What is seen of Mortar Mayhem: the arena, the glyphs and the agent, as a picture or as numbers.
+"""Scene of Mortar Mayhem and its frame: the arena, the glyphs and the agent.
 
-All pictures are made once, on the host. A frame of Mortar Mayhem is one of a few whole pictures (every arena, plain,
-with a glyph, or with deadly tiles around a safe one) with the agent stamped on it.
+All images are made once, on the host. A frame is one of a few background images (every arena, plain, with a glyph, or
+with deadly tiles around a safe one) with the agent's sprite on it.
 """
 
 import functools
@@ -44,31 +44,31 @@ _GLYPHS = (
 
 
 def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
-    """Returns the x and y of the arena's top-left corner; the arena is centred on the screen."""
+    """Return x and y of the arena's top-left corner; the arena is centered on the screen."""
     return SCREEN_PX // 2 - TILE_PX // 2 * arena_size
 
 
 def tile_center_px(tile: jax.Array, arena_size: jax.Array) -> jax.Array:
-    """Returns the centre of a tile in px, int32 (2,)."""
+    """Return the center of a tile in px, int32 (2,)."""
     return arena_corner_px(arena_size) + TILE_PX * tile + TILE_PX // 2
 
 
 def tile_at(position_px: jax.Array, arena_size: jax.Array) -> jax.Array:
-    """Returns the tile (column, row) at a position, int32 (2,)."""
+    """Return the tile (column, row) at a position, int32 (2,)."""
     return (position_px - arena_corner_px(arena_size)) // TILE_PX
 
 
 @struct.dataclass
 class Scene:
-    """What a viewer may know of Mortar Mayhem.
+    """Scene of Mortar Mayhem.
 
     Attributes:
-        arena_size: Tiles along a side, int32 ().
-        agent_position_px: Centre of the agent, int32 (2,).
-        agent_heading: In eighths of a turn, int32 ().
-        command: The command shown, or `NO_COMMAND`, int32 ().
-        safe_tile: The one tile that is not red, or (-1, -1) while no tile is red, int32 (2,).
-        commands: The commands listed in the act-only games, int32 (N,), -1 behind the last one; else None.
+        arena_size: Tiles per side, int32 ().
+        agent_position_px: Center of the agent, int32 (2,).
+        agent_heading: Heading in eighths of a turn, int32 ().
+        command: Shown command, or `NO_COMMAND`, int32 ().
+        safe_tile: The tile that is not red, or (-1, -1) if no tile is red, int32 (2,).
+        commands: Commands of the act-only games, int32 (N,), -1 after the last one; else None.
     """
 
     arena_size: jax.Array
@@ -81,9 +81,9 @@ class Scene:
 
 @functools.cache
 def _arena_frames() -> tuple[np.ndarray, np.ndarray]:
-    """Returns all frames without agent, uint8 (N, 84, 84, 3), and the index of each arena size's first one.
+    """Return all frames without agent, uint8 (N, 84, 84, 3), and the index of each arena size's first frame.
 
-    Of each arena: one for each command shown, one for no command, then one for each safe tile, row by row.
+    Each arena has one frame per shown command, one without a command, and one per safe tile, row by row.
     """
     frames, first = [], np.zeros(LARGEST_ARENA + 1, dtype=np.int32)
     for arena_size in range(SMALLEST_ARENA, LARGEST_ARENA + 1):
@@ -113,7 +113,7 @@ def _arena_frame(arena_size: int, safe_tile: tuple[int, int] | None) -> np.ndarr
 
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene of Mortar Mayhem, uint8 (84, 84, 3), row first."""
     frames, first = _arena_frames()
     column, row = scene.safe_tile
     is_red = column >= 0
@@ -125,7 +125,7 @@ def draw(scene: Scene, agent_scale: float) -> jax.Array:
 
 @functools.cache
 def _torus_frames() -> np.ndarray:
-    """Returns the frames of the endless game without agent, uint8 (37, 10, 84, 84, 3): by safe tile, then command.
+    """Return the frames of the endless game without agent, uint8 (37, 10, 84, 84, 3): by safe tile, then command.
 
     The first of the 37 has no red tile; the others have one safe tile, row by row. The last of the ten has no command.
     """
@@ -135,7 +135,7 @@ def _torus_frames() -> np.ndarray:
 
 
 def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene of the endless game, uint8 (84, 84, 3): commands may be shown over red tiles."""
+    """Return the frame of a scene of the endless game, uint8 (84, 84, 3); commands may be shown over red tiles."""
     frames = _torus_frames()
     column, row = scene.safe_tile
     safe_tile = jnp.where(column >= 0, 1 + row * LARGEST_ARENA + column, 0)

@@ -13,12 +13,12 @@ from jaxgym.envs.mortar_mayhem.visible import Visible
 
 
 def symbols(seen: Visible) -> jax.Array:
-    """Return the facts of a frame as numbers, float32 (n,); equal vectors and equal pictures go together.
+    """Return the facts of a frame as numbers, float32 (n,); equal vectors have equal frames and vice versa.
 
-    In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
+    In order: agent center x and y divided by 84 (2), heading one-hot (8; headings with the same sprite share an entry),
     tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot
-    in columns and rows (6 + 6; zero while no tile is red, and where a large agent hides it), the command shown one-hot
-    (9; zero for none). In the act-only games the 180 numbers of the command code follow.
+    in columns and rows (6 + 6; zeros if no tile is red or a large agent hides it), the shown command one-hot (9; zeros
+    for none). The act-only games append the 180 numbers of the command code.
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
     parts = [

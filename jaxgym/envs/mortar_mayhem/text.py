@@ -1,4 +1,4 @@
-"""Mortar Mayhem and its endless sibling in words."""
+"""Text interfaces of Mortar Mayhem and Endless Mortar Mayhem."""
 
 import dataclasses
 import functools
@@ -35,7 +35,7 @@ def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemWords":
 
 @dataclasses.dataclass(frozen=True)
 class MortarMayhemWords(FrameWords[Scene]):
-    """The words of Mortar Mayhem, with clue phase, act-only or endless."""
+    """Text interface of Mortar Mayhem, with clue phase, act-only or endless."""
 
     @property
     def _is_endless(self) -> bool:
@@ -46,7 +46,7 @@ class MortarMayhemWords(FrameWords[Scene]):
         return not self._is_endless and self.env.grid
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         return "\n".join([*self._commands_rules(params), *self._steps_rules(params), *self._legend(params)])
 
     def _commands_rules(self, params: Any) -> list[str]:
@@ -107,7 +107,7 @@ class MortarMayhemWords(FrameWords[Scene]):
         return lines
 
     def say(self, seen: Visible) -> list[str]:
-        """Return the command, the place and heading of the agent, and the tiles."""
+        """Return the texts of the command, the agent's position and heading, and the tiles."""
         places = zip(seen.agent_px.tolist(), seen.agent_tile.tolist(), seen.agent_heading.tolist(), strict=True)
         if self._is_grid:
             who = [f"{tile_name(row, column)}{self._facing[heading]}" for _, (column, row), heading in places]
@@ -141,7 +141,7 @@ def _tiles(side: int, is_red: bool, column: int, row: int) -> str:
 
 
 def _lists(commands: np.ndarray) -> list[str]:
-    """Return the listed commands of B frames, int32 (B, N)."""
+    """Return the listed commands of B frames, int32 (B, N), as text."""
     names = (", ".join(COMMANDS[command] for command in row if command >= 0) for row in commands.tolist())
     return [f"Commands: {listed}" for listed in names]
 

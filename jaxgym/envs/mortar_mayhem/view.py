@@ -1,4 +1,4 @@
-"""Pictures of Mortar Mayhem that hide nothing; see `jaxgym.envs.memory_gym.view`."""
+"""Human views of Mortar Mayhem; see `jaxgym.envs.memory_gym.view`."""
 
 import functools
 from typing import Any
@@ -30,12 +30,12 @@ def _with_target(frame: jax.Array, target_tile: jax.Array, arena_size: jax.Array
 
 
 def view(env: Any, state: Any, params: Any) -> jax.Array:
-    """The frame, with a ring around the commanded tile."""
+    """Return the frame with a ring around the target tile."""
     scene = env.scene(state, params)
     return _with_target(mortar_scene.draw(scene, env.agent_scale), state.target_tile, scene.arena_size)
 
 
 def endless_view(env: Any, state: Any, params: Any) -> jax.Array:
-    """The frame, with a ring around the commanded tile."""
+    """Return the frame with a ring around the target tile."""
     scene = env.scene(state, params)
     return _with_target(mortar_scene.draw_torus(scene, env.agent_scale), state.target_tile, scene.arena_size)

@@ -1,7 +1,7 @@
-"""Facts that a frame of Mortar Mayhem shows, as integers. The symbolic observation and the text are made of these.
+"""Facts that a frame of Mortar Mayhem shows, as integers. The symbolic observation and the text are made from them.
 
-A scene holds more than its frame shows where something covers something else. Of placements that look alike, the first
-stands for all. So equal frames have equal facts, and the other way round.
+A scene may contain objects that its frame hides behind others. Placements with the same pixels are represented by the
+first of them. Therefore equal frames have equal facts, and vice versa.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena
 from jaxgym.rendering.looks import hiding_offsets
 
 NOWHERE = -1
-"""Column and row of a tile that is not shown."""
+"""Column and row of a hidden or missing tile."""
 
 
 @struct.dataclass
@@ -24,13 +24,13 @@ class Visible:
 
     Attributes:
         agent_px: Center of the agent, int32 (2,).
-        agent_heading: In eighths of a turn, int32 (); the first of the headings that look alike.
-        agent_tile: Column and row of the agent's tile, int32 (2,); -1 where it is outside of the largest arena.
-        arena_size: Tiles along a side, int32 ().
+        agent_heading: Heading in eighths of a turn, int32 (); the first of the headings with the same sprite.
+        agent_tile: Column and row of the agent's tile, int32 (2,); -1 outside of the largest arena.
+        arena_size: Tiles per side, int32 ().
         is_red: Whether tiles are red, bool ().
-        safe_tile: The tile that is not red, int32 (2,); -1 while no tile is red, and where a large agent hides it.
-        command: The command shown, or `NO_COMMAND`, int32 ().
-        commands: The commands listed in the act-only games, int32 (N,), -1 behind the last one; else None.
+        safe_tile: The tile that is not red, int32 (2,); -1 if no tile is red or a large agent hides it.
+        command: Shown command, or `NO_COMMAND`, int32 ().
+        commands: Commands of the act-only games, int32 (N,), -1 after the last one; else None.
     """
 
     agent_px: jax.Array
@@ -49,7 +49,7 @@ def visible_in(scene: Scene, agent_scale: float, margin_px: int | None = None) -
     Args:
         scene: The scene.
         agent_scale: Size of the agent.
-        margin_px: How far the agent's center may lie outside of the screen, where the agent may leave it.
+        margin_px: Largest distance of the agent's center from the screen; 0 if it cannot leave.
     """
     position, heading = scene.agent_position_px, jnp.asarray(heading_looks(agent_scale))[scene.agent_heading]
     if margin_px is not None:

@@ -1,4 +1,4 @@
-"""Mystery Path: find a hidden path by falling off it, and remember it; by tiles or freely, or endless."""
+"""Mystery Path: find a hidden path by falling off it, and remember it; on a grid, freely, or endless."""
 
 from functools import partial
 

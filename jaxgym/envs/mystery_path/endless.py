@@ -1,21 +1,22 @@
-"""Endless Mystery Path: an invisible path that never ends, and a fall that leads back to its start.
+"""Endless Mystery Path: an invisible path without end; a fall leads back to its start.
 
-The path runs to the right, segment after segment, seven tiles high. Whoever leaves it starts again and has to remember
-the way; only the tiles that were just walked are shown. Stamina runs out unless tiles are reached again, and the
-episode ends with a fall where the way was known already, or where the agent fell before.
+The path leads to the right through segments that are seven tiles high. An agent that leaves it starts again and has to
+remember the path; only the last tiles of the current walk are shown. Stamina decreases on every step, and a path tile
+restores it when it is reached for the first time since the last fall. The episode also ends when the agent falls left
+of the furthest column that it reached, or onto the same tile again.
 
-Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures this
-environment reproduces, oddities included:
+Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are reproduced
+exactly, including these peculiarities:
 
 - About one segment in 1 100 needs a step to the left, which is impossible.
-- `show_origin` does nothing.
-- The first tile refreshes stamina, but pays no reward.
-- What is shown of the past path is cut off at a column, at whichever tile of it the path was left.
+- `show_origin` has no effect.
+- The first tile refreshes stamina, but gives no reward.
+- The shown part of the past path starts at a column, at the tile where the path last left that column.
 
-What differs: a time limit truncates; the original's terminates. The path ends after `max_segments`, and whoever
-reaches its last tile is truncated; the original's goes on. Segments are drawn from a bank of 50 176 by start and end
-row, which leaves their distribution as it is; training levels and held-out ones are made of the same segments in other
-orders. A stamina of 0 or less, with which the original crashes or never tires, is refused.
+Differences: a time limit truncates; in the original it terminates. The path ends after `max_segments`, and its last
+tile truncates; the original's path does not end. Segments are drawn from a buffer of 50 176 by start and end row, which
+preserves their distribution; training and held-out levels consist of the same segments in different orders. A stamina
+of 0 or less, with which the original crashes or never ends, is an error.
 """
 
 import dataclasses
@@ -39,13 +40,13 @@ from jaxgym.options import Flag, Integer, Option, Real, Static, Word
 from jaxgym.spaces import Box, Discrete
 
 ACTIONS = ((0, 0), (1, 0), (0, -1), (0, 1))
-"""The movement (dx, dy) of each action: nothing, right, up, down."""
+"""Movement (dx, dy) of each action: nothing, right, up, down."""
 
 NUM_DIRECTIONS = 3
-"""Ways that lead on: right, up, down."""
+"""Number of path directions: right, up, down."""
 
 _DEFAULT_SEGMENTS, _MOST_SEGMENTS = 64, 10_000
-# From the furthest column reached on, one word of rows each: with the largest agent and speed it falls into the tenth.
+# One word of rows per column, from the furthest column on: with the largest agent and speed, falls reach the tenth.
 _FALL_COLUMNS = 10
 _FIRST_FALL_ROW = -7
 _ROW_BITS = 32
@@ -83,22 +84,22 @@ OPTIONS: Mapping[str, Option] = {
 
 @struct.dataclass
 class EndlessMysteryPathState(EnvState):
-    """The state of an episode.
+    """Episode state.
 
     Attributes:
-        position_px: Centre of the agent in the world, int32 (2,).
-        heading: In eighths of a turn, int32 ().
-        segment: Number of the segment of the last path tile stood on, int32 ().
-        place: Where in that segment this tile is, in the order of the path, int32 ().
-        next_direction: Where the path goes on from there: 0 right, 1 up, 2 down, int32 ().
-        rewarded: For each segment the tiles that were reached in this episode, one bit each, uint32 (S,).
-        refreshed: The tiles of the current segment that were reached since the last fall, one bit each, uint32 ().
-        is_off_path: Whether the next action is ignored, and leads back to the start, bool ().
-        falls: Where the agent fell, uint32 (10,): a word of rows for each column from `max_x` on.
-        num_fails: Falls, int32 ().
-        stamina: Steps left, int32 ().
-        max_x: The furthest column reached on the path, int32 ().
-        tiles_visited: Tiles reached in this episode, the first one apart, int32 ().
+        position_px: Center of the agent in the world, int32 (2,).
+        heading: Heading in eighths of a turn, int32 ().
+        segment: Segment of the last path tile that the agent stood on, int32 ().
+        place: Index of this tile in the segment's path, int32 ().
+        next_direction: Direction of the path from this tile: 0 right, 1 up, 2 down, int32 ().
+        rewarded: Tiles of each segment that were reached in this episode, one bit each, uint32 (S,).
+        refreshed: Tiles of the current segment that were reached since the last fall, one bit each, uint32 ().
+        is_off_path: Whether the next action is ignored and leads back to the start, bool ().
+        falls: Tiles onto which the agent fell, uint32 (10,): a word of rows for each column from `max_x` on.
+        num_fails: Number of falls, int32 ().
+        stamina: Remaining steps, int32 ().
+        max_x: Furthest column reached on the path, int32 ().
+        tiles_visited: Number of tiles reached in this episode, without the first one, int32 ().
     """
 
     position_px: jax.Array
@@ -178,13 +179,13 @@ class EndlessMysteryPath(
         `reward_path_progress` for each tile reached for the first time in the episode, `reward_fall_off` for each fall,
         `reward_step` on every step.
     End:
-        Terminated when stamina is used up, when the agent falls left of the furthest column that it reached, and when
-        it falls onto a tile that it fell onto before. Truncated after `max_steps`, if that is given, and on the last
-        tile of segment `max_segments`.
+        Terminated when stamina is used up, when the agent falls left of the furthest column that it reached, or when
+        it falls onto the same tile again. Truncated after `max_steps`, if it is set, and on the last tile of segment
+        `max_segments`.
     Info:
-        `reward` and `length` so far, `num_fails` (falls), `max_x` (the furthest column reached), `tiles_visited` (tiles
-        reached, the first one apart), `ground_truth` (whether the path goes on right, up, down from the last tile of
-        it that the agent stood on, float32 (3,)).
+        `reward` and `length` so far, `num_fails` (falls), `max_x` (furthest column reached), `tiles_visited` (tiles
+        reached, without the first one), `ground_truth` (whether the path leads right, up, down from the last path tile
+        that the agent stood on, float32 (3,)).
     Versions:
         v0: as memory-gym 1.0.2.
     """
@@ -197,12 +198,12 @@ class EndlessMysteryPath(
     observation: str
 
     def action_space(self, params: EndlessMysteryPathParams | None = None) -> Discrete:
-        """Four actions."""
+        """Return the space of four actions."""
         del params
         return Discrete(len(ACTIONS))
 
     def observation_space(self, params: EndlessMysteryPathParams | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         if self.observation == "symbolic":
             params = self.default_params if params is None else params
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
@@ -210,7 +211,7 @@ class EndlessMysteryPath(
         return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: EndlessMysteryPathParams) -> EndlessMysteryPathLevel:
-        """Samples the row of the start, and the seed of the segments."""
+        """Sample the row of the start, and the seed of the segments."""
         del params
         row, seed = jax.random.bits(key, (2,), jnp.uint32)
         given = None
@@ -223,7 +224,7 @@ class EndlessMysteryPath(
     def initial_state(
         self, level: EndlessMysteryPathLevel, params: EndlessMysteryPathParams
     ) -> EndlessMysteryPathState:
-        """Puts the agent on the first tile, which counts as reached, heading right."""
+        """Place the agent on the first tile, which counts as reached, heading right."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         first = segment_at(level, zero, params.segments)
         return EndlessMysteryPathState(
@@ -247,13 +248,13 @@ class EndlessMysteryPath(
         )
 
     def start_px(self, level: EndlessMysteryPathLevel) -> jax.Array:
-        """Returns where the agent starts, int32 (2,)."""
+        """Return the agent's start position, int32 (2,)."""
         return start_px(jnp.stack([jnp.int32(0), jnp.asarray(level.start_row)]), self.agent_scale)
 
     def transition(
         self, state: EndlessMysteryPathState, action: jax.Array, params: EndlessMysteryPathParams
     ) -> Transition:
-        """Moves the agent, or puts it back to the start; then it stands on the path, or falls."""
+        """Move the agent, or put it back to the start; then it stands on the path or falls."""
         moved = self.move(state, action, params)
         tile = moved.position_px // seen.TILE_PX
         number = tile[0] // segments.NUM_COLUMNS
@@ -274,13 +275,13 @@ class EndlessMysteryPath(
         return Transition(after, reward, (~on_path & is_over) | (after.stamina == 0), metrics)
 
     def ground_truth(self, state: EndlessMysteryPathState) -> jax.Array:
-        """Returns whether the path goes on right, up or down, float32 (3,)."""
+        """Return whether the path leads right, up or down, float32 (3,)."""
         return jax.nn.one_hot(state.next_direction, NUM_DIRECTIONS, dtype=jnp.float32)
 
     def move(
         self, state: EndlessMysteryPathState, action: jax.Array, params: EndlessMysteryPathParams
     ) -> EndlessMysteryPathState:
-        """Moves the agent by whole px; after a fall, back to the start, where it keeps its heading."""
+        """Move the agent by whole px; after a fall, move it to the start with the same heading."""
         is_action = (action >= 0) & (action < len(ACTIONS)) & ~state.is_off_path
         direction = jnp.asarray(ACTIONS, jnp.int32)[jnp.where(is_action, action, 0)]
         moved = state.position_px + arena.free_displacement_px(direction, params.agent_speed)
@@ -291,11 +292,11 @@ class EndlessMysteryPath(
         )
 
     def is_truncated(self, state: EndlessMysteryPathState, params: EndlessMysteryPathParams) -> jax.Array:
-        """Whether the time limit or the end of the last segment is reached."""
+        """Return whether the time limit or the end of the last segment is reached."""
         return super().is_truncated(state, params) | (state.max_x >= segments.NUM_COLUMNS * self.max_segments - 1)
 
     def scene(self, state: EndlessMysteryPathState, params: EndlessMysteryPathParams) -> seen.EndlessMysteryPathScene:
-        """Returns the agent, the tiles just walked, and what the options show."""
+        """Return the scene: the agent, the past path, and what the options show."""
         walked_px = state.position_px[0] - arena.agent_radius(self.agent_scale)
         tiles, is_shown = past_tiles(state, params)
         path_columns, path_left_px = seen.columns_of(tiles, is_shown & params.show_past_path, walked_px, params.camera)
@@ -316,14 +317,14 @@ class EndlessMysteryPath(
         return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.EndlessMysteryPathScene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the frame or the symbols."""
         if self.observation == "symbolic":
             return endless_symbols(self.visible(scene))
         return seen.draw(scene, self.agent_scale)
 
 
 def moved_ground_px(walked_px: jax.Array, params: EndlessMysteryPathParams) -> jax.Array:
-    """Returns how far the ground has moved to the left: by each step, and back when it has moved by a tile or more."""
+    """Return the shift of the ground to the left: by each step, and back when it reaches a tile."""
     speed = jnp.maximum(jnp.trunc(params.agent_speed).astype(jnp.int32), 1)
     return walked_px % (-(-seen.TILE_PX // speed) * speed)
 
@@ -336,12 +337,12 @@ def stand(
     segment: jax.Array,
     params: EndlessMysteryPathParams,
 ) -> tuple[EndlessMysteryPathState, jax.Array]:
-    """Returns the state of an agent on a path tile, and whether the tile was reached for the first time."""
+    """Return the state of an agent on a path tile, and whether the tile was reached for the first time."""
     bit = jnp.uint32(1) << place.astype(jnp.uint32)
     is_first = (state.rewarded.at[number].get(mode="fill", fill_value=0) & bit) == 0
     is_segment = jnp.arange(state.rewarded.shape[0]) == number
     gained = jnp.maximum(tile[0] - state.max_x, 0)
-    # A segment is entered from the one before, or at the start after a fall: no marks of it are left then.
+    # A segment is entered from the previous one, or at the start after a fall, so it has no marks at that time.
     refreshed = jnp.where(number == state.segment, state.refreshed, jnp.uint32(0))
     stood = dataclasses.replace(
         state,
@@ -362,7 +363,7 @@ def stand(
 def fall(
     state: EndlessMysteryPathState, tile: jax.Array, params: EndlessMysteryPathParams
 ) -> tuple[EndlessMysteryPathState, jax.Array]:
-    """Returns the state of an agent that falls onto a tile, and whether the fall ends the episode."""
+    """Return the state of an agent that falls onto a tile, and whether the fall ends the episode."""
     column = tile[0] - state.max_x
     row = jnp.clip(tile[1] - _FIRST_FALL_ROW, 0, _ROW_BITS - 1).astype(jnp.uint32)
     marks = jnp.where(jnp.arange(_FALL_COLUMNS) == column, jnp.uint32(1) << row, jnp.uint32(0))
@@ -378,9 +379,9 @@ def fall(
 
 
 def past_tiles(state: EndlessMysteryPathState, params: EndlessMysteryPathParams) -> tuple[jax.Array, jax.Array]:
-    """Returns the tiles of two segments in the order of the path, int32 (64, 2), and which of them are shown.
+    """Return the tiles of two segments in the order of the path, int32 (64, 2), and which of them are shown.
 
-    Those are the tiles before the last one stood on, back to the first whose column is at the camera's limit.
+    These are the tiles before the current path tile, back to the first one whose column is at the camera's limit.
     """
     numbers = state.segment + jnp.asarray([-1, 0])
     cells = jax.vmap(lambda number: segment_at(state.level, number, params.segments))(numbers).astype(jnp.int32)

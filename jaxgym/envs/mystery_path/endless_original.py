@@ -1,4 +1,4 @@
-"""What Endless Mystery Path draws: one segment after the other, so that a level can list them in advance."""
+"""Random draws of the original Endless Mystery Path: one segment after another, so a level can list them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ _RESET_SEGMENTS = 3
 
 
 def sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many segments an endless level lists: all that an episode can reach."""
+    """Return the number of listed segments of an endless level: all that an episode can reach."""
     return {"max_given_segments": options["max_segments"]}
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size with which `make` takes a bank."""
+    """Return the size with which `make` accepts a level buffer."""
     if not isinstance(bank, endless_mystery_path.EndlessMysteryPathLevel) or bank.segments is None:
         return {}
     return {"max_given_segments": bank.segments.shape[-2]}
@@ -35,12 +35,12 @@ def sizes_of(bank: Any) -> dict[str, int]:
 def levels(
     env: endless_mystery_path.EndlessMysteryPath, options: Mapping[str, Any], draws: Draws
 ) -> endless_mystery_path.EndlessMysteryPathLevel:
-    """Draws a level of Endless Mystery Path for each stream; its segments are those of the episode, whatever is done.
+    """Draw a level of Endless Mystery Path for each stream; its segments do not depend on the actions.
 
-    From number `max_given_segments` on, segments follow from the level's `seed` and are the original's no longer.
+    From segment `max_given_segments` on, segments are drawn from the level's `seed`, unlike the original's.
 
     Raises:
-        LevelError: If a segment has more tiles than ours can hold.
+        LevelError: If a segment has more tiles than a level can hold.
     """
     del options
     start_row = row = draws.integers(0, SIZE)
@@ -57,14 +57,14 @@ def levels(
 
 
 def _segment(draws: Draws, start_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Draws the segment that begins in a row: returns the row in which it ends, (n,), and its tiles, (n, 32)."""
+    """Draw the segment that starts in a row; return its end row, (n,), and its tiles, (n, 32)."""
     end_row = draws.integers(0, SIZE)
     path = draw_path(draws, whole(start_row), whole((SIZE - 1) * SIZE + end_row))
     length = np.sum(path >= 0, axis=-1)
     if length.max() >= segments.MAX_TILES:
         raise LevelError(
-            f"seed {draws.seeds[np.argmax(length)]} was asked for, for which the original makes a segment of "
-            f"{length.max() + 1} tiles, but levels hold {segments.MAX_TILES}; leave this seed out."
+            f"expected segments of at most {segments.MAX_TILES} tiles, got {length.max() + 1} for seed "
+            f"{draws.seeds[np.argmax(length)]}. Leave this seed out."
         )
     tiles = np.where(path >= 0, path, segments.NO_TILE)[:, : segments.MAX_TILES]
     tiles[np.arange(len(draws)), length] = SIZE * SIZE + end_row
@@ -73,14 +73,14 @@ def _segment(draws: Draws, start_row: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 @dataclasses.dataclass
 class EndlessMysteryPathCourse(Course):
-    """The course of Endless Mystery Path, whose original draws a segment when the agent enters the last but one."""
+    """Course of Endless Mystery Path; the original draws a segment when the agent enters the second-to-last one."""
 
     _start_row: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64), init=False, repr=False)
 
     def start(
         self, seed: int | None = None, after: Course | None = None
     ) -> endless_mystery_path.EndlessMysteryPathLevel:
-        """Returns the level of the next episode; see `Course.start`."""
+        """Return the level of the next episode; see `Course.start`."""
         level = super().start(seed, after)
         self._start_row = np.atleast_1d(level.start_row)
         return level

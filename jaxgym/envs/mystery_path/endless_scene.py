@@ -1,6 +1,6 @@
-"""What is seen of Endless Mystery Path: the tiles just walked, the agent, ice and stamina, as a picture or as numbers.
+"""Scene of Endless Mystery Path and its frame: the past path, the agent, ice and stamina.
 
-The camera goes along with the agent, which stays at its x. Nine columns of tiles may be on the screen.
+The camera follows the agent, whose x on the screen is constant. Up to nine columns of tiles are on the screen.
 """
 
 import functools
@@ -39,13 +39,13 @@ IS_BORDER = (X % TILE_PX == 0) | (X % TILE_PX == TILE_PX - 1)
 
 @struct.dataclass
 class Camera:
-    """Where the agent is on the screen.
+    """Position of the agent's start on the screen.
 
     Attributes:
-        offset_px: How far right of the left edge the start of the agent is shown, cut to whole px, int32 ().
-        is_between: Whether something was cut, bool (): left of the screen's edge the cut goes the other way.
-        cross_offset_px: The same for the cross, rounded, int32 ().
-        past_columns: Columns back to which the past path is shown, int32 ().
+        offset_px: Distance of the agent's start from the left edge, truncated to whole px, int32 ().
+        is_between: Whether something was truncated, bool (); left of the screen's edge, truncation goes the other way.
+        cross_offset_px: Distance of the cross, rounded, int32 ().
+        past_columns: Number of columns of the past path to show, int32 ().
     """
 
     offset_px: jax.Array | np.ndarray
@@ -54,24 +54,24 @@ class Camera:
     past_columns: jax.Array | np.ndarray
 
     def cut_px(self, place_px: jax.Array | int) -> jax.Array:
-        """Returns a place in px, given without the camera's offset, as it is drawn: cut towards zero."""
+        """Return the drawn position of a position in px without the camera's offset: truncated towards zero."""
         place = place_px + self.offset_px
         return jnp.asarray(place + ((place < 0) & self.is_between).astype(np.int32), dtype=jnp.int32)
 
 
 @struct.dataclass
 class EndlessMysteryPathScene:
-    """What a viewer may know of Endless Mystery Path.
+    """Scene of Endless Mystery Path.
 
     Attributes:
-        agent_px: Centre of the agent on the screen, int32 (2,).
-        agent_heading: In eighths of a turn, int32 ().
-        cross_x_px: Centre of the cross, int32 ().
-        has_cross: Whether it is shown, bool ().
-        path_columns: The path tiles shown, a bit for each row, int32 (9,): column by column.
+        agent_px: Center of the agent on the screen, int32 (2,).
+        agent_heading: Heading in eighths of a turn, int32 ().
+        cross_x_px: Center of the cross, int32 ().
+        has_cross: Whether the cross is shown, bool ().
+        path_columns: Shown path tiles, one bit per row, int32 (9,): column by column.
         path_left_px: Left edge of each of these columns, int32 (9,).
-        background_px: How far the ice has moved to the left, 0 … 11, or -1 where there is none, int32 ().
-        lost_stamina_px: Red rows of the bar, or -1 where there is none, int32 ().
+        background_px: Shift of the ice to the left, 0 … 11, or -1 without ice, int32 ().
+        lost_stamina_px: Red rows of the bar, or -1 without a bar, int32 ().
     """
 
     agent_px: jax.Array
@@ -85,7 +85,7 @@ class EndlessMysteryPathScene:
 
 
 def camera_of(scale: float) -> Camera:
-    """Returns the camera of a `camera_offset_scale`."""
+    """Return the camera of a `camera_offset_scale`."""
     offset = TILE_PX * min(max(scale, 0.0), _LARGEST_CAMERA_OFFSET)
     columns = int(min(max(scale, -_MOST_COLUMNS), _MOST_COLUMNS))
     return Camera(
@@ -97,14 +97,14 @@ def camera_of(scale: float) -> Camera:
 
 
 def stamina_rows(level: int) -> np.ndarray:
-    """Returns for each row of the bar, from the top, the largest stamina with which it is red, int32 (84,)."""
+    """Return the largest stamina at which each row of the bar is red, from the top, int32 (84,)."""
 
     def red_px(stamina: int) -> int:
         return int(SCREEN_PX * (1 - stamina / level))
 
     rows = []
     for row in range(SCREEN_PX):
-        # Rounding moves the exact solution by at most one.
+        # Rounding changes the exact solution by at most one.
         stamina = level - level * (row + 1) // SCREEN_PX + 1
         while red_px(stamina) <= row:
             stamina -= 1
@@ -113,26 +113,26 @@ def stamina_rows(level: int) -> np.ndarray:
 
 
 def agent_x_px(agent_scale: float, camera: Camera) -> jax.Array:
-    """Returns the x of the agent's centre on the screen: its sprite's left edge is cut to whole px."""
+    """Return the x of the agent's center on the screen: the left edge of its sprite is truncated to whole px."""
     center = sprite_center_px(agent_scale)
     return camera.cut_px(agent_radius(agent_scale) - center) + center
 
 
 def columns_near(walked_px: jax.Array, camera: Camera) -> jax.Array:
-    """Returns the columns of the world of which something may be on the screen, int32 (9,); see `columns_of`."""
-    # The first of the nine columns is seen only where a cut draws it on the screen.
+    """Return the columns of the world that may be on the screen, int32 (9,); see `columns_of`."""
+    # The first of the nine columns is visible only if truncation draws it on the screen.
     return (walked_px - camera.offset_px) // TILE_PX - 1 + jnp.arange(NUM_COLUMNS)
 
 
 def columns_of(
     tiles: jax.Array, is_shown: jax.Array, walked_px: jax.Array, camera: Camera
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns `path_columns` and `path_left_px` of a scene.
+    """Return `path_columns` and `path_left_px` of a scene.
 
     Args:
         tiles: Tiles of the world (column, row), int32 (N, 2).
-        is_shown: Which of them are shown, bool (N,).
-        walked_px: How far the agent is from its start, int32 ().
+        is_shown: Shown tiles, bool (N,).
+        walked_px: Distance of the agent from its start, int32 ().
         camera: The camera.
     """
     columns = columns_near(walked_px, camera)
@@ -142,10 +142,10 @@ def columns_of(
 
 
 def spans(scene: EndlessMysteryPathScene) -> tuple[jax.Array, jax.Array]:
-    """Returns which x each column of tiles covers, and where its left or right border is, bool (9, 84) each."""
+    """Return the x range of each column of tiles, and its left and right borders, bool (9, 84) each."""
     left = scene.path_left_px[:, None]
     covers = (left <= X[None]) & (left + TILE_PX > X[None])
-    # Where the edge of the screen leaves two px of a tile, both are border.
+    # If the screen's edge leaves two px of a tile, both are border.
     is_edge = (left + TILE_PX == _EDGE_PX) | (left == SCREEN_PX - _EDGE_PX)
     return covers, covers & ((left == X[None]) | (left + TILE_PX - 1 == X[None]) | is_edge)
 
@@ -158,14 +158,14 @@ def cross_sheet() -> SpriteSheet:
 
 @functools.cache
 def _grounds() -> np.ndarray:
-    """Returns the pictures of an empty world, uint8 (13, 84, 84, 3): the ice moved by 0 … 11 px, and black."""
+    """Return the backgrounds, uint8 (13, 84, 84, 3): ice shifted by 0 … 11 px, and black."""
     ice = np.tile(rectangle(TILE_PX, TILE_PX, _ICE[0, 0], _BORDER[0, 0]), (NUM_ROWS, NUM_ROWS + 1, 1))
     moved = [ice[:, offset : offset + SCREEN_PX] for offset in range(TILE_PX)]
     return np.stack([*moved, np.zeros_like(moved[0])])
 
 
 def draw(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     covers, is_side = spans(scene)
     is_border = jnp.any(is_side, axis=0)[None] | IS_BORDER[:, None]
     tile = jnp.where(is_border[..., None], _BORDER, _TILE)
@@ -174,7 +174,7 @@ def draw(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
 
 
 def is_tile(scene: EndlessMysteryPathScene) -> jax.Array:
-    """Returns where path tiles are shown, bool (84, 84), row first."""
+    """Return the pixels of shown path tiles, bool (84, 84), row first."""
     return _is_tile(scene, spans(scene)[0])
 
 
@@ -184,15 +184,15 @@ def _is_tile(scene: EndlessMysteryPathScene, covers: jax.Array) -> jax.Array:
 
 
 def ground(scene: EndlessMysteryPathScene) -> jax.Array:
-    """Returns the ice or the black without path tiles and things, uint8 (84, 84, 3), row first."""
+    """Return the background without path tiles and objects, uint8 (84, 84, 3), row first."""
     moved = jnp.where(scene.background_px < 0, _BLACK, scene.background_px)
     return lax.dynamic_index_in_dim(jnp.asarray(_grounds()), moved, keepdims=False)
 
 
 def with_things(canvas: jax.Array, scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
-    """Returns a canvas, uint8 (84, 84, 3), with agent, bar and cross over it, in this order."""
+    """Draw agent, bar and cross on a canvas, uint8 (84, 84, 3), in this order."""
     sprites = agent_sprites(agent_scale)
-    # What is far outside of the screen is as if it were just outside.
+    # Positions far outside of the screen are clamped to just outside.
     y = jnp.clip(scene.agent_px[1], sprites.anchor - sprites.side, sprites.anchor + SCREEN_PX)
     canvas = stamp(canvas, sprites, scene.agent_heading, jnp.stack([scene.agent_px[0], y]))
     is_lost = scene.lost_stamina_px > X[:, None, None]
@@ -201,6 +201,6 @@ def with_things(canvas: jax.Array, scene: EndlessMysteryPathScene, agent_scale: 
     canvas = canvas.at[:, BAR_LEFT_PX:].set(bar)
     cross = cross_sheet()
     y = jnp.clip(scene.agent_px[1], cross.anchor - cross.side, cross.anchor + SCREEN_PX)
-    # A cross that is not there is stamped outside of the screen.
+    # A missing cross is drawn outside of the screen.
     y = jnp.where(scene.has_cross, y, cross.anchor - cross.side)
     return stamp(canvas, cross, jnp.int32(0), jnp.stack([scene.cross_x_px, y]))

@@ -22,7 +22,7 @@ from jaxgym.envs.mystery_path.endless_scene import (
 from jaxgym.envs.mystery_path.scene import TILE_PX, cross_picture
 from jaxgym.rendering.canvas import TRANSPARENT
 
-# A smaller agent can't hide all that the screen shows of a tile.
+# A smaller agent cannot hide the whole visible part of a tile.
 _HIDING_RADIUS_PX = 8
 
 
@@ -30,20 +30,20 @@ _HIDING_RADIUS_PX = 8
 class EndlessMysteryPathVisible:
     """Facts that a frame of Endless Mystery Path shows.
 
-    One exception: a large agent that the right edge cuts may be told apart from others that look alike while it is also
-    nearly outside above or below.
+    Exception: a large agent at the right edge that is also nearly outside above or below may have different facts for
+    equal frames.
 
     Attributes:
         has_agent: Whether anything of the agent is on the screen, bool ().
-        agent_px: Its center, int32 (2,).
-        agent_heading: In eighths of a turn, int32 (); the first of those that look alike.
-        agent_row: Its row of tiles, int32 (); -1 outside of the screen.
+        agent_px: Center of the agent, int32 (2,).
+        agent_heading: Heading in eighths of a turn, int32 (); the first of the headings with the same sprite.
+        agent_row: Row of tiles of the agent, int32 (); -1 outside of the screen.
         has_cross: Whether the cross is shown, bool ().
-        tiles: The path tiles shown, column by column, bool (9, 7); one of which nothing is seen is left out.
-        left_px: The left edge of these columns, int32 (9,); 0 where a column has no tile.
-        ice_px: How far the ice has moved, int32 (); -1 for no ice.
+        tiles: Visible path tiles, column by column, bool (9, 7).
+        left_px: Left edge of these columns, int32 (9,); 0 for a column without tiles.
+        ice_px: Shift of the ice, int32 (); -1 without ice.
         has_stamina: Whether stamina is shown, bool ().
-        lost_stamina_px: Its red pixels, int32 ().
+        lost_stamina_px: Red pixels of the bar, int32 ().
     """
 
     has_agent: jax.Array
@@ -81,13 +81,13 @@ def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMys
 
 @functools.cache
 def _looks(agent_scale: float) -> np.ndarray:
-    """Returns the first placement that looks like each placement of agent and cross, by cross, y and heading.
+    """Return the first placement with the same pixels as each placement of agent and cross, by cross, y and heading.
 
-    An agent may be partly outside of the screen, or be hidden by the cross.
+    The agent may be partly outside of the screen, or hidden by the cross.
 
     Returns:
-        y (in px), heading, whether anything is seen, whether the cross is; int32 (2, N, 8, 4), the second axis
-        counted from -(N - 84) / 2 on.
+        y (in px), heading, whether anything is visible, whether the cross is visible; int32 (2, N, 8, 4), with the
+        second axis from -(N - 84) / 2 on.
     """
     sprites, cross = agent_sprites(agent_scale), cross_sheet()
     reach = max(sprites.side, cross.side)
@@ -111,14 +111,14 @@ def _looks(agent_scale: float) -> np.ndarray:
 
 
 def _seen_tiles(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:
-    """Returns the path tiles of which something is seen that differs from the ground, bool (9, 7)."""
+    """Return the path tiles of which a pixel differs from the ground, bool (9, 7)."""
     covers, is_side = spans(scene)
     has_ice = scene.background_px >= 0
     ice = (scene.background_px + X) % TILE_PX
     looks_alike = has_ice & is_side & ((ice == 0) | (ice == TILE_PX - 1))[None]
     differs = covers & ~looks_alike
     tiles = (scene.path_columns[:, None] >> np.arange(NUM_ROWS)[None]) & 1 == 1
-    # Cut places overlap by one px at the left edge: a tile of which no more is left lies under its neighbour.
+    # Truncated positions overlap by one px at the left edge, where a tile lies under its neighbor.
     left = scene.path_left_px
     is_under = (left[:-1] + TILE_PX - 1 == 0) & (left[1:] == 0)
     tiles = tiles.at[:-1].set(tiles[:-1] & ~(is_under[:, None] & tiles[1:]))

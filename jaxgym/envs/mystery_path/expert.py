@@ -1,4 +1,4 @@
-"""Scripted experts of Mystery Path and its endless sibling; see `jaxgym.envs.memory_gym.steering`."""
+"""Scripted experts of Mystery Path and Endless Mystery Path; see `jaxgym.envs.memory_gym.steering`."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ _STEPS = np.asarray([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.int32)
 
 
 def action(env: game.MysteryPath, state: game.State, params: game.Params) -> jax.Array:
-    """Goes along the path; between two tiles a free agent first lines up with the middle; int32 () or (2,)."""
-    # The action after a fall is ignored, so that it does not matter where a fallen agent would go.
+    """Return an action along the path; between tiles, a free agent first aligns with the middle; int32 () or (2,)."""
+    # The action after a fall is ignored, so it can be any.
     tile = state.position_px // path_seen.TILE_PX
     ahead = next_tile(tile, state.level)
     if env.grid:
@@ -29,13 +29,13 @@ def action(env: game.MysteryPath, state: game.State, params: game.Params) -> jax
 
 
 def endless_action(env: Any, state: Any, params: Any) -> jax.Array:
-    """Goes where the path goes; int32 ()."""
+    """Return the action in the direction of the path; int32 ()."""
     del env, params
     return state.next_direction + 1
 
 
 def next_tile(tile: jax.Array, level: game.Level) -> jax.Array:
-    """Returns the path tile beside a path tile (column, row) from which the goal is nearest along the path."""
+    """Return the next path tile (column, row) towards the goal."""
     numbers = np.arange(SIZE * SIZE, dtype=np.int32)
     on_path = jnp.stack([jnp.any(level.path & game.tile_set(numbers[number, None]) != 0) for number in numbers])
     on_path = on_path.reshape(SIZE, SIZE)

@@ -1,4 +1,4 @@
-"""Checks of level buffers of Mystery Path and its endless sibling; see `jaxgym.envs.memory_gym.fits`."""
+"""Checks of level buffers of both Mystery Path games; see `jaxgym.envs.memory_gym.fits`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxgym.envs.mystery_path.path_search import SIZE
 
 
 def fits(_: Any, bank: Any, params: Any) -> Fits:
-    """Return whether each level leads from an allowed side to the opposite one; bool (n,) by field."""
+    """Return whether each level leads from an allowed side to the opposite side; bool (n,) by field."""
     last = SIZE - 1
     is_near, is_far = bank.start_tile == 0, bank.start_tile == last
     is_near, is_far = is_near & (bank.goal_tile == last), is_far & (bank.goal_tile == 0)
@@ -20,5 +20,5 @@ def fits(_: Any, bank: Any, params: Any) -> Fits:
 
 
 def endless_fits(_env: Any, bank: Any, _params: Any) -> Fits:
-    """Return whether each level starts in a row; no option decides more. bool (n,) by field."""
+    """Return whether each level starts in a valid row; bool (n,) by field."""
     return {"start_row": within(bank.start_row, 0, NUM_ROWS - 1)}

@@ -1,21 +1,21 @@
-"""Mystery Path: find a path that is not seen, and remember it, for every step off it leads back to its start.
+"""Mystery Path: find an invisible path and remember it; each step off the path leads back to its start.
 
 The agent has to walk from a tile on one side of a 7 × 7 grid to a tile on the opposite side. The path between them is
-winding and invisible. On any other tile the agent falls: a red cross is shown, and the next step, whatever the action,
-puts it back to the start.
+winding and invisible. On any other tile the agent falls: a red cross is shown, and the next step puts the agent back to
+the start, whatever the action.
 
-Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures
-these environments reproduce, oddities included:
+Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are
+reproduced exactly, including these peculiarities:
 
-- The path is not the shortest one (see `jaxgym.envs.mystery_path.path_search`), and the walls that bend it leave out
-  column and row 5 (see `jaxgym.envs.mystery_path.layout`).
+- The path is not the shortest one (see `jaxgym.envs.mystery_path.path_search`), and the walls that bend it exclude
+column and row 5 (see `jaxgym.envs.mystery_path.layout`).
 - A fall costs two steps, and the agent keeps its heading.
-- The tiles that were rewarded stay so after a fall.
-- From an `agent_scale` of 0.48 on, the agent is too large to reach the outermost tiles on the left and at the top, from
-  0.52 on any outermost tile, and with them the goal. Large agents start beside their tile.
+- Rewarded tiles stay rewarded after a fall.
+- From an `agent_scale` of 0.48 on, the agent is too large to reach the outermost tiles on the left and at the top; from
+0.52 on, it cannot reach any outermost tile, so also not the goal. Large agents start beside their tile.
 - `agent_scale` has no effect in the grid game.
 
-What differs: the time limit truncates; the original says terminated. Frames are row first; the original's are column
+Differences: the time limit truncates; in the original it terminates. Frames are row first; the original's are column
 first.
 """
 
@@ -41,7 +41,7 @@ from jaxgym.options import Choices, Flag, IntegerList, Option, Real, Word
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 DEFAULT_LEVELS = 100_000
-"""How many training levels the bank holds from which resets draw, unless another is given."""
+"""Number of training levels in the default level buffer."""
 
 _SIDES = 4
 _AGENT_SCALE = 0.25
@@ -51,12 +51,12 @@ _SET_WORDS = 2
 
 @struct.dataclass
 class Level:
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
     Attributes:
         start_tile: Column and row, int32 (2,).
         goal_tile: Column and row, int32 (2,).
-        path: The tiles of the path, start and goal included, uint32 (2,): see `tile_set`.
+        path: Tiles of the path, including start and goal, uint32 (2,), see `tile_set`.
     """
 
     start_tile: jax.Array
@@ -66,14 +66,14 @@ class Level:
 
 @struct.dataclass
 class State(EnvState):
-    """The state of an episode, beside what every state holds.
+    """Episode state, in addition to the fields of the base class.
 
     Attributes:
-        position_px: Centre of the agent, int32 (2,).
-        heading: In eighths of a turn, counter-clockwise from up, int32 ().
+        position_px: Center of the agent, int32 (2,).
+        heading: Heading in eighths of a turn, counter-clockwise from up, int32 ().
         is_off_path: Whether the agent has fallen: the next action is ignored, bool ().
-        unrewarded: The tiles of the path whose first visit is still to come, uint32 (2,).
-        num_fails: How often the agent fell, int32 ().
+        unrewarded: Path tiles that were not visited yet, uint32 (2,).
+        num_fails: Number of falls, int32 ().
     """
 
     position_px: jax.Array
@@ -139,9 +139,9 @@ def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["Myste
 
 
 def default_bank(params: Params) -> Level:
-    """Returns the bank from which resets draw unless another is given: the first 100 000 training levels.
+    """Return the default level buffer: the first 100 000 training levels.
 
-    It is made when it is first asked for, once a process for each list of start sides, on which alone it depends.
+    It depends only on the list of start sides, and each process makes it once per list, on first use.
     """
     sides = params.cardinal_origin_choice
     return _bank_of(tuple(np.asarray(sides.values)[: int(sides.count)].tolist()))
@@ -159,7 +159,7 @@ def _bank_of(sides: tuple[int, ...]) -> Level:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class MysteryPath(Environment[Level, State, Params, seen.Scene]):
-    """Mystery Path, free or by tiles.
+    """Mystery Path with free or grid movement.
 
     Observation:
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (53,), see
@@ -171,7 +171,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     Start:
         On a tile of a random side, heading up.
     Reward:
-        `reward_goal` at the goal, `reward_path_progress` for the first visit of each other path tile but the start,
+        `reward_goal` at the goal, `reward_path_progress` for the first visit of each other path tile except the start,
         `reward_fall_off` for each fall, `reward_step` for every step.
     End:
         Terminated at the goal. Truncated after `max_steps`: 512 steps, 128 in the grid game.
@@ -187,14 +187,14 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     flat_actions: bool
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
-        """Four actions in the grid game, else three times three."""
+        """Return the space of four actions in the grid game, else of three times three."""
         del params
         if self.grid:
             return Discrete(len(arena.GridAction))
         return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: Params | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         del params
         if self.observation == "symbolic":
             high = max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX)
@@ -202,7 +202,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return arena.frame_space()
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples the ends of the path, walls, and the path that winds around them."""
+        """Sample the ends of the path, the walls, and the path between the walls."""
         bits = jax.random.bits(key, (3 + mystery_layout.PATH_WORDS,), jnp.uint32)
         along = (bits[1:3] % jnp.uint32(SIZE)).astype(jnp.int32)
         start, goal = mystery_layout.ends_of(params.cardinal_origin_choice.pick(bits[0]), *along)
@@ -210,7 +210,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return Level(start_tile=tile_of(start), goal_tile=tile_of(goal), path=tile_set(path))
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the agent on the start tile, heading up; start and goal count as visited."""
+        """Place the agent on the start tile, heading up; start and goal count as visited."""
         del params
         zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
@@ -226,7 +226,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves the agent, or puts a fallen one back to the start; then it is at the goal, on the path, or falls."""
+        """Move the agent, or put a fallen one back to the start; then it is at the goal, on the path, or falls."""
         moved = self.move(state, action, params)
         tile = moved.position_px // seen.TILE_PX
         here = only(tile)
@@ -249,7 +249,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_goal, metrics)
 
     def move(self, state: State, action: jax.Array, params: Params) -> State:
-        """Moves the agent by tiles or freely, within the screen; a fallen one is put back, and keeps its heading."""
+        """Move the agent by tiles or freely, within the screen; put a fallen one back with the same heading."""
         start = seen.start_px(state.level.start_tile, self.agent_scale)
         position = jnp.where(state.is_off_path, start, state.position_px)
         if self.grid:
@@ -266,7 +266,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return dataclasses.replace(state, heading=heading, position_px=position)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the agent, its cross, and the ends of the path as far as the options show them."""
+        """Return the scene: the agent, its cross, and the ends of the path that the options show."""
         return seen.Scene(
             agent_position_px=state.position_px,
             agent_heading=state.heading,
@@ -280,33 +280,33 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         return visible_in(scene, self.agent_scale)
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the frame or the symbols."""
         if self.observation == "symbolic":
             return symbols(self.visible(scene))
         return seen.draw(scene, self.agent_scale)
 
 
 def tile_of(number: jax.Array) -> jax.Array:
-    """Returns column and row of a tile's number, int32 (2,)."""
+    """Return column and row of a tile's number, int32 (2,)."""
     return jnp.stack([number // SIZE, number % SIZE])
 
 
 def tile_set(numbers: jax.Array | np.ndarray) -> jax.Array:
-    """Returns the set of some tiles, uint32 (2,): bit `number % 32` of word `number // 32` for each.
+    """Return a set of tiles, uint32 (2,): bit `number % 32` of word `number // 32` for each tile.
 
     Args:
-        numbers: Tiles, column · 7 + row, int32 (N,); negative ones are left out.
+        numbers: Tiles, column · 7 + row, int32 (N,); negative ones are ignored.
     """
     word, bit = numbers[:, None] // _BITS, (numbers[:, None] % _BITS).astype(jnp.uint32)
     return jnp.bitwise_or.reduce(jnp.where(word == jnp.arange(_SET_WORDS)[None], jnp.uint32(1) << bit, 0), axis=0)
 
 
 def end_tiles(level: Level) -> jax.Array:
-    """Returns the set of start and goal, uint32 (2,)."""
+    """Return the set of start and goal, uint32 (2,)."""
     return only(level.start_tile) | only(level.goal_tile)
 
 
 def only(tile: jax.Array) -> jax.Array:
-    """Returns the set of one tile (column, row), uint32 (2,); the empty set for a tile outside of the grid."""
+    """Return the set of one tile (column, row), uint32 (2,); it is empty for a tile outside of the grid."""
     is_inside = jnp.all((tile >= 0) & (tile < SIZE))
     return tile_set(jnp.where(is_inside, tile[0] * SIZE + tile[1], -1)[None])

@@ -1,8 +1,8 @@
-"""The layouts of Mystery Path: where a path starts and ends, the walls around it, and the path that is found.
+"""Layouts of Mystery Path: the ends of a path, the walls around it, and the path between them.
 
-Tiles are numbered column · 7 + row. Walls serve to bend the path and are not seen. Inner walls lie in columns and rows
-1 to 4 (5 is left out, as in the original); outer walls lie on the border, beside no inner wall and no end of the path.
-So the border leads from start to goal, with a detour around each outer wall: there always is a path.
+Tiles are numbered column · 7 + row. Walls bend the path and are invisible. Inner walls lie in columns and rows 1 to 4
+(not 5, as in the original); outer walls lie on the border, away from inner walls and from the ends of the path. A path
+always exists: the border connects start and goal, with a detour around each outer wall.
 """
 
 import jax
@@ -13,26 +13,26 @@ from jaxgym.envs.mystery_path import path_search
 from jaxgym.envs.mystery_path.path_search import MAX_DRAWS, NUM_TILES, SIZE
 
 WALL_PERCENT = 33
-"""How probable an inner wall is."""
+"""Probability of an inner wall."""
 
 OUTER_WALL_COUNTS = (4, 8)
-"""How many outer walls there are, if so many fit."""
+"""Possible numbers of outer walls, as far as they fit."""
 
 MAX_COST = 8
-"""The search draws costs from 1 to this."""
+"""Largest cost that the search draws; the smallest is 1."""
 
 _COLUMNS, _ROWS = np.divmod(np.arange(NUM_TILES), SIZE)
 _LAST = SIZE - 1
 _IS_INNER = (np.minimum(_COLUMNS, _ROWS) >= 1) & (np.maximum(_COLUMNS, _ROWS) <= SIZE - 3)
 _IS_BORDER = (np.minimum(_COLUMNS, _ROWS) == 0) | (np.maximum(_COLUMNS, _ROWS) == _LAST)
 INNER_TILES, BORDER_TILES = np.nonzero(_IS_INNER)[0], np.nonzero(_IS_BORDER)[0]
-"""Where inner and outer walls may be, by column and then by row."""
+"""Possible tiles of inner and outer walls, by column and then by row."""
 
 _DX, _DY = (np.abs(part[:, None] - part[BORDER_TILES]) for part in (_COLUMNS, _ROWS))
-# Whether a tile, bool (49, 24), is a tile of the border or one of its 4 neighbours, and one of its 8 neighbours.
+# Whether a tile, bool (49, 24), is a border tile or one of its 4 neighbors, or one of its 8 neighbors.
 _IS_NEAR, _TOUCHES = _DX + _DY <= 1, np.maximum(_DX, _DY) == 1
 _OTHER_TILES = np.nonzero(~_IS_INNER & ~_IS_BORDER)[0]
-# Where each tile is among inner, border and other tiles.
+# Index of each tile among inner, border and other tiles.
 _PLACES = np.argsort(np.concatenate([INNER_TILES, BORDER_TILES, _OTHER_TILES])).astype(np.int32)
 
 _COST_BITS = 3
@@ -44,14 +44,14 @@ _WORDS = {
     "cost": -(-MAX_DRAWS // _COSTS_PER_WORD),
 }
 PATH_WORDS = sum(_WORDS.values())
-"""Random words that `sample_path` takes."""
+"""Number of random words of `sample_path`."""
 
 
 def ends_of(side: jax.Array, start_along: jax.Array, goal_along: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the numbers of the start tile and of the goal tile, int32 () each.
+    """Return the numbers of the start tile and of the goal tile, int32 () each.
 
     Args:
-        side: Where the start is: 0 left, 1 right, 2 top, 3 bottom; the goal is on the opposite side.
+        side: Side of the start: 0 left, 1 right, 2 top, 3 bottom; the goal is on the opposite side.
         start_along: Row or column of the start, 0 to 6.
         goal_along: Row or column of the goal, 0 to 6.
     """
@@ -63,14 +63,14 @@ def ends_of(side: jax.Array, start_along: jax.Array, goal_along: jax.Array) -> t
 
 
 def may_be_outer_wall(start: jax.Array, goal: jax.Array, is_inner_wall: jax.Array) -> jax.Array:
-    """Returns which tiles of `BORDER_TILES` may become a wall, bool (24,).
+    """Return which tiles of `BORDER_TILES` may become walls, bool (24,).
 
-    Those are neither start nor goal nor beside one of them, and touch no inner wall, not even with a corner.
+    These tiles are neither start nor goal nor next to them, and touch no inner wall, not even at a corner.
 
     Args:
         start: Number of a tile, int32 ().
         goal: Number of a tile, int32 ().
-        is_inner_wall: Which tiles of `INNER_TILES` are walls, bool (16,).
+        is_inner_wall: Walls among `INNER_TILES`, bool (16,).
     """
     is_near = jnp.asarray(_IS_NEAR)
     touches_wall = jnp.any(is_inner_wall[:, None] & _TOUCHES[INNER_TILES], axis=0)
@@ -78,19 +78,19 @@ def may_be_outer_wall(start: jax.Array, goal: jax.Array, is_inner_wall: jax.Arra
 
 
 def walls_of(is_inner_wall: jax.Array, is_outer_wall: jax.Array) -> jax.Array:
-    """Returns whether each tile is a wall, bool (49,), from `INNER_TILES` (16,) and `BORDER_TILES` (24,)."""
+    """Return whether each tile is a wall, bool (49,), from `INNER_TILES` (16,) and `BORDER_TILES` (24,)."""
     others = jnp.zeros(len(_OTHER_TILES), bool)
     return jnp.concatenate([is_inner_wall, is_outer_wall, others])[_PLACES]
 
 
 def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.Array, outer: jax.Array) -> jax.Array:
-    """Draws inner walls, then up to four or eight outer ones; returns whether each tile is a wall, bool (49,).
+    """Draw inner walls, then up to four or eight outer ones; return whether each tile is a wall, bool (49,).
 
     Args:
         start: Number of a tile, int32 ().
         goal: Number of a tile, int32 ().
         inner: Random words, uint32 (16,).
-        count: A random word, uint32 ().
+        count: Random word, uint32 ().
         outer: Random words, uint32 (24,).
     """
     is_inner_wall = inner % jnp.uint32(100) < jnp.uint32(WALL_PERCENT)
@@ -106,16 +106,16 @@ def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.A
 
 
 def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Returns the path that the search finds.
+    """Return the path of the search.
 
     Args:
         start: Number of a tile, int32 ().
         goal: Number of a tile, int32 ().
         is_wall: bool (49,).
-        costs: The costs that the search draws, 1 to 8, in order, int32 (84,).
+        costs: Costs that the search draws, 1 to 8, in order, int32 (84,).
 
     Returns:
-        The tiles from start to goal, int32 (49,), and -1 behind the last one.
+        Tiles from start to goal, int32 (49,), and -1 after the last one.
     """
     predecessor = path_search.search(start, goal, is_wall, costs)
 
@@ -128,7 +128,7 @@ def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.
 
 
 def sample_path(start: jax.Array, goal: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Samples walls and finds the path between two tiles on opposite sides.
+    """Sample walls and find the path between two tiles on opposite sides.
 
     Args:
         start: Number of a tile, int32 ().
@@ -136,7 +136,7 @@ def sample_path(start: jax.Array, goal: jax.Array, bits: jax.Array) -> tuple[jax
         bits: Random words, uint32 (`PATH_WORDS`,).
 
     Returns:
-        The tiles from start to goal, int32 (49,), with -1 behind the last one; and whether each tile is a wall, bool
+        Tiles from start to goal, int32 (49,), with -1 after the last one; and whether each tile is a wall, bool
         (49,).
     """
     inner, count, outer, cost = jnp.split(bits, np.cumsum(list(_WORDS.values()))[:-1])

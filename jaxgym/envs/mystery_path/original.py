@@ -1,4 +1,4 @@
-"""What Mystery Path draws, and how the original finds a path."""
+"""Random draws and the path search of the original Mystery Path."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,11 +19,11 @@ from jaxgym.spec import Original
 _PERCENT = 100
 _WORD_BITS = 32
 _BATCHES = (1, 64, 1024)
-"""How many searches run together; a program is compiled for each that is used."""
+"""Batch sizes of searches; a program is compiled for each size in use."""
 
 
 def levels(env: mystery_path.MysteryPath, options: Mapping[str, Any], draws: Draws) -> mystery_path.Level:
-    """Draws a level of Mystery Path for each stream."""
+    """Draw a level of Mystery Path for each stream."""
     del env
     side = draws.choice(options["cardinal_origin_choice"])
     along = [draws.integers(0, SIZE) for _ in range(2)]
@@ -39,7 +39,7 @@ def levels(env: mystery_path.MysteryPath, options: Mapping[str, Any], draws: Dra
 
 
 def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Draws walls and searches a path between two tiles of each stream.
+    """Draw walls and search a path between two tiles of each stream.
 
     Args:
         draws: The streams.
@@ -47,7 +47,7 @@ def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
         goal: Number of a tile, int32 (n,).
 
     Returns:
-        The tiles in the order of the path, (n, 49), and -1 behind the last one.
+        Tiles in path order, (n, 49), and -1 after the last one.
     """
     inner = np.stack([draws.integers(0, _PERCENT) < mystery_layout.WALL_PERCENT for _ in INNER_TILES], axis=-1)
     is_candidate = np.asarray(_batched(_candidates, start, goal, inner)).copy()
@@ -58,7 +58,7 @@ def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
         rank = draws.integers(0, left, is_drawn)
         is_picked = is_candidate & (is_candidate.cumsum(axis=-1) == rank[:, None] + 1) & is_drawn[:, None]
         outer, is_candidate = outer | is_picked, is_candidate & ~is_picked
-    # A search draws a cost when it looks at a tile. They are drawn in advance; what it does not take is drawn again.
+    # A search draws a cost for each tile that it examines. All costs are drawn in advance, and unused ones again later.
     places, costs = [draws.places], []
     for _ in range(MAX_DRAWS):
         costs.append(draws.integers(1, mystery_layout.MAX_COST + 1))
@@ -70,7 +70,7 @@ def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 
 def _chain(predecessor: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Returns the tiles that lead to the goal, in order, (n, 49), and -1 behind the last."""
+    """Return the tiles that lead to the goal, in order, (n, 49), and -1 after the last."""
     lanes, tile = np.arange(len(goal)), np.asarray(goal)
     chain = np.full((len(goal), NUM_TILES), -1)
     for index in range(NUM_TILES):
@@ -93,7 +93,7 @@ _search = jax.jit(jax.vmap(_search_walls))
 
 
 def _batched(function: Any, *arguments: np.ndarray) -> Any:
-    """Calls a compiled function of n rows with as many rows as it was compiled for, on the host."""
+    """Run a compiled function on n rows, padded to a size that it is compiled for, on the host."""
     count = len(arguments[0])
     size = next((size for size in _BATCHES if size >= count), count)
     filled = [np.resize(argument, (size, *argument.shape[1:])) for argument in arguments]

@@ -1,8 +1,8 @@
-"""The path search of Mystery Path: not the shortest path, but the one that the original's search finds.
+"""Path search of Mystery Path: it returns the path of the original's search, which is not the shortest one.
 
-Tiles are numbered column · 7 + row. The search is that of memory-gym 1.0.2, oddities included: it takes the first open
-tile that is cheaper than the oldest one, not the cheapest; a better way to an open tile changes its predecessor and its
-estimate, but not its cost.
+Tiles are numbered column · 7 + row. The search is that of memory-gym 1.0.2, with its peculiarities: it takes the first
+open tile that is cheaper than the oldest one, not the cheapest; a better path to an open tile changes its predecessor
+and its estimate, but not its cost.
 """
 
 import jax
@@ -13,7 +13,7 @@ from jax import lax
 SIZE = 7
 NUM_TILES = SIZE * SIZE
 MAX_DRAWS = 2 * SIZE * (SIZE - 1)
-"""The most costs that a search draws: one for each pair of neighbours, since a closed tile is not looked at."""
+"""Largest number of costs that a search draws: one for each pair of neighbors, since closed tiles are not examined."""
 
 _NOT_OPEN = np.int32(1 << 20)
 _MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
@@ -38,13 +38,13 @@ _NEIGHBOURS, _DISTANCES = _neighbours(), _distances()
 
 
 def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Returns the predecessor of each tile, int32 (49,), -1 for none; the path is the chain from the goal.
+    """Return the predecessor of each tile, int32 (49,), -1 for none; the chain from the goal is the path.
 
     Args:
         start: Number of a tile, int32 ().
         goal: Number of a tile, int32 ().
         is_wall: bool (49,).
-        costs: The costs drawn, 1 to 8, in order, int32 (84,).
+        costs: Costs, 1 to 8, in order, int32 (84,).
     """
     return search_and_count(start, goal, is_wall, costs)[0]
 
@@ -52,7 +52,7 @@ def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Arr
 def search_and_count(
     start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns what `search` does, and how many of the costs it took, int32 ()."""
+    """Return the result of `search` and the number of costs used, int32 ()."""
     tiles = jnp.arange(NUM_TILES, dtype=jnp.int32)
     distance = jnp.asarray(_DISTANCES)[goal]
 

@@ -1,4 +1,4 @@
-"""What is seen of Mystery Path: the agent, its cross, and the ends of the path, as a picture or as numbers."""
+"""Scene of Mystery Path and its frame: the agent, its cross, and the ends of the path."""
 
 import functools
 
@@ -18,10 +18,10 @@ from jaxgym.rendering.sprites import bitmap
 TILE_PX = SCREEN_PX // SIZE
 _FRAME = (SCREEN_PX, SCREEN_PX, 3)
 HIDDEN = -1
-"""Column and row of a tile that is not shown."""
+"""Column and row of a hidden tile."""
 
 CROSS_CENTER_PX = 5
-"""The pixel (column and row) of the cross that lies on the centre of the agent."""
+"""Column and row of the cross's pixel on the center of the agent."""
 
 
 _CROSS = """
@@ -43,14 +43,14 @@ _ORIGIN, _GOAL = range(len(_END_COLORS))
 
 @struct.dataclass
 class Scene:
-    """What a viewer may know of Mystery Path.
+    """Scene of Mystery Path.
 
     Attributes:
-        agent_position_px: Centre of the agent, int32 (2,).
-        agent_heading: In eighths of a turn, int32 ().
-        has_cross: Whether the agent is under a cross, bool ().
-        origin_tile: Column and row of the start, or (-1, -1) where it is not shown, int32 (2,).
-        goal_tile: Column and row of the goal, or (-1, -1) where it is not shown, int32 (2,).
+        agent_position_px: Center of the agent, int32 (2,).
+        agent_heading: Heading in eighths of a turn, int32 ().
+        has_cross: Whether the cross is shown on the agent, bool ().
+        origin_tile: Column and row of the start, or (-1, -1) if it is not shown, int32 (2,).
+        goal_tile: Column and row of the goal, or (-1, -1) if it is not shown, int32 (2,).
     """
 
     agent_position_px: jax.Array
@@ -61,19 +61,19 @@ class Scene:
 
 
 def start_px(tile: jax.Array, agent_scale: float) -> jax.Array:
-    """Returns where an agent starts on a tile, int32 (2,): it touches the tile's top and left side."""
+    """Return the agent's start position on a tile, int32 (2,): it touches the tile's top and left side."""
     return TILE_PX * tile + agent_radius(agent_scale)
 
 
 def cross_picture() -> np.ndarray:
-    """Returns the cross, uint8 (10, 10, 3)."""
+    """Return the cross, uint8 (10, 10, 3)."""
     cross = bitmap(_CROSS)[..., None]
     return np.where(cross, np.asarray(CROSS_COLOR, np.uint8), np.uint8(TRANSPARENT))
 
 
 @functools.cache
 def figures(agent_scale: float) -> SpriteSheet:
-    """Returns the agent at each of the eight headings, then the same with a cross over it."""
+    """Return the agent's sprites for the eight headings, without and then with a cross."""
     agents, cross = agent_sprites(agent_scale), cross_picture()
     anchor = max(agents.anchor, CROSS_CENTER_PX)
     side = anchor + max(agents.side - agents.anchor, len(cross) - CROSS_CENTER_PX)
@@ -99,13 +99,13 @@ def figure_of(scene: Scene) -> jax.Array:
 
 
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     ground = _ground(scene.origin_tile, scene.goal_tile)
     return stamp(ground, figures(agent_scale), figure_of(scene), scene.agent_position_px)
 
 
 def _paint(origin_tile: jax.Array, goal_tile: jax.Array) -> jax.Array:
-    # The tile of an end that is not shown lies outside of the screen.
+    # A hidden end gets a tile outside of the screen.
     canvas = stamp(jnp.zeros(_FRAME, jnp.uint8), _ends(), jnp.int32(_GOAL), TILE_PX * goal_tile)
     return stamp(canvas, _ends(), jnp.int32(_ORIGIN), TILE_PX * origin_tile)
 
@@ -113,7 +113,7 @@ def _paint(origin_tile: jax.Array, goal_tile: jax.Array) -> jax.Array:
 _ground = custom_vmap(_paint)
 
 
-# A batch in which no end is shown, as by default, skips both stamps: on a CPU they cost as much as all the rest.
+# A batch that shows no ends, which is the default, skips both sprites: on a CPU they cost as much as all the rest.
 @_ground.def_vmap
 def _ground_of_batch(
     size: int, is_batched: list[bool], origin_tile: jax.Array, goal_tile: jax.Array

@@ -1,4 +1,4 @@
-"""Symbolic observations of Mystery Path and its endless sibling."""
+"""Symbolic observations of Mystery Path and Endless Mystery Path."""
 
 import functools
 
@@ -20,12 +20,12 @@ _one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
 
 
 def symbols(seen: Visible) -> jax.Array:
-    """Return the facts of a frame as numbers, float32 (53,); equal vectors and equal pictures go together.
+    """Return the facts of a frame as numbers, float32 (53,); equal vectors have equal frames and vice versa.
 
-    In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
+    In order: agent center x and y divided by 84 (2), heading one-hot (8; headings with the same sprite share an entry),
     tile one-hot in columns and rows (7 + 7), whether the cross is shown (1), the start tile and the goal tile one-hot
-    in columns and rows (7 + 7 each; zero where it is not shown, or hidden by a large agent). Of the placements of the
-    agent that look alike at the rim of the screen, the first stands for all.
+    in columns and rows (7 + 7 each; zeros if not shown or hidden by a large agent). Placements at the screen's edge
+    with the same pixels are represented by the first of them.
     """
     return jnp.concatenate(
         [
@@ -39,16 +39,16 @@ def symbols(seen: Visible) -> jax.Array:
 
 
 def endless_symbols(seen: EndlessMysteryPathVisible) -> jax.Array:
-    """Return the facts of a frame as numbers, float32 (104,); equal vectors and equal pictures go together.
+    """Return the facts of a frame as numbers, float32 (104,); equal vectors have equal frames and vice versa.
 
-    In order: agent centre x and y over 84 (2), its heading one-hot (8; headings that look alike share an entry), its
-    row of tiles one-hot (7), whether the cross is shown (1), the path tiles shown, column by column (9 · 7), the left
-    edge of these columns in tiles (9; zero where a column has none), how far the ice has moved one-hot (12; zero for no
-    ice), whether stamina is shown (1), its lost share (1). An agent outside of the screen is all zero; of the places
-    and headings that look alike at the rim, the first stands for all. A tile of which nothing is seen is left out.
+    In order: agent center x and y divided by 84 (2), heading one-hot (8; headings with the same sprite share an entry),
+    row of tiles one-hot (7), whether the cross is shown (1), the visible path tiles, column by column (9 · 7), the left
+    edge of these columns in tiles (9; zero for a column without tiles), the shift of the ice one-hot (12; zeros without
+    ice), whether stamina is shown (1), its lost share (1). An agent outside of the screen is all zeros; placements at
+    the edge with the same pixels are represented by the first of them.
 
-    One exception: a large agent that the right edge cuts may be told apart from others that look alike while it is also
-    nearly outside above or below.
+    Exception: a large agent at the right edge that is also nearly outside above or below may have different vectors for
+    equal frames.
     """
     place = seen.agent_px.astype(jnp.float32) / np.float32(SCREEN_PX)
     agent = [place, _one_hot(seen.agent_heading, NUM_HEADINGS), _one_hot(seen.agent_row, NUM_ROWS)]

@@ -1,4 +1,4 @@
-"""Mystery Path and its endless sibling in words."""
+"""Text interfaces of Mystery Path and Endless Mystery Path."""
 
 import dataclasses
 import functools
@@ -36,16 +36,16 @@ def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathWords":
 
 
 def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathWords":
-    """Makes the words of Endless Mystery Path."""
+    """Make the words of Endless Mystery Path."""
     return EndlessMysteryPathWords(env.env_id, env, course_moves(int(values["moves_per_turn"])))
 
 
 @dataclasses.dataclass(frozen=True)
 class MysteryPathWords(FrameWords[Scene]):
-    """The words of Mystery Path."""
+    """Text interface of Mystery Path."""
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         cross = " You then see a red cross." if bool(params.visual_feedback) else ""
         lines = [
             f"An invisible path leads over a square of {SIZE} x {SIZE} tiles, from the side where you start to the "
@@ -70,11 +70,11 @@ class MysteryPathWords(FrameWords[Scene]):
         return "\n".join(lines)
 
     def ending(self, reward: float) -> str:
-        """Returns that the goal is reached: nothing else ends the game by its rules."""
+        """Return the text for reaching the goal, the only way to terminate."""
         return f"You have reached the goal. {super().ending(reward)}"
 
     def say(self, seen: Visible) -> list[str]:
-        """Return the place and heading of the agent, its cross, and the ends of the path where they are shown."""
+        """Return the texts of the agent's position and heading, its cross, and the ends of the path that are shown."""
         tiles = [tile_name(row, column) for column, row in seen.agent_tile.tolist()]
         if not self.env.grid:
             tiles = [f"x {x}, y {y} ({tile})" for (x, y), tile in zip(seen.agent_px.tolist(), tiles, strict=True)]
@@ -99,10 +99,10 @@ def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) ->
 
 @dataclasses.dataclass(frozen=True)
 class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
-    """The words of Endless Mystery Path."""
+    """Text interface of Endless Mystery Path."""
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         cross = " You then see a red cross." if bool(params.visual_feedback) else ""
         past = "Of the path you see only tiles that you just walked." if bool(params.show_past_path) else ""
         lines = [
@@ -127,7 +127,7 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
         return "\n".join(line.strip() for line in lines)
 
     def say(self, seen: EndlessMysteryPathVisible) -> list[str]:
-        """Return the place and heading of the agent, its cross, and what is seen of path, ice and stamina."""
+        """Return the texts of the agent's position and heading, its cross, and the visible path, ice and stamina."""
         agents = zip(
             *(seen.has_agent.tolist(), seen.agent_px.tolist(), seen.agent_row.tolist(), seen.agent_heading.tolist()),
             strict=True,
@@ -155,7 +155,7 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
 
 
 def _paths(tiles: Any, left_px: Any) -> list[str]:
-    """Return the path tiles in B frames, bool (B, 9, 7), by the left edges of their columns, int32 (B, 9)."""
+    """Return the texts of path tiles, bool (B, 9, 7), by the left edges of their columns, int32 (B, 9)."""
     parts = [list[str]() for _ in tiles]
     for session, column in zip(*np.nonzero(tiles.any(axis=2)), strict=True):
         rows = ", ".join(str(row + 1) for row in np.flatnonzero(tiles[session, column]))

@@ -1,4 +1,4 @@
-"""Pictures of Mystery Path that hide nothing; see `jaxgym.envs.memory_gym.view`."""
+"""Human views of Mystery Path; see `jaxgym.envs.memory_gym.view`."""
 
 import dataclasses
 from typing import Any
@@ -21,10 +21,9 @@ _PATH_ALPHA, _OPAQUE = 200, 255
 
 
 def view(env: Any, state: Any, params: Any) -> jax.Array:
-    """The path in white, its start in blue and its goal in green, with the agent and its cross.
+    """Return a frame with the path in white, its start in blue and its goal in green, the agent and its cross.
 
-    The walls that bend the path, which the original paints red, are no part of a level: nothing in a game depends on
-    them once the path is found.
+    Levels do not have the walls, which the original paints red: after the path is found, nothing depends on them.
     """
     tiles = jnp.stack(jnp.meshgrid(jnp.arange(SIZE), jnp.arange(SIZE)), axis=-1).reshape(-1, 2)
     on_path = jax.vmap(lambda tile: jnp.any(state.level.path & only(tile) != 0))(tiles).reshape(SIZE, SIZE)
@@ -41,7 +40,7 @@ def view(env: Any, state: Any, params: Any) -> jax.Array:
 
 
 def endless_view(env: Any, state: Any, params: Any) -> jax.Array:
-    """All tiles of the path, translucent and without borders, with the agent, its cross and the stamina."""
+    """Return a frame with all tiles of the path, translucent without borders, the agent, its cross and the stamina."""
     numbers = state.position_px[0] // seen.TILE_PX // segments.NUM_COLUMNS + jnp.arange(-1, 2)
     cells = jax.vmap(lambda number: endless.segment_at(state.level, number, params.segments))(numbers)
     cells = cells.astype(jnp.int32)
@@ -50,7 +49,7 @@ def endless_view(env: Any, state: Any, params: Any) -> jax.Array:
     is_there = ((cells != segments.NO_TILE) & (numbers[:, None] >= 0)).reshape(-1)
     walked_px = state.position_px[0] - arena.agent_radius(env.agent_scale)
     path, _ = seen.columns_of(tiles, is_there, walked_px, params.camera)
-    # The original moves a picture of the whole path, which is cut to whole px once.
+    # The original shifts an image of the whole path, which is truncated to whole px once.
     left = params.camera.cut_px(-walked_px) + seen.TILE_PX * seen.columns_near(walked_px, params.camera)
     scene = dataclasses.replace(
         env.scene(state, params),

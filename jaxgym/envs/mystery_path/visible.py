@@ -1,7 +1,7 @@
-"""Facts that a frame of Mystery Path shows, as integers. The symbolic observation and the text are made of these.
+"""Facts that a frame of Mystery Path shows, as integers. The symbolic observation and the text are made from them.
 
-A scene holds more than its frame shows where something covers something else. Of placements that look alike, the first
-stands for all. So equal frames have equal facts, and the other way round.
+A scene may contain objects that its frame hides behind others. Placements with the same pixels are represented by the
+first of them. Therefore equal frames have equal facts, and vice versa.
 """
 
 import functools
@@ -23,11 +23,11 @@ class Visible:
 
     Attributes:
         agent_px: Center of the agent, int32 (2,).
-        agent_heading: In eighths of a turn, int32 (); the first of the headings that look alike.
+        agent_heading: Heading in eighths of a turn, int32 (); the first of the headings with the same sprite.
         agent_tile: Column and row of the agent's tile, int32 (2,); -1 outside of the screen.
         has_cross: Whether the cross is shown, bool ().
-        origin_tile: The tile of the start, int32 (2,); -1 where it is not shown, or hidden by a large agent.
-        goal_tile: The tile of the goal, likewise.
+        origin_tile: Tile of the start, int32 (2,); -1 if it is not shown or a large agent hides it.
+        goal_tile: Tile of the goal, likewise.
     """
 
     agent_px: jax.Array
@@ -56,18 +56,18 @@ def visible_in(scene: Scene, agent_scale: float) -> Visible:
 
 @functools.cache
 def _looks(agent_scale: float) -> np.ndarray:
-    """Returns what looks like each placement of a figure, see `placement_looks`; x and y count from the radius."""
+    """Return the first placement with the same pixels, see `placement_looks`; x and y start at the radius."""
     radius = agent_radius(agent_scale)
     return placement_looks(figures(agent_scale), radius, farthest_px(agent_scale), SCREEN_PX)
 
 
 def farthest_px(agent_scale: float) -> int:
-    """Returns the largest x and y of the agent's centre; the start of a large agent is partly outside."""
+    """Return the largest x and y of the agent's center; the start of a large agent is partly outside."""
     return max(SCREEN_PX - agent_radius(agent_scale), TILE_PX * (SIZE - 1) + agent_radius(agent_scale))
 
 
 def _visible_tile(tile: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
-    """Returns the tile, or (-1, -1) where it is not shown or a large agent covers it whole."""
+    """Return the tile, or (-1, -1) if it is not shown or a large agent covers it completely."""
     sprites = figures(agent_scale)
     is_hidden = hiding_offsets(sprites, TILE_PX)
     if not is_hidden.any():

@@ -1,4 +1,4 @@
-"""What Searing Spotlights and its endless sibling share: the agent, health, darkness, spotlights and the bar on top."""
+"""Shared parts of both Searing Spotlights games: agent, health, darkness, spotlights and the bar on top."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ FAR_BLOCK_PX = 28
 NEAR_BLOCK_PX = 21
 
 _LOWEST_Y_PX = 4
-"""The agent stays below the bar on top."""
+"""Smallest y of the agent, which stays below the bar on top."""
 _CENTER_PX = arena.SCREEN_PX // 2
 PLACES_PX = (7, 77)
-"""Where coins and exits may be."""
+"""Range of the coordinates of coins and exits."""
 MOST_LISTED = 100_000
-"""The most things of a kind that a level can list."""
+"""Largest number of objects of a kind that a level can list."""
 MOST_SPOTLIGHTS = 4096
 """The most slots for spotlights alive at the same time."""
 _MOST_ALIVE = f"as many as there can be, {MOST_SPOTLIGHTS} at most"
@@ -38,14 +38,14 @@ _MOST_ALIVE = f"as many as there can be, {MOST_SPOTLIGHTS} at most"
 
 @struct.dataclass
 class SpotlightLevel:
-    """What the levels of both games hold.
+    """Level fields of both games.
 
     Attributes:
-        heading: At the start, in eighths of a turn, int32 ().
-        start_px: Centre of the agent, int32 (2,); it may lie outside of the walkable area.
-        tracks: The first spotlights, `spotlights.Tracks` of N.
-        num_tracks: How many of these are used, int32 (); further spotlights follow from `seed`.
-        seed: Key of all that is drawn during the episode, uint32 (2,).
+        heading: Heading at the start, in eighths of a turn, int32 ().
+        start_px: Center of the agent, int32 (2,); it may lie outside of the walkable area.
+        tracks: Listed first spotlights, `spotlights.Tracks` of N.
+        num_tracks: Number of listed spotlights in use, int32 (); further ones are drawn from `seed`.
+        seed: Key of all draws during the episode, uint32 (2,).
     """
 
     heading: jax.Array
@@ -57,22 +57,22 @@ class SpotlightLevel:
 
 @struct.dataclass
 class SpotlightState(EnvState):
-    """What the states of both games hold.
+    """State fields of both games.
 
     Attributes:
-        position_px: Centre of the agent, int32 (2,).
-        heading: In eighths of a turn, int32 ().
-        lights: The spotlights alive.
-        num_spawned: How many spotlights there have been, int32 ().
+        position_px: Center of the agent, int32 (2,).
+        heading: Heading in eighths of a turn, int32 ().
+        lights: Spotlights that are alive.
+        num_spawned: Number of spotlights so far, int32 ().
         spawn_timer: Steps since the last spawn, int32 ().
-        is_full: Whether a spotlight found no slot, bool ().
-        alpha: How dark it is where no spotlight is, 0 to 255, int32 ().
-        num_hits: Steps with a hit, int32 ().
-        is_hit: Whether the last step had one, bool ().
-        last_action: The action of the last step, int32 (2,).
-        shown_action: That of the step before, which the bar shows, int32 (2,).
+        is_full: Whether a spotlight had no free slot, bool ().
+        alpha: Darkness outside of spotlights, 0 to 255, int32 ().
+        num_hits: Number of steps with a hit, int32 ().
+        is_hit: Whether the last step had a hit, bool ().
+        last_action: Action of the last step, int32 (2,).
+        shown_action: Action of the step before, which the bar shows, int32 (2,).
         last_positive: Whether the last reward was positive, int32 ().
-        shown_positive: That of the step before, -1 at reset, int32 ().
+        shown_positive: The same for the step before, -1 at reset, int32 ().
     """
 
     position_px: jax.Array
@@ -178,7 +178,7 @@ def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = 
 
 
 def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
-    """Checks that the radii and speeds of spotlights have a range.
+    """Check that the radii and speeds of spotlights have a range.
 
     Raises:
         OptionError: If the largest one, a radius cut to whole pixels, is below the smallest.
@@ -193,7 +193,7 @@ def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
 
 
 def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
-    """Returns the number of slots for spotlights.
+    """Return the number of slots for spotlights.
 
     Raises:
         OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
@@ -215,12 +215,12 @@ def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def clamp_place(position_px: jax.Array) -> jax.Array:
-    """Returns the position of a coin or an exit, moved to where one may be."""
+    """Clamp the position of a coin or an exit to the allowed range."""
     return jnp.clip(position_px, *PLACES_PX)
 
 
 def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, jax.Array]:
-    """Returns the start of the agent, int32 (2,), and the pixels that it blocks; from uint32 (3,)."""
+    """Return the agent's start, int32 (2,), and the pixels that it blocks, from uint32 (3,)."""
     pixel, shifted = free_cells.draw(free_cells.nothing(), bits)
     is_sampled = jnp.asarray(params.sample_agent_position)
     start = jnp.where(is_sampled, shifted, _CENTER_PX)
@@ -229,7 +229,7 @@ def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, j
 
 
 def content_key(level: SpotlightLevel, index: jax.Array) -> jax.Array:
-    """Returns the key of the `index`-th thing that is drawn during an episode of the level."""
+    """Return the key of the `index`-th draw during an episode of the level."""
     return jax.random.fold_in(jax.random.wrap_key_data(level.seed, impl="threefry2x32"), index)
 
 
@@ -240,7 +240,7 @@ TParams = TypeVar("TParams", bound=SpotlightParams)
 
 @dataclasses.dataclass(unsafe_hash=True)
 class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TLevel, TState, TParams]):
-    """The base of both games.
+    """Base class of both games.
 
     Attributes:
         look: What fixes sprites.
@@ -262,12 +262,12 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return arena.agent_radius(self.look.agent_scale)
 
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
-        """Three times three actions."""
+        """Return the space of three times three actions."""
         del params
         return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: TParams | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         if self.observation == "symbolic":
             params = self.default_params if params is None else params
             shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
@@ -275,7 +275,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return arena.frame_space()
 
     def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
-        """Returns the fields of the state, those of `SpotlightState`, in which an episode starts."""
+        """Return the fields of `SpotlightState` at the start of an episode."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         num_initial = jnp.minimum(params.initial_spawns, self.max_spotlights)
         first = jax.tree.map(lambda leaf: leaf[: self.max_spotlights], level.tracks)
@@ -301,13 +301,13 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         }
 
     def advance(self, state: TState, action: jax.Array, params: TParams, is_due: jax.Array) -> TState:
-        """Moves the agent, dims the light, spawns a spotlight if one is due, and walks the list of spotlights.
+        """Move the agent, dim the light, spawn a spotlight if one is due, and advance the spotlights.
 
         Args:
-            state: The state.
-            action: The action.
-            params: The parameters.
-            is_due: Whether a spotlight spawns, given a timer that counts this step.
+            state: State.
+            action: Action.
+            params: Parameters.
+            is_due: Function of the timer, including this step, that returns whether a spotlight spawns.
         """
         pair = arena.free_action(action) if self.flat_actions else action
         is_action = (pair >= 0) & (pair < len(arena.Along))
@@ -338,7 +338,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         )
 
     def next_track(self, state: TState, params: TParams) -> spotlights.Tracks:
-        """Returns the track of the spotlight that spawns next: of the level's list, or beyond it of its seed."""
+        """Return the track of the next spotlight, listed in the level or drawn from its seed."""
         level = state.level
         listed = spotlights.select_track(level.tracks, jnp.minimum(state.num_spawned, level.num_tracks - 1))
         bits = jax.random.bits(content_key(level, 2 * state.num_spawned), (spotlights.TRACK_WORDS,), jnp.uint32)
@@ -346,27 +346,27 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return jax.tree.map(partial(jnp.where, is_listed), listed, spotlights.sample_tracks(bits, params))
 
     def light_reward(self, state: TState, params: TParams) -> tuple[jax.Array, jax.Array]:
-        """Returns the reward of light and death, float32 (), and whether the agent is dead."""
+        """Return the reward of light and death, float32 (), and whether the agent is dead."""
         is_dead = state.num_hits >= params.fatal_hits
         reward = jnp.where(state.is_hit, params.reward_inside_spotlight, params.reward_outside_spotlight)
         return reward + jnp.where(is_dead, params.reward_death, 0.0), is_dead
 
     def health_share(self, state: TState, params: TParams) -> jax.Array:
-        """Returns health over full health, float32 ()."""
+        """Return the remaining share of the health, float32 ()."""
         health = params.agent_health - state.num_hits.astype(jnp.float32) * params.spot_damage
         return health / params.agent_health
 
     def is_in_reach(self, things_px: jax.Array, state: TState, reach_px: float) -> jax.Array:
-        """Whether the agent touches each of the things at int32 (N, 2), which is up to `reach_px` + its radius away."""
+        """Return whether the agent touches each object at int32 (N, 2), at most `reach_px` plus its radius away."""
         squares = jnp.sum(jnp.square(things_px - state.position_px[None, :]), axis=-1)
         return squares <= int((reach_px + self.agent_radius_px) ** 2)
 
     def is_truncated(self, state: TState, params: TParams) -> jax.Array:
-        """Whether the time limit is reached, or a spotlight found no slot."""
+        """Return whether the time limit is reached, or a spotlight had no free slot."""
         return super().is_truncated(state, params) | state.is_full
 
     def scene_fields(self, state: TState, params: TParams) -> dict[str, Any]:
-        """Returns the fields of the scene but those of coins and exit."""
+        """Return the fields of the scene without those of coins and exit."""
         is_start = state.time == 0
         board = jnp.where(state.is_hit & params.visual_feedback, jnp.int32(seen.FLOOR_RED), seen.FLOOR_BLUE)
         plain = jnp.where(params.hide_chessboard, seen.FLOOR_WHITE, board)
@@ -390,5 +390,5 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return visible_in(scene, self.look)
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture; or the symbols."""
+        """Return the frame or the symbols."""
         return symbols(self.visible(scene)) if self.observation == "symbolic" else seen.draw(scene, self.look)

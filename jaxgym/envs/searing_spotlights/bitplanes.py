@@ -1,8 +1,7 @@
-"""The screen in bits: what a colour, a sprite or a spotlight covers, 28 pixels to a word.
+"""The screen as bits: pixels covered by a color, a sprite or a spotlight, 28 pixels per word.
 
-A plane is uint32 (3, 84): bit b of word w of row r stands for the pixel in column 28 · w + b. Rows are the inner axis,
-so that compilers work on several at once. Functions that name a number of rows or words also make planes of screens of
-another size.
+A plane is uint32 (3, 84): bit b of word w of row r is the pixel in column 28 · w + b. Rows are the inner axis, so that
+compilers vectorize over them. Functions with a number of rows or words also make planes of other screen sizes.
 """
 
 import dataclasses
@@ -20,36 +19,36 @@ WORD_PX = 28
 NUM_WORDS = SCREEN_PX // WORD_PX
 
 _BITS = np.uint32(1) << np.arange(WORD_PX, dtype=np.uint32)
-# Where row 0 of the screen lies in a table of runs, for a sprite at row 0.
+# Row 0 of the screen in a table of runs, for a sprite at row 0.
 _ORIGIN_PX = 2 * SCREEN_PX
 
 
 def kept(words: jax.Array) -> jax.Array:
-    """Returns words as they are, but computed once: XLA computes anything but a reduction again for each reader."""
+    """Return words unchanged, but computed only once: XLA recomputes anything but a reduction for each reader."""
     is_first = np.asarray([True, False]).reshape(2, *[1] * words.ndim)
     twice = jnp.where(is_first, words[None], jnp.zeros((), words.dtype))
     return lax.reduce(twice, np.zeros((), words.dtype), lax.bitwise_or, (0,))
 
 
 def left_of(edge: jax.Array, num_words: int = NUM_WORDS) -> jax.Array:
-    """Returns the pixels of each row that are left of an edge, uint32 (…, 3, 84), from int32 (…, 84)."""
+    """Return the pixels of each row that are left of an edge, uint32 (…, 3, 84), from int32 (…, 84)."""
     first_px = np.arange(0, num_words * WORD_PX, WORD_PX, dtype=np.int32)
     count = jnp.clip(edge[..., None, :] - first_px.reshape(*[1] * (edge.ndim - 1), num_words, 1), 0, WORD_PX)
     return lax.shift_left(jnp.uint32(1), count.astype(jnp.uint32)) - jnp.uint32(1)
 
 
 def spread(plane: jax.Array) -> jax.Array:
-    """Returns whether each pixel is in a plane, bool (84, 3, 28)."""
+    """Return whether each pixel is in a plane, bool (84, 3, 28)."""
     return (plane.T[:, :, None] & _BITS[None, None, :]) != 0
 
 
 def disc_half_widths(y_px: jax.Array, radius_px: jax.Array, num_rows: int = SCREEN_PX) -> tuple[jax.Array, jax.Array]:
-    """Returns the half widths of a disc in each row of the screen, and of its inside (without the ring).
+    """Return the half widths of a disc in each row of the screen, and those of its inside (without the ring).
 
-    `jaxgym.rendering.sprites.disc_half_widths` counts the same by the midpoint circle. Rows without disc have 0.
+    `jaxgym.rendering.sprites.disc_half_widths` computes the same by the midpoint circle. Rows outside the disc have 0.
 
     Args:
-        y_px: Row of the centre, int32 ().
+        y_px: Row of the center, int32 ().
         radius_px: From 2 to 512, int32 (); 0 for no disc.
         num_rows: Rows of the screen.
 
@@ -60,7 +59,7 @@ def disc_half_widths(y_px: jax.Array, radius_px: jax.Array, num_rows: int = SCRE
     row = jnp.where(away < 0, -1 - away, away)
 
     def half_width(row: jax.Array) -> jax.Array:
-        # No root comes near to the whole number at which it is cut, so that a rough one does.
+        # No root is close to the whole number at which it is truncated, so an approximate one suffices.
         flat = jnp.square(radius_px) - jnp.square(row + 1)
         steep = jnp.square(radius_px) - row * (row + 1) - 1
         widths = (
@@ -74,7 +73,7 @@ def disc_half_widths(y_px: jax.Array, radius_px: jax.Array, num_rows: int = SCRE
 
 
 def interval(x_px: jax.Array, half: jax.Array, num_words: int = NUM_WORDS) -> jax.Array:
-    """Returns the plane with the pixels x - half … x + half - 1 of each row, from int32 () and int32 (84,)."""
+    """Return the plane with the pixels x - half … x + half - 1 of each row, from int32 () and int32 (84,)."""
     return left_of(x_px + half, num_words) & ~left_of(x_px - half, num_words)
 
 
@@ -83,8 +82,8 @@ class Runs:
     """Sprites as runs of equal pixels.
 
     Attributes:
-        edges: Where runs of each colour begin and end, right of the anchor, int8 (N, C, E, 336), for N sprites of at
-            most C colours with at most E edges in a row; edges that are not used are 0. Row 168 is that of the anchor.
+        edges: Start and end of the runs of each color, relative to the anchor, int8 (N, C, E, 336), for N sprites of at
+            most C colors with at most E edges in a row; unused edges are 0. Row 168 is that of the anchor.
         colors: 0xBBGGRR, uint32 (N, C).
     """
 
@@ -93,7 +92,7 @@ class Runs:
 
     @classmethod
     def of(cls, sheets: Sequence[SpriteSheet]) -> "Runs":
-        """Finds the runs of all sprites of some sheets, one sheet after the other."""
+        """Find the runs of all sprites of some sheets, one sheet after the other."""
         sprites = [_colored_edges(sheet, index) for sheet in sheets for index in range(len(sheet.pixels))]
         num_colors = max(len(sprite) for sprite in sprites)
         num_edges = max(len(row) for sprite in sprites for rows in sprite.values() for row in rows.values())
@@ -107,11 +106,11 @@ class Runs:
         return cls(edges, colors)
 
     def planes(self, index: jax.Array, position_px: jax.Array) -> jax.Array:
-        """Returns the plane of each colour of a sprite at a position, uint32 (C, 3, 84).
+        """Return the plane of each color of a sprite at a position, uint32 (C, 3, 84).
 
         Args:
-            index: Which sprite, int32 ().
-            position_px: Where its anchor is, (x, y), int32 (2,); not farther outside of the screen than its side.
+            index: Index of the sprite, int32 ().
+            position_px: Position of its anchor, (x, y), int32 (2,); outside of the screen by at most its size.
         """
         _, num_colors, num_edges, _ = self.edges.shape
         start = (index, jnp.zeros_like(index), jnp.zeros_like(index), _ORIGIN_PX - position_px[1])
@@ -124,7 +123,7 @@ class Runs:
 
 
 def _colored_edges(sheet: SpriteSheet, index: int) -> dict[int, dict[int, list[int]]]:
-    """Returns for each colour of a sprite the edges of its runs in each row, all relative to the anchor."""
+    """Return the edges of the runs in each row for each color of a sprite, relative to the anchor."""
     whole = slice(sheet.side, 2 * sheet.side)
     picture = sheet.pixels[index, whole, whole].astype(np.uint32)
     packed = picture[..., 0] | picture[..., 1] << 8 | picture[..., 2] << 16

@@ -1,21 +1,21 @@
-"""Endless Searing Spotlights: one coin after the other, in the dark, for as long as health and time for a coin last.
+"""Endless Searing Spotlights: collect one coin after another in the dark, until health or a coin's time is used up.
 
-As `jaxgym.envs.searing_spotlights.game`, but a collected coin appears again elsewhere, without exit. A coin is shown
-for a few steps; then it lies in the dark.
+Like `jaxgym.envs.searing_spotlights.game`, but a collected coin reappears elsewhere, and there is no exit. A coin is
+visible for a few steps, and then in the dark.
 
-Source: Pleines et al., Memory Gym to Endless Tasks (JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and
-pictures this environment reproduces, oddities included:
+Source: Pleines et al., Memory Gym to Endless Tasks (JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are
+reproduced exactly, including these peculiarities:
 
-- A spotlight rests for a step when the one before it in the list is removed.
-- A coin may appear under the agent, which then collects it in the next step; only the place of the coin before it is
-  blocked. After a coin, one step less is left for the next than for the first.
-- The bar shows the action and the reward of the step before, and its right half is black where nothing is shown. The
-  first frame shows the agent looking up, whatever its heading.
+- A spotlight pauses for a step when the one before it in the list is removed.
+- A coin may appear under the agent, which then collects it in the next step; only the position of the previous coin is
+blocked. After a coin, the time for the next one is one step shorter than for the first.
+- The bar shows the action and the reward of the step before, and its right half is black if nothing is shown. In the
+first frame, the agent looks up, whatever its heading.
 - Spotlights of speed 0 stay outside of the screen.
 
-What differs: `max_steps` truncates and does not terminate; so does a spotlight that finds no slot (`max_spotlights`).
-`show_last_action=False`, which crashes the original, hides the action. What an earlier episode leaves behind (a
-repainted floor, spotlights in the first frame) does not exist. Frames are row first; the original's are column first.
+Differences: `max_steps` truncates; in the original it terminates. A spotlight without a free slot (`max_spotlights`)
+also truncates. `show_last_action=False`, which crashes the original, hides the action. Leftovers of earlier episodes (a
+repainted floor, spotlights in the first frame) do not exist. Frames are row first; the original's are column first.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ _MOST_SPOTLIGHTS = 64
 
 @struct.dataclass
 class EndlessSearingSpotlightsLevel(spotlight_game.SpotlightLevel):
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
     Attributes:
-        coins_px: Centres of the first coins, int32 (max_listed_coins, 2); further coins follow from `seed`.
-        num_coins: How many of these are used, int32 ().
+        coins_px: Centers of the first coins, int32 (max_listed_coins, 2); further coins are drawn from `seed`.
+        num_coins: Number of listed coins in use, int32 ().
     """
 
     coins_px: jax.Array
@@ -53,12 +53,12 @@ class EndlessSearingSpotlightsLevel(spotlight_game.SpotlightLevel):
 
 @struct.dataclass
 class EndlessSearingSpotlightsState(spotlight_game.SpotlightState):
-    """The state of an episode.
+    """Episode state.
 
     Attributes:
-        coin_px: Centre of the coin, int32 (2,).
-        coin_time: Steps since it appeared, int32 (); the step that collects the coin before it counts.
-        num_collected: Coins collected, int32 ().
+        coin_px: Center of the coin, int32 (2,).
+        coin_time: Steps since it appeared, int32 (), including the step that collected the previous coin.
+        num_collected: Number of collected coins, int32 ().
     """
 
     coin_px: jax.Array
@@ -134,16 +134,16 @@ class EndlessSearingSpotlights(
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical.
     Start:
-        Anywhere, or in the centre; any heading.
+        Anywhere, or in the center; any heading.
     Reward:
-        `reward_coin` for each coin, and on every step that of being in the light or not; `reward_death` when health is
-        used up.
+        `reward_coin` for each coin, and on every step the reward inside or outside of spotlights; `reward_death` when
+        health is used up.
     End:
-        Terminated when health is used up, and when a coin is not collected within `steps_per_coin`. Truncated after
-        `max_steps`, if that is given, and when more spotlights are alive than `max_spotlights`.
+        Terminated when health is used up, or when a coin is not collected within `steps_per_coin`. Truncated after
+        `max_steps`, if it is set, or when more spotlights are alive than `max_spotlights`.
     Info:
-        `reward` and `length` so far, `agent_health` (the share left), `coins_collected` (their number), `ground_truth`
-        (agent x and y, coin x and y, each over 84).
+        `reward` and `length` so far, `agent_health` (remaining share), `coins_collected` (their number),
+        `ground_truth` (agent x and y, coin x and y, each divided by 84).
     Versions:
         v0: as memory-gym 1.0.2.
     """
@@ -153,7 +153,7 @@ class EndlessSearingSpotlights(
     max_listed_coins: int
 
     def sample_level(self, key: jax.Array, params: EndlessSearingSpotlightsParams) -> EndlessSearingSpotlightsLevel:
-        """Samples the agent, the spotlights and the first coins, in this order."""
+        """Sample the agent, the spotlights and the first coins, in this order."""
         num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
         sizes = (3, cell, cell * self.max_listed_coins, spotlights.TRACK_WORDS * num_tracks)
         bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
@@ -174,7 +174,7 @@ class EndlessSearingSpotlights(
     def initial_state(
         self, level: EndlessSearingSpotlightsLevel, params: EndlessSearingSpotlightsParams
     ) -> EndlessSearingSpotlightsState:
-        """Puts the agent at its start, with the first coin shown, and the light on unless it goes off at once."""
+        """Place the agent at its start, with the first coin visible, and the light on unless it turns off at once."""
         zero = jnp.int32(0)
         return EndlessSearingSpotlightsState(
             **self.initial_fields(level, params), coin_px=level.coins_px[0], coin_time=zero, num_collected=zero
@@ -183,7 +183,7 @@ class EndlessSearingSpotlights(
     def transition(
         self, state: EndlessSearingSpotlightsState, action: jax.Array, params: EndlessSearingSpotlightsParams
     ) -> Transition:
-        """Moves, lets spotlights run, collects the coin, then checks health and time."""
+        """Move the agent, advance spotlights, collect the coin, then check health and time."""
         is_due = state.spawn_timer + 1 >= params.spawn_interval
         after = self.advance(state, action, params, is_due)
         reward, is_dead = self.light_reward(after, params)
@@ -208,12 +208,12 @@ class EndlessSearingSpotlights(
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_late, metrics)
 
     def ground_truth(self, state: EndlessSearingSpotlightsState) -> jax.Array:
-        """Returns where the agent and the coin are, over the side of the screen, float32 (4,)."""
+        """Return the positions of agent and coin, divided by the screen size, float32 (4,)."""
         places = jnp.concatenate([state.position_px, state.coin_px]).astype(jnp.float32)
         return places / np.float32(arena.SCREEN_PX)
 
     def scene(self, state: EndlessSearingSpotlightsState, params: EndlessSearingSpotlightsParams) -> seen.Scene:
-        """Returns what can be seen."""
+        """Return the scene."""
         return seen.Scene(
             **self.scene_fields(state, params),
             coins_px=state.coin_px[None],
@@ -226,7 +226,7 @@ class EndlessSearingSpotlights(
 
 
 def next_place(bits: jax.Array, before_px: jax.Array | None) -> jax.Array:
-    """Returns where a coin appears, int32 (2,), away from the one before it; from uint32 (3,)."""
+    """Return the position of a new coin, int32 (2,), away from the previous one; from uint32 (3,)."""
     blocked = free_cells.nothing()
     if before_px is not None:
         blocked = free_cells.block(blocked, before_px, spotlight_game.FAR_BLOCK_PX)
@@ -234,9 +234,9 @@ def next_place(bits: jax.Array, before_px: jax.Array | None) -> jax.Array:
 
 
 def next_coin(level: EndlessSearingSpotlightsLevel, index: jax.Array, before_px: jax.Array) -> jax.Array:
-    """Returns where the coin of an index appears: on the level's list, or beyond it by the level's seed."""
+    """Return the position of a coin by its index, listed in the level or drawn from its seed."""
     last = jnp.minimum(index, level.num_coins - 1)
     listed = lax.dynamic_index_in_dim(level.coins_px, last, keepdims=False)
-    # Odd numbers; the even ones are spotlights.
+    # Coins use odd numbers, spotlights even ones.
     bits = jax.random.bits(spotlight_game.content_key(level, 2 * index + 1), (free_cells.DRAW_WORDS,), jnp.uint32)
     return jnp.where(index < level.num_coins, listed, next_place(bits, before_px))

@@ -1,8 +1,8 @@
-"""The scripted experts of Searing Spotlights and its endless sibling: they look ahead with the rules themselves.
+"""Scripted experts of both Searing Spotlights games, which simulate the next steps with the rules themselves.
 
-For each direction that the agent may take, the next steps are played: all or only the first few in that direction, the
-others straight to the next coin, or to the exit when there is none. The direction that costs least is taken; a hit
-costs as much as a long detour. See `jaxgym.envs.memory_gym.steering` for what an expert is.
+For each direction, the expert simulates the next steps: all or only the first few in that direction, the others
+straight to the next coin, or to the exit if no coin is left. It takes the direction with the least cost; a hit costs as
+much as a long detour. See `jaxgym.envs.memory_gym.steering` for experts in general.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _FIRST_STEPS = (4, _LOOK_AHEAD_STEPS)
 _HIT_COST = 20.0
 _DEATH_COST = 1000.0
 _THING_COST = 60.0
-"""More steps than any way across the screen takes."""
+"""More steps than any path across the screen."""
 
 _DIRECTIONS = np.stack(np.meshgrid([0, -1, 1], [0, -1, 1]), axis=-1).reshape(-1, 2).astype(np.int32)
 
@@ -32,7 +32,7 @@ _DIRECTIONS = np.stack(np.meshgrid([0, -1, 1], [0, -1, 1]), axis=-1).reshape(-1,
 def action(
     env: searing_spotlights.SearingSpotlights, state: searing_spotlights.State, params: searing_spotlights.Params
 ) -> jax.Array:
-    """Goes to the nearest coin, then to the exit, around spotlights; int32 () or (2,)."""
+    """Return an action to the nearest coin, then to the exit, around spotlights; int32 () or (2,)."""
     return _plan(env, state, params)
 
 
@@ -41,7 +41,7 @@ def endless_action(
     state: endless_searing_spotlights.EndlessSearingSpotlightsState,
     params: endless_searing_spotlights.EndlessSearingSpotlightsParams,
 ) -> jax.Array:
-    """Goes to the coin, around spotlights; int32 () or (2,)."""
+    """Return an action to the coin, around spotlights; int32 () or (2,)."""
     return _plan(env, state, params)
 
 
@@ -53,7 +53,7 @@ def _plan(env: Any, state: Any, params: Any) -> jax.Array:
 
 
 def _cost(env: Any, state: Any, params: Any, first: jax.Array, num_first: jax.Array) -> jax.Array:
-    """Returns what it costs to begin with `num_first` steps in the direction `first`, float32 ()."""
+    """Return the cost of starting with `num_first` steps in the direction `first`, float32 ()."""
 
     def play(carry: tuple[Any, jax.Array, jax.Array], step: jax.Array) -> tuple[Any, None]:
         state, is_over, is_lost = carry
@@ -75,13 +75,13 @@ def _cost(env: Any, state: Any, params: Any, first: jax.Array, num_first: jax.Ar
     to_go = jnp.min(away) / diagonal_px.astype(jnp.float32)
     to_go += (jnp.max(away) - jnp.min(away)) / straight_px.astype(jnp.float32)
     to_go = jnp.where(is_over & ~is_lost, 0.0, to_go + _THING_COST * _num_left(after))
-    # The steps made count too: else an agent that will win anyway would wait for ever.
+    # Steps cost too; otherwise an agent that will win anyway would wait forever.
     to_go += (after.time - state.time).astype(jnp.float32)
     return to_go + _HIT_COST * after.num_hits.astype(jnp.float32) + jnp.where(is_lost, _DEATH_COST, 0.0)
 
 
 def _target_px(state: Any) -> jax.Array:
-    """Returns the centre of the nearest coin, or of the exit when no coin is left, int32 (2,)."""
+    """Return the center of the nearest coin, or of the exit if no coin is left, int32 (2,)."""
     if isinstance(state, endless_searing_spotlights.EndlessSearingSpotlightsState):
         return state.coin_px
     away = jnp.sum(jnp.square(state.level.coins_px - state.position_px[None]), axis=-1)
@@ -90,7 +90,7 @@ def _target_px(state: Any) -> jax.Array:
 
 
 def _num_left(state: Any) -> jax.Array:
-    """Returns how many things are still to be reached, but for a constant, float32 ()."""
+    """Return the number of remaining objects, up to a constant, float32 ()."""
     if isinstance(state, endless_searing_spotlights.EndlessSearingSpotlightsState):
         return -state.num_collected.astype(jnp.float32)
     return jnp.sum(state.has_coin).astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""Checks of level buffers of Searing Spotlights and its endless sibling; see `jaxgym.envs.memory_gym.fits`."""
+"""Checks of level buffers of both Searing Spotlights games; see `jaxgym.envs.memory_gym.fits`."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from jaxgym.envs.searing_spotlights import base
 
 _SHIFTS_PX = (2, 3)
 _ROUNDING = 1e-6
-"""The share by which a sampled speed may be above the largest."""
+"""Share by which a sampled speed may exceed the largest one."""
 
 
 def fits(_: Any, bank: Any, params: Any) -> Fits:
-    """Return whether each level has the spotlights and coins of the options; bool (n,) by field."""
+    """Return whether each level has spotlights and coins of the options; bool (n,) by field."""
     exits = base.PLACES_PX if params.use_exit else (0, SCREEN_PX)
     return {
         **_spotlights(bank, params),
@@ -25,7 +25,7 @@ def fits(_: Any, bank: Any, params: Any) -> Fits:
 
 
 def endless_fits(_: Any, bank: Any, params: Any) -> Fits:
-    """Return whether each level has the spotlights of the options, and a coin; bool (n,) by field."""
+    """Return whether each level has spotlights of the options, and a coin; bool (n,) by field."""
     return {
         **_spotlights(bank, params),
         "num_coins": within(bank.num_coins, 1, bank.coins_px.shape[1]),

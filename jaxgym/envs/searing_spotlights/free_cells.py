@@ -1,6 +1,6 @@
-"""Drawing a free pixel of the screen, exactly and without a picture of what is blocked.
+"""Exact sampling of a free pixel of the screen, without an image of the blocked ones.
 
-A block is a disc; in each row of the screen it is an interval, so the free pixels of a row can be counted in bits.
+A block is a disc. In each row of the screen it is an interval, so the free pixels of a row are counted as bits.
 """
 
 import jax
@@ -10,30 +10,30 @@ from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.searing_spotlights import bitrows
 
 DRAW_WORDS = 3
-"""Random words of a draw."""
+"""Number of random words of a draw."""
 
 _SHIFT_LOW_PX = 2
 _SHIFTS = 2
 
 
 def nothing() -> jax.Array:
-    """Returns a screen on which nothing is blocked: the bits of each row, uint32 (84, 3)."""
+    """Return a screen without blocked pixels: the bits of each row, uint32 (84, 3)."""
     return jnp.zeros((SCREEN_PX, bitrows.NUM_WORDS), dtype=jnp.uint32)
 
 
 def block(blocked: jax.Array, center_px: jax.Array, radius_px: jax.Array | int) -> jax.Array:
-    """Blocks all pixels less than `radius_px` from `center_px`, int32 (2,)."""
+    """Block all pixels less than `radius_px` from `center_px`, int32 (2,)."""
     rest = jnp.square(jnp.asarray(radius_px, dtype=jnp.int32)) - jnp.square(jnp.arange(SCREEN_PX) - center_px[1])
-    # The largest whole number whose square is below the rest; none, where that is not positive.
+    # The largest whole number whose square is below the rest, if the rest is positive.
     half = jnp.ceil(jnp.sqrt(jnp.maximum(rest, 0).astype(jnp.float32))).astype(jnp.int32) - 1
     return blocked | bitrows.interval(center_px[0] - half, center_px[0] + half + 1)
 
 
 def draw(blocked: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws a free pixel uniformly, and shifts it by 2 or 3 px along each axis; where none is free, all are.
+    """Draw a free pixel uniformly, and shift it by 2 or 3 px along each axis; if none is free, all are.
 
     Args:
-        blocked: The bits of the blocked pixels, uint32 (84, 3).
+        blocked: Bits of the blocked pixels, uint32 (84, 3).
         bits: Random words, uint32 (3,).
 
     Returns:
@@ -49,7 +49,7 @@ def draw(blocked: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def pixel_at(rows: jax.Array, cumulative: jax.Array, index: jax.Array) -> jax.Array:
-    """Returns the free pixel (x, y) of a number, counted row by row, int32 (2,)."""
+    """Return a free pixel (x, y) by its number, counted row by row, int32 (2,)."""
     y = jnp.sum(cumulative <= index, dtype=jnp.int32)
     is_row = jnp.arange(SCREEN_PX) == y
     before = jnp.max(jnp.where(jnp.arange(SCREEN_PX) < y, cumulative, 0))

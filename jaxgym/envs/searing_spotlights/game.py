@@ -1,25 +1,25 @@
-"""Searing Spotlights: collect all coins and leave through the exit, in the dark, without being seen.
+"""Searing Spotlights: collect all coins and leave through the exit, in the dark, and avoid the spotlights.
 
-The light goes off within a few steps. From then on the agent sees only what spotlights shine on, and each step in a
-spotlight costs health; so it has to remember where coins and exit are, and where it has moved to.
+The light dims within a few steps. From then on only spotlights show parts of the scene, and each step in a spotlight
+costs health. The agent has to remember the positions of coins and exit, and its own movements.
 
-Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2, whose rules and pictures
-this environment reproduces, oddities included:
+Source: Pleines et al., Memory Gym (ICLR 2023; JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are
+reproduced exactly, including these peculiarities:
 
-- When a spotlight is removed, the next one in the list rests for a step: not drawn, no damage. The same holds for the
-  coin after a collected one.
+- When a spotlight is removed, the next one in the list pauses for a step: it is not drawn and does no damage. The same
+holds for the coin after a collected one.
 - The interval between spotlights never shrinks: `spawn_interval_decay` has no effect; `reward_max_steps` is never paid.
-- The bar shows the action and the reward of the step before. The first frame shows the agent looking up, whatever its
-  heading.
+- The bar shows the action and the reward of the step before. In the first frame, the agent looks up, whatever its
+heading.
 - Dying and reaching the exit in the same step pays both rewards, and is no success.
 - Spotlights of speed 0 stay outside of the screen.
-- The bar covers what lies in the top 4 rows of the screen.
+- The bar covers the top 4 rows of the screen.
 
-What differs: the time limit truncates and does not terminate. `use_exit=False`, which crashes the original, makes the
-game end with the last coin. Without coins (`num_coins=[0]`) the exit is open from the first step and
-`coins_collected` is 0; without exit as well, the first step ends the episode. What an earlier episode leaves behind
-(a repainted floor, spotlights in the first frame) does not exist. Where so many coins block the screen that no pixel is
-left for the next, all pixels are free again. Frames are row first; the original's are column first.
+Differences: the time limit truncates; in the original it terminates. `use_exit=False`, which crashes the original, ends
+the game with the last coin. Without coins (`num_coins=[0]`) the exit is open from the first step and `coins_collected`
+is 0; if there is also no exit, the first step ends the episode. Leftovers of earlier episodes (a repainted floor,
+spotlights in the first frame) do not exist. If the coins block all pixels, all pixels are free again for the next coin.
+Frames are row first; the original's are column first.
 """
 
 import dataclasses
@@ -46,12 +46,12 @@ _LONGEST_INTERVAL = 1e6
 
 @struct.dataclass
 class Level(spotlight_game.SpotlightLevel):
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
     Attributes:
-        num_coins: How many coins, int32 ().
-        coins_px: Their centres, int32 (max_coins, 2).
-        exit_px: Centre of the exit, int32 (2,).
+        num_coins: Number of coins, int32 ().
+        coins_px: Centers of the coins, int32 (max_coins, 2).
+        exit_px: Center of the exit, int32 (2,).
     """
 
     num_coins: jax.Array
@@ -61,10 +61,10 @@ class Level(spotlight_game.SpotlightLevel):
 
 @struct.dataclass
 class State(spotlight_game.SpotlightState):
-    """The state of an episode.
+    """Episode state.
 
     Attributes:
-        has_coin: Which coins are left, bool (max_coins,).
+        has_coin: Remaining coins, bool (max_coins,).
         exit_open: Whether the exit is open, bool ().
     """
 
@@ -155,16 +155,16 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical.
     Start:
-        Anywhere, or in the centre; any heading.
+        Anywhere, or in the center; any heading.
     Reward:
-        `reward_coin` for each coin, `reward_exit` for the exit, and on every step that of being in the light or not;
-        `reward_death` when health is used up.
+        `reward_coin` for each coin, `reward_exit` for the exit, and on every step the reward inside or outside of
+        spotlights; `reward_death` when health is used up.
     End:
-        Terminated when health is used up, and when the agent reaches the exit, which opens once no coin is left.
-        Truncated after `max_steps` (256), and when more spotlights are alive than `max_spotlights`.
+        Terminated when health is used up, or when the agent reaches the exit, which opens when no coin is left.
+        Truncated after `max_steps` (256), or when more spotlights are alive than `max_spotlights`.
     Info:
-        `reward` and `length` so far, `success` (0 or 1), `agent_health` (the share left), `coins_collected` (the share
-        of them).
+        `reward` and `length` so far, `success` (0 or 1), `agent_health` (remaining share), `coins_collected`
+        (collected share).
     Versions:
         v0: as memory-gym 1.0.2.
     """
@@ -175,7 +175,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
     exit_reach_px: float
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples the agent, the spotlights, the coins and the exit, in this order."""
+        """Sample the agent, the spotlights, the coins and the exit, in this order."""
         num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
         sizes = (4, cell, cell * self.max_coins, cell, spotlights.TRACK_WORDS * num_tracks)
         bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
@@ -200,7 +200,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         )
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Puts the agent at its start, with the light on unless it goes off at once."""
+        """Place the agent at its start, with the light on unless it turns off at once."""
         return State(
             **self.initial_fields(level, params),
             has_coin=jnp.arange(self.max_coins) < level.num_coins,
@@ -208,12 +208,12 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
-        """Returns the success: coins may be left, and rewards differ by option."""
+        """Return the success, since coins may be left and rewards depend on options."""
         del state, params
         return info["success"].astype(jnp.float32)
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Moves, lets spotlights run, collects coins, then checks exit and health."""
+        """Move the agent, advance spotlights, collect coins, then check exit and health."""
         interval = jnp.trunc(params.initial_spawn_interval + params.spawn_interval_threshold)
         has_spawns = state.num_spawned < params.initial_spawns + params.num_spawns
         is_due = has_spawns & (state.spawn_timer + 1 >= interval.astype(jnp.int32))
@@ -242,7 +242,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_over, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns what can be seen."""
+        """Return the scene."""
         exit_kind = jnp.where(state.exit_open, jnp.int32(seen.EXIT_OPEN), seen.EXIT_CLOSED)
         return seen.Scene(
             **self.scene_fields(state, params),

@@ -1,4 +1,4 @@
-"""The health of the agent of Searing Spotlights, counted in hits."""
+"""Health of the agent of Searing Spotlights, counted in hits."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from jaxgym.envs.searing_spotlights import scene as seen
 
 _NEVER = 2**31 - 1
 _MOST_HITS = 100_000
-"""An agent that outlives so many hits never dies."""
+"""Maximum number of counted hits; an agent that survives them never dies."""
 
 
 def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:

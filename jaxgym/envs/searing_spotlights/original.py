@@ -1,7 +1,7 @@
-"""What Searing Spotlights and its endless sibling draw.
+"""Random draws of the original Searing Spotlights and Endless Searing Spotlights.
 
-In the endless game a new coin is drawn when one is collected, from the same stream as the spotlights. So what follows
-the first coin depends on play, and a level lists what comes before.
+The endless game draws a new coin when one is collected, from the same stream as the spotlights. So the draws after the
+first coin depend on the actions, and a level lists those before it.
 """
 
 import dataclasses
@@ -29,14 +29,14 @@ _CENTER_PX = arena.SCREEN_PX // 2
 _FULL_TURN_DEG, _HALF_TURN_DEG = 360, 180
 _TARGET_SPREAD_DEG, _OFFSET_SPREAD_DEG = 45, 135
 _COUNTED_SPEED = 1e-6
-"""The lifetime of a slower spotlight is not counted step by step."""
+"""Speed below which a lifetime is not counted step by step."""
 _SLOWEST = 2.0**-30
 _EVERY: Any = np.int32(np.iinfo(np.int32).max)
-"""A length of lists that makes every number one of the list; a number beyond its places means the last of them."""
+"""Length of lists of which every number is listed; a number past the end means the last entry."""
 
 
 def sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many spotlights a level lists: all that an episode of `max_steps` can have."""
+    """Return the number of listed spotlights of a level: all spotlights in `max_steps`."""
     total, limit = options["num_spawns"], options["max_steps"]
     interval = max(int(options["initial_spawn_interval"] + options["spawn_interval_threshold"]), 1)
     later = min(total, limit // interval) if limit > 0 else total
@@ -44,7 +44,7 @@ def sizes(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
-    """Returns the size with which `make` takes a bank."""
+    """Return the size with which `make` accepts a level buffer."""
     if not isinstance(bank, spotlight_game.SpotlightLevel):
         return {}
     listed = {"max_listed_spotlights": bank.tracks.radius_px.shape[-1]}
@@ -56,10 +56,10 @@ def sizes_of(bank: Any) -> dict[str, int]:
 def levels(
     env: searing_spotlights.SearingSpotlights, options: Mapping[str, Any], draws: Draws
 ) -> searing_spotlights.Level:
-    """Draws a level of Searing Spotlights for each stream, with the spotlights of the whole episode.
+    """Draw a level of Searing Spotlights for each stream, with the spotlights of the whole episode.
 
     Raises:
-        LevelError: If the coins leave no place for the next, where the original fails too.
+        LevelError: If the coins leave no place for the next one; the original fails too.
     """
     heading, start, blocked = _start(draws, options)
     initial, total = options["initial_spawns"], options["initial_spawns"] + options["num_spawns"]
@@ -89,7 +89,7 @@ def levels(
 
 
 def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how many spotlights an endless level lists: all that can come before the first coin has to be taken."""
+    """Return the number of listed spotlights of an endless level: all that can spawn before the first deadline."""
     later = options["steps_per_coin"] // max(options["spawn_interval"], 1)
     return {"max_listed_spotlights": max(options["initial_spawns"] + later, 1)}
 
@@ -97,10 +97,10 @@ def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
 def endless_levels(
     env: endless_searing_spotlights.EndlessSearingSpotlights, options: Mapping[str, Any], draws: Draws
 ) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-    """Draws a level of Endless Searing Spotlights for each stream: the original's until the first coin is taken.
+    """Draw a level of Endless Searing Spotlights for each stream: the original's until the first coin is collected.
 
-    After that, the spotlights that are listed go on as if it had not been taken, and what is not listed follows from
-    the level's `seed`. (`EndlessCourse` plays on as the original does.)
+    After that, the listed spotlights continue as if it had not been collected, and other draws depend on the level's
+    `seed`. (`EndlessCourse` continues as the original does.)
     """
     heading, start, _ = _start(draws, options)
     initial = options["initial_spawns"]
@@ -121,7 +121,7 @@ def endless_levels(
 
 
 def next_coin(draws: Draws, before_px: np.ndarray | None) -> np.ndarray:
-    """Draws where the coin after the one at `before_px`, (n, 2), appears in the endless game, int64 (n, 2)."""
+    """Draw the position of the coin after the one at `before_px`, (n, 2), in the endless game, int64 (n, 2)."""
     blocked = _nothing(draws)
     if before_px is not None:
         _block(blocked, before_px, spotlight_game.FAR_BLOCK_PX)
@@ -129,7 +129,7 @@ def next_coin(draws: Draws, before_px: np.ndarray | None) -> np.ndarray:
 
 
 def track(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws radius, speed and the three angles of a spotlight for each stream: (n,), float64 (n,), (n, 3)."""
+    """Draw radius, speed and the three angles of a spotlight for each stream: (n,), float64 (n,), (n, 3)."""
     radius = draws.integers(int(options["spot_min_radius"]), int(options["spot_max_radius"] + 1))
     speed = draws.uniform(options["spot_min_speed"], options["spot_max_speed"])
     start = draws.integers(0, _FULL_TURN_DEG)
@@ -139,7 +139,7 @@ def track(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndar
 
 
 def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, capacity: int = 0) -> spotlights.Tracks:
-    """Returns spotlights in the form that a level lists them, in at least `capacity` places; unused ones do not run."""
+    """Return spotlights in the form of a level's list, with at least `capacity` entries; unused ones do not move."""
     shape = (len(draws), max(len(drawn), capacity))
     radius, angles = np.full(shape, spotlights.SMALLEST_RADIUS_PX), np.zeros((*shape, 3))
     speed = np.zeros(shape)
@@ -151,10 +151,10 @@ def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, 
 
 
 def lifetime_steps(speed: np.ndarray) -> Any:
-    """Returns how many steps it takes until speeds, added up in float64, reach 1; int32, of the same shape."""
+    """Return the number of steps until speeds, added up in float64, reach 1; int32, of the same shape."""
     steps = np.ceil(1.0 / np.maximum(speed, _SLOWEST))
     nearest = np.round(1.0 / np.maximum(speed, _SLOWEST))
-    # Rounding decides only where a whole number of steps reaches 1 all but exactly.
+    # Rounding matters only if a whole number of steps reaches 1 almost exactly.
     is_close = (speed >= _COUNTED_SPEED) & (np.abs(nearest * speed - 1.0) <= nearest * np.finfo(np.float64).eps)
     for value in np.unique(speed[is_close]):
         steps[is_close & (speed == value)] = _counted(float(value))
@@ -169,7 +169,7 @@ def _counted(speed: float) -> int:
 
 
 def _start(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws heading, (n,), and place of the agent, (n, 2); returns the pixels that it blocks too, bool (n, 84, 84)."""
+    """Draw heading, (n,), and agent position, (n, 2); also return the pixels that it blocks, bool (n, 84, 84)."""
     heading, blocked = draws.integers(0, arena.NUM_HEADINGS), _nothing(draws)
     if options["sample_agent_position"]:
         return heading, _place(draws, blocked, spotlight_game.FAR_BLOCK_PX), blocked
@@ -179,15 +179,15 @@ def _start(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.nda
 
 
 def _place(draws: Draws, blocked: np.ndarray, block_px: int, where: np.ndarray | bool = True) -> np.ndarray:
-    """Draws a free pixel, moved by 2 or 3 px along each axis, int64 (n, 2), and blocks what is around the pixel."""
+    """Draw a free pixel, shifted by 2 or 3 px along each axis, int64 (n, 2), and block the disc around the pixel."""
     is_drawn = np.broadcast_to(where, len(draws))
     free_in_row = arena.SCREEN_PX - blocked.sum(axis=-1)
     until_row = free_in_row.cumsum(axis=-1)
     is_full = is_drawn & (until_row[:, -1] == 0)
     if is_full.any():
         raise LevelError(
-            f"seed {draws.seeds[np.argmax(is_full)]} was asked for, for which the original finds no place for so many "
-            "coins and fails; give a smaller num_coins."
+            f"expected free pixels for all coins, got none for seed {draws.seeds[np.argmax(is_full)]}, on which the "
+            "original fails. Choose a smaller num_coins."
         )
     index = draws.integers(0, until_row[:, -1], is_drawn)
     y = np.argmax(until_row > index[:, None], axis=-1)
@@ -205,7 +205,7 @@ def _nothing(draws: Draws) -> np.ndarray:
 
 
 def _block(blocked: np.ndarray, center_px: np.ndarray, radius_px: int, where: np.ndarray | bool = True) -> None:
-    """Blocks, for the streams in `where`, the pixels less than `radius_px` from a centre, (n, 2), in place."""
+    """Block, in place and for the streams in `where`, the pixels less than `radius_px` from a center, (n, 2)."""
     squares = np.square(np.arange(arena.SCREEN_PX) - center_px[..., None]).astype(np.int16)
     near = squares[:, 1, :, None] + squares[:, 0, None, :] < radius_px * radius_px
     blocked |= near & np.broadcast_to(where, len(blocked))[:, None, None]
@@ -221,11 +221,11 @@ def _num_later_tracks(state: searing_spotlights.State, options: Mapping[str, Any
 
 @dataclasses.dataclass
 class EndlessSearingSpotlightsCourse(Course):
-    """The course of Endless Searing Spotlights: `follow` gives to the state's level what the next step may need.
+    """Course of Endless Searing Spotlights: `follow` adds the next possible draws to the state's level.
 
-    A step draws a spotlight if one is due, and after that a coin if the agent takes the one that lies there. So the
-    lists of the level hold, in every place, the next spotlight and the next coin; their lengths do not matter. A coin
-    that the step did not use is drawn again later, from where the stream still is.
+    A step draws a spotlight if one is due, and then a coin if the agent collects the current one. So every entry of the
+    level's lists holds the next spotlight and the next coin, whatever their lengths. A coin that the step did not use
+    is drawn again later, from the same place of the stream.
     """
 
     _seen: tuple[int, int, bool] | None = dataclasses.field(default=None, init=False, repr=False)
@@ -235,7 +235,7 @@ class EndlessSearingSpotlightsCourse(Course):
     def start(
         self, seed: int | None = None, after: Course | None = None
     ) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-        """Returns the level of the next episode; see `Course.start`."""
+        """Return the level of the next episode; see `Course.start`."""
         level = super().start(seed, after)
         self._seen = self._after_track = self._after_coin = None
         super()._finish(self.draws)
@@ -244,7 +244,7 @@ class EndlessSearingSpotlightsCourse(Course):
     def follow(
         self, state: endless_searing_spotlights.EndlessSearingSpotlightsState
     ) -> endless_searing_spotlights.EndlessSearingSpotlightsState:
-        """Goes on in the stream by what the last step used; returns the state with what the next one may need."""
+        """Advance the stream by the draws of the last step; return the state with the next possible draws."""
         spawned, collected, timer, coin_px = jax.device_get(
             (state.num_spawned, state.num_collected, state.spawn_timer, state.coin_px)
         )
@@ -262,7 +262,7 @@ class EndlessSearingSpotlightsCourse(Course):
     def _prepared(
         self, level: endless_searing_spotlights.EndlessSearingSpotlightsLevel, is_due: bool, coin_px: np.ndarray
     ) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-        """Returns the level with what the next step may need, and leaves the stream where it is."""
+        """Return the level with the next possible draws, and leave the stream at its place."""
         here, tracks = self.draws.places, level.tracks
         if is_due:
             drawn = track(self.draws, self.options)
@@ -280,7 +280,7 @@ class EndlessSearingSpotlightsCourse(Course):
         )
 
     def _finish(self, draws: Draws) -> None:
-        """Does nothing: `follow` leaves the stream where the original's generator is."""
+        """Do nothing, since `follow` leaves the stream at the place of the original's generator."""
 
 
 ORIGINAL = Original(

@@ -1,10 +1,10 @@
-"""Numbers of about 46 significant bits, each kept as the sum of two float32.
+"""Numbers with about 46 significant bits, each the sum of two float32.
 
-Where a number is cut to a whole pixel, or compared with a distance, a rounding error decides. The original computes in
-float64, which JAX does not use by default.
+Rounding errors decide where a number is truncated to a whole pixel or compared with a distance. The original computes
+in float64, which JAX does not use by default.
 
-The products below are split so that each partial product is exact; it makes no difference then whether a compiler
-fuses them with the additions that follow.
+The products below are split so that each partial product is exact. The result then does not depend on whether a
+compiler fuses them with the following additions.
 """
 
 import jax
@@ -14,12 +14,12 @@ from flax import struct
 from jax import lax
 
 _UPPER_HALF = np.uint32(0xFFFFF000)
-"""Keeps 12 of a float32's 24 significant bits."""
+"""Mask of 12 of a float32's 24 significant bits."""
 
 
 @struct.dataclass
 class Pair:
-    """A number, `high` + `low`; `high` is the nearest float32.
+    """A number `high` + `low`, where `high` is the nearest float32.
 
     Attributes:
         high: float32, any shape.
@@ -31,7 +31,7 @@ class Pair:
 
     @classmethod
     def of(cls, value: float | np.ndarray) -> "Pair":
-        """Splits float64 numbers, on the host."""
+        """Split float64 numbers, on the host."""
         high = np.asarray(value, dtype=np.float32)
         return cls(high=high, low=np.asarray(value - high.astype(np.float64), dtype=np.float32))  # pyright: ignore[reportArgumentType] — host arrays enter traces like device arrays.
 
@@ -40,24 +40,24 @@ class Pair:
 
 
 def whole(number: jax.Array) -> Pair:
-    """Returns integers below 2^24 as pairs."""
+    """Return integers below 2^24 as pairs."""
     high = number.astype(jnp.float32)
     return Pair(high, jnp.zeros_like(high))
 
 
 def add(a: Pair, b: Pair) -> Pair:
-    """Returns a + b."""
+    """Return a + b."""
     total, rest = _two_sum(a.high, b.high)
     return _normal(total, rest + (a.low + b.low))
 
 
 def subtract(a: Pair, b: Pair) -> Pair:
-    """Returns a - b."""
+    """Return a - b."""
     return add(a, Pair(-b.high, -b.low))
 
 
 def multiply(a: Pair, b: Pair) -> Pair:
-    """Returns a · b."""
+    """Return a · b."""
     a_upper, b_upper = _upper(a.high), _upper(b.high)
     a_lower, b_lower = a.high - a_upper, b.high - b_upper
     total, rest = _two_sum(a_upper * b_upper, a_upper * b_lower + a_lower * b_upper)
@@ -65,7 +65,7 @@ def multiply(a: Pair, b: Pair) -> Pair:
 
 
 def truncate(a: Pair) -> jax.Array:
-    """Returns the number cut towards zero, int32."""
+    """Truncate towards zero, int32."""
     cut = jnp.trunc(a.high)
     is_whole = cut == a.high
     below = is_whole & (cut > 0) & (a.low < 0)
@@ -74,7 +74,7 @@ def truncate(a: Pair) -> jax.Array:
 
 
 def is_at_most_zero(a: Pair) -> jax.Array:
-    """Whether the number is 0 or less."""
+    """Return whether the number is 0 or less."""
     return (a.high < 0) | ((a.high == 0) & (a.low <= 0))
 
 
@@ -84,7 +84,7 @@ def _upper(a: jax.Array) -> jax.Array:
 
 
 def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns a + b rounded, and what rounding lost."""
+    """Return a + b rounded, and the rounding error."""
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)

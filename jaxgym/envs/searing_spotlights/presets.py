@@ -1,4 +1,4 @@
-"""Presets of Searing Spotlights and its endless sibling; see `jaxgym.envs.memory_gym.presets`."""
+"""Presets of both Searing Spotlights games; see `jaxgym.envs.memory_gym.presets`."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ _ABLATIONS_OF_SEARING_SPOTLIGHTS = {
     ),
     "ablation-no-exit": _ablation("one coin and no exit", use_exit=False),
     "ablation-no-coin": _ablation("an exit and no coin", num_coins=[0]),
-    "ablation-center-start": _ablation("the agent starts in the centre", sample_agent_position=False),
+    "ablation-center-start": _ablation("the agent starts in the center", sample_agent_position=False),
     "ablation-more-health": _ablation("more health; twice as much is chosen here", agent_health=200),
     "ablation-death-penalty": _ablation("a penalty for dying", reward_death=-0.1),
     "ablation-slow-dimming": _ablation(

@@ -1,7 +1,7 @@
-"""What is seen of Searing Spotlights: floor, coins, exit, agent, darkness and the bar on top.
+"""Scene of Searing Spotlights and its frame: floor, coins, exit, agent, darkness and the bar on top.
 
-What each spotlight, and each colour of a coin, the exit and the agent cover is kept as bits. From these a pixel gets
-its colour in one pass: that of the topmost thing, darkened where no spotlight is unless it lies above the darkness.
+The pixels of each spotlight, and of each color of coins, exit and agent, are kept as bits. A pixel gets the color of
+its topmost object in one pass, darkened outside of spotlights unless the object is above the darkness.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ HEALTH_BAR_PX = 42
 FLOOR_BLUE, FLOOR_RED, FLOOR_WHITE, FLOOR_BLACK = range(4)
 EXIT_CLOSED, EXIT_OPEN, NO_EXIT = range(3)
 NOT_SHOWN = -1
-"""Stands for an action or a reward that the bar does not show."""
+"""Value for an action or a reward that the bar does not show."""
 
 SQUARE_PX = 12
-"""Side of a square of the floor."""
+"""Width of a square of the floor."""
 
 _OPAQUE = 255
 _UNROLLED_SPOTS = 16
@@ -45,9 +45,9 @@ ACTION_COLORS = ((120, 120, 120), (116, 1, 113), (255, 94, 14))
 SECOND_ACTION_PX = 63
 REWARD_BOX_PX = (57, 67)
 REWARD_COLORS = (_GREY, _YELLOW)
-"""Colours in the bar by value; the second action begins at `SECOND_ACTION_PX`, the reward box covers these columns."""
+"""Colors in the bar by value; the second action starts at `SECOND_ACTION_PX`, the reward box covers these columns."""
 
-# First column of each row of an exit whose side is twice or twice plus one the index; the rows below begin at 0.
+# First column of each row of an exit with a size of twice (plus one) the index; the rows below start at 0.
 _EXIT_CORNERS = (
     (),
     (),
@@ -61,19 +61,19 @@ _EXIT_CORNERS = (
     (7, 5, 3, 2, 2, 1, 1),
     (7, 5, 4, 3, 2, 1, 1),
 )
-# The same of the inside of the largest exit, whose border is two pixels wide; None where a row has no inside.
+# The same for the inside of the largest exit, whose border is two pixels wide; None for a row without inside.
 _LARGEST_EXIT_INSIDE = (None, None, 8, 6, 5, 4, 3, 3)
 
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """What fixes sprites.
+    """Properties of the sprites.
 
     Attributes:
         agent_scale: Size of the agent.
         coin_scale: Size of coins.
-        exit_scale: Size of the exit; None for a game without one.
-        blank: Colour of the bar's right half where nothing is shown.
+        exit_scale: Size of the exit; None for a game without exit.
+        blank: Color of the bar's right half if nothing is shown.
     """
 
     agent_scale: float
@@ -84,26 +84,26 @@ class Look:
 
 @struct.dataclass
 class Scene:
-    """What a viewer may know of Searing Spotlights.
+    """Scene of Searing Spotlights.
 
     Attributes:
-        floor: Which floor, int32 ().
-        agent_position_px: Centre of the agent, int32 (2,).
-        agent_heading: In eighths of a turn, int32 ().
+        floor: Index of the floor, int32 ().
+        agent_position_px: Center of the agent, int32 (2,).
+        agent_heading: Heading in eighths of a turn, int32 ().
         agent_visible: Whether the agent is above the darkness, bool ().
-        coins_px: Centres of the coins, int32 (C, 2).
-        has_coin: Which of them are there, bool (C,).
+        coins_px: Centers of the coins, int32 (C, 2).
+        has_coin: Whether each coin exists, bool (C,).
         coins_visible: Whether coins are above the darkness, bool ().
-        exit_px: Centre of the exit, int32 (2,).
+        exit_px: Center of the exit, int32 (2,).
         exit_kind: Closed, open or none, int32 ().
         exit_visible: Whether the exit is above the darkness, bool ().
-        alpha: How dark it is where no spotlight is, 0 to 255, int32 ().
-        spots_px: Centres of the spotlights, int32 (K, 2).
+        alpha: Darkness outside of spotlights, 0 to 255, int32 ().
+        spots_px: Centers of the spotlights, int32 (K, 2).
         spots_radius_px: int32 (K,).
-        is_lit: Which of them are there, bool (K,).
+        is_lit: Whether each spotlight exists, bool (K,).
         has_rings: Whether spotlights have a white outline, bool ().
-        lost_health_px: Columns of the health bar that are red, int32 ().
-        shown_action: The two parts of the action in the bar; -1 where there is none, int32 (2,).
+        lost_health_px: Red columns of the health bar, int32 ().
+        shown_action: The two parts of the action in the bar; -1 for none, int32 (2,).
         shown_reward: Whether the bar shows a positive reward (1) or none (0); -1 for no box, int32 ().
     """
 
@@ -128,29 +128,29 @@ class Scene:
 
 
 def packed(color: tuple[int, int, int]) -> int:
-    """Returns a colour as 0xBBGGRR."""
+    """Return a color as 0xBBGGRR."""
     return color[0] | color[1] << 8 | color[2] << 16
 
 
-# The colours of even and odd squares of each floor.
+# Colors of even and odd squares of each floor.
 _FLOORS = np.asarray(
     [[packed(even), packed(odd)] for even, odd in ((_WHITE, _BLUE), (_WHITE, RED), (_WHITE,) * 2, (_BLACK,) * 2)],
     dtype=np.uint32,
 )
 _IS_ODD = np.indices((SCREEN_PX, SCREEN_PX)) // SQUARE_PX
 _IS_ODD = (_IS_ODD.sum(axis=0) % 2 == 1).reshape(SCREEN_PX, bitplanes.NUM_WORDS, bitplanes.WORD_PX)
-# In a pixel, above its colour: it lies above the darkness.
+# This bit of a pixel, above its color, means that it is above the darkness.
 _ABOVE = 1 << 24
 
 
 def coin_radius_px(coin_scale: float) -> int:
-    """Returns the radius of a coin."""
+    """Return the radius of a coin."""
     return int(10 * coin_scale)
 
 
 @functools.cache
 def coin_sprite(coin_scale: float) -> SpriteSheet:
-    """Returns the coin."""
+    """Return the sprite of a coin."""
     radius, border = coin_radius_px(coin_scale), int(2 * coin_scale)
     side, center = 2 * radius + 2, (radius + 1, radius + 1)
     picture = np.full((side, side, 3), TRANSPARENT, dtype=np.uint8)
@@ -161,10 +161,10 @@ def coin_sprite(coin_scale: float) -> SpriteSheet:
 
 @functools.cache
 def exit_sprites(exit_scale: float) -> SpriteSheet:
-    """Returns the closed and the open exit: a door, round at the top."""
+    """Return the sprites of the closed and the open exit: a door, round at the top."""
     side, border = int(20 * exit_scale), int(2 * exit_scale)
     corners = _EXIT_CORNERS[side // 2]
-    # A margin of one lets the border be found from the neighbours.
+    # A margin of one pixel allows the border to be found from the neighbors.
     outside = np.ones((side + 2, side + 2), dtype=bool)
     outside[1:-1, 1:-1] = False
     for row, left in enumerate(corners):
@@ -188,20 +188,20 @@ def exit_sprites(exit_scale: float) -> SpriteSheet:
 
 @functools.cache
 def _runs(look: Look) -> bitplanes.Runs:
-    """Returns all sprites: the agent's eight, the coin, and the closed and the open exit if there is one."""
+    """Return all sprites: the agent's eight, the coin, and the closed and the open exit, if there is one."""
     sheets = [agent_sprites(look.agent_scale), coin_sprite(look.coin_scale)]
     return bitplanes.Runs.of(sheets if look.exit_scale is None else [*sheets, exit_sprites(look.exit_scale)])
 
 
 @struct.dataclass
 class _Things:
-    """What is painted, in this order; N coins, exits and agents.
+    """Drawn objects, in drawing order; N coins, exits and agents.
 
     Attributes:
-        sprite: Which of `_runs`, int32 (N,).
+        sprite: Index into `_runs`, int32 (N,).
         position_px: int32 (N, 2).
-        is_there: bool (N,).
-        is_above: Whether it lies above the darkness, bool (N,).
+        is_there: Whether it exists, bool (N,).
+        is_above: Whether it is above the darkness, bool (N,).
         is_below_bar: bool (N,).
     """
 
@@ -213,10 +213,10 @@ class _Things:
 
 
 def _things(scene: Scene, look: Look) -> _Things:
-    """Returns what is painted.
+    """Return the drawn objects.
 
-    What is hidden comes first, what lies above the darkness last; each in the order coins, exit, agent. The bar lies
-    above all of it but for an agent or an exit that is visible; of these too, if coins and exit are visible.
+    Objects in the dark come first, those above the darkness last; each in the order coins, exit, agent. The bar covers
+    all of them except a visible agent or exit. If both coins and exit are visible, it covers these too.
     """
     numbers = (len(scene.has_coin), int(look.exit_scale is not None), 1)
     kind = np.repeat(np.arange(len(numbers)), numbers)
@@ -239,7 +239,7 @@ def _things(scene: Scene, look: Look) -> _Things:
 
 
 def light(scene: Scene) -> tuple[jax.Array, jax.Array]:
-    """Returns what spotlights shine on, and their white outlines, planes of `bitplanes`."""
+    """Return the pixels in spotlights, and their white outlines, planes of `bitplanes`."""
     radius = jnp.where(scene.is_lit, scene.spots_radius_px, 0)
     halves, insides = jax.vmap(bitplanes.disc_half_widths)(scene.spots_px[:, 1], radius)
 
@@ -257,14 +257,14 @@ def light(scene: Scene) -> tuple[jax.Array, jax.Array]:
 
 
 def _darkened(pixels: jax.Array, lit: jax.Array, outline: jax.Array, alpha: jax.Array) -> jax.Array:
-    """Lays the darkness, and the outlines of spotlights, over pixels 0xBBGGRR."""
+    """Blend the darkness and the outlines of spotlights over pixels 0xBBGGRR."""
     # Blending with white is blending the negative with black.
     negative = jnp.where(outline, jnp.uint32(0xFFFFFF), jnp.uint32(0))
     return darkened(pixels ^ negative, lit & ~outline, alpha) ^ negative
 
 
 def darkened(pixels: jax.Array, lit: jax.Array, alpha: jax.Array) -> jax.Array:
-    """Lays a darkness of `alpha`, 0 to 255, over pixels 0xBBGGRR, but where they are lit."""
+    """Blend a darkness of `alpha`, 0 to 255, over pixels 0xBBGGRR that are not lit."""
     strength = jnp.where(lit, jnp.uint32(0), alpha.astype(jnp.uint32))
     red_blue, green = pixels & jnp.uint32(0xFF00FF), (pixels >> 8) & jnp.uint32(0xFF)
 
@@ -277,7 +277,7 @@ def darkened(pixels: jax.Array, lit: jax.Array, alpha: jax.Array) -> jax.Array:
 
 
 def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:
-    """Returns one row of the bar on top, 0xBBGGRR, uint32 (84,)."""
+    """Return one row of the bar on top, 0xBBGGRR, uint32 (84,)."""
     x = np.arange(SCREEN_PX, dtype=np.int32)
 
     def of(color: tuple[int, int, int]) -> jax.Array:
@@ -295,13 +295,13 @@ def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:
 
 
 def draw(scene: Scene, look: Look) -> jax.Array:
-    """Returns the picture of a scene of Searing Spotlights, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene of Searing Spotlights, uint8 (84, 84, 3), row first."""
     shifts = np.asarray([[[0, 8, 16]]], dtype=np.uint32)
     return (pixels_of(scene, look)[..., None] >> shifts).astype(jnp.uint8)
 
 
 def pixels_of(scene: Scene, look: Look) -> jax.Array:
-    """Returns the same picture as 0xBBGGRR, uint32 (84, 84)."""
+    """Return the same frame as 0xBBGGRR, uint32 (84, 84)."""
     things, runs = _things(scene, look), _runs(look)
     planes = jax.vmap(runs.planes)(things.sprite, things.position_px)
     is_bar = np.arange(SCREEN_PX) < BAR_PX

@@ -1,7 +1,7 @@
-"""Spotlights: their tracks, and the list of those alive.
+"""Spotlights: their tracks, and the list of those that are alive.
 
-A spotlight runs along a curve of three points, each just outside of the circle around the screen. The list is walked
-once a step, in the order of creation; a spotlight that has reached its end is removed by the next walk.
+A spotlight moves along a curve of three points, each just outside of the circle around the screen. Each step walks the
+list once, in the order of creation; the walk after the end of a track removes the spotlight.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ FULL_ALPHA = 255
 """Complete darkness."""
 
 TRACK_WORDS = 5
-"""Random words of a track."""
+"""Number of random words of a track."""
 
 _FULL_TURN_DEG = 360
 _HALF_TURN_DEG = 180
@@ -32,25 +32,25 @@ _TARGET_SPREAD_DEG = 45
 _OFFSET_SPREAD_DEG = 135
 _CENTER_PX = SCREEN_PX // 2
 _SLOWEST = 2.0**-30
-"""A slower spotlight stays: its lifetime would not fit an int32."""
+"""Speed below which a spotlight stays, because its lifetime would exceed int32."""
 _WALK_DELAY_STEPS = 2
-"""How long the end of a spotlight may wait for the walk that removes it."""
+"""Largest number of steps between the end of a spotlight and the walk that removes it."""
 
 _ANGLES = np.deg2rad(np.arange(_FULL_TURN_DEG, dtype=np.float64))
 _DIRECTIONS = (Pair.of(np.cos(_ANGLES)), Pair.of(np.sin(_ANGLES)))
 _RIM_PX = Pair.of(SCREEN_PX * math.sqrt(2) / 2 + np.arange(LARGEST_RADIUS_PX + 1, dtype=np.float64))
-"""How far from the centre of the screen the track of a spotlight of each radius begins."""
+"""Distance of the start of each radius's track from the center of the screen."""
 
 
 @struct.dataclass
 class Tracks:
-    """How spotlights run; any leading shape.
+    """Tracks of spotlights, with any leading shape.
 
     Attributes:
         radius_px: int32.
         angles_deg: Start, target and offset angle, int32 (…, 3).
         speed: Share of the track per step; float32 pair.
-        lifetime_steps: How many times it is drawn, int32.
+        lifetime_steps: Number of steps in which it is drawn, int32.
     """
 
     radius_px: jax.Array
@@ -61,14 +61,14 @@ class Tracks:
 
 @struct.dataclass
 class Spotlights:
-    """The spotlights alive, oldest first, in K slots; the first `count` are used.
+    """Spotlights that are alive, oldest first, in K slots; the first `count` are used.
 
     Attributes:
         count: int32 ().
-        tracks: How each runs, `Tracks` of K.
-        num_drawn: How often each was drawn, int32 (K,).
-        center_px: Where each was last drawn, int32 (K, 2).
-        is_lit: Whether the last walk drew it, bool (K,).
+        tracks: Track of each spotlight, `Tracks` of K.
+        num_drawn: Number of times each was drawn, int32 (K,).
+        center_px: Center where each was last drawn, int32 (K, 2).
+        is_lit: Whether the last walk drew each, bool (K,).
     """
 
     count: jax.Array
@@ -79,12 +79,12 @@ class Spotlights:
 
 
 def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
-    """Samples tracks from random words, uint32 (…, 5), for the radii and speeds that the parameters allow."""
+    """Sample tracks from random words, uint32 (…, 5), with the radii and speeds of the parameters."""
     lowest = jnp.trunc(params.spot_min_radius).astype(jnp.int32)
     num_radii = jnp.maximum(jnp.trunc(params.spot_max_radius + 1.0).astype(jnp.int32) - lowest, 1)
     radius = lowest + (bits[..., 0] % num_radii.astype(jnp.uint32)).astype(jnp.int32)
     share = (bits[..., 1] >> 8).astype(jnp.float32) * np.float32(2.0**-24)
-    # As pairs, since compilers fuse product and sum of plain numbers, which rounds differently than without jit.
+    # Pairs, since compilers fuse product and sum of plain numbers, which rounds differently than without jit.
     slowest, fastest, share = (
         Pair(jnp.full_like(share, value), jnp.zeros_like(share))
         for value in (params.spot_min_speed, params.spot_max_speed, share)
@@ -106,13 +106,13 @@ def _below(bits: jax.Array, bound: int) -> jax.Array:
 
 
 def most_alive(initial: int, total: int | None, interval: int, min_speed: float) -> int:
-    """Returns a number that spotlights alive at the same time never exceed, on the host.
+    """Return an upper bound of the number of spotlights that are alive at the same time, on the host.
 
     Args:
-        initial: Spotlights at reset.
-        total: All spotlights of an episode, or None if there is no end to them.
-        interval: Steps between two new ones.
-        min_speed: Share of the track per step of the slowest.
+        initial: Number of spotlights at reset.
+        total: Number of spotlights of an episode, or None if it is unlimited.
+        interval: Steps between two new spotlights.
+        min_speed: Share of the track per step of the slowest spotlight.
     """
     lifetime = math.ceil(1.0 / max(min_speed, _SLOWEST)) + 1
     bound = initial + (lifetime + _WALK_DELAY_STEPS) // max(interval, 1) + 1
@@ -120,7 +120,7 @@ def most_alive(initial: int, total: int | None, interval: int, min_speed: float)
 
 
 def start(tracks: Tracks, count: jax.Array, capacity: int) -> Spotlights:
-    """Returns the first `count` of N spotlights at the start of their tracks, in `capacity` slots of at least N."""
+    """Return the first `count` of N spotlights at the start of their tracks, in `capacity` slots of at least N."""
     unused = capacity - tracks.radius_px.shape[0]
     padded = jax.tree.map(lambda leaf: jnp.pad(leaf, [(0, unused), *[(0, 0)] * (leaf.ndim - 1)]), tracks)
     none = jnp.zeros(capacity, dtype=jnp.int32)
@@ -134,7 +134,7 @@ def start(tracks: Tracks, count: jax.Array, capacity: int) -> Spotlights:
 
 
 def append(spotlights: Spotlights, track: Tracks, is_due: jax.Array) -> Spotlights:
-    """Returns the list with one more spotlight at its end, if it is due and a slot is left."""
+    """Append a spotlight to the list if it is due and a slot is free."""
     capacity = spotlights.num_drawn.shape[0]
     is_slot = is_due & (jnp.arange(capacity) == spotlights.count)
 
@@ -150,13 +150,13 @@ def append(spotlights: Spotlights, track: Tracks, is_due: jax.Array) -> Spotligh
 
 
 def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> tuple[Spotlights, jax.Array]:
-    """Removes the spotlights that are done, moves and draws the others; returns the list, and whether one hits.
+    """Remove finished spotlights, move and draw the others; return the list, and whether one hits the agent.
 
-    The spotlight after a removed one stays as it is in this step: not moved, not drawn, no hit.
+    The spotlight after a removed one pauses for this step: it is not moved, not drawn and does not hit.
 
     Args:
-        spotlights: The list.
-        agent_px: Centre of the agent, int32 (2,).
+        spotlights: List of spotlights.
+        agent_px: Center of the agent, int32 (2,).
         agent_radius_px: Radius of the agent.
     """
     tracks = spotlights.tracks
@@ -184,13 +184,13 @@ def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> t
 
 
 def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[Pair, Pair]:
-    """Returns x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
+    """Return x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
     rim = _at(_RIM_PX, tracks.radius_px)
     center = pairs.whole(jnp.full_like(num_drawn, _CENTER_PX))
     share = pairs.multiply(pairs.whole(num_drawn), tracks.speed)
     angles = tracks.angles_deg % _FULL_TURN_DEG
 
-    # One axis at a time: from slices of an array of both, XLA on CPUs computes each of these sums many times over.
+    # One axis at a time: on slices of an array of both axes, XLA on CPUs computes each of these sums many times.
     def along(directions: Pair) -> Pair:
         first, target, offset = (
             pairs.add(center, pairs.multiply(rim, _at(directions, angles[:, point]))) for point in range(3)
@@ -206,25 +206,25 @@ def _at(table: Pair, index: jax.Array) -> Pair:
 
 
 def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> jax.Array:
-    """Walks a list while removing from it, so that the element after a removed one is not visited.
+    """Walk a list while removing elements, so that the element after a removed one is skipped.
 
     Args:
-        in_list: Which of K elements are in the list, bool (K,).
-        is_unwanted: Which of them are removed when visited, bool (K,).
+        in_list: Whether each of K elements is in the list, bool (K,).
+        is_unwanted: Whether each element is removed when it is visited, bool (K,).
 
     Returns:
-        Which elements were removed, bool (K,).
+        Whether each element was removed, bool (K,).
     """
     return remove_every_other(in_list & is_unwanted, in_list, _counts(in_list) - 1)
 
 
 def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax.Array) -> jax.Array:
-    """Returns every other element of each run of unwanted ones, beginning with its first, bool (K,).
+    """Return every other element of each run of unwanted ones, starting with its first, bool (K,).
 
     Args:
-        is_unwanted: Which elements of the list are unwanted, bool (K,).
-        in_list: Which elements are in the list, bool (K,).
-        position: The places in the list of those that are, from 0 on, int32 (K,).
+        is_unwanted: Unwanted elements of the list, bool (K,).
+        in_list: Elements in the list, bool (K,).
+        position: Index in the list of each element in it, int32 (K,).
     """
     index = jnp.arange(in_list.shape[0])
     is_wanted_before = (index[None, :] < index[:, None]) & (in_list & ~is_unwanted)[None, :]
@@ -233,14 +233,14 @@ def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax
 
 
 def _counts(flags: jax.Array) -> jax.Array:
-    """Returns how many flags are set up to each, itself included, int32 (K,)."""
-    # As a product with a triangle XLA keeps the result; of a sum it computes every term again wherever one is used.
+    """Return the number of set flags up to and including each, int32 (K,)."""
+    # XLA keeps the result of a product with a triangle, but recomputes every term of a sum for each reader.
     triangle = np.triu(np.ones((flags.shape[0], flags.shape[0]), dtype=np.float32))
     return jnp.dot(flags.astype(jnp.float32), triangle).astype(jnp.int32)
 
 
 def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
-    """Moves the slots that are kept to the front, in their order."""
+    """Move the kept slots to the front, in order."""
     kept = _counts(is_kept)
     index = jnp.arange(is_kept.shape[0])
     source = jnp.sum(kept[None, :] <= index[:, None], axis=1, dtype=jnp.int32)
@@ -250,12 +250,12 @@ def _compact(spotlights: Spotlights, is_kept: jax.Array) -> Spotlights:
 
 
 def select_track(tracks: Tracks, index: jax.Array) -> Tracks:
-    """Returns one of N tracks."""
+    """Return one of N tracks."""
     return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, keepdims=False), tracks)
 
 
 def dimmed(alpha: jax.Array, params: Any) -> jax.Array:
-    """Returns the darkness of the next step, by `light_dim_off_duration` and `light_threshold` of the parameters."""
+    """Return the darkness of the next step, for `light_dim_off_duration` and `light_threshold` of the parameters."""
     duration = jnp.asarray(params.light_dim_off_duration)
     slower = jnp.minimum(alpha + FULL_ALPHA // jnp.maximum(duration, 1), FULL_ALPHA)
     darker = jnp.where(duration > 0, slower, params.light_threshold)

@@ -1,4 +1,4 @@
-"""Symbolic observation of Searing Spotlights and its endless sibling."""
+"""Symbolic observation of both Searing Spotlights games."""
 
 import functools
 
@@ -11,19 +11,19 @@ from jaxgym.envs.searing_spotlights import scene as scenes
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, Visible
 
 _FARTHEST_PX = SCREEN_PX + 4
-"""Above every coordinate of a thing."""
+"""Upper bound of an object's coordinates."""
 
 
 def symbols(seen: Visible) -> jax.Array:
     """Return the facts of a frame as numbers, float32 (n,), each from 0 to 1.
 
-    All numbers of a thing that is not listed are 0; see `Visible`. Coordinates are over 88.
+    All numbers of an object that is not listed are 0; see `Visible`. Coordinates are divided by 88.
 
-    In order: the agent (listed, x, y, its heading one-hot: 11); each coin (listed, x, y), row by row, those that are
-    not listed last; the exit, if the game has one (listed, x, y, open: 4); for each of 7 × 7 squares of the floor, row
-    by row, the brightest channel of its pixels below the bar, on average, over 255 (49); whether anything is blue, and
-    whether anything is red (2); lost health (1); the two parts of the action in the bar, one-hot (6), and its reward,
-    one-hot (2), all zero where the bar shows none.
+    In order: the agent (listed, x, y, heading one-hot: 11); each coin (listed, x, y), row by row, unlisted ones last;
+    the exit, if the game has one (listed, x, y, open: 4); for each of 7 × 7 squares of the floor, row by row, the mean
+    of the brightest channel of its pixels below the bar, divided by 255 (49); whether anything is blue, and whether
+    anything is red (2); lost health (1); the two parts of the action in the bar, one-hot (6), and its reward, one-hot
+    (2), zeros if the bar shows none.
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
     heading = one_hot(jnp.where(seen.has_agent, seen.agent_heading, -1), NUM_HEADINGS)

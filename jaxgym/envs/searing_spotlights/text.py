@@ -1,4 +1,4 @@
-"""Searing Spotlights and its endless sibling in words."""
+"""Text interfaces of Searing Spotlights and Endless Searing Spotlights."""
 
 import dataclasses
 import functools
@@ -35,14 +35,14 @@ def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsWords":
 
 @dataclasses.dataclass(frozen=True)
 class SearingSpotlightsWords(FrameWords[Scene]):
-    """The words of both games; they tell less than the frame, but nothing that it does not show."""
+    """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
 
     @property
     def _is_endless(self) -> bool:
         return self.env.look.exit_scale is None
 
     def rules(self, params: Any) -> str:
-        """Returns the rules and the legend."""
+        """Return the rules and the legend."""
         return "\n".join([*self._aims(params), *_light_rules(params), *self._legend(params)])
 
     def _aims(self, params: Any) -> list[str]:
@@ -81,7 +81,7 @@ class SearingSpotlightsWords(FrameWords[Scene]):
         return lines
 
     def say(self, seen: Visible) -> list[str]:
-        """Return what is seen whole, how bright the floor is, and what the bar shows."""
+        """Return the texts of wholly visible objects, the brightness of the floor, and the bar."""
         agents = zip(_things("You", seen.has_agent, seen.agent_px), seen.agent_heading.tolist(), strict=True)
         parts = [[f"{agent}{self._facing[heading]}" if agent else "You: not seen" for agent, heading in agents]]
         parts += [
@@ -104,7 +104,7 @@ class SearingSpotlightsWords(FrameWords[Scene]):
 
 
 def _light_rules(params: Any) -> list[str]:
-    """Returns what darkness and spotlights do."""
+    """Return the rules of darkness and spotlights."""
     dims, stays = int(params.light_dim_off_duration), int(params.light_threshold)
     dark = "It is dark" if stays == np.iinfo(np.uint8).max else "It is dim"
     within = f"The light goes off within the first {dims} steps." if dims else f"{dark} from the start."
@@ -122,7 +122,7 @@ def _light_rules(params: Any) -> list[str]:
 
 
 def _things(name: str, is_listed: Any, places_px: Any) -> list[str]:
-    """Return where a thing is in B frames; nothing where it is not listed."""
+    """Return the position of an object in B frames as text; empty if it is not listed."""
     places = zip(is_listed.tolist(), places_px.tolist(), strict=True)
     return [f"{name}: x {x}, y {y}" if flag else "" for flag, (x, y) in places]
 

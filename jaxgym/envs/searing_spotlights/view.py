@@ -1,4 +1,4 @@
-"""Picture of Searing Spotlights and its endless sibling that hides nothing; see `jaxgym.envs.memory_gym.view`."""
+"""Human view of both Searing Spotlights games; see `jaxgym.envs.memory_gym.view`."""
 
 import dataclasses
 from typing import Any
@@ -11,7 +11,7 @@ from jaxgym.envs.searing_spotlights import scene as spotlights_scene
 
 
 def view(env: Any, state: Any, params: Any) -> jax.Array:
-    """The frame, with agent, coins and exit above the darkness."""
+    """Return the frame with agent, coins and exit above the darkness."""
     yes = jnp.bool_(True)
     shown = dataclasses.replace(env.scene(state, params), agent_visible=yes, coins_visible=yes, exit_visible=yes)
     return enlarged(spotlights_scene.draw(shown, env.look))

@@ -1,6 +1,7 @@
-"""Facts that a frame of Searing Spotlights shows, as integers. The symbolic observation and the text are made of these.
+"""Facts that a frame of Searing Spotlights shows, as integers, for the symbolic observation and the text.
 
-They are read off the picture, so that they never tell more than it does; only the places to look at are the scene's.
+They are read from the frame's pixels, so they never reveal more than the frame; only the positions to read are the
+scene's.
 """
 
 import functools
@@ -18,21 +19,21 @@ from jaxgym.envs.searing_spotlights import scene as scenes
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 
 SQUARES = SCREEN_PX // scenes.SQUARE_PX
-"""Squares of the floor along a side."""
+"""Squares of the floor per side."""
 
 _OPAQUE = 255
 
 
 def _light_units() -> np.ndarray:
     brightest = np.full((SQUARES, SQUARES), _OPAQUE * scenes.SQUARE_PX**2, dtype=np.float32)
-    brightest[0] = _OPAQUE * scenes.SQUARE_PX * (scenes.SQUARE_PX - scenes.BAR_PX)  # The bar covers the rest.
+    brightest[0] = _OPAQUE * scenes.SQUARE_PX * (scenes.SQUARE_PX - scenes.BAR_PX)  # the bar covers the rest
     return np.float32(1) / brightest.reshape(-1)
 
 
 LIGHT_UNITS = _light_units()
-"""The share of the light of a white square that 1 in `Visible.light` stands for, float32 (49,).
+"""Value of 1 in `Visible.light` as a share of the light of a white square, float32 (49,).
 
-Symbols and text multiply by it. A division would round differently on the host and in a compiled program.
+Symbols and text multiply by it, because a division would round differently on the host and in a compiled program.
 """
 
 
@@ -40,25 +41,25 @@ Symbols and text multiply by it. A division would round differently on the host 
 class Visible:
     """Facts that a frame of Searing Spotlights shows.
 
-    A thing is listed only if every pixel of it is on the screen and has the thing's own colour: nothing covers it,
-    neither darkness nor the bar nor another thing. All numbers of a thing that is not listed are 0.
+    An object is listed only if all of its pixels are on the screen and have the object's own color, so that nothing
+    covers it: neither darkness nor the bar nor another object. All numbers of an object that is not listed are 0.
 
     Attributes:
         has_agent: Whether the agent is listed, bool ().
-        agent_px: Its center, int32 (2,).
-        agent_heading: In eighths of a turn, int32 (); the first of the headings that look alike.
-        has_coin: Which coins are listed, bool (C,): first those that are, row by row.
-        coins_px: Their centers, int32 (C, 2).
+        agent_px: Center of the agent, int32 (2,).
+        agent_heading: Heading in eighths of a turn, int32 (); the first of the headings with the same sprite.
+        has_coin: Whether each coin is listed, bool (C,): listed ones first, row by row.
+        coins_px: Centers of the coins, int32 (C, 2).
         has_exit: Whether the exit is listed, bool (); None in a game without exit, as are its other fields.
-        exit_px: Its center, int32 (2,).
-        is_open: Whether it is listed and open, bool ().
+        exit_px: Center of the exit, int32 (2,).
+        is_open: Whether the exit is listed and open, bool ().
         light: For each of 7 × 7 squares of the floor, row by row, the sum of the brightest channel of its pixels below
             the bar, int32 (49,).
         has_blue: Whether anything below the bar is blue, bool ().
         has_red: Whether anything below the bar is red, bool ().
         lost_health_px: Red pixels of the health bar, int32 ().
         action: The two parts of the action in the bar, int32 (2,); -1 for none.
-        reward: The reward in the bar, 0 for one that is not positive, 1 for a positive one, int32 (); -1 for none.
+        reward: Reward in the bar, 1 if positive, else 0, int32 (); -1 for none.
     """
 
     has_agent: jax.Array
@@ -111,13 +112,13 @@ def visible_in(scene: scenes.Scene, look: scenes.Look) -> Visible:
 
 
 def _sprite_pixels(sheet: SpriteSheet) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sprites of a sheet with their margin, as 0xBBGGRR, and which pixels are drawn."""
+    """Return the sprites of a sheet with their margin, as 0xBBGGRR, and the drawn pixels."""
     channels = sheet.pixels.astype(np.uint32)
     return channels[..., 0] | channels[..., 1] << 8 | channels[..., 2] << 16, sheet.pixels[..., 0] != TRANSPARENT
 
 
 def _is_whole(pixels: jax.Array, sheet: SpriteSheet, index: jax.Array, position_px: jax.Array) -> jax.Array:
-    """Return whether the picture shows all of a sprite at a position, bool ()."""
+    """Return whether the frame shows all of a sprite at a position, bool ()."""
     sprites, is_drawn = _sprite_pixels(sheet)
     corner = position_px - sheet.anchor
     start = jnp.clip(corner, 0, SCREEN_PX - sheet.side)
@@ -131,7 +132,7 @@ def _is_whole(pixels: jax.Array, sheet: SpriteSheet, index: jax.Array, position_
 
 
 def _in_reading_order(coins_px: jax.Array, is_listed: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return which coins are listed, and where they are, so that the picture alone tells their order."""
+    """Return the listed coins and their positions in reading order, so that only the frame determines the order."""
     index = np.arange(len(coins_px))
     rank = jnp.where(is_listed, coins_px[:, 1] * SCREEN_PX + coins_px[:, 0], SCREEN_PX**2)
     is_before = (rank[None, :] < rank[:, None]) | ((rank[None, :] == rank[:, None]) & (index[None, :] < index[:, None]))
@@ -159,7 +160,7 @@ def _hues(pixels: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _bar(rows: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return lost health in px, the parts of the action, and the reward in the rows of the bar, uint32 (4, 84)."""
+    """Return lost health in px, the parts of the action, and the reward, from the rows of the bar, uint32 (4, 84)."""
 
     def shown(colors: tuple[tuple[int, int, int], ...], first: int, end: int) -> jax.Array:
         flags = jnp.stack([jnp.any(rows[:, first:end] == jnp.uint32(scenes.packed(color))) for color in colors])

@@ -1,17 +1,16 @@
-"""Sudoku: fill a grid so that every row, column and box holds each digit once; wrong digits are refused.
+"""Sudoku: fill a grid so that every row, column and box holds each digit once; wrong digits are rejected.
 
-A 9 × 9 grid starts with some cells given and has one solution. An action places a digit in a cell. It stays there if
-the cell is empty and the solution has that digit in it; otherwise nothing changes. The puzzle is solved when no cell is
-empty.
+A 9 × 9 grid starts with some given cells and has exactly one solution. An action places a digit in a cell. The digit is
+accepted if the cell is empty and the solution has this digit there; otherwise nothing changes. The puzzle is solved
+when no cell is empty.
 
-Source: the game is known everywhere; rules of play, numbers of clues and the limit of 100 moves are those of Sudoku in
-TextArena 0.7.4. What differs:
+Source: rules of play, numbers of clues and the limit of 100 moves are those of Sudoku in TextArena 0.7.4. Differences:
 
-- The first and every further refused move costs a move and nothing else. There the second one in a row ends the game.
-- The reward is 1 for a solved puzzle and else 0. There a game that ends unsolved pays the part of the empty cells that
-  was filled; here `info` has that part.
-- Puzzles are made in another way (see `jaxgym.envs.sudoku.level`), always with exactly as many clues as asked
-  for. There digits are taken away at random while the solution stays the only one, so that 20 clues are rarely reached.
+- A rejected move only costs a turn. In TextArena, the second one in a row ends the game.
+- The reward is 1 for a solved puzzle, else 0. In TextArena, an unsolved game pays the share of the empty cells that was
+filled; here `info` has this share.
+- Puzzles have exactly the requested number of clues (see `jaxgym.envs.sudoku.level`). TextArena removes digits at
+random as long as the solution is unique, and rarely reaches 20 clues.
 """
 
 import dataclasses
@@ -49,14 +48,14 @@ PRESETS: Mapping[str, Preset] = {
 
 @struct.dataclass
 class State(EnvState):
-    """The state of an episode, beside what every state holds.
+    """Episode state, in addition to the fields of the base class.
 
     Attributes:
-        board: The digits 1 to 9, and 0 for empty cells, int8 (9, 9).
-        last_move: Row, column and digit of the last move, all from 0 to 8, or -1 before there is one, int32 (3,).
-        outcome: What became of it, an `Outcome`, int32 ().
+        board: Digits 1 to 9, 0 for empty cells, int8 (9, 9).
+        last_move: Row, column and digit of the last move, all from 0 to 8, or -1 before the first move, int32 (3,).
+        outcome: Outcome of the last move, an `Outcome`, int32 ().
         tried: The newest ten different moves, see `Scene`, int32 (10,).
-        num_refused: How many moves were refused, int32 ().
+        num_refused: Number of rejected moves, int32 ().
     """
 
     board: jax.Array
@@ -88,17 +87,17 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (840,), see
         `jaxgym.envs.sudoku.scene.symbols`.
     Action:
-        Row, column and digit, each from 0 to 8 (the digit 0 stands for a 1), or with `flat_actions` one number
+        Row, column and digit, each from 0 to 8 (digit index 0 is the digit 1); with `flat_actions` one number,
         81 · row + 9 · column + digit.
     Start:
-        A puzzle with one solution and as many cells given as a number drawn from `clues` says.
+        A puzzle with one solution and a number of given cells that is drawn from `clues`.
     Reward:
         1 when the puzzle is solved, else 0.
     End:
         Terminated when the puzzle is solved. Truncated after `max_steps`: 100 moves.
     Info:
-        `reward` and `length` so far, `success` (0 or 1), `filled` (the part of the cells empty at the start that is
-        filled), `num_refused` (refused moves so far).
+        `reward` and `length` so far, `success` (0 or 1), `filled` (filled share of the cells that were empty at the
+        start), `num_refused` (rejected moves so far).
     Versions:
         v0: the first one.
     """
@@ -107,24 +106,24 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
     flat_actions: bool
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
-        """Nine rows, nine columns and nine digits."""
+        """Return the space of rows, columns and digits."""
         del params
         return Discrete(NUM_CELLS * SIZE) if self.flat_actions else MultiDiscrete((SIZE, SIZE, SIZE))
 
     def observation_space(self, params: Params | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         del params
         if self.observation == "symbolic":
             return Box(low=0.0, high=1.0, shape=(seen.NUM_SYMBOLS,), dtype=jnp.float32)
         return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples a puzzle with one solution."""
+        """Sample a puzzle with one solution."""
         bits = jax.random.bits(key, (1 + puzzles.NUM_BITS,), jnp.uint32)
         return puzzles.make_level(bits[1:], params.clues.pick(bits[0]))
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Fills in what is given."""
+        """Start with the given cells."""
         del params
         zero = jnp.int32(0)
         return State(
@@ -140,7 +139,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Places the digit if its cell is empty and the solution has it there; an action outside does nothing."""
+        """Place the digit if its cell is empty and the solution has it there; ignore an action outside of the space."""
         del params
         move = unflattened(action) if self.flat_actions else action
         is_move = jnp.all((move >= 0) & (move < SIZE))
@@ -165,7 +164,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, (is_solved & is_placed).astype(jnp.float32), is_solved, metrics)
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the board and the last move."""
+        """Return the scene: the board and the last moves."""
         del params
         return seen.Scene(
             board=state.board,
@@ -177,23 +176,23 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the frame or the symbols."""
         return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
 
 
 def unflattened(action: jax.Array) -> jax.Array:
-    """Returns row, column and digit of a flat action, int32 (3,); where it is outside of its space, so is the row."""
+    """Return row, column and digit of a flat action, int32 (3,); an action outside of the space gives a row outside."""
     return jnp.stack([action // NUM_CELLS, action // SIZE % SIZE, action % SIZE])
 
 
 def is_cell(move: jax.Array) -> jax.Array:
-    """Returns which cell a move is about, bool (9, 9)."""
+    """Return a mask of the cell of a move, bool (9, 9)."""
     places = jnp.arange(SIZE)
     return (places[:, None] == move[0]) & (places[None] == move[1])
 
 
 def outcome_of(state: State, move: jax.Array) -> jax.Array:
-    """Returns what becomes of a move: refused where its cell is not empty, or where the solution has another digit."""
+    """Return the outcome of a move: it is rejected if its cell is not empty or the solution has another digit."""
     here = is_cell(move)
     is_empty = jnp.any(here & (state.board == 0))
     is_right = jnp.any(here & (state.level.solution == (move[2] + 1).astype(jnp.int8)))
@@ -201,7 +200,7 @@ def outcome_of(state: State, move: jax.Array) -> jax.Array:
 
 
 def noted(tried: jax.Array, move: jax.Array) -> jax.Array:
-    """Returns the moves that were tried with one more in front, which is dropped where it stood before."""
+    """Return the tried moves with this move in front, removed from its earlier place."""
     number = move[0] * NUM_CELLS + move[1] * SIZE + move[2]
     was_at = jnp.argmax((tried == number).at[-1].set(True))
     place = jnp.arange(NUM_TRIED)
@@ -209,7 +208,7 @@ def noted(tried: jax.Array, move: jax.Array) -> jax.Array:
 
 
 def expert_action(env: Sudoku, state: State, params: Params) -> jax.Array:
-    """Fills the first empty cell with its digit of the solution; int32 () or (3,)."""
+    """Return the move that fills the first empty cell; int32 () or (3,)."""
     del params
     cell = jnp.argmax(state.board.reshape(-1) == 0).astype(jnp.int32)
     digit = state.level.solution.reshape(-1)[cell].astype(jnp.int32) - 1
@@ -217,6 +216,6 @@ def expert_action(env: Sudoku, state: State, params: Params) -> jax.Array:
 
 
 def ground_truth_view(env: Sudoku, state: State, params: Params) -> jax.Array:
-    """The frame with the solution in grey where cells are empty, enlarged four times, uint8 (336, 336, 3)."""
+    """Return the frame with the solution in gray in empty cells, enlarged four times, uint8 (336, 336, 3)."""
     frame = seen.draw_solved(env.scene(state, params), state.level.solution)
     return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)

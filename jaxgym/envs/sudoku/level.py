@@ -1,11 +1,11 @@
-"""The puzzles of Sudoku: how a level is made of one of 1024 puzzles that are kept with the package.
+"""Levels of Sudoku, made from 1024 puzzles of the package.
 
-Each kept puzzle has 20 clues and one solution. A level moves its rows, columns, digits and diagonal about, which makes
-about 10^12 puzzles of each, and then shows more cells of the solution until there are as many clues as asked for.
-Neither step can make a second solution, so that every level has exactly one, without a search.
+Each puzzle of the package has 20 clues and one solution. A level permutes its rows, columns and digits and may
+transpose it, which gives about 10^12 puzzles each. It then shows more cells of the solution, up to the requested number
+of clues. Both steps keep the solution unique, so no search is needed.
 
-What is lost: a level is not a draw from all puzzles with so many clues. Up to symmetry there are 1024 full grids, 20 of
-the clues of each are always among those shown, and with more than 20 clues some can be left out.
+Limitation: levels are not uniform among all puzzles with this number of clues. Up to symmetry there are 1024 full
+grids, 20 clues of each are always shown, and with more than 20 clues some can be redundant.
 """
 
 import functools
@@ -24,20 +24,20 @@ FEWEST_CLUES, MOST_CLUES = 20, 80
 _ORDERS = np.asarray([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]], dtype=np.int32)
 _IS_CLUE = 16
 _BITS = (1, SIZE, 1 + BOX, 1 + BOX, 1, NUM_CELLS)
-"""Random numbers for the puzzle, the digits, the rows, the columns, the diagonal, and the order of further clues."""
+"""Number of random values for puzzle, digits, rows, columns, diagonal, and the order of further clues."""
 NUM_BITS = sum(_BITS)
 _LOWEST_BITS = 127
-"""What holds the number of any cell; ties between random numbers are broken by it."""
+"""Bits of a cell's number, which break ties between random numbers."""
 
 
 @struct.dataclass
 class Level:
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
     Attributes:
-        givens: The clues, 1 to 9, and 0 for empty cells, int8 (9, 9), row first.
-        solution: The one way to fill in the rest, int8 (9, 9).
-        clues: How many cells are given, int32 ().
+        givens: Clues 1 to 9, 0 for empty cells, int8 (9, 9), row first.
+        solution: The unique solution, int8 (9, 9).
+        clues: Number of given cells, int32 ().
     """
 
     givens: jax.Array
@@ -47,7 +47,7 @@ class Level:
 
 @functools.cache
 def kept_puzzles() -> np.ndarray:
-    """Returns the puzzles of the package, uint8 (1024, 81): the digit of each cell, plus 16 where it is a clue.
+    """Read the puzzles of the package, uint8 (1024, 81): the digit of each cell, plus 16 for a clue.
 
     The file is read at the first call. A line is a puzzle, with clues as digits and the rest of the solution as the
     letters a to i.
@@ -60,11 +60,11 @@ def kept_puzzles() -> np.ndarray:
 
 
 def make_level(bits: jax.Array, clues: jax.Array) -> Level:
-    """Returns the level that random bits select.
+    """Make the level of some random bits.
 
     Args:
         bits: uint32 (`NUM_BITS`,).
-        clues: How many cells are given, at least the 20 of the kept puzzles, int32 ().
+        clues: Number of given cells, at least the 20 of the package's puzzles, int32 ().
     """
     which, digits, rows, columns, flip, priorities = jnp.split(bits, np.cumsum(_BITS)[:-1])
     puzzles = jnp.asarray(kept_puzzles())
@@ -74,14 +74,14 @@ def make_level(bits: jax.Array, clues: jax.Array) -> Level:
     is_kept = puzzle >= _IS_CLUE
     relabelled = (1 + _ranks(digits)).astype(jnp.int8)
     solution = relabelled[(puzzle % _IS_CLUE).astype(jnp.int32) - 1]
-    # The clues of the kept puzzle come first, the other cells in random order.
+    # The clues of the package's puzzle come first, the other cells in random order.
     is_given = _ranks(jnp.where(is_kept.reshape(-1), 0, priorities | jnp.uint32(1 << 31))) < clues
     givens = jnp.where(is_given.reshape(SIZE, SIZE), solution, 0)
     return Level(givens=givens, solution=solution, clues=clues)
 
 
 def line_order(bits: jax.Array) -> jax.Array:
-    """Returns a random order of nine rows or columns that keeps each three of a band together, int32 (9,).
+    """Return a random order of nine rows or columns in which the three lines of a band stay together, int32 (9,).
 
     Args:
         bits: uint32 (4,).
@@ -91,7 +91,7 @@ def line_order(bits: jax.Array) -> jax.Array:
 
 
 def _ranks(values: jax.Array) -> jax.Array:
-    """Returns the place of each number in their order, int32 (N,), N up to 128; the last seven bits are ignored."""
+    """Return the rank of each number, int32 (N,), N up to 128; the last seven bits are ignored."""
     distinct = (values & ~jnp.uint32(_LOWEST_BITS)) | jnp.arange(len(values), dtype=jnp.uint32)
     return jnp.sum(distinct[None] < distinct[:, None], axis=1, dtype=jnp.int32)
 
@@ -99,7 +99,7 @@ def _ranks(values: jax.Array) -> jax.Array:
 def fits(_: Any, bank: Any, params: Any) -> dict[str, np.ndarray]:
     """Return whether each level is a full grid with an allowed number of given cells; bool (n,) by field.
 
-    Whether the solution is the only one is not checked.
+    The uniqueness of the solution is not checked.
     """
     solution, givens = np.asarray(bank.solution), np.asarray(bank.givens)
     boxes = solution.reshape(-1, BOX, BOX, BOX, BOX).swapaxes(2, 3).reshape(-1, SIZE, SIZE)

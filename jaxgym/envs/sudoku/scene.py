@@ -1,4 +1,4 @@
-"""What is seen of Sudoku: the board, which cells were given, and the last move, as a picture or as numbers."""
+"""Scene of Sudoku, its frame and its symbols: the board, the given cells, and the last move."""
 
 import functools
 from enum import IntEnum
@@ -16,11 +16,11 @@ SCREEN_PX = 84
 CELL_PX = 8
 NUM_TRIED = 10
 NOWHERE = -1
-"""Row and column of the last move before there is one, and the number of a move that was not made."""
+"""Row and column of the last move before the first move, and the number of a missing move."""
 
 
 class SudokuOutcome(IntEnum):
-    """What became of the last move."""
+    """Outcome of the last move."""
 
     NONE = 0
     PLACED = 1
@@ -39,30 +39,30 @@ _DIGITS = """
 .##. .### #### ###. ..#. ###. .##. .#.. .##. .##.
 """
 _DIGIT_CORNER_PX = 2, 3
-"""Row and column of a digit's corner within a cell, whose first row and column are a line."""
+"""Row and column of a digit's corner within a cell; the cell's first row and column are a line."""
 
 PALETTE = (
-    *((0, 0, 0), (0, 90, 0), (120, 80, 0), (110, 0, 0)),  # behind the digits, by outcome
-    *((255, 255, 255), (110, 180, 255), (255, 140, 140), (90, 90, 90)),  # given, entry, wrong, hidden
-    *((50, 50, 50), (170, 170, 170)),  # lines, those around boxes last
+    *((0, 0, 0), (0, 90, 0), (120, 80, 0), (110, 0, 0)),  # background of digits, by outcome
+    *((255, 255, 255), (110, 180, 255), (255, 140, 140), (90, 90, 90)),  # given, entered, wrong and hidden digits
+    *((50, 50, 50), (170, 170, 170)),  # lines, and lines around boxes
 )
 _GIVEN, _ENTRY, _WRONG, _HIDDEN, _LINE, _BOX_LINE = range(len(SudokuOutcome), len(PALETTE))
 _BITS = 4
-"""Enough for a digit, and for a place in the palette."""
+"""Bits for a digit or an index of the palette."""
 
 
 @struct.dataclass
 class Scene:
-    """What a viewer may know of Sudoku.
+    """Scene of Sudoku.
 
     Attributes:
-        board: The digits 1 to 9, and 0 for empty cells, int8 (9, 9), row first.
-        is_given: Which cells were given, bool (9, 9).
-        last_cell: Row and column of the last move, or (-1, -1) before there is one, int32 (2,).
-        outcome: What became of it, an `Outcome`, int32 ().
-        wrong_digit: Its digit 1 to 9 if it was a wrong one, else 0, int32 ().
-        tried: The newest ten different moves, 81 · row + 9 · column + digit - 1, the newest first and -1 for none,
-            int32 (10,). No picture shows them; words may, where they are asked to remind of them.
+        board: Digits 1 to 9, 0 for empty cells, int8 (9, 9), row first.
+        is_given: Given cells, bool (9, 9).
+        last_cell: Row and column of the last move, or (-1, -1) before the first move, int32 (2,).
+        outcome: Outcome of the last move, an `Outcome`, int32 ().
+        wrong_digit: Digit 1 to 9 of the last move if it was wrong, else 0, int32 ().
+        tried: The newest ten different moves, 81 · row + 9 · column + digit - 1, the newest first, -1 for none,
+            int32 (10,). Only the hints of the text interface show them.
     """
 
     board: jax.Array
@@ -75,9 +75,9 @@ class Scene:
 
 @functools.cache
 def _screen() -> tuple[np.ndarray, np.ndarray]:
-    """Returns which digits cover each pixel, bit by bit, and which line is on it, uint32 (84, 84) each; 0 for none.
+    """Return the digits that cover each pixel, as bits, and the line on it, uint32 (84, 84) each; 0 for none.
 
-    A cell is 8 px with a line of 1 px above and to the left of it; a box of three cells a side has one more.
+    A cell is 8 px wide, with a line of 1 px above it and to its left; a box of 3 × 3 cells has one more line.
     """
     rows = [line.split() for line in _DIGITS.strip().split("\n")]
     pictures = np.stack([bitmap("\n".join(row[digit] for row in rows)) for digit in range(SIZE + 1)])
@@ -94,14 +94,14 @@ def _screen() -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(scene: Scene) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     is_wrong = _is_last(scene) & (scene.wrong_digit > 0)
     digits = jnp.where(is_wrong, scene.wrong_digit, scene.board.astype(jnp.int32))
     return _picture(scene, digits, jnp.where(is_wrong, _WRONG, jnp.where(scene.is_given, _GIVEN, _ENTRY)))
 
 
 def draw_solved(scene: Scene, solution: jax.Array) -> jax.Array:
-    """Returns the picture of a scene with the solution in grey where cells are empty, uint8 (84, 84, 3)."""
+    """Return the frame of a scene with the solution in gray in empty cells, uint8 (84, 84, 3)."""
     colors = jnp.where(scene.board == 0, _HIDDEN, jnp.where(scene.is_given, _GIVEN, _ENTRY))
     return _picture(scene, solution.astype(jnp.int32), colors)
 
@@ -113,11 +113,11 @@ def _is_last(scene: Scene) -> jax.Array:
 
 
 def _picture(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
-    """Returns the picture of digits, int32 (9, 9), 0 for none, in colours of the palette, int32 (9, 9)."""
+    """Return the frame of digits, int32 (9, 9), 0 for none, in colors of the palette, int32 (9, 9)."""
     covers, lines = _screen()
     behind = jnp.where(_is_last(scene), scene.outcome, SudokuOutcome.NONE)
     cells = (digits | (colors << _BITS) | (behind << (2 * _BITS))).astype(jnp.uint32)
-    # Each barrier ends a stage that would be computed again for every reader: for every pixel, for every channel.
+    # The barriers end stages that XLA would otherwise recompute for every pixel and channel.
     cells, mask = lax.optimization_barrier(cells), jnp.uint32((1 << _BITS) - 1)
     pixels = jnp.repeat(jnp.repeat(cells, 1 + CELL_PX, axis=0), 1 + CELL_PX, axis=1)
     side = BOX * (1 + CELL_PX)
@@ -130,11 +130,11 @@ def _picture(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
 
 
 def symbols(scene: Scene) -> jax.Array:
-    """Returns a scene as numbers, float32 (840,); equal vectors and equal pictures go together.
+    """Return a scene as numbers, float32 (840,); equal vectors have equal frames and vice versa.
 
-    In order: the digit of each cell one-hot, row by row (81 · 9; zero for an empty one), which cells were given (81),
-    row and column of the last move one-hot (9 + 9), what became of it one-hot: placed, not empty, wrong (3), and its
-    digit one-hot if it was a wrong one (9). All of a move is zero before there is one.
+    In order: the digit of each cell one-hot, row by row (81 · 9; zeros for an empty cell), the given cells (81), row
+    and column of the last move one-hot (9 + 9), its outcome one-hot (placed, not empty, wrong; 3), and its digit
+    one-hot if it was wrong (9). All values of a move are zero before the first move.
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
     return jnp.concatenate(

@@ -1,8 +1,8 @@
-"""Sudoku in words: a board with numbered rows and columns, moves such as `[1 2 3]`, and a reward in five parts.
+"""Text interface of Sudoku: a board with numbered rows and columns, moves such as `[1 2 3]`, and rewards in five parts.
 
-The board has the shape of TextArena's, so that what reads that one reads this one. No text of an accepted move holds
-one of the words invalid, error, cannot, already, violation or lost, by which trainers tell refused moves, and every
-refusal asks to resubmit.
+The board has TextArena's format, so programs that parse that one parse this one. Trainers recognize rejected moves by
+the words invalid, error, cannot, already, violation or lost: texts of accepted moves contain none of them, and every
+rejection asks to resubmit.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ _MOST_PENALTY = 10
 _IS_SOLVED = 2
 
 _PARTS = ("row", "column", "number")
-"""The parts of a move by name."""
+"""Names of the parts of a move."""
 
 _FORMS: tuple[Form, ...] = (
     *(bracketed, ACTION, ANSWER, json_object("action", *_PARTS, place=_PARTS), call(place=_PARTS)),
@@ -80,14 +80,14 @@ _LONGEST_MOVE = 80
 _ALL = (1 << SIZE) - 1
 _DIGITS = [",".join(str(place + 1) for place in range(SIZE) if bits >> place & 1) for bits in range(_ALL + 1)]
 _PLACES = np.asarray([bits.bit_count() or SIZE + 1 for bits in range(_ALL + 1)], np.int8)
-"""The order of cells in hints by the bits of their options: fewest first, filled cells last."""
+"""Rank of cells in hints by their candidate bits: fewest candidates first, filled cells last."""
 
 _HEADER = "   " + " ".join(f"C{column}" + "  " * (column % BOX == 0) for column in range(1, SIZE + 1))
 _SEPARATOR = "   " + "- " * 16
 
 
 def _template() -> tuple[np.ndarray, np.ndarray]:
-    """Returns the board's text with empty cells, as bytes, and the place of each cell in it, int (81,)."""
+    """Return the board's text with empty cells, as bytes, and the position of each cell in it, int (81,)."""
     lines = [_HEADER]
     for row in range(1, SIZE + 1):
         lines.append(f"R{row} " + "| ".join([" . " * BOX] * BOX).rstrip())
@@ -102,7 +102,7 @@ _SYMBOLS = np.frombuffer(b".123456789", np.uint8)
 
 
 def board_texts(boards: Any) -> list[str]:
-    """Returns the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
+    """Return the texts of boards, int8 (B, 9, 9) with 0 for empty cells."""
     texts = np.tile(_BOARD, (len(boards), 1))
     texts[:, _CELLS] = _SYMBOLS[boards.reshape(-1, NUM_CELLS)]
     joined, length = texts.tobytes().decode("ascii"), len(_BOARD)
@@ -110,15 +110,15 @@ def board_texts(boards: Any) -> list[str]:
 
 
 def hint_texts(boards: Any, tried: Any) -> list[str]:
-    """Returns the hints of boards: up to three lines each, every one with a line break before it.
+    """Return the hints of boards: up to three lines each, with a line break before each line.
 
-    The first has the newest ten different moves. The others look at the ten empty cells with the fewest digits that
-    row, column and box leave, in reading order where they tie: up to five cells with one digit, and up to five with at
-    most three.
+    The first line has the newest ten different moves. The others list cells among the ten empty cells with the fewest
+    candidates (digits that row, column and box allow), in reading order: up to five cells with one candidate, and up to
+    five with two or three.
 
     Args:
         boards: int8 (B, 9, 9), 0 for empty cells.
-        tried: Moves by their number, the newest first and -1 for none, int32 (B, 10).
+        tried: Numbers of moves, the newest first and -1 for none, int32 (B, 10).
     """
     options = np.where(boards == 0, candidates(boards), 0).reshape(-1, NUM_CELLS)
     order = np.argsort(_PLACES[options], axis=1, kind="stable")[:, :_MOST_SHOWN]
@@ -127,7 +127,7 @@ def hint_texts(boards: Any, tried: Any) -> list[str]:
 
 
 def candidates(boards: Any) -> np.ndarray:
-    """Returns the digits that row, column and box of each cell leave, bit by bit from 1 on, int32 (B, 9, 9)."""
+    """Return the digits that row, column and box of each cell allow, as bits from digit 1 on, int32 (B, 9, 9)."""
     bits = (1 << boards.astype(np.int32)) >> 1
     merged = np.bitwise_or.reduce
     boxes = merged(merged(bits.reshape(-1, BOX, BOX, BOX, BOX), axis=4, keepdims=True), axis=2, keepdims=True)
@@ -148,12 +148,12 @@ def _hint_text(cells: list[int], options: list[int], tried: list[int]) -> str:
 
 
 def _is_few(options: int) -> bool:
-    """Whether there are from one to three options; a filled cell has none, an empty one at least its solution."""
+    """Return whether there are one to three candidates; a filled cell has none, an empty one at least its solution."""
     return 0 < options.bit_count() <= _FEW_OPTIONS
 
 
 def unflattened(number: int) -> tuple[int, int, int]:
-    """Returns row, column and digit of a move by its number, 81 · row + 9 · column + digit, all from 0."""
+    """Return row, column and digit of a move's number, 81 · row + 9 · column + digit, all from 0."""
     return number // NUM_CELLS, number // SIZE % SIZE, number % SIZE
 
 
@@ -162,19 +162,19 @@ def _text_of(row: int, column: int, digit: int) -> str:
 
 
 class SudokuLedger(Ledger):
-    """Scores the moves of one episode in the five parts of ms-swift's Sudoku scheduler, by its names.
+    """Reward components of one episode: the five parts of ms-swift's Sudoku scheduler, by its names.
 
-    The parts are what that scheduler reports: `empty_cell`, `valid_move` and `repetition` are means over the moves so
-    far, `progress` and `correct` those of the latest move. Their sum is the combined score of the turn, and the latest
-    combined score is the trajectory's `total_reward`, not a sum over turns: a flawless game has 4.
+    `empty_cell`, `valid_move` and `repetition` are means over the moves so far, `progress` and `correct` are those of
+    the latest move. Their sum is the combined score of the turn. The latest combined score is the trajectory's
+    `total_reward`, not a sum over turns: a perfect game has 4.
 
-    A refused reply is no move and leaves the parts as they were. That scheduler ends the trajectory there with the
-    total less 1; whether to do so is the caller's choice.
+    An invalid reply leaves the parts unchanged. The scheduler ends the trajectory there with the total less 1; here the
+    caller decides this.
     """
 
     def __init__(self, scene: Scene) -> None:
-        """Starts from the first scene of the episode."""
-        # Plain numbers, since a turn looks at one or two of them.
+        """Start from the first scene of the episode."""
+        # Python numbers, because a turn reads only one or two of them.
         self._is_empty: list[list[bool]] = (np.asarray(scene.board) == 0).tolist()
         self._filled_at_start = NUM_CELLS - sum(map(sum, self._is_empty))
         self._counts = {"moves": 0, "filled": self._filled_at_start}
@@ -183,7 +183,7 @@ class SudokuLedger(Ledger):
         self._latest = {"progress": progress_score(self._filled_at_start, self._filled_at_start), "correct": 0.0}
 
     def components(self, turn: Turn[Scene]) -> dict[str, float]:
-        """Takes note of a turn and returns the five parts of the score."""
+        """Record a turn and return the five parts of its score."""
         if isinstance(turn.move, Move):
             self._note(turn, turn.move)
         moves = max(self._counts["moves"], 1)
@@ -210,84 +210,84 @@ class SudokuLedger(Ledger):
 
 
 def empty_cell_score(is_empty: bool | None) -> float:
-    """Returns 1 for a move on an empty cell, or where no board is known, else -1."""
+    """Return 1 for a move on an empty cell or without a known board, else -1."""
     return -1.0 if is_empty is False else 1.0
 
 
 def valid_move_score(is_valid: bool, *, is_new: bool, asks_again: bool) -> float:
-    """Returns 1 for a valid move that was not made before, else -0.5 if the text asks to resubmit, else 0."""
+    """Return 1 for a valid new move, else -0.5 if the text asks to resubmit, else 0."""
     return 1.0 if is_valid and is_new else -0.5 if asks_again else 0.0
 
 
 def repetition_score(earlier: int) -> float:
-    """Returns 0 for a move that was not made before, else minus 2 to the number of earlier times, at least -10."""
+    """Return 0 for a new move, else minus 2 to the number of earlier times, at least -10."""
     return -float(min(2**earlier, _MOST_PENALTY)) if earlier else 0.0
 
 
 def progress_score(most_filled: int, filled_at_start: int) -> float:
-    """Returns the part of the cells empty at the start that was filled; 1 where none was empty."""
+    """Return the filled share of the cells that were empty at the start; 1 if there were none."""
     empty = NUM_CELLS - filled_at_start
     return (most_filled - filled_at_start) / empty if empty else 1.0
 
 
 def combined_score(parts: Mapping[str, float]) -> float:
-    """Returns the combined score of a turn, the sum of its parts."""
+    """Return the combined score of a turn, the sum of its parts."""
     return sum(parts.values())
 
 
 @dataclasses.dataclass(frozen=True)
 class SudokuWords(Words[Scene]):
-    """The words of Sudoku.
+    """Text interface of Sudoku.
 
-    The board says which cells are filled, not which of them were given: the first board has those.
+    The board shows the filled cells, but not which of them were given; the first board shows those.
 
     Attributes:
-        flat_actions: Whether the environment takes one number for a move.
-        hints: Whether boards are followed by hints, which say more than the frame does.
+        flat_actions: Whether an action of the environment is one number.
+        hints: Whether boards are followed by hints, which contain more than the frame.
     """
 
     flat_actions: bool
     hints: bool
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the reply format."""
         limit = int(params.max_steps_in_episode)
         return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
 
     def describe(self, scene: Scene, params: Any) -> str:
-        """Returns what became of the last move, if there was one, and the board."""
+        """Return the outcome of the last move, if there is one, and the board."""
         del params
         scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
         return _news(scenes)[0] + board_texts(scenes.board)[0]
 
     def fallback(self) -> Move:
-        """Returns the move `[1 1 1]`."""
+        """Return the move `[1 1 1]`."""
         return self._move(0, 0, 0, is_exact=True)
 
     def reply_of(self, action: Action) -> str:
-        """Returns a move as the instructions ask for it."""
+        """Return a move in the format of the system prompt."""
         row, column, digit = unflattened(action) if isinstance(action, int) else action
         return _text_of(row, column, digit)
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
-        """Returns the boards of B scenes, with hints where they are wanted."""
+        """Return the boards of B scenes, with hints if the option is on."""
         del params
         texts = [news + board for news, board in zip(_news(scenes), board_texts(scenes.board), strict=True)]
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(texts)
         return [text + hint for text, hint in zip(texts, hints, strict=True)]
 
     def open(self, scene: Scene, params: Any) -> str:
-        """Returns the board, with hints where they are wanted."""
+        """Return the board, with hints if the option is on."""
         return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
 
     def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Returns what became of the reply, the board, and hints where they are wanted, or whether it is solved."""
+        """Return the result of the reply and the board, with hints if the option is on."""
         scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], turn.scene)
         flags = (np.asarray([flag]) for flag in (turn.reward, turn.terminated, turn.truncated))
         return self.respond_all(Turns([turn.number], [turn.move], scenes, *flags), params)[0]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
-        """Returns the texts that follow B turns."""
+        """Return the texts after B turns."""
         del params
         scenes = turns.scenes
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
@@ -301,7 +301,7 @@ class SudokuWords(Words[Scene]):
         ]
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Return the move of a reply, or why it is invalid; see `jaxgym.text.replies`."""
+        """Return the action of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
         answer, numbers = read_answer(reply, _FORMS, _numbers_of)
         if answer is None or numbers is None or not all(1 <= number <= SIZE for number in numbers):
             return _invalid(answer)
@@ -309,7 +309,7 @@ class SudokuWords(Words[Scene]):
         return self._move(row - 1, column - 1, digit - 1, is_exact=answer.is_exact and "," not in answer.text)
 
     def ledger(self, scene: Scene, params: Any) -> Ledger:
-        """Returns the ledger of an episode that starts with `scene`: what each turn changes the five parts by."""
+        """Return the tracker of an episode that starts with `scene`; it returns the change of each reward component."""
         del params
         return Changes(SudokuLedger(scene))
 
@@ -319,19 +319,19 @@ class SudokuWords(Words[Scene]):
 
 
 def _said(news: str, end: int) -> str:
-    """Returns what became of a reply; nobody is asked for another one at the end."""
+    """Return the message about a reply; at the end of the episode, it does not ask for another one."""
     return _ASKING.sub(".", news) if end else news
 
 
 def _asking_again(reason: str) -> str:
-    """Return the reason of an invalid reply with the words by which trainers recognize one."""
+    """Return the reason of an invalid reply with the words by which trainers recognize it."""
     if "please resubmit" in reason:
         return reason
     return f"Invalid action: {reason.removesuffix('.')}; please resubmit another move."
 
 
 def _news(scenes: Scene) -> list[str]:
-    """Returns what became of the last moves of B scenes, a line each or nothing."""
+    """Return the outcomes of the last moves of B scenes, one line or nothing each."""
     row, column = np.maximum(scenes.last_cell, 0).T
     placed = scenes.board[np.arange(len(row)), row, column]
     digits = np.where(scenes.outcome == SudokuOutcome.WRONG, scenes.wrong_digit, placed)
@@ -351,7 +351,7 @@ def _invalid(answer: Answer | None) -> Refusal:
 
 
 def _numbers_of(value: Any) -> tuple[int, int, int] | None:
-    """Return row, column and number of an answer as they are written, or None if it is not a move."""
+    """Return row, column and number of an answer as written, or None if it is not a move."""
     if isinstance(value, str):
         return _written(" ".join(ascii_lower(value).split())) if len(value) <= _LONGEST_MOVE else None
     named = value.arguments if isinstance(value, Call) else value

@@ -1,4 +1,4 @@
-"""An expert for TextCraft: gathers what the goal takes, then crafts from the bottom up."""
+"""Expert for TextCraft: it gathers all materials of the goal, then crafts from the bottom up."""
 
 import dataclasses
 import functools
@@ -14,11 +14,11 @@ from jaxgym.envs.textcraft.world import NUM_INPUTS, world
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """How the expert makes each item.
+    """Ways by which the expert makes items.
 
     Attributes:
-        ways: The way that it takes, int32 (N,); 0, which is not used, for what is gathered.
-        heights: The length of the longest chain of ways below an item, int32 (N,); 0 for what is gathered.
+        ways: Way to craft each item, int32 (N,); 0, which is unused, for gathered items.
+        heights: Length of the longest chain of ways below an item, int32 (N,); 0 for gathered items.
     """
 
     ways: np.ndarray
@@ -27,7 +27,7 @@ class Plan:
 
 @functools.cache
 def plan() -> Plan:
-    """Returns for each item the way that takes the fewest actions, as if no two inputs shared what they take."""
+    """Return the way with the fewest actions for each item, as if no two inputs shared materials."""
     whole, ways = world(), world().ways
     num_items = len(whole.names)
     options: list[list[int]] = [[] for _ in range(num_items)]
@@ -55,7 +55,7 @@ def plan() -> Plan:
 
 
 def textcraft_action(env: Any, state: State, params: Any) -> jax.Array:
-    """Returns an action that leads to the goal, int32 (3,)."""
+    """Return an action towards the goal, int32 (3,)."""
     del env, params
     ways, chosen, heights = world().ways, plan().ways, plan().heights
     inputs, counts = jnp.asarray(ways.inputs[chosen]), jnp.asarray(ways.counts[chosen])

@@ -1,14 +1,14 @@
-"""TextCraft: craft the goal from what is gathered, by recipes of which some are no help.
+"""TextCraft: craft a goal item from gathered materials by recipes, some of which are distractors.
 
-A level is a goal, and a book of recipes: all those that make the goal or something that goes into it, and up to ten
-that take the same inputs and lead elsewhere. What no recipe makes is gathered, as much as is asked for. The game is won
-when the goal is crafted.
+A level is a goal and a book of recipes. The book has all recipes of the goal and of its ingredients, and up to ten
+distractors that take the same inputs and make other items. Items without a recipe can be gathered in any amount. The
+game is solved when the goal is crafted.
 
 Source: the rules are those of TextCraft (Prasad et al., ADaPT, NAACL Findings 2024) as AgentGym serves it. The world is
-our own: items and recipes stand in `jaxgym.envs.textcraft.recipes`.
+our own, see `jaxgym.envs.textcraft.recipes`.
 
-What differs: goals and books are the same on every machine and in every process; at most 64 of an item are gathered at
-once, and at most 999 are carried.
+Differences: goals and books are the same on every machine and in every process; an action gathers at most 64 of an
+item, and the bag holds at most 999 of each.
 """
 
 import dataclasses
@@ -32,17 +32,17 @@ from jaxgym.options import Integer, IntegerList, Option, Word
 from jaxgym.spaces import Box, MultiDiscrete
 
 MOST_GATHERED = 64
-"""The most of an item that one action gathers."""
+"""Largest amount that one action gathers."""
 
 MOST_DISTRACTORS = 10
 DEEPEST = 5
-"""The depth of the deepest goals."""
+"""Depth of the deepest goals."""
 
 VIEW_SCALE = 4
 
 
 class Verb(enum.IntEnum):
-    """What the first entry of an action says."""
+    """First entry of an action."""
 
     LOOK = 0
     GET = 1
@@ -51,11 +51,11 @@ class Verb(enum.IntEnum):
 
 @struct.dataclass
 class Level:
-    """Everything that is sampled for an episode.
+    """Sampled parts of an episode.
 
     Attributes:
-        goal: The item to craft, int32 ().
-        book: The recipes that are shown, in this order, int32 (S,); NONE from the last one on.
+        goal: Item to craft, int32 ().
+        book: Shown recipes, in order, int32 (S,); NONE after the last one.
     """
 
     goal: jax.Array
@@ -64,13 +64,13 @@ class Level:
 
 @struct.dataclass
 class State(EnvState):
-    """The state of an episode, beside what every state holds.
+    """Episode state, in addition to the fields of the base class.
 
     Attributes:
-        inventory: How many of each item are carried, int32 (N,).
-        outcome: What the last action led to, an `Outcome`, int32 ().
-        item: The item that it was about, or NONE, int32 ().
-        amount: How many of it were got or crafted, int32 ().
+        inventory: Amount of each item in the bag, int32 (N,).
+        outcome: Outcome of the last action, an `Outcome`, int32 ().
+        item: Item of the last action, or NONE, int32 ().
+        amount: Amount that it gathered or crafted, int32 ().
     """
 
     inventory: jax.Array
@@ -112,15 +112,15 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (1521,), see
         `jaxgym.envs.textcraft.scene.symbols`.
     Action:
-        Verb, object, amount. Verb 0 looks into the bag and does nothing; 1 gets `amount + 1` of item `object`;
+        Verb, object, amount. Verb 0 shows the inventory and has no effect; 1 gathers `amount + 1` of item `object`;
         2 crafts by way `object` (a recipe with an item for each tag, see
-        `jaxgym.envs.textcraft.world.Ways`), whatever the amount.
+        `jaxgym.envs.textcraft.world.Ways`) and ignores the amount.
     Start:
-        With nothing, and a goal of a random depth.
+        With an empty bag, and a goal of a random depth.
     Reward:
         1 when the goal is crafted, else 0.
     End:
-        Terminated when the goal is crafted. Truncated after `max_steps`: never by default.
+        Terminated when the goal is crafted. Truncated after `max_steps`; there is no limit by default.
     Info:
         `reward` and `length` so far, `success` (0 or 1).
     Versions:
@@ -130,19 +130,19 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
     observation: str
 
     def action_space(self, params: Params | None = None) -> MultiDiscrete:
-        """Verb, item or way, and amount."""
+        """Return the space of verb, item or way, and amount."""
         del params
         return MultiDiscrete((len(Verb), max(len(world().names), len(world().ways.outputs)), MOST_GATHERED))
 
     def observation_space(self, params: Params | None = None) -> Box:
-        """The space of the observation in the class docstring."""
+        """Return the space of the observation in the class docstring."""
         del params
         if self.observation == "symbolic":
             return Box(low=0.0, high=1.0, shape=(seen.num_symbols(),), dtype=jnp.float32)
         return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
-        """Samples a depth, a goal of it, which recipes distract, and the order of all."""
+        """Sample a depth, a goal of this depth, the distractors, and the order of the recipes."""
         key_goal, key_book = jax.random.split(key)
         bits = jax.random.bits(key_goal, (2,), jnp.uint32)
         first, count = _rows_of_depth(params.depth.pick(bits[0]))
@@ -150,7 +150,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         return _level_of_goal(key_book, row, params.distractors)
 
     def initial_state(self, level: Level, params: Params) -> State:
-        """Starts with an empty bag."""
+        """Start with an empty bag."""
         del params
         zero = jnp.int32(0)
         return State(
@@ -165,7 +165,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
-        """Gets or crafts, if it is possible; the goal is reached when it is crafted."""
+        """Gather or craft, if possible; the goal is reached when it is crafted."""
         del params
         verb, number, amount = action
         made = _attempt(state.inventory, TextCraftOutcome.NOTHING)
@@ -180,7 +180,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         return Transition(after, is_goal.astype(jnp.float32), is_goal, {"success": is_goal.astype(jnp.int32)})
 
     def scene(self, state: State, params: Params) -> seen.Scene:
-        """Returns the goal, the recipes shown, the bag, and what the last action led to."""
+        """Return the scene: the goal, the shown recipes, the bag, and the last outcome."""
         del params
         return seen.Scene(
             goal=state.level.goal,
@@ -192,12 +192,12 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
-        """Returns the picture or the symbols."""
+        """Return the frame or the symbols."""
         return (seen.symbols if self.observation == "symbolic" else seen.draw)(scene)
 
 
 class Attempt(NamedTuple):
-    """What an action does; the attributes are those of `State`."""
+    """Result of an action; the attributes are those of `State`."""
 
     inventory: jax.Array
     outcome: jax.Array
@@ -210,7 +210,7 @@ def _attempt(inventory: jax.Array, outcome: TextCraftOutcome) -> Attempt:
 
 
 def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
-    """Adds some of an item that is gathered; there is no end of it, but the bag holds only so many of each."""
+    """Gather an item; the supply is unlimited, but the bag has a capacity for each item."""
     num_items = len(world().names)
     is_sensible = (item >= 0) & (item < num_items) & (amount >= 1) & (amount <= MOST_GATHERED)
     is_gathered = item < world().num_gathered
@@ -234,7 +234,7 @@ def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
 
 
 def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
-    """Takes the inputs of a way out of the bag and puts in what it makes, if all inputs are there."""
+    """Craft by a way: if all inputs are in the bag, replace them by the output."""
     ways, items = world().ways, jnp.arange(len(world().names))
     is_sensible = (way >= 0) & (way < len(ways.outputs))
     row = jnp.clip(way, 0, len(ways.outputs) - 1)
@@ -262,14 +262,14 @@ def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
 
 
 def _rows_of_depth(depth: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns where the goals of a depth start among all goals, and how many there are, int32 () each."""
+    """Return the first row of the goals of a depth, and their number, int32 () each."""
     counts = np.bincount(world().depths[world().goals], minlength=DEEPEST + 1).astype(np.int32)
     firsts = (np.cumsum(counts) - counts).astype(np.int32)
     return jnp.asarray(firsts)[depth], jnp.asarray(counts)[depth]
 
 
 def _level_of_goal(key: jax.Array, row: jax.Array, most: jax.Array) -> Level:
-    """Returns a level of the goal in a row of `World.goals` with so many distractors at most; consumes `key`."""
+    """Return a level of the goal in a row of `World.goals` with at most `most` distractors; consumes `key`."""
     tree, others = jnp.asarray(books().trees)[row], jnp.asarray(books().others)[row]
     bits = jax.random.bits(key, (others.size + tree.size + MOST_DISTRACTORS,), jnp.uint32)
     distractors = _shuffled(others, bits[: others.size])[:MOST_DISTRACTORS]
@@ -279,21 +279,21 @@ def _level_of_goal(key: jax.Array, row: jax.Array, most: jax.Array) -> Level:
 
 
 def _shuffled(recipes: jax.Array, bits: jax.Array) -> jax.Array:
-    """Returns recipes in the order of their random bits, those that are NONE at the end."""
+    """Return recipes in the order of their random bits, with NONE at the end."""
     is_none = (recipes == NONE).astype(jnp.int32)
     return lax.sort((is_none, bits, recipes), num_keys=2)[-1]
 
 
 def level_of_task(env: TextCraft, params: Params, task: Any) -> Level:
-    """Returns the level of a task number, the same on every machine.
+    """Return the level of a task number, the same on every machine.
 
-    Goals are numbered by depth, those of one depth in the order in which the recipes first make them; the number is
-    taken modulo the number of goals. The book follows from the goal, too, and from the option `distractors`.
+    Goals are numbered by depth, and within a depth in the order in which recipes first make them; the number is taken
+    modulo the number of goals. The book depends on the goal and on the option `distractors`.
 
     Args:
         env: The environment.
-        params: Its parameters; `depth` does not matter.
-        task: Any integer, or a traced one.
+        params: Its parameters; `depth` is ignored.
+        task: Any integer, may be traced.
     """
     del env
     return _level_of_row(jnp.asarray(task % len(world().goals), jnp.int32), params.distractors)
@@ -307,7 +307,7 @@ def _level_of_row(row: jax.Array, most: jax.Array) -> Level:
 def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
     """Return whether each level has a goal of an allowed depth and existing recipes; bool (n,) by field.
 
-    Beside those that its goal needs, a book has so many recipes at most as there may be distractors.
+    Besides the recipes that its goal needs, a book has at most as many recipes as there may be distractors.
     """
     is_goal = (bank.goal >= world().num_gathered) & (bank.goal < len(world().names))
     depths = world().depths[np.where(is_goal, bank.goal, 0)]
@@ -323,6 +323,6 @@ def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
 
 
 def view(env: TextCraft, state: State, params: Params) -> jax.Array:
-    """Returns the frame for people, uint8 (336, 336, 3): it hides nothing."""
+    """Return the frame enlarged four times, uint8 (336, 336, 3); it hides nothing."""
     frame = seen.draw(env.scene(state, params))
     return jnp.repeat(jnp.repeat(frame, VIEW_SCALE, axis=0), VIEW_SCALE, axis=1)

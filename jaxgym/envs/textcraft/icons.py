@@ -1,4 +1,4 @@
-"""How the items of TextCraft look: a shape for each kind, and colours for each item of it."""
+"""Icons of TextCraft's items: one shape per kind, and two colors per item."""
 
 import colorsys
 import functools
@@ -12,9 +12,9 @@ BACKGROUND = (38, 34, 46)
 
 _GOLDEN = 0.61803398875
 _SHADES = ((0.62, 0.95), (0.85, 0.80), (0.38, 1.0))
-"""Saturation and brightness, in turn."""
+"""Saturation and brightness, used in turn."""
 
-# `#` is the item's colour, `o` its second one.
+# `#` is the item's first color, `o` its second one
 _SHAPES = {
     "log": "..####.. .######. .#oooo#. .#o##o#. .#o##o#. .#oooo#. .######. ..####..",
     "plant": "....#.## .##.###. ..####.. ...#.... .##o.##. ..#o##.. ...o.... ...o....",
@@ -48,11 +48,11 @@ _SHAPES = {
 
 @functools.cache
 def colors() -> np.ndarray:
-    """Returns the two colours of each item, uint8 (N, 2, 3)."""
+    """Return the two colors of each item, uint8 (N, 2, 3)."""
     rows, counts = list[list[tuple[float, float, float]]](), dict[str, int]()
     for kind in world().kinds:
         number = counts[kind] = counts.get(kind, -1) + 1
-        # Kinds start at different hues; their items are spread as evenly as any number of them can be.
+        # Kinds start at different hues; the golden ratio spreads any number of items evenly.
         hue = 0.07 * len(counts) + _GOLDEN * number
         saturation, brightness = _SHADES[number % len(_SHADES)]
         first = colorsys.hsv_to_rgb(hue % 1.0, saturation, brightness)
@@ -63,7 +63,7 @@ def colors() -> np.ndarray:
 
 @functools.cache
 def icons() -> np.ndarray:
-    """Returns the picture of each item and last the empty background, uint8 (N + 1, 8, 8, 3)."""
+    """Return the icon of each item and last the empty background, uint8 (N + 1, 8, 8, 3)."""
     pictures = np.empty((len(world().names) + 1, ICON_PX, ICON_PX, 3), np.uint8)
     pictures[:] = BACKGROUND
     for picture, kind, pair in zip(pictures, world().kinds, colors(), strict=False):

@@ -1,7 +1,7 @@
-"""The world of TextCraft: what is gathered, what is crafted, and from what.
+"""World of TextCraft: the items that are gathered, and the recipes of those that are crafted.
 
-A line `4 ash planks: 1 ash log` makes four ash planks of one ash log. An input may be a tag instead of an item, such as
-`planks`: any one item whose name ends with that word stands for it. The headings are kinds of items, which look alike.
+A line `4 ash planks: 1 ash log` makes four ash planks from one ash log. An input may be a tag instead of an item, such
+as `planks`: any one item whose name ends with that word. The headings are kinds of items, which share a shape.
 """
 
 TAGS = (
@@ -20,7 +20,7 @@ TAGS = (
     "glass",
     "brick",
 )
-"""The words that an input may name instead of an item."""
+"""Words that an input may name instead of an item."""
 
 GATHERED = """
 [log]
@@ -36,7 +36,7 @@ apple, plum, grape, olive, carrot, onion, cabbage, mushroom, sugar beet
 river clay, kaolin, quartz sand, chalk, limestone, flint, peat, salt, water, amber, garnet
 granite stone, slate stone, basalt stone, copper ore, tin ore, iron ore, silver ore, lead ore, zinc ore, cobalt ore
 """
-"""The items that are to be had without crafting, by kind."""
+"""Gathered items, by kind."""
 
 CRAFTED = """
 [timber]
@@ -395,4 +395,4 @@ CRAFTED = """
 1 windmill: 2 stone wall, 1 quern, 1 sail, 2 brass gear
 1 chapel: 2 stone wall, 2 stained window, 1 bronze bell
 """
-"""The recipes, by kind of what they make."""
+"""Recipes, by kind of the crafted item."""

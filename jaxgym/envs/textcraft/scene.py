@@ -1,8 +1,8 @@
-"""What is seen of TextCraft: the goal, the recipes shown, the bag and the last outcome, as a picture or as numbers.
+"""Scene of TextCraft, its frame and its symbols: the goal, the shown recipes, the bag and the last outcome.
 
-The picture, from top to bottom: the goal in a golden frame, what the last action was about, and a bar whose colour says
-how it went; then the bag, up to 24 kinds of items in the order of their numbers, with how many of each; then the book,
-a mark for each recipe, in the colour of what it makes where the recipe is shown.
+The frame has, from top to bottom: the goal in a golden box, the item of the last action, and a bar whose color is the
+outcome; then the bag, up to 24 items in the order of their numbers, with their amounts; then the book, one mark per
+recipe, in the color of its output if the recipe is shown.
 """
 
 import enum
@@ -20,12 +20,12 @@ from jaxgym.rendering.sprites import bitmap
 
 SCREEN_PX = 84
 MOST_CARRIED = 999
-"""The most of an item that the bag holds; the picture has three digits."""
+"""Largest amount of an item in the bag; the frame has three digits."""
 
 SLOT_PX = 14
 BAG_ROWS, BAG_COLUMNS = 4, 6
 NUM_SLOTS = BAG_ROWS * BAG_COLUMNS
-"""How many kinds of items the picture of the bag shows."""
+"""Number of items in the frame's bag."""
 
 MARK_ROWS = 4
 _MARK_HEIGHT_PX = 3
@@ -36,7 +36,7 @@ _TEXT, _LINE, _GOLD, _DARK = (255, 255, 255), (24, 20, 30), (255, 200, 60), (52,
 
 
 class TextCraftOutcome(enum.IntEnum):
-    """What an action led to."""
+    """Outcome of an action."""
 
     START = 0
     LOOKED = 1
@@ -75,15 +75,15 @@ _DIGITS = (
 
 @struct.dataclass
 class Scene:
-    """What a viewer may know of TextCraft.
+    """Scene of TextCraft.
 
     Attributes:
-        goal: The item to craft, int32 ().
-        book: The recipes that are shown, int32 (S,); NONE from the last one on.
-        inventory: How many of each item are carried, int32 (N,).
-        outcome: What the last action led to, an `Outcome`, int32 ().
-        item: The item that it was about, or NONE, int32 ().
-        amount: How many of it were got or crafted, int32 ().
+        goal: Item to craft, int32 ().
+        book: Shown recipes, int32 (S,); NONE after the last one.
+        inventory: Amount of each item in the bag, int32 (N,).
+        outcome: Outcome of the last action, an `Outcome`, int32 ().
+        item: Item of the last action, or NONE, int32 ().
+        amount: Amount that it gathered or crafted, int32 ().
     """
 
     goal: jax.Array
@@ -95,14 +95,14 @@ class Scene:
 
 
 def draw(scene: Scene) -> jax.Array:
-    """Returns the picture of a scene, uint8 (84, 84, 3), row first."""
+    """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     bag = _slots(*_carried(scene.inventory)).reshape(BAG_ROWS, BAG_COLUMNS, SLOT_PX, SLOT_PX, 3)
     bag = bag.swapaxes(1, 2).reshape(BAG_ROWS * SLOT_PX, SCREEN_PX, 3)
     return jnp.concatenate([_heading(scene), bag, _marks(scene.book)])
 
 
 def _heading(scene: Scene) -> jax.Array:
-    """Returns the row with the goal and the last outcome, uint8 (14, 84, 3)."""
+    """Return the row with the goal and the last outcome, uint8 (14, 84, 3)."""
     goal = _framed(_pictures(scene.goal, _ICON_X_PX))
     about = _slots(scene.item[None], scene.amount[None])[0]
     color = jnp.asarray([_BAR_COLORS[outcome] for outcome in TextCraftOutcome], jnp.uint8)[scene.outcome]
@@ -111,29 +111,29 @@ def _heading(scene: Scene) -> jax.Array:
 
 
 def _framed(picture: jax.Array) -> jax.Array:
-    """Returns a slot with a golden frame."""
+    """Return a slot with a golden frame."""
     inner = np.zeros((SLOT_PX, SLOT_PX, 1), bool)
     inner[_INNER, _INNER] = True
     return jnp.where(inner, picture, jnp.asarray(_GOLD, jnp.uint8)[None, None])
 
 
 def _carried(inventory: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the first items of the bag, NONE where there are fewer, and how many of each, int32 (24,) each."""
+    """Return the first items of the bag, NONE if there are fewer, and their amounts, int32 (24,) each."""
     num_items = inventory.size
-    # Sorting the numbers of what is carried to the front is an order faster than to search each slot's item.
+    # Sorting the carried items to the front is ten times as fast as searching each slot's item.
     front = lax.sort(jnp.where(inventory > 0, jnp.arange(num_items), num_items))[:NUM_SLOTS]
     is_empty = front == num_items
     return jnp.where(is_empty, NONE, front), jnp.where(is_empty, 0, inventory[front])
 
 
 def _slots(items: jax.Array, counts: jax.Array) -> jax.Array:
-    """Returns pictures of items with their counts; no digits for 0. uint8 (K, 14, 14, 3)."""
+    """Return icons of items with their amounts; no digits for 0. uint8 (K, 14, 14, 3)."""
     pictures = jax.vmap(functools.partial(_pictures, y_px=0))(items)
     return jnp.where(jnp.asarray(_count_masks())[counts][..., None], jnp.uint8(_TEXT[0]), pictures)
 
 
 def _pictures(item: jax.Array, y_px: int) -> jax.Array:
-    """Returns a slot with the icon of an item so far down, uint8 (14, 14, 3)."""
+    """Return slots with the icon of an item at a height, uint8 (14, 14, 3)."""
     slot = np.empty((SLOT_PX, SLOT_PX, 3), np.uint8)
     slot[:], slot[-1], slot[:, -1] = BACKGROUND, _LINE, _LINE
     icon = jnp.asarray(icons())[jnp.where(item == NONE, len(world().names), item)]
@@ -142,7 +142,7 @@ def _pictures(item: jax.Array, y_px: int) -> jax.Array:
 
 @functools.cache
 def _count_masks() -> np.ndarray:
-    """Returns where the digits of each count are white in a slot, bool (1000, 14, 14)."""
+    """Return masks of the white digits of each amount in a slot, bool (1000, 14, 14)."""
     digits = [bitmap(rows) for rows in _DIGITS]
     masks = np.zeros((MOST_CARRIED + 1, SLOT_PX, SLOT_PX), bool)
     for count in range(1, MOST_CARRIED + 1):
@@ -154,12 +154,12 @@ def _count_masks() -> np.ndarray:
 
 
 def is_shown(book: jax.Array) -> jax.Array:
-    """Returns which recipes a book shows, bool (R,)."""
+    """Return whether a book has each recipe, bool (R,)."""
     return jnp.any(book[None] == jnp.arange(len(world().recipes))[:, None], axis=1)
 
 
 def _marks(book: jax.Array) -> jax.Array:
-    """Returns the marks of the recipes, uint8 (14, 84, 3)."""
+    """Return the marks of the recipes, uint8 (14, 84, 3)."""
     outputs = [world().items[recipe.output[1]] for recipe in world().recipes]
     unused = MARK_ROWS * SCREEN_PX - len(outputs)
     shown = jnp.where(is_shown(book)[:, None], jnp.asarray(colors()[outputs, 0]), jnp.asarray(_DARK, jnp.uint8)[None])
@@ -170,16 +170,15 @@ def _marks(book: jax.Array) -> jax.Array:
 
 
 def num_symbols() -> int:
-    """Returns the length of `symbols`."""
+    """Return the length of `symbols`."""
     return 3 * len(world().names) + len(world().recipes) + len(TextCraftOutcome) + 1
 
 
 def symbols(scene: Scene) -> jax.Array:
-    """Returns a scene as numbers, float32 (1521,): what the picture shows, and the whole bag.
+    """Return a scene as numbers, float32 (1521,): the content of the frame, and the whole bag.
 
-    In order: the goal one-hot (393), how many of each item are carried over 999 (393), which recipes are shown (333),
-    the last outcome one-hot (8), the item that it was about one-hot (393; zero for none) and how many were got or
-    crafted over 999 (1).
+    In order: the goal one-hot (393), the amount of each item divided by 999 (393), the shown recipes (333), the last
+    outcome one-hot (8), its item one-hot (393; zeros for none) and its amount divided by 999 (1).
     """
     one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
     num_items, most = len(world().names), np.float32(MOST_CARRIED)

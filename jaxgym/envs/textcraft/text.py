@@ -1,6 +1,6 @@
-"""TextCraft in words: the book of crafting commands and the goal once, then a line about what each command did.
+"""Text interface of TextCraft: first the crafting commands and the goal, then one line about each command.
 
-The commands and the first words of the answers are those that language models know from AgentGym's TextCraft:
+The commands and the first words of the responses are those of AgentGym's TextCraft, which language models know:
 
     get 3 ash log   ─>   Got 3 ash log          craft 4 ash planks using 1 ash log   ─>   Crafted 4 ash planks
 """
@@ -59,41 +59,41 @@ def build(env: Any, values: Mapping[str, Any]) -> "TextCraftWords":
 
 @dataclasses.dataclass(frozen=True)
 class TextCraftWords(Words[Scene]):
-    """The words of TextCraft."""
+    """Text interface of TextCraft."""
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules and the form of a reply."""
+        """Return the rules and the reply format."""
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
         return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit)
 
     def describe(self, scene: Scene, params: Any) -> str:
-        """Returns the book in the order of the recipes' numbers, the goal, what was done last, and all of the bag."""
+        """Return the recipes in the order of their numbers, the goal, the last outcome, and the whole bag."""
         del params
         last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
         book = sorted(np.asarray(scene.book).tolist())
         return f"{_task(book, int(scene.goal))}\n{_inventory(scene)}\nLast: {last}"
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Return the command of a reply, or why it is invalid; see `jaxgym.text.replies`."""
-        # Models mostly write the same few commands.
+        """Return the command of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
+        # Models repeat a few commands, so their parsed forms are cached.
         return (_read_short if len(reply) <= _LONGEST_COMMAND else _read)(reply, self.parsing)
 
     def fallback(self) -> Move:
-        """Returns a look into the bag, which changes nothing."""
+        """Return the action that shows the inventory, which has no effect."""
         return _LOOK
 
     def reply_of(self, action: Any) -> str:
-        """Returns the command for an action in its tag; a look into the bag for one of no item or way."""
+        """Return the command for an action in its tag; `inventory` for an action without a valid item or way."""
         return f"<action>{_text_of(*action)}</action>"
 
     def open(self, scene: Scene, params: Any) -> str:
-        """Returns the crafting commands in the order of the book, and the goal."""
+        """Return the crafting commands in the order of the book, and the goal."""
         del params
         return _task(np.asarray(scene.book).tolist(), int(scene.goal))
 
     def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Returns one line: what the command did, or why there was none."""
+        """Return one line: the result of the command, or the reason why the reply is invalid."""
         del params
         scene = turn.scene
         if isinstance(turn.move, Refusal):
@@ -103,13 +103,13 @@ class TextCraftWords(Words[Scene]):
         return _outcome(int(scene.outcome), int(scene.item), int(scene.amount))
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
-        """Returns the crafting commands and the goal of each."""
+        """Return the crafting commands and the goal of each scene."""
         del params
         goals = np.asarray(scenes.goal).tolist()
         return [_task(book, goal) for book, goal in zip(np.asarray(scenes.book).tolist(), goals, strict=True)]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
-        """Returns a line for each turn."""
+        """Return one line per turn."""
         del params
         scenes = turns.scenes
         outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
@@ -122,7 +122,7 @@ class TextCraftWords(Words[Scene]):
         ]
 
 
-# What is told.
+# Texts.
 
 
 def _task(book: list[int], goal: int) -> str:
@@ -136,13 +136,13 @@ def _recipe_texts() -> tuple[str, ...]:
 
 
 def _craft_text(output: Amount, inputs: tuple[Amount, ...]) -> str:
-    """Returns a command such as `craft 1 stool using 2 planks, 3 wooden pole`."""
+    """Return a command such as `craft 1 stool using 2 planks, 3 wooden pole`."""
     taken = ", ".join(f"{count} {name}" for count, name in inputs)
     return f"craft {output[0]} {output[1]} using {taken}"
 
 
 def _text_of(verb: int, index: int, amount: int) -> str:
-    """Returns the command for an action."""
+    """Return the command for an action."""
     if verb == Verb.GET and index < len(world().names):
         return f"get {amount + 1} {world().names[index]}"
     return _way_texts().get(index, _LOOK.text) if verb == Verb.CRAFT else _LOOK.text
@@ -150,7 +150,7 @@ def _text_of(verb: int, index: int, amount: int) -> str:
 
 @functools.cache
 def _way_texts() -> dict[int, str]:
-    """Returns the commands to craft, by the number of the way."""
+    """Return the crafting commands by the number of the way."""
     return {np.ravel(move.actions[0])[1].item(): move.text for move in _craft_moves().values()}
 
 
@@ -159,7 +159,7 @@ def _inventory(scene: Scene) -> str:
 
 
 def _inventories(inventories: np.ndarray) -> list[str]:
-    """Returns what each player carries, such as `Inventory: [flax] (3) ` with the blank of the original at its end."""
+    """Return each inventory, such as `Inventory: [flax] (3) ` with the original's blank at the end."""
     names = world().names
     carried = [""] * len(inventories)
     rows, items = np.nonzero(inventories)
@@ -169,7 +169,7 @@ def _inventories(inventories: np.ndarray) -> list[str]:
 
 
 def _outcome(outcome: int, item: int, amount: int) -> str:
-    """Returns what the last action led to; nothing at the start."""
+    """Return the text of the last outcome; empty at the start."""
     name = "" if item == NONE else world().names[item]
     return _OUTCOMES[outcome].format(name=name, amount=amount)
 
@@ -222,7 +222,7 @@ def _text_of_call(given: Call) -> str | None:
 
 
 def _command(text: str) -> Move | Refusal | None:
-    """Return the command that a text is, or why it cannot be executed, or None if it is no command."""
+    """Return the command of a text, or the reason why it is invalid, or None if it is not a command."""
     line = " ".join(ascii_lower(text).split()) if len(text) <= _LONGEST_COMMAND else ""
     if line == "inventory":
         return _LOOK
@@ -243,10 +243,10 @@ def _command(text: str) -> Move | Refusal | None:
 
 
 def _item(name: str) -> int | Refusal:
-    """Return the item of a name, or why there is none.
+    """Return the item of a name, or the reason why there is none.
 
-    The name of a group of items, such as log, is its first item if all of them are gathered: the crafting commands name
-    the group alone, so the items are not shown to the model. In another group the item must be named.
+    The name of a group of items, such as log, means its first item if all of them are gathered: the crafting commands
+    contain only the group, so the model does not see the items. In other groups, the item must be named.
     """
     whole = world()
     if name in whole.items:
@@ -284,7 +284,7 @@ def _craft(amount: int, name: str, inputs: str) -> Move | Refusal:
         if isinstance(item, Refusal):
             return item
         taken.append((item, int(read[1])))
-    # An input that is split over two entries fits no recipe.
+    # An input that is split over two entries matches no recipe.
     move = _craft_moves().get((made, amount, tuple(sorted(taken))))
     if move is None:
         return Refusal(
@@ -296,7 +296,7 @@ def _craft(amount: int, name: str, inputs: str) -> Move | Refusal:
 
 @functools.cache
 def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]:
-    """Return the move of each way, by what it makes, how many, and its inputs and their counts in ascending order."""
+    """Return the action of each way, by output, amount, and its inputs and their amounts in ascending order."""
     whole, ways, moves = world(), world().ways, dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]()
     columns = (ways.outputs, ways.amounts, ways.inputs, ways.counts)
     for way, (output, amount, sources, counts) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):

@@ -1,6 +1,6 @@
-"""The recipes of TextCraft as tables, made once a process on the host: numbers in the order of authoring throughout.
+"""Recipes of TextCraft as tables, made once per process on the host; items are numbered in the order of the file.
 
-A recipe may ask for a tag. A *way* is a recipe with an item chosen for each tag, so that inputs are items only.
+A recipe may use a tag. A *way* is a recipe with an item chosen for each tag, so that its inputs are items.
 """
 
 import dataclasses
@@ -13,22 +13,22 @@ import numpy as np
 from jaxgym.envs.textcraft.recipes import CRAFTED, GATHERED, TAGS
 
 NUM_INPUTS = 4
-"""The most inputs of a recipe."""
+"""Largest number of inputs of a recipe."""
 
 NONE = -1
-"""Stands for no item, no recipe and no way."""
+"""Value for no item, no recipe and no way."""
 
 Amount = tuple[int, str]
-"""How many, and of what."""
+"""An amount and the name of an item or tag."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A recipe as it is told.
+    """A recipe with names.
 
     Attributes:
-        output: What it makes, and how many.
-        inputs: What it takes: items and tags.
+        output: Output and its amount.
+        inputs: Inputs, items or tags, and their amounts.
     """
 
     output: Amount
@@ -37,14 +37,14 @@ class Recipe:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ways:
-    """All ways of crafting: V of them, ordered by recipe.
+    """All ways of crafting: V ways, ordered by recipe.
 
     Attributes:
-        recipes: Which recipe it is, int32 (V,).
-        outputs: Which item it makes, int32 (V,).
-        amounts: How many it makes, int32 (V,).
-        inputs: Items taken, int32 (V, 4); NONE from the last one on.
-        counts: How many of each are taken, int32 (V, 4); 0 from the last one on.
+        recipes: Recipe of each way, int32 (V,).
+        outputs: Item that it makes, int32 (V,).
+        amounts: Amount that it makes, int32 (V,).
+        inputs: Items that it takes, int32 (V, 4); NONE after the last one.
+        counts: Amounts that it takes, int32 (V, 4); 0 after the last one.
     """
 
     recipes: np.ndarray
@@ -56,17 +56,17 @@ class Ways:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class World:
-    """Everything that is the same in all levels: N items, R recipes, V ways, G goals.
+    """Tables that are the same in all levels: N items, R recipes, V ways, G goals.
 
     Attributes:
-        names: The items: those that are gathered, then those that are crafted.
-        kinds: The kind of each item.
-        num_gathered: How many are gathered.
-        tags: The items of each tag.
-        recipes: The recipes.
-        ways: The ways.
-        depths: Crafting steps that are needed one after another, int32 (N,); 0 for what is gathered.
-        goals: The crafted items, by depth and then in the order of authoring, int32 (G,).
+        names: Names of the items: gathered ones first, then crafted ones.
+        kinds: Kind of each item.
+        num_gathered: Number of gathered items.
+        tags: Items of each tag.
+        recipes: Recipes.
+        ways: Ways.
+        depths: Number of consecutive crafting steps that an item needs, int32 (N,); 0 for gathered items.
+        goals: Crafted items, by depth and then in the order of the file, int32 (G,).
     """
 
     names: tuple[str, ...]
@@ -80,17 +80,17 @@ class World:
 
     @functools.cached_property
     def items(self) -> dict[str, int]:
-        """The number of each item, by name."""
+        """Number of each item, by name."""
         return {name: number for number, name in enumerate(self.names)}
 
     def members(self, name: str) -> tuple[int, ...]:
-        """Returns the items that an input of this name can be."""
+        """Return the items that an input of this name can be."""
         return self.tags[name] if name in self.tags else (self.items[name],)
 
 
 @functools.cache
 def world() -> World:
-    """Returns the world that the recipes make."""
+    """Build the tables from the recipes."""
     gathered = {name: kind for kind, line in _lines(GATHERED) for name in line.split(", ")}
     kinds, recipes = dict(gathered), list[Recipe]()
     for kind, line in _lines(CRAFTED):
@@ -107,7 +107,7 @@ def world() -> World:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the lines under each heading, with the heading."""
+    """Yield each line under a heading, with the heading."""
     kind = ""
     for line in text.splitlines():
         if line.startswith("["):
@@ -117,7 +117,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _amount(entry: str) -> Amount:
-    """Returns `(4, "ash planks")` for `"4 ash planks"`."""
+    """Return `(4, "ash planks")` for `"4 ash planks"`."""
     count, _, name = entry.partition(" ")
     return int(count), name
 
@@ -136,7 +136,7 @@ def _ways(names: Sequence[str], tags: Mapping[str, tuple[int, ...]], recipes: Se
 
 
 def _depths(ways: Ways, num_items: int, num_gathered: int) -> np.ndarray:
-    """Returns for each item the least depth that one of its ways gives: that of its deepest input, and one more."""
+    """Return the smallest depth of each item over its ways: that of the deepest input plus one."""
     beyond = num_items
     depths = np.where(np.arange(num_items) < num_gathered, 0, beyond).astype(np.int32)
     while True:
@@ -150,11 +150,11 @@ def _depths(ways: Ways, num_items: int, num_gathered: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Books:
-    """The recipes that belong to each goal, in ascending order, filled up with NONE.
+    """Recipes that belong to each goal, in ascending order, padded with NONE.
 
     Attributes:
-        trees: Recipes that make the goal, or something that goes into it, int32 (G, T).
-        others: Further recipes that take something that those take: these may distract, int32 (G, C).
+        trees: Recipes of the goal and of its direct and indirect inputs, int32 (G, T).
+        others: Other recipes that take one of these inputs, which may be distractors, int32 (G, C).
     """
 
     trees: np.ndarray
@@ -163,7 +163,7 @@ class Books:
 
 @functools.cache
 def books() -> Books:
-    """Returns the recipes that belong to each goal."""
+    """Return the recipes that belong to each goal."""
     whole = world()
     makers: list[list[int]] = [[] for _ in whole.names]
     for number, recipe in enumerate(whole.recipes):

@@ -1,6 +1,6 @@
 """Our environments in ms-swift itself: its `Env`, its scheduler in both rollout modes, its scoring; skipped without it.
 
-No model and no accelerator: an engine that asks a scripted policy stands in for the model.
+No model and no accelerator: an engine with a scripted policy replaces the model.
 """
 
 import asyncio

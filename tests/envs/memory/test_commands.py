@@ -40,21 +40,21 @@ sample = jax.jit(jax.vmap(commands.sample_commands, in_axes=(0, 0, 0, 0)))
 
 
 def sample_many(bits: np.ndarray, start: tuple[int, int], arena_size: int, allowed: int) -> np.ndarray:
-    """Sequences of four commands, one for each row of `bits`."""
+    """Sample a sequence of four commands for each row of `bits`."""
     count = len(bits)
     starts = np.tile(np.asarray(start, np.int32), (count, 1))
     return np.asarray(sample(bits, starts, np.full(count, arena_size, np.int32), np.full(count, allowed, np.int32)))
 
 
 def possible(tile: tuple[int, int], arena_size: int, allowed: int) -> list[int]:
-    """The commands that the rule allows at a tile."""
+    """Return the commands that the rule allows at a tile."""
     places = [(tile[0] + dx, tile[1] + dy) for dx, dy in list(MOVES.values())[:allowed]]
     return [command for command, place in enumerate(places) if all(0 <= x < arena_size for x in place)]
 
 
 @functools.cache
 def all_ranks() -> np.ndarray:
-    """Bits whose first entries are 0 … 359, so that all remainders by a number of choices are about as frequent."""
+    """Return bits whose first entries are 0 … 359: all remainders by a number of choices are about equally frequent."""
     bits = np.zeros((360, 4), np.uint32)
     bits[:, 0] = np.arange(360)
     return bits

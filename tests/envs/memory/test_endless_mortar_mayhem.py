@@ -22,7 +22,7 @@ NOTHING = jnp.zeros(2, dtype=jnp.int32)
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Any, Any]:
-    """A game with short durations, whose levels prescribe up to four commands."""
+    """Return a game with short durations, whose levels list up to four commands."""
     return jaxgym.make(
         "Endless-MortarMayhem-v0",
         command_show_duration=[SHOW],
@@ -40,7 +40,7 @@ def step_env(made: tuple[Any, Any]) -> Any:
 
 
 def start(made: tuple[Any, Any], given: list[int], tile: tuple[int, int] = (2, 2), **changes: Any) -> Any:
-    """The first state of an episode with the given commands, with fields changed."""
+    """Return the first state of an episode with the given commands, with some fields changed."""
     env, params = made
     level = env.sample_level(jax.random.key(1), params)
     level = dataclasses.replace(
@@ -53,7 +53,7 @@ def start(made: tuple[Any, Any], given: list[int], tile: tuple[int, int] = (2, 2
 
 
 def play(step_env: Any, state: Any, steps: int, action: jax.Array = NOTHING) -> list[Any]:
-    """The results of a number of equal steps."""
+    """Return the results of a number of equal steps."""
     results = []
     for _ in range(steps):
         results.append(step_env(state, action))

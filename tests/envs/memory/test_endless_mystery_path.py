@@ -1,4 +1,4 @@
-"""The rules of Endless Mystery Path, on a path that is given.
+"""Rules of Endless Mystery Path, on a given path.
 
 row 2  ..┌─────S..      segment 0 goes right in row 3, up at column 2, and right in row 2 to column 7;
 row 3  ──┘              segment 1 goes on in row 2
@@ -61,7 +61,7 @@ def start(made: tuple[Any, Any]) -> Any:
 
 
 def play(step: Any, state: Any, actions: list[int]) -> Any:
-    """What the last of the steps returned."""
+    """Return the result of the last step."""
     for action in actions:
         last = step(state, jnp.int32(action))
         state = last[0]

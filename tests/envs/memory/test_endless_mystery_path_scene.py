@@ -1,4 +1,4 @@
-"""Pictures and symbols of Endless Mystery Path: equal pictures and equal vectors go together."""
+"""Frames and symbols of Endless Mystery Path: equal frames have equal vectors and vice versa."""
 
 import dataclasses
 from typing import Any
@@ -17,7 +17,7 @@ LANES, STEPS, CHANGES = 16, 48, 160
 
 
 def states(env: Any, params: Any) -> Any:
-    """States of episodes that walk on, mostly; (LANES · STEPS,)."""
+    """Return states of episodes that mostly walk on; (LANES · STEPS,)."""
     keys = jax.random.split(jax.random.key(0), LANES)
     actions = jax.random.choice(jax.random.key(1), jnp.asarray([0, 1, 1, 1, 2, 3]), (STEPS, LANES))
     start = jax.vmap(env.reset, in_axes=(0, None))(keys, params)[1]
@@ -34,7 +34,7 @@ def states(env: Any, params: Any) -> Any:
 
 
 def changed(scene: Any, number: jax.Array) -> Any:
-    """A scene with one thing changed: a path tile, the agent's height, its heading, cross, ice or bar."""
+    """Return a scene with one change: a path tile, the agent's height, its heading, cross, ice or bar."""
     tile = jnp.where(jnp.arange(9) == number // 7, 1 << (number % 7), 0)
     number_y = number - 63
     is_y = (number_y >= 0) & (number_y < 80)
@@ -90,7 +90,7 @@ def draw_one(scene: Any, scale: float) -> Any:
 
 
 def digests(rows: np.ndarray) -> np.ndarray:
-    """A number for each row, equal for equal rows."""
+    """Return a number for each row, equal for equal rows."""
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1, 1)
 
 

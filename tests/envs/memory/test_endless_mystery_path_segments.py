@@ -1,4 +1,4 @@
-"""The segments of Endless Mystery Path, and how simple policies fare, are distributed as the original's.
+"""The segments of Endless Mystery Path, and the results of simple policies, are distributed as the original's.
 
 The sample of the original is 600 consecutive seeds, three segments each. Seeds are fixed, so a test either always
 passes or never; a p-value below 1e-4 is what one of about 100 tests would show in one of 100 choices of the seeds.
@@ -25,14 +25,14 @@ LARGEST_Z = 4.0
 
 @functools.cache
 def ours() -> np.ndarray:
-    """All segments of the bank, int (50 176, 32), -1 behind the last tile."""
+    """Return all segments of the buffer, int (50 176, 32), -1 after the last tile."""
     bank = np.asarray(segments.make_bank()).reshape(-1, segments.MAX_TILES).astype(np.int64)
     return np.where(bank == segments.NO_TILE, -1, bank)
 
 
 @functools.cache
 def theirs() -> np.ndarray:
-    """The recorded segments in the same form, int (1800, 32)."""
+    """Return the recorded segments in the same form, int (1800, 32)."""
     with np.load(LAYOUTS) as archive:
         paths = archive["path"].astype(np.int64)
     found = []
@@ -45,7 +45,7 @@ def theirs() -> np.ndarray:
 
 
 def assert_same_distribution(first: np.ndarray, second: np.ndarray) -> None:
-    """Two samples of small integers pass the chi-square test of homogeneity; rare values are taken together."""
+    """Check two samples of small integers by the chi-square test of homogeneity; rare values are merged."""
     size = int(max(first.max(), second.max())) + 1
     counts = np.stack([np.bincount(sample, minlength=size) for sample in (first, second)])
     is_rare = counts[1] < 5
@@ -58,7 +58,7 @@ def lengths(sample: np.ndarray) -> np.ndarray:
 
 
 def rises(sample: np.ndarray) -> np.ndarray:
-    """How far the end is from the start, in rows."""
+    """Return the distance of the end from the start, in rows."""
     return np.abs(sample.max(axis=1) % segments.NUM_ROWS - sample[:, 0])
 
 
@@ -134,7 +134,7 @@ def test_segments_join_and_are_those_of_the_seed() -> None:
 
 @functools.cache
 def random_episodes() -> dict[str, np.ndarray]:
-    """The last info of episodes with random actions."""
+    """Return the last info of episodes with random actions."""
     env, params = game()
 
     def episode(key: jax.Array) -> Any:

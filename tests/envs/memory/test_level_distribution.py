@@ -1,4 +1,4 @@
-"""The levels of Mortar Mayhem, and how simple policies fare in them, are distributed as the original's.
+"""The levels of Mortar Mayhem, and the results of simple policies, are distributed as the original's.
 
 The samples of the original are 300 consecutive seeds of each game. Seeds are fixed, so a test either always passes or
 never; a p-value below 1e-4 is what one of about 100 tests would show in one of 100 choices of the seeds.
@@ -45,7 +45,7 @@ def theirs(game: str) -> dict[str, np.ndarray]:
 
 
 def assert_same_distribution(first: np.ndarray, second: np.ndarray, categories: int) -> None:
-    """Two samples of integers in 0 … categories - 1 pass the chi-square test of homogeneity."""
+    """Check two samples of integers in 0 … categories - 1 by the chi-square test of homogeneity."""
     counts = np.stack([np.bincount(sample, minlength=categories) for sample in (first, second)])
     occurring = counts[:, counts.sum(axis=0) > 0]
     assert stats.chi2_contingency(occurring, correction=False).pvalue > SMALLEST_P
@@ -144,7 +144,7 @@ HALF_A_DIGIT = {"reward": 0.0005, "length": 0.05, "commands_completed": 0.0005}
 
 @functools.partial(jax.jit, static_argnames=("env",))
 def play(env: Any, level: Any, params: Any, actions: jax.Array) -> dict[str, jax.Array]:
-    """Returns the last `info` of an episode with these actions."""
+    """Return the last `info` of an episode with these actions."""
 
     def goes_on(carry: Any) -> jax.Array:
         return ~carry[0].terminated

@@ -1,4 +1,4 @@
-"""The rules of Mortar Mayhem, in the order in which they are told.
+"""Rules of Mortar Mayhem, in the order of the rule book.
 
 Tiles are (column, row). A level is written as its start S and its commands; here `up, up, stay`, whose targets are 1,
 then 2, then 2 again:
@@ -67,7 +67,7 @@ def make_level(
     delay: int = 6,
     duration: int = 2,
 ) -> Level:
-    """The level of these commands; `clue` is for how many frames a command is shown, then for how many a blank."""
+    """Return the level of these commands; `clue` is the number of frames of a command, then of a blank."""
     return Level(
         start_tile=np.asarray(start, np.int32),
         start_offset_px=np.asarray(offset, np.int32),
@@ -81,7 +81,7 @@ def make_level(
 
 
 def make_state(level: Level, **fields: Any) -> State:
-    """The state of an agent at the centre of tile (2, 2) of a 5 × 5 arena, past the clue phase."""
+    """Return the state of an agent at the center of tile (2, 2) of a 5 × 5 arena, after the clue phase."""
     values = {
         "time": 100,
         "episode_return": np.float32(0.0),
@@ -102,7 +102,7 @@ def make_state(level: Level, **fields: Any) -> State:
 
 @dataclasses.dataclass(frozen=True)
 class Episode:
-    """What happened, without auto-reset; entry t of `states` and `scenes` is what step t led to, entry 0 the reset."""
+    """An episode without auto-reset; entry t of `states` and `scenes` is the result of step t, entry 0 of the reset."""
 
     states: State
     scenes: Any
@@ -117,13 +117,13 @@ class Episode:
 
     @property
     def rewarded(self) -> dict[int, float]:
-        """The rewards up to the end that are not zero, by step."""
+        """Return the rewards up to the end that are not zero, by step."""
         steps = np.flatnonzero(self.rewards[: self.end + 1])
         return {int(t): pytest.approx(self.rewards[t]) for t in steps}
 
     @property
     def red(self) -> list[int]:
-        """The steps up to the end whose frames show deadly tiles."""
+        """Return the steps up to the end whose frames show deadly tiles."""
         return np.flatnonzero(self.scenes.safe_tile[: self.end + 1, 0] >= 0).tolist()
 
 
@@ -141,7 +141,7 @@ def roll(env: MortarMayhem, level: Level, actions: jax.Array, params: Params) ->
 def play(
     game: str, level: Level, actions: dict[int, Any] | None = None, filling: Any = None, **options: Any
 ) -> Episode:
-    """Plays the given action in each given step, and the filling (nothing) in all others."""
+    """Play the given actions in the given steps, and the filling (nothing) in all others."""
     env, params = make(game, **options)
     given = np.zeros((ROLLOUT_STEPS, *env.action_space(params).shape), np.int32)
     given[:] = 0 if filling is None else filling
@@ -169,7 +169,7 @@ def nothing(game: str) -> Any:
 
 
 def sample(game: str, **options: Any) -> Level:
-    """A stack of 400 sampled levels."""
+    """Return a stack of 400 sampled levels."""
     return jax.device_get(make_bank(*make(game, **options), train_seeds(400)))
 
 
@@ -652,7 +652,7 @@ def test_info_has_the_same_entries_on_every_step(game: str) -> None:
 
 
 def steps_to_the_end(game: str, level: Level, max_steps: int) -> tuple[int, bool, bool, dict[str, Any], State]:
-    """Plays nothing to the end of the episode; returns length, both flags, the last info and the state after it."""
+    """Play nothing to the end of the episode; return length, both flags, the last info and the state after it."""
     env, params = make(game, max_steps=max_steps)
     _, state = env.reset_to_level(jax.random.key(0), level, params)
     action = np.zeros(env.action_space(params).shape, np.int32)
@@ -717,7 +717,7 @@ FIXING_SHAPES_OR_PROGRAMS = {"agent_scale", "max_commands", "observation", "flat
 
 
 def record(game: str, **options: Any) -> list[np.ndarray]:
-    """All that can be told from outside of three episodes: of nothing but stays, of a failure, of wandering."""
+    """Return all outputs of three episodes: of stays only, of a failure, of random moves."""
     env, params = make(game, **options)
     level = sample_one(game, **options)
     space = env.action_space(params)

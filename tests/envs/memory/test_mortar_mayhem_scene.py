@@ -1,4 +1,4 @@
-"""What is seen of Mortar Mayhem, drawn here once more from the facts.
+"""Scene of Mortar Mayhem, drawn here a second time from the facts.
 
 A tile is 14 px with a border of 1 px; the arena of n tiles is the square from 42 - 7n to 42 + 7n of a black screen of
 84 px; the agent is a body with two hands, above the tiles; a glyph is white and above all.
@@ -27,7 +27,7 @@ BODY, HAND, HAND_OUTLINE, WHITE = (250, 204, 153), (250, 250, 250), (50, 50, 50)
 NO_COMMAND = 9
 ARENA_SIZES = (2, 3, 4, 5, 6)
 
-# The agent of scale 0.25 at its eight headings; pixel (0, 0) lies at its centre - 8. B: body, o: hand.
+# The agent of scale 0.25 at its eight headings; pixel (0, 0) lies at its center - 8. B: body, o: hand.
 AGENT = """
 0 deg             45 deg            90 deg            135 deg
 ................  ......oo........  ................  ................
@@ -69,7 +69,7 @@ LOOKS = {"B": BODY, "o": HAND_OUTLINE}
 
 
 def read_agents() -> list[list[str]]:
-    """Eight drawings, each a list of 16 rows."""
+    """Read eight drawings, each a list of 16 rows."""
     blocks = [
         [line.split() for line in block.splitlines() if "deg" not in line] for block in AGENT.strip().split("\n\n")
     ]
@@ -212,7 +212,7 @@ def disc_at(x: int, y: int, radius: int) -> np.ndarray:
 @pytest.mark.parametrize("heading", [0, 2, 4, 6])
 @pytest.mark.parametrize(
     ("scale", "radius", "hand", "hand_x", "hand_y", "has_light_hands"),
-    # The hands of an agent that heads up, from its centre: 18 · scale to both sides; 12 · scale + 7 below the top of
+    # The hands of an agent that heads up, from its center: 18 · scale to both sides; 12 · scale + 7 below the top of
     # the surface, whose half side is 9, 21 and 37.
     [(0.1, 2, 1, 1, 9 - 8, False), (0.5, 12, 5, 9, 21 - 13, True), (1.0, 25, 10, 18, 37 - 19, True)],
 )
@@ -245,7 +245,7 @@ STAY = 4
 
 
 def make_levels(arena_sizes: np.ndarray, show: int) -> Level:
-    """Random levels of two commands, mostly to stay, so that checks are passed and tiles turn deadly."""
+    """Sample levels of two commands, mostly to stay, so that checks are passed and tiles turn deadly."""
     generator = np.random.default_rng(0)
     starts, sequences = [], []
     for arena_size in arena_sizes:
@@ -271,7 +271,7 @@ def make_levels(arena_sizes: np.ndarray, show: int) -> Level:
 
 @functools.partial(jax.jit, static_argnames=("env",))
 def roll(env: Any, level: Level, params: Any, actions: jax.Array) -> tuple[seen.Scene, jax.Array]:
-    """Returns the scenes of an episode, and for each whether the episode was still on before it."""
+    """Return the scenes of an episode, and for each whether the episode had not ended before it."""
     state = env.initial_state(level, params)
 
     def step(carry: Any, action: jax.Array) -> Any:
@@ -287,7 +287,7 @@ def roll(env: Any, level: Level, params: Any, actions: jax.Array) -> tuple[seen.
 
 
 def scenes_of_random_episodes(env_id: str, scale: float) -> seen.Scene:
-    """A stack of the scenes of all moments of episodes in arenas of all sizes."""
+    """Return a stack of all scenes of episodes in arenas of all sizes."""
     env, params = jaxgym.make(env_id, agent_scale=scale)
     sizes = np.resize(np.asarray(ARENA_SIZES, np.int32), LANES)
     many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (LANES, *np.shape(leaf))), params)
@@ -305,7 +305,7 @@ def scenes_of_random_episodes(env_id: str, scale: float) -> seen.Scene:
 
 
 def look(scenes: seen.Scene, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The pictures and the numbers of a stack of scenes."""
+    """Return the frames and symbols of a stack of scenes."""
     # Padded to one length, so that the scenes of the games with clues compile once, and those of the others.
     count, most = len(scenes.command), LANES * (STEPS + 1)
     padded = jax.tree.map(lambda leaf: np.resize(leaf, (most, *leaf.shape[1:])), scenes)

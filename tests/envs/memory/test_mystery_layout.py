@@ -26,7 +26,7 @@ SIDE, INNER, COUNT, OUTER = 0, 3, 19, 20
 
 
 def numbers(tiles: np.ndarray) -> np.ndarray:
-    """The number of each tile, leaving out the padding."""
+    """Return the number of each tile, without padding."""
     tiles = tiles[(tiles >= 0).all(axis=-1)].astype(np.int32)
     return tiles[:, 0] * SIZE + tiles[:, 1]
 
@@ -57,7 +57,7 @@ def ours() -> dict[str, np.ndarray]:
 
 
 def assert_same_distribution(first: np.ndarray, second: np.ndarray) -> None:
-    """Two samples of integers pass the chi-square test of homogeneity; what is rare in both counts as one value."""
+    """Check two samples of integers by the chi-square test of homogeneity; values that are rare in both are merged."""
     most = max(first.max(), second.max()) + 1
     counts = np.stack([np.bincount(sample, minlength=most) for sample in (first, second)])
     is_rare = counts.sum(axis=0) < 40

@@ -1,4 +1,4 @@
-"""The rules of Mystery Path, free and by tiles, one test a rule.
+"""Rules of Mystery Path, free and on a grid, one test per rule.
 
 column   0 1 2 3 4 5 6
 row 2    . . . # # . .       the path of these tests: from the start S (0, 3)
@@ -76,7 +76,7 @@ class Play:
 
 
 def walk(play: Play, path: list[tuple[int, int]]) -> Play:
-    """Walks a free agent from centre to centre: a tile is four steps of 3 px."""
+    """Walk a free agent from center to center: a tile is four steps of 3 px."""
     for (x, y), (next_x, next_y) in pairwise(path):
         # 1 for a lower x or y, 2 for a higher one.
         play(*[((x - next_x) % 3, (y - next_y) % 3)] * 4)

@@ -1,4 +1,4 @@
-"""What is seen of Mystery Path: tiles, agent, cross; and that numbers tell exactly what pictures do."""
+"""Scene of Mystery Path: tiles, agent, cross; symbols have the same information as frames."""
 
 import functools
 from typing import Any
@@ -33,7 +33,7 @@ def scene_of(
 
 @functools.partial(jax.jit, static_argnums=1)
 def look(scenes: seen.Scene, scale: float) -> tuple[jax.Array, jax.Array]:
-    """The pictures and the numbers of a stack of scenes."""
+    """Return the frames and symbols of a stack of scenes."""
     return jax.vmap(lambda scene: (seen.draw(scene, scale), symbols(visible_in(scene, scale))))(scenes)
 
 
@@ -42,7 +42,7 @@ def picture(scene: seen.Scene) -> np.ndarray:
 
 
 def where(frame: np.ndarray, color: tuple[int, int, int]) -> set[tuple[int, int]]:
-    """The places (x, y) of a colour."""
+    """Return the positions (x, y) of a color."""
     return {(int(x), int(y)) for y, x in np.argwhere((frame == color).all(axis=-1))}
 
 
@@ -96,7 +96,7 @@ def test_ends_are_in_the_scene_as_the_options_say() -> None:
 
 
 def random_scenes(scale: float, generator: np.random.Generator) -> seen.Scene:
-    """Scenes with the agent near edges and corners or on a start, and with few different ends."""
+    """Sample scenes with the agent near edges and corners or on a start, and with few different ends."""
     radius = agent_radius(scale)
     low, high = radius, 84 - radius
     rim = np.asarray([low, low + 1, low + 2, (low + high) // 2, high - 2, high - 1, high])

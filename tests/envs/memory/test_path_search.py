@@ -1,4 +1,4 @@
-"""The path search finds the recorded paths when it is given the recorded draws."""
+"""The path search finds the recorded paths for the recorded draws."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ DRAWS_BEFORE_OUTER_WALLS = 20
 
 
 def numbers(tiles: np.ndarray) -> np.ndarray:
-    """Return the number of each tile, leaving out the padding."""
+    """Return the number of each tile, without padding."""
     tiles = tiles[(tiles >= 0).all(axis=-1)].astype(np.int32)
     return tiles[:, 0] * path_search.SIZE + tiles[:, 1]
 

@@ -1,4 +1,4 @@
-"""The rules of Searing Spotlights that recordings do not show, its distributions, and two whole recordings."""
+"""Rules of Searing Spotlights without recordings, its distributions, and two complete recordings."""
 
 import dataclasses
 from pathlib import Path
@@ -49,7 +49,7 @@ def chi_square_bound(samples: np.ndarray, theirs: np.ndarray, edges: np.ndarray)
 
 
 def chi_square_quantile(freedom: int) -> float:
-    """The quantile of 0.999, by Wilson and Hilferty; 3.09 is that of the normal distribution."""
+    """Return the quantile of 0.999, by Wilson and Hilferty; 3.09 is that of the normal distribution."""
     return freedom * (1 - 2 / (9 * freedom) + 3.09 * np.sqrt(2 / (9 * freedom))) ** 3
 
 
@@ -186,7 +186,7 @@ def test_pairs_keep_what_float32_loses() -> None:
 
 @pytest.fixture(scope="module")
 def quiet() -> Any:
-    """Without spotlights, exit and coins; one step decides."""
+    """Return options without spotlights, exit and coins, so that one step decides."""
     env, params = jaxgym.make("SearingSpotlights-v0", initial_spawns=0, num_spawns=0, max_steps=3)
     return env, params, jax.jit(env.step)
 

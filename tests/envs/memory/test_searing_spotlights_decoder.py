@@ -1,4 +1,4 @@
-"""The symbols of Searing Spotlights are a function of the picture: a decoder that reads only the picture finds them."""
+"""The symbols of Searing Spotlights are a function of the frame: a decoder computes them from the frame alone."""
 
 import functools
 from typing import Any
@@ -42,7 +42,7 @@ SLOW = {"large"}
 
 
 def whole_sprites(frame: np.ndarray, sheet: SpriteSheet) -> list[tuple[int, int, int]]:
-    """Finds (y, x, index) of each sprite all of whose pixels the picture shows; equal looks count as the first."""
+    """Find (y, x, index) of each wholly visible sprite; of equal sprites, the first one counts."""
     found: dict[tuple[int, int], int] = {}
     packed = frame @ np.array([1, 1 << 8, 1 << 16])
     inner = slice(sheet.side, 2 * sheet.side)
@@ -69,7 +69,7 @@ def whole_sprites(frame: np.ndarray, sheet: SpriteSheet) -> list[tuple[int, int,
 
 
 def decode(frame: np.ndarray, num_coins: int, agent_scale: float, coin_scale: float, exit_scale: float | None) -> Any:
-    """Returns the symbols of a picture."""
+    """Return the symbols of a frame."""
     numbers: list[np.ndarray] = []
 
     def place(y: int, x: int) -> list[np.ndarray]:
@@ -101,7 +101,7 @@ def decode(frame: np.ndarray, num_coins: int, agent_scale: float, coin_scale: fl
 
 @functools.cache
 def programs(env: Any, symbolic: Any) -> tuple[Any, Any]:
-    """Returns jitted functions of a batch: a reset, and a random step that also gives the symbols before it."""
+    """Return jitted functions of a batch: a reset, and a random step that also returns the symbols before it."""
 
     def step(key: jax.Array, state: Any, params: Any) -> Any:
         key_action, key_step = jax.random.split(key)
@@ -121,7 +121,7 @@ def programs(env: Any, symbolic: Any) -> tuple[Any, Any]:
     scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in OPTION_SETS]
 )
 def played(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Pictures and symbols of the same states of random episodes."""
+    """Return frames and symbols of the same states of random episodes."""
     env_id, options = OPTION_SETS[request.param]
     env, params = jaxgym.make(env_id, **options)
     symbolic, _ = jaxgym.make(env_id, **options, observation="symbolic")

@@ -1,4 +1,4 @@
-"""The levels of Searing Spotlights, made in one program, and how simple policies fare in them, are as the original's.
+"""The levels of Searing Spotlights, and the results of simple policies, are distributed as the original's.
 
 Samples: 4 000 levels of ours; 300 consecutive seeds of the original. Seeds are fixed, so a test either always passes or
 never; a p-value below 1e-4 is what one of about 30 tests would show in one of 300 choices of the seeds.
@@ -30,7 +30,7 @@ both_games = pytest.mark.parametrize("game", GAMES)
 
 @functools.cache
 def made(game: str) -> tuple[Any, Any, Any]:
-    """The environment, its parameters, and levels that one program has sampled."""
+    """Return the environment, its parameters, and levels that one program has sampled."""
     env, params = jaxgym.make(GAMES[game], levels="fresh", observation="symbolic")
     keys = jax.vmap(levels.level_key)(jnp.asarray(levels.train_seeds(LEVELS)))
     return env, params, jax.device_get(jax.jit(jax.vmap(env.sample_level, in_axes=(0, None)))(keys, params))
@@ -43,7 +43,7 @@ def recorded(game: str) -> dict[str, np.ndarray]:
 
 
 def shifted_pixels() -> np.ndarray:
-    """The probability of each place when all pixels are free: a pixel, and a shift of 2 or 3 along each axis."""
+    """Return the probability of each position if all pixels are free: a pixel, shifted by 2 or 3 along each axis."""
     along = np.zeros(SIDE_PX + max(SHIFTS_PX))
     for shift in SHIFTS_PX:
         along[shift : shift + SIDE_PX] += 1 / (2 * SIDE_PX)
@@ -149,7 +149,7 @@ HALF_A_DIGIT = {"reward": 0.0005, "length": 0.05, "agent_health": 0.0005, "coins
 
 @functools.cache
 def fare(game: str, policy: str) -> dict[str, np.ndarray]:
-    """The last `info` of 2 000 episodes."""
+    """Return the last `info` of 2 000 episodes."""
     env, params, bank = made(game)
 
     def play(level: Any, number: jax.Array) -> Any:

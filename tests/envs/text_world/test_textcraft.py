@@ -1,4 +1,4 @@
-"""TextCraft: the world, the levels, a test per rule, what is seen, and the expert on every goal.
+"""TextCraft: the world, the levels, one test per rule, the scene, and the expert on every goal.
 
 larch log ─ larch planks ┐
 larch log ─ wooden pole  ┴─ stool            flax ─ flax yarn ─ fishing net (of any yarn)
@@ -41,7 +41,7 @@ _draw, _symbols = jax.jit(seen.draw), jax.jit(seen.symbols)
 
 
 def way(output: str, **inputs: int) -> int:
-    """The way that makes an item of exactly these inputs, blanks spelt `_`."""
+    """Return the way that makes an item from exactly these inputs, with `_` for blanks."""
     wanted = {ITEM[name.replace("_", " ")]: count for name, count in inputs.items()}
     found = [
         number
@@ -54,7 +54,7 @@ def way(output: str, **inputs: int) -> int:
 
 
 def state_with(goal: str = "stool", **bag: int) -> Any:
-    """A state with this goal and these items, blanks spelt `_`."""
+    """Return a state with this goal and these items, with `_` for blanks."""
     state = ENV.initial_state(_level_of_task(PARAMS, GOALS.index(goal)), PARAMS)
     inventory = np.zeros(len(WORLD.names), np.int32)
     for name, count in bag.items():
@@ -68,7 +68,7 @@ def bag_of(state: Any) -> dict[str, int]:
 
 
 def told(state: Any) -> tuple[TextCraftOutcome, str | None, int]:
-    """The last outcome, the item that it was about, and how many."""
+    """Return the last outcome, its item, and its amount."""
     item = int(state.item)
     return TextCraftOutcome(int(state.outcome)), None if item == NONE else WORLD.names[item], int(state.amount)
 
@@ -179,7 +179,7 @@ def shown(level: Any) -> list[int]:
 
 
 def needed(goal: str) -> set[int]:
-    """The recipes of an item, and those of all that goes into it."""
+    """Return the recipes of an item and of all its direct and indirect inputs."""
     own = {number for number, recipe in enumerate(WORLD.recipes) if recipe.output[1] == goal}
     sources = {
         WORLD.names[item] for number in own for _, name in WORLD.recipes[number].inputs for item in WORLD.members(name)
@@ -355,7 +355,7 @@ def test_the_action_space_holds_every_item_way_and_amount() -> None:
 
 
 def scenes() -> list[seen.Scene]:
-    """Scenes that differ in one thing each from the first."""
+    """Return scenes that each differ from the first in one respect."""
     state = state_with(flax=2, stool=1)
     scene = ENV.scene(dataclasses.replace(state, outcome=jnp.int32(TextCraftOutcome.GOT), item=jnp.int32(3)), PARAMS)
     inventory, book = scene.inventory, np.asarray(scene.book)

@@ -1,4 +1,4 @@
-"""Frozen Lake, rule by rule.
+"""Rules of Frozen Lake.
 
 S . # .    start (0, 0), holes (0, 2) and (2, 1), goal (3, 3)
 . . . .
@@ -51,7 +51,7 @@ def walk(env: Any, level: Level, cell: Any, action: Any, params: Any) -> tuple[A
 
 
 def ways(is_hole: np.ndarray, start: Any) -> np.ndarray:
-    """The cells that a breadth-first search on the host reaches, bool (N, N)."""
+    """Return the cells that a breadth-first search on the host reaches, bool (N, N)."""
     reached = np.zeros_like(is_hole)
     queue = deque([tuple(int(number) for number in start)])
     reached[queue[0]] = True
@@ -185,7 +185,7 @@ def test_a_step_slips_only_on_slippery_ice_and_the_same_way_each_time(made: tupl
 
 @pytest.fixture(scope="module", params=[(4, 0.8), (7, 0.5), (4, 0.0)], ids=str)
 def bank(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
-    """Levels of a size and a share of ice, the last with ways as rare as they get."""
+    """Return levels of a size and a share of ice; in the last ones, paths are rarest."""
     size, p = request.param
     env, params = jaxgym.make("FrozenLake-v0", size=size, p=p)
     sampled = levels.make_bank(env, params, levels.train_seeds(MANY))
@@ -220,7 +220,7 @@ def test_levels_of_the_options_fit_and_others_do_not(bank: tuple[Any, Any, Any])
 
 @pytest.fixture(scope="module")
 def proposed() -> tuple[np.ndarray, ...]:
-    """Holes, starts and goals of 24000 proposals at 4 x 4 with p = 0.6, and whether each is said to have a way."""
+    """Return holes, starts and goals of 24000 proposals at 4 x 4 with p = 0.6, and the verdict on a path of each."""
 
     @jax.jit
     def propose(keys: jax.Array) -> Any:
@@ -303,7 +303,7 @@ def test_variants_keep_the_contract(options: dict[str, Any]) -> None:
 
 
 def looks(size: int, count: int = 300) -> tuple[np.ndarray, np.ndarray, seen.Scene]:
-    """Frames and symbols of random scenes, some of them alike, and the scenes."""
+    """Return frames and symbols of random scenes, some of them equal, and the scenes."""
     generator = np.random.default_rng(8)
     lakes = generator.integers(0, seen.NUM_KINDS, (6, size, size), np.uint8)
     cells = lakes[generator.integers(0, len(lakes), count)]
@@ -360,7 +360,7 @@ def test_the_position_of_the_player_is_the_middle_of_its_cell_as_x_and_y() -> No
 
 @partial(jax.jit, static_argnames=("env",))
 def played(env: Any, params: Any, bank: Any) -> Any:
-    """Whether the expert wins each level, and after how many steps it ends."""
+    """Return whether the expert solves each level, and the length of the episode."""
 
     def one(level: Level) -> Any:
         def step(state: Any, _: None) -> Any:
@@ -387,7 +387,7 @@ def test_the_expert_goes_the_shortest_way_and_mostly_arrives_on_slippery_ice(mad
 
 
 def distance(level: Level) -> int:
-    """Steps of the shortest way, by growing what can be reached."""
+    """Return the length of the shortest path, by growing the reachable cells."""
     reached, steps = {tuple(np.asarray(level.start_cell).tolist())}, 0
     while tuple(np.asarray(level.goal_cell).tolist()) not in reached:
         steps += 1

@@ -1,4 +1,4 @@
-"""Sudoku: its rules, its puzzles, and what is seen of it.
+"""Sudoku: its rules, its puzzles, and its scene.
 
 The puzzle of most tests has two empty cells, in row 1, columns 1 and 2; the rest of the solution is given.
 
@@ -54,7 +54,7 @@ def _draw(scene: Any) -> tuple[jax.Array, jax.Array]:
 
 
 class Play:
-    """An episode in the puzzle above; each call makes moves."""
+    """An episode of the puzzle above; each call makes moves."""
 
     def __init__(self, empty: int = 2) -> None:
         givens = SOLUTION.copy()
@@ -170,7 +170,7 @@ def units() -> Iterator[list[tuple[int, int]]]:
 
 
 class Solver:
-    """The rules of Sudoku for a SAT solver: variable 81 · row + 9 · column + digit says that the digit is there."""
+    """Rules of Sudoku for a SAT solver: variable 81 · row + 9 · column + digit means that the digit is in the cell."""
 
     def __init__(self) -> None:
         cells = list(itertools.product(range(9), range(9)))
@@ -187,7 +187,7 @@ class Solver:
         return [self.variable(*cell, int(digit)) for cell, digit in np.ndenumerate(grid.reshape(9, 9)) if digit]
 
     def has_only(self, givens: np.ndarray, solution: np.ndarray) -> bool:
-        """Whether the solution keeps the rules and there is none but it that has what is given."""
+        """Return whether the solution is valid and is the only one with the given cells."""
         other, self.unused = self.unused, self.unused + 1
         chosen = self.variables(solution)
         self.solver.add_clause([-other, *(-variable for variable in chosen)])
@@ -278,7 +278,7 @@ def test_presets_have_the_clues_of_textarena(preset: str, clues: int) -> None:
 
 
 def cell(frame: np.ndarray, row: int, column: int) -> np.ndarray:
-    """The 8 × 8 pixels of a cell, without its lines."""
+    """Return the 8 × 8 pixels of a cell, without its lines."""
     top, left = (28 * (place // 3) + 2 + 9 * (place % 3) for place in (row, column))
     return frame[top : top + 8, left : left + 8]
 
