@@ -17,7 +17,7 @@ import numpy as np
 
 
 def load_or_make(path: Path, make: Callable[[], Any], expected: Any) -> Any:
-    """Returns the bank of a file, which is made and written if it is missing or damaged.
+    """Return the bank of a file, which is made and written if it is missing or damaged.
 
     Args:
         path: The file; its folder is made if it is missing.

@@ -16,7 +16,7 @@ MISUSED, FAILED = 2, 1
 
 
 def run(words: Sequence[str] | None = None) -> str:
-    """Runs a command; returns what it prints.
+    """Run a command; returns what it prints.
 
     Args:
         words: The command line without the program's name; that of the process if None.

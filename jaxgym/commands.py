@@ -24,7 +24,7 @@ _ZOO = "zoo"
 
 
 def run(arguments: Any) -> str:
-    """Runs a command; returns what it prints.
+    """Run a command; returns what it prints.
 
     Args:
         arguments: Those of a command, such as `jaxgym.flags.Show`.
@@ -38,7 +38,7 @@ def run(arguments: Any) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns lines with columns of equal width."""
+    """Return lines with columns of equal width."""
     cells = [list(header), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -47,7 +47,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def list_games(arguments: List) -> str:
-    """Returns what `jaxgym list` prints."""
+    """Return what `jaxgym list` prints."""
     if arguments.env_id is None:
         listed = table(("id", "max_steps", "options", "presets"), map(_row_of, registration.registered_envs()))
         return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
@@ -93,7 +93,7 @@ def _as_words(options: Mapping[str, Any]) -> str:
 
 
 def show(arguments: Show) -> str:
-    """Writes a picture; returns what is printed."""
+    """Write a picture; returns what is printed."""
     _writable(arguments.out, files.PICTURES)
     stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
     files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
@@ -101,7 +101,7 @@ def show(arguments: Show) -> str:
 
 
 def _writable(path: Path, suffixes: Sequence[str]) -> None:
-    """Refuses a file that cannot be written before anything is played."""
+    """Refuse a file that cannot be written before anything is played."""
     files.check_suffix(path, suffixes)
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"lies in {path.parent}, which is no folder"
@@ -109,7 +109,7 @@ def _writable(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def record(arguments: Record) -> str:
-    """Writes a video; returns what is printed."""
+    """Write a video; returns what is printed."""
     _writable(arguments.out, files.VIDEOS)
     registration.spec_of(arguments.env_id)
     seed = _checked(arguments.seed)
@@ -131,7 +131,7 @@ def record(arguments: Record) -> str:
 
 
 def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
-    """Returns the pictures of a trained agent's episode."""
+    """Return the pictures of a trained agent's episode."""
     if arguments.options or arguments.ground_truth:
         raise OptionError("an agent plays the game that it was trained on: leave out options and --ground-truth.")
     try:
@@ -167,7 +167,7 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
 
 
 def play_game(arguments: Play) -> str:
-    """Opens a window; returns what is printed at the end."""
+    """Open a window; returns what is printed at the end."""
     human = registration.spec_of(arguments.env_id).human
     if human is None or human.controls == "words":
         raise OptionError(f"{arguments.env_id} has no keys: play another game.")
@@ -183,7 +183,7 @@ def play_game(arguments: Play) -> str:
 
 
 def talk(arguments: InWords) -> str:
-    """Plays in words on the process's input and output, to the end of the episode or of the input."""
+    """Play in words on the process's input and output, to the end of the episode or of the input."""
     game = Talk(arguments.env_id, _options_of_level(arguments.options))
     if sys.stdin is None:
         raise FailureError("expected replies on stdin, got a closed stdin. Open it, or redirect a file to it.")
@@ -195,7 +195,7 @@ def talk(arguments: InWords) -> str:
 
 
 def rollout(arguments: Rollout) -> str:
-    """Plays episodes; returns the table of what came of them."""
+    """Play episodes; returns the table of what came of them."""
     from jaxgym.serve import rollout as rollouts
     from jaxgym.serve.rollout import command
 
@@ -232,7 +232,7 @@ def _checked(seed: int) -> int:
 
 
 def _options_of_level(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the options that words give to a game on the level of a seed."""
+    """Return the options that words give to a game on the level of a seed."""
     options = parse_options(words)
     if "levels" in options:
         raise OptionError("--seed names the level that is played, and levels= would be ignored: leave it out.")

@@ -61,7 +61,7 @@ class EnvParams(gymnax_environment.EnvParams):
 
     @classmethod
     def of(cls, values: Mapping[str, Any], **derived: Any) -> Self:
-        """Returns parameters with the given values in the fields of their names; a value without a field is left out.
+        """Return parameters with the given values in the fields of their names; a value without a field is left out.
 
         Args:
             values: Checked option values by name.
@@ -118,29 +118,29 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     # What a game defines.
 
     def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
-        """Samples everything that is random in an episode; consumes `key`."""
+        """Sample everything that is random in an episode; consumes `key`."""
         raise NotImplementedError  # Every game has its own.
 
     def initial_state(self, level: TLevel, params: TParams) -> TState:
-        """Returns the state in which an episode of `level` starts."""
+        """Return the state in which an episode of `level` starts."""
         raise NotImplementedError  # Every game has its own.
 
     def transition(self, state: TState, action: jax.Array, params: TParams) -> Transition:
-        """Applies the rules of one step; `state.time` already counts this step."""
+        """Apply the rules of one step; `state.time` already counts this step."""
         raise NotImplementedError  # Every game has its own.
 
     def scene(self, state: TState, params: TParams) -> TScene:
-        """Returns what a viewer may know of `state`, as small integers."""
+        """Return what a viewer may know of `state`, as small integers."""
         raise NotImplementedError  # Every game has its own.
 
     def observe_scene(self, scene: TScene) -> Any:
-        """Returns the observation of a scene."""
+        """Return the observation of a scene."""
         raise NotImplementedError  # Every game has its own.
 
     metric: ClassVar[str] = "success"  # entry of `info` that the game counts as its result
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: TState, params: TParams) -> jax.Array:
-        """Returns the return in `info` divided by the largest of the level, float32 (); `state` is any of the episode.
+        """Return the return in `info` divided by the largest of the level, float32 (); `state` is any of the episode.
 
         By default it is `info[self.metric]`: the success, or what an endless game counts. Without that, the return.
         """
@@ -164,7 +164,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def reset(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, key: jax.Array, params: TParams | None = None
     ) -> tuple[Any, TState]:
-        """Starts an episode in a level drawn from the bank, or in a fresh training level.
+        """Start an episode in a level drawn from the bank, or in a fresh training level.
 
         Args:
             key: A PRNG key; it is consumed.
@@ -182,7 +182,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
-        """Starts an episode in the given level.
+        """Start an episode in the given level.
 
         Args:
             key: A PRNG key, for games whose first observation needs one; none does so far.
@@ -208,7 +208,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def step(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams | None = None
     ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        """Makes a step; where the episode ends, the state and the observation returned are those of the next one.
+        """Make a step; where the episode ends, the state and the observation returned are those of the next one.
 
         The state is chosen before anything is drawn, so a step costs one drawing. `info["final_observation"]` is drawn
         from the state before the reset; a program that does not read it does not pay for it.
@@ -266,7 +266,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return self.observe(key, following, action, params), following, reward, terminated, truncated, info
 
     def reset_env(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
-        """Starts an episode; gymnax's hook, not jitted. See `reset`."""
+        """Start an episode; gymnax's hook, not jitted. See `reset`."""
         pytrees.check_params(self.env_id, params, type(self.default_params))
         state = self._start(key, params)
         pytrees.register_nodes((state, params))
@@ -279,7 +279,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def step_env(
         self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, dict[str, Any]]:
-        """Makes a step without auto-reset and without time limit; gymnax's hook, not jitted."""
+        """Make a step without auto-reset and without time limit; gymnax's hook, not jitted."""
         pytrees.check_state(self.env_id, state, EnvState)
         pytrees.check_params(self.env_id, params, type(self.default_params))
         stepped, reward, terminated, info = self._advance(state, action, params)
@@ -301,19 +301,19 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return stepped, made.reward, made.terminated, info
 
     def observe(self, key: jax.Array, state: TState, action: Any, params: TParams) -> Any:
-        """Returns the observation of a state; `key` and `action` are not used, so the state alone decides it."""
+        """Return the observation of a state; `key` and `action` are not used, so the state alone decides it."""
         del key, action
         # Without the barriers XLA computes the transition again for every pixel, and every pixel again for its readers.
         scene = lax.optimization_barrier(self.scene(state, params))
         return lax.optimization_barrier(self.observe_scene(scene))
 
     def is_truncated(self, state: TState, params: TParams) -> jax.Array:
-        """Whether the time limit is reached; never, if the limit is 0 or less."""
+        """Return whether the time limit is reached; never, if the limit is 0 or less."""
         limit = params.max_steps_in_episode
         return (jnp.asarray(limit) > 0) & (state.time >= limit)
 
     def is_terminated(self, state: TState, params: TParams) -> jax.Array:
-        """Whether the step that led to `state` ended the episode by the rules of the game."""
+        """Return whether the step that led to `state` ended the episode by the rules of the game."""
         del params
         return state.terminated
 
@@ -328,7 +328,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return params
 
     def action_array(self, action: Any) -> jax.Array | np.ndarray:
-        """Returns an action, or a batch of them, as an array of numbers, which JAX takes.
+        """Return an action, or a batch of them, as an array of numbers, which JAX takes.
 
         Raises:
             ActionError: If it is no number or list of numbers, or is known to hold an integer beyond int32.
@@ -390,7 +390,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
 
 def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
-    """Returns a box that holds every value of the array's dtype."""
+    """Return a box that holds every value of the array's dtype."""
     if leaf.dtype == jnp.bool_:
         return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
     if jnp.issubdtype(leaf.dtype, jnp.integer):

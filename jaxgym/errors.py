@@ -45,12 +45,12 @@ _short.maxstring = _short.maxother = _LETTERS
 
 
 def shown(given: object) -> str:
-    """Returns what was given as a message repeats it: as Python writes it, long things cut in the middle."""
+    """Return what was given as a message repeats it: as Python writes it, long things cut in the middle."""
     return _short.repr(given)
 
 
 def nearest(given: object, allowed: Iterable[str]) -> str:
-    """Returns ` (did you mean 'x'?)` for the closest allowed name, or an empty string if none is close."""
+    """Return ` (did you mean 'x'?)` for the closest allowed name, or an empty string if none is close."""
     by_folded = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(str(given)[:_LETTERS].casefold(), by_folded, n=1, cutoff=0.5)
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""

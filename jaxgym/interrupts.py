@@ -59,7 +59,7 @@ def _end(*_: object) -> None:
 
 
 def keep() -> None:
-    """Has an interrupt repeated that came while the garbage collector called somebody.
+    """Have an interrupt repeated that came while the garbage collector called somebody.
 
     What such a call raises is only printed, and JAX has itself called at every collection.
     """
@@ -88,7 +88,7 @@ def open_closed_streams() -> None:
 
 
 def end_unread() -> NoReturn:
-    """Ends the process without a word after a `BrokenPipeError`: what is still in the buffer of stdout goes nowhere."""
+    """End the process without a word after a `BrokenPipeError`: what is still in the buffer of stdout goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(UNREAD)
 

@@ -57,7 +57,7 @@ class LevelSampler(Protocol):
 
 
 def train_seeds(count: int, start: int = 0) -> np.ndarray:
-    """Returns `count` consecutive training seeds, uint32 (count,), from the `start`-th on.
+    """Return `count` consecutive training seeds, uint32 (count,), from the `start`-th on.
 
     Raises:
         LevelError: If the range does not lie within the 2^31 training seeds.
@@ -66,7 +66,7 @@ def train_seeds(count: int, start: int = 0) -> np.ndarray:
 
 
 def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
-    """Returns `count` consecutive held-out seeds, uint32 (count,), from the `start`-th on.
+    """Return `count` consecutive held-out seeds, uint32 (count,), from the `start`-th on.
 
     Raises:
         LevelError: If the range does not lie within the 2^31 held-out seeds.
@@ -89,7 +89,7 @@ def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
 
 
 def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") -> jax.Array:
-    """Returns the PRNG key of a level seed, the same whatever JAX's default generator is.
+    """Return the PRNG key of a level seed, the same whatever JAX's default generator is.
 
     Args:
         seed: A level seed, uint32 ().
@@ -100,7 +100,7 @@ def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") ->
 
 
 def level_from_seed(env: LevelSampler, seed: Any, params: Any = None) -> Any:
-    """Returns the level of one uint32 seed under the given parameters (those of `make` if None).
+    """Return the level of one uint32 seed under the given parameters (those of `make` if None).
 
     Raises:
         LevelError: If the seed is no single integer, or, unless it is traced, none from 0 to 2^32 - 1.
@@ -114,7 +114,7 @@ def level_from_seed(env: LevelSampler, seed: Any, params: Any = None) -> Any:
 
 
 def checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
-    """Returns seeds as uint32; of traced ones only the dtype can be checked.
+    """Return seeds as uint32; of traced ones only the dtype can be checked.
 
     Raises:
         LevelError: If a seed is no integer, or one that is known is not from 0 to 2^32 - 1.
@@ -127,7 +127,7 @@ def checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
 
 
 def _on_host(seeds: Any) -> np.ndarray:
-    """Returns what was given as an array; an empty object where it makes none."""
+    """Return what was given as an array; an empty object where it makes none."""
     try:
         return np.asarray(seeds)
     except (TypeError, ValueError):
@@ -135,7 +135,7 @@ def _on_host(seeds: Any) -> np.ndarray:
 
 
 def check_level(env: LevelSampler, level: Any, params: Any) -> None:
-    """Checks that a level has the structure, shapes and dtypes of those that an environment samples.
+    """Check that a level has the structure, shapes and dtypes of those that an environment samples.
 
     Raises:
         LevelError: If it has others.
@@ -144,7 +144,7 @@ def check_level(env: LevelSampler, level: Any, params: Any) -> None:
 
 
 def check_bank(env: LevelSampler, bank: Any, params: Any) -> None:
-    """Checks that a bank is a stack of levels with the structure, shapes and dtypes of those of an environment.
+    """Check that a bank is a stack of levels with the structure, shapes and dtypes of those of an environment.
 
     Raises:
         LevelError: If it is not.
@@ -199,7 +199,7 @@ def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array
 
 
 def make_bank(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
-    """Returns the levels of the given seeds, stacked: every leaf has a leading axis of `len(seeds)`.
+    """Return the levels of the given seeds, stacked: every leaf has a leading axis of `len(seeds)`.
 
     The bank is made for these parameters: change an option that a level depends on (the commands allowed, the size of
     the arena), and the bank has to be made again.
@@ -241,7 +241,7 @@ def original(
     preset: str | None = None,
     **options: Any,
 ) -> Any:
-    """Returns the levels that the original of an environment makes for `reset(seed=...)`, stacked as in `make_bank`.
+    """Return the levels that the original of an environment makes for `reset(seed=...)`, stacked as in `make_bank`.
 
     They are made on the host, of the random numbers that the original draws, so they are equal to it to the last coin.
     The games of Memory Gym have an original, memory-gym 1.0.2. What it draws during an episode is listed too:
@@ -316,13 +316,13 @@ def _has_original(env_id: str) -> bool:
 
 
 def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> str:
-    """Returns a name that says of which levels a file is."""
+    """Return a name that says of which levels a file is."""
     told = repr((_ORIGINALS_VERSION, env_id, sorted(options.items()))).encode() + seeds.tobytes()
     return f"{env_id}-{len(seeds)}-{hashlib.sha256(told).hexdigest()[:32]}.npz"
 
 
 def num_levels(bank: Any) -> int:
-    """Returns the number of levels in a bank.
+    """Return the number of levels in a bank.
 
     Raises:
         LevelError: If it is no stack of at least one level.
@@ -338,12 +338,12 @@ def num_levels(bank: Any) -> int:
 
 
 def num_distinct(bank: Any) -> int:
-    """Returns the number of levels in a bank that differ in content."""
+    """Return the number of levels in a bank that differ in content."""
     return len(set(_contents(bank)))
 
 
 def exclude(bank: Any, others: Any) -> Any:
-    """Returns `bank` without the levels whose content is also in the bank `others`.
+    """Return `bank` without the levels whose content is also in the bank `others`.
 
     Raises:
         LevelError: If no level is left, or the two are no banks of levels with the same arrays.
@@ -363,20 +363,20 @@ def exclude(bank: Any, others: Any) -> Any:
 
 
 def _kind(bank: Any) -> Any:
-    """Returns the structure, shapes and dtypes of the levels in a bank."""
+    """Return the structure, shapes and dtypes of the levels in a bank."""
     num_levels(bank)  # refuses what is none
     return jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), bank)
 
 
 def _contents(bank: Any) -> list[bytes]:
-    """Returns the content of each level as bytes; equal bytes mean equal levels."""
+    """Return the content of each level as bytes; equal bytes mean equal levels."""
     count = num_levels(bank)
     rows = [np.ascontiguousarray(leaf).reshape(count, -1).view(np.uint8) for leaf in jax.tree.leaves(bank)]
     return [row.tobytes() for row in np.concatenate(rows, axis=1)]
 
 
 def params_axes(params: Any) -> Any:
-    """Returns the `in_axes` tree for parameters with a leading axis on every field but the banks, which are shared."""
+    """Return the `in_axes` tree for parameters with a leading axis on every field but the banks, which are shared."""
     shared = dict.fromkeys(params.SHARED)
     axes = dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)
     inner = getattr(params, "inner", None)

@@ -76,7 +76,7 @@ def presets(env_id: str) -> dict[str, Preset]:
 def make(
     env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
 ) -> tuple[AnyEnvironment, EnvParams]:
-    """Makes an environment and its parameters.
+    """Make an environment and its parameters.
 
     Args:
         env_id: One of `registered_envs()`, or `"my_package.module:MyGame-v0"`, which imports the module first.
@@ -146,7 +146,7 @@ def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> An
 
 
 def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, bank: Any) -> None:
-    """Refuses a bank of other options; one that is traced has no values to check."""
+    """Refuse a bank of other options; one that is traced has no values to check."""
     if spec.fits is None or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(bank)):
         return
     bank = jax.tree.map(np.asarray, bank)

@@ -24,7 +24,7 @@ class MultiDiscrete(gymnax_spaces.Box):
     """
 
     def __init__(self, nvec: tuple[int, ...]):
-        """Makes the space.
+        """Make the space.
 
         Args:
             nvec: The number of values of each entry, each at least 1.
@@ -43,9 +43,9 @@ class MultiDiscrete(gymnax_spaces.Box):
         super().__init__(low=lowest, high=highest, shape=(len(self.nvec),), dtype=jnp.int32)
 
     def __repr__(self) -> str:
-        """Shows the number of values of each entry."""
+        """Show the number of values of each entry."""
         return f"MultiDiscrete({list(self.nvec)})"
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """Returns an int32 array of shape `(len(nvec),)`, uniform over all actions; consumes `key`."""
+        """Return an int32 array of shape `(len(nvec),)`, uniform over all actions; consumes `key`."""
         return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec, dtype=np.int32), dtype=jnp.int32)

@@ -29,7 +29,7 @@ class ContractError(AssertionError):
 
 
 def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int = 0) -> None:
-    """Checks that an environment keeps the contract; returns nothing if it does.
+    """Check that an environment keeps the contract; returns nothing if it does.
 
     Spaces hold what is returned; reset and step agree in structure and dtype; the same key gives the same episode and
     other keys other levels; jit equals eager and vmap equals a loop; equal instances share a trace; the ending, the
@@ -80,20 +80,20 @@ class _Case:
         self.banked = dataclasses.replace(params, levels=self.bank)
 
     def key(self) -> jax.Array:
-        """Returns a key that was not used before."""
+        """Return a key that was not used before."""
         self._key, key = jax.random.split(self._key)
         return key
 
     def keys(self, count: int) -> jax.Array:
-        """Returns `count` keys that were not used before."""
+        """Return `count` keys that were not used before."""
         return jax.random.split(self.key(), count)
 
     def action(self) -> jax.Array:
-        """Returns a random action."""
+        """Return a random action."""
         return self.env.action_space(self.params).sample(self.key())
 
     def play(self, steps: int, params: EnvParams) -> Iterator[tuple[Any, jax.Array, Any, Any]]:
-        """Yields state, action, what `step_env` returned and what `step` returned, for a number of random steps."""
+        """Yield state, action, what `step_env` returned and what `step` returned, for a number of random steps."""
         _, state = self.reset(self.key(), params)
         for _ in range(steps):
             action = self.action()
@@ -109,13 +109,13 @@ def _require(holds: Any, message: str) -> None:
 
 
 def _describe(tree: Any) -> dict[str, tuple[Any, Any]]:
-    """Returns shape and dtype of each array, by path."""
+    """Return shape and dtype of each array, by path."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path): (jnp.shape(leaf), jnp.result_type(leaf)) for path, leaf in leaves}
 
 
 def _difference(one: Any, other: Any) -> str | None:
-    """Returns the path of the first array that differs between two trees, or None if all are equal."""
+    """Return the path of the first array that differs between two trees, or None if all are equal."""
     ones, others = (jax.tree_util.tree_leaves_with_path(tree) for tree in (one, other))
     if [path for path, _ in ones] != [path for path, _ in others]:
         return "the structure"
@@ -159,7 +159,7 @@ def _check_structure(case: _Case) -> None:
 
 
 def _holds(space: Any, value: Any) -> str | None:
-    """Returns why a space does not hold a value, or None if it does."""
+    """Return why a space does not hold a value, or None if it does."""
     if isinstance(space, Dict):
         if set(space.spaces) != set(value):
             return f"its entries are {sorted(value)}, the space has {sorted(space.spaces)}"
@@ -259,7 +259,7 @@ def _check_traces(case: _Case) -> None:
 
 
 def _check_ending(case: _Case, params: EnvParams, alone: Any, stepped: Any, truncated: bool) -> None:
-    """Checks one step against the same step without auto-reset."""
+    """Check one step against the same step without auto-reset."""
     last, last_state, reward, terminated, _ = alone
     observation, state, *_, info = stepped
     _require_equal(stepped[2:4], (reward, terminated), "reward or terminated is not the one before the auto-reset")

@@ -23,7 +23,7 @@ _WORD_BITS = 32
 
 
 def _words(key: jax.Array, counters: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the two words, uint32 (...) each, that a key, uint32 (2,), makes of counters, uint32 (...)."""
+    """Return the two words, uint32 (...) each, that a key, uint32 (2,), makes of counters, uint32 (...)."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     one, other = jnp.full_like(counters, keys[0]), counters + keys[1]
     for group in range(_GROUPS):

@@ -42,12 +42,12 @@ class Game:
 
     @classmethod
     def of(cls, env_id: str, options: Mapping[str, Any]) -> "Game":
-        """Returns a game; options are those of `jaxgym.make`, `levels` and `max_steps` included."""
+        """Return a game; options are those of `jaxgym.make`, `levels` and `max_steps` included."""
         env, params = registration.make(env_id, **options)
         return cls(env, jax.device_put(params))
 
     def under(self, env_id: str, options: Mapping[str, Any]) -> "Game":
-        """Returns the game under other options.
+        """Return the game under other options.
 
         Raises:
             OptionError: If they are none, or change a space.
@@ -73,7 +73,7 @@ class Game:
         return space_of(self.env.action_space(self.params))
 
     def picture(self, state: Any, render_mode: str) -> np.ndarray:
-        """Returns what a state looks like in a render mode: uint8 (height, width, 3), row first."""
+        """Return what a state looks like in a render mode: uint8 (height, width, 3), row first."""
         env = self.env
         if render_mode == _UNHIDDEN:
             return on_host(_draw_unhidden(env, state, self.params))
@@ -84,14 +84,14 @@ class Game:
 
 
 def metadata_of(env_id: str) -> dict[str, Any]:
-    """Returns the metadata of an environment, with the speed at which people watch its game."""
+    """Return the metadata of an environment, with the speed at which people watch its game."""
     is_seen = registration.spec_of(env_id).human is not None
     modes = [mode for mode in METADATA["render_modes"] if is_seen or mode != _UNHIDDEN]
     return {"render_modes": modes, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
 
 
 def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
-    """Returns the render mode.
+    """Return the render mode.
 
     Raises:
         OptionError: If there is no such mode.
@@ -104,7 +104,7 @@ def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
 
 
 def checked_options(env_id: str, options: Any) -> dict[str, Any]:
-    """Returns the options of a reset; none for None.
+    """Return the options of a reset; none for None.
 
     Raises:
         OptionError: If they are no mapping with names as keys.
@@ -134,7 +134,7 @@ def _brief(space: gymnasium.Space[Any]) -> str:
 
 
 def comparable(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options in a form that tells by `==` whether they are the same; banks are the same if they are one."""
+    """Return options in a form that tells by `==` whether they are the same; banks are the same if they are one."""
     return {
         name: id(value) if dataclasses.is_dataclass(value) else np.asarray(value).tolist()
         for name, value in options.items()
@@ -142,7 +142,7 @@ def comparable(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def space_of(space: Box | Dict | Discrete | MultiDiscrete) -> gymnasium.Space[Any]:
-    """Returns Gymnasium's form of a space."""
+    """Return Gymnasium's form of a space."""
     if isinstance(space, Discrete):
         return gymnasium.spaces.Discrete(space.n)
     if isinstance(space, MultiDiscrete):
@@ -155,12 +155,12 @@ def space_of(space: Box | Dict | Discrete | MultiDiscrete) -> gymnasium.Space[An
 
 
 def on_host(tree: Any) -> Any:
-    """Returns a tree with its arrays on the host, as copies that may be written to."""
+    """Return a tree with its arrays on the host, as copies that may be written to."""
     return jax.tree.map(np.array, jax.device_get(tree))
 
 
 def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]) -> np.ndarray:
-    """Returns an action of a space, which may be that of all lanes, as int32.
+    """Return an action of a space, which may be that of all lanes, as int32.
 
     One action of a `Discrete` space may also have the shape (1,), and those of all lanes the shape (lanes, 1): policies
     for `MultiDiscrete` spaces send these.
@@ -189,7 +189,7 @@ def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]
 
 
 def checked_seed(env_id: str, seed: Any, most: int | None = None) -> int | None:
-    """Returns the seed of a reset as Python's; None for None, which goes on with what was seeded before.
+    """Return the seed of a reset as Python's; None for None, which goes on with what was seeded before.
 
     Raises:
         LevelError: If it is no integer, below 0, or above `most`.
@@ -206,13 +206,13 @@ def checked_seed(env_id: str, seed: Any, most: int | None = None) -> int | None:
 
 
 def word_of(seed: int | None) -> np.uint32:
-    """Returns the start of a stream of keys for a seed, however large; a random one for None."""
+    """Return the start of a stream of keys for a seed, however large; a random one for None."""
     return np.random.SeedSequence(seed).generate_state(1)[0]
 
 
 @partial(jax.jit, static_argnames=("env",))
 def draw(env: AnyEnvironment, state: Any, params: Any) -> Any:
-    """Returns the observation of a state."""
+    """Return the observation of a state."""
     return env.observe(jax.random.key(0), state, None, params)
 
 
@@ -226,7 +226,7 @@ def _draw_unhidden(env: AnyEnvironment, state: Any, params: Any) -> jax.Array:
 
 @partial(jax.jit, static_argnames=("env",))
 def reset(env: AnyEnvironment, word: jax.Array, episode: jax.Array, params: Any) -> tuple[Any, Any]:
-    """Starts the given episode of a stream of keys."""
+    """Start the given episode of a stream of keys."""
     key = jax.random.fold_in(jax.random.key(word), episode)
     return env.reset_env(key, params)
 
@@ -235,7 +235,7 @@ def reset(env: AnyEnvironment, word: jax.Array, episode: jax.Array, params: Any)
 def step(
     env: AnyEnvironment, state: Any, action: jax.Array, params: Any
 ) -> tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-    """Makes a step; the last observation and state of an episode are returned as they are."""
+    """Make a step; the last observation and state of an episode are returned as they are."""
     # A step is a function of the state and the action; the key is for the reset that does not follow here.
     observation, state, reward, terminated, info = env.step_env(jax.random.key(0), state, action, params)
     return observation, state, reward, terminated, env.is_truncated(state, params), info

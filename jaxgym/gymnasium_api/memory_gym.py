@@ -40,7 +40,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
     metadata = games.METADATA
 
     def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
-        """Makes the environment.
+        """Make the environment.
 
         Args:
             env_id: An id with an original.
@@ -77,7 +77,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         self._chosen = games.comparable(options)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
             seed: The seed of memory-gym's level, from 0 to 2^32 - 1; None goes on with the generator.
@@ -103,7 +103,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         return column_first(games.on_host(observation)), {} if truth is None else {"ground_truth": np.array(truth)}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Makes a step.
+        """Make a step.
 
         Raises:
             ResetNeeded: If there was no reset before.
@@ -123,7 +123,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         return column_first(jax.tree.map(np.array, observation)), reward.item(), ended, False, told
 
     def render(self) -> np.ndarray | None:
-        """Returns a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
+        """Return a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
 
         `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
         """
@@ -133,7 +133,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
 
 
 def column_first(observation: Any) -> Any:
-    """Returns an observation with its pictures transposed."""
+    """Return an observation with its pictures transposed."""
     if isinstance(observation, dict):
         return {name: column_first(part) for name, part in observation.items()}
     is_picture = observation.dtype == np.uint8
@@ -141,7 +141,7 @@ def column_first(observation: Any) -> Any:
 
 
 def max_episode_steps(options: Mapping[str, Any]) -> int:
-    """Returns the longest that an episode can last under complete options; -1 if it has no end."""
+    """Return the longest that an episode can last under complete options; -1 if it has no end."""
     if options["max_steps"] > 0:
         return options["max_steps"]
     if "command_count" not in options:

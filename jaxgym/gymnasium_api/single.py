@@ -25,7 +25,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     metadata = games.METADATA
 
     def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
-        """Makes the environment.
+        """Make the environment.
 
         Args:
             env_id: One of `jaxgym.registered_envs()`.
@@ -47,7 +47,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self._state: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
             seed: Starts a stream of episodes, any integer from 0 up; None goes on with it.
@@ -80,7 +80,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Makes a step.
+        """Make a step.
 
         Raises:
             ResetNeeded: If there was no reset before.
@@ -100,7 +100,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         )
 
     def render(self) -> np.ndarray | None:
-        """Returns a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
+        """Return a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
 
         `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
         """
@@ -115,7 +115,7 @@ class Maker:
     metadata = games.METADATA
 
     def __call__(self, env_id: str, *, memory_gym_layout: bool = False, **kwargs: Any) -> "GymnasiumEnv | MemoryGymEnv":
-        """Makes an environment: one that stands in for memory-gym's, or one of ours."""
+        """Make an environment: one that stands in for memory-gym's, or one of ours."""
         return MemoryGymEnv(env_id, **kwargs) if memory_gym_layout else GymnasiumEnv(env_id, **kwargs)
 
 

@@ -47,7 +47,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         **options: Any,
     ):
-        """Makes the environments.
+        """Make the environments.
 
         Args:
             num_envs: Number of environments.
@@ -207,7 +207,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         return _restart(game.env, self._words, self._episodes, mask, (observations, states), game.params)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Returns a picture for each lane; see `GymnasiumEnv.render`."""
+        """Return a picture for each lane; see `GymnasiumEnv.render`."""
         render_mode = self.render_mode
         if render_mode is None:
             return None
@@ -234,7 +234,7 @@ def _is_seed(seed: Any) -> bool:
 
 
 def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
-    """Returns the entries of some lanes in Gymnasium's form: zeros elsewhere, and a mask beside each."""
+    """Return the entries of some lanes in Gymnasium's form: zeros elsewhere, and a mask beside each."""
     chosen = {
         name: np.where(np.expand_dims(mask, tuple(range(1, entry.ndim))), entry, np.zeros_like(entry))
         for name, entry in info.items()
@@ -243,7 +243,7 @@ def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
 
 
 def _lanes(observations: Any, mask: np.ndarray) -> np.ndarray:
-    """Returns an array of objects: the observations of some lanes, None elsewhere."""
+    """Return an array of objects: the observations of some lanes, None elsewhere."""
     host = games.on_host(observations)
     lanes = np.full(len(mask), None, dtype=object)
     for lane in np.flatnonzero(mask):
@@ -265,7 +265,7 @@ def _step(env: AnyEnvironment, states: Any, actions: jax.Array, params: Any) -> 
 def _restart(
     env: AnyEnvironment, words: jax.Array, episodes: jax.Array, ended: jax.Array, here: Any, params: Any
 ) -> tuple[Any, Any]:
-    """Returns the observations and states `here`, with those of a new episode in the lanes where one ended."""
+    """Return the observations and states `here`, with those of a new episode in the lanes where one ended."""
 
     def choose(started: jax.Array, going_on: jax.Array) -> jax.Array:
         return jnp.where(jnp.expand_dims(ended, tuple(range(1, started.ndim))), started, going_on)

@@ -13,7 +13,7 @@ _SECOND_MS = 1000
 
 
 def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
-    """Checks how the name of a file ends.
+    """Check how the name of a file ends.
 
     Raises:
         OptionError: If it ends otherwise.
@@ -23,14 +23,14 @@ def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def write_picture(path: Path, picture: np.ndarray) -> None:
-    """Writes a picture, uint8 (H, W, 3), as PNG."""
+    """Write a picture, uint8 (H, W, 3), as PNG."""
     import imageio.v3 as iio
 
     iio.imwrite(path, picture)
 
 
 def write_video(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
-    """Writes pictures, uint8 (H, W, 3), as GIF or MP4, so many a second.
+    """Write pictures, uint8 (H, W, 3), as GIF or MP4, so many a second.
 
     Raises:
         ImportError: If it is an MP4 and what encodes these is not installed.

@@ -41,7 +41,7 @@ class Stage:
     """An environment whose episodes are looked at."""
 
     def __init__(self, env_id: str, options: dict[str, Any], *, ground_truth: bool = False) -> None:
-        """Makes the environment.
+        """Make the environment.
 
         Args:
             env_id: One of `jaxgym.registered_envs()`.
@@ -65,18 +65,18 @@ class Stage:
         self._view = self.human.view if ground_truth and self.human else None
 
     def start(self, seed: int) -> Moment:
-        """Returns the start of the episode on the level of a seed."""
+        """Return the start of the episode on the level of a seed."""
         state, picture = self._start(jnp.uint32(seed))
         return Moment(state, self._enlarged(picture), {}, has_ended=False)
 
     def step(self, moment: Moment, action: Any) -> Moment:
-        """Returns the moment after an action."""
+        """Return the moment after an action."""
         state, picture, info, has_ended = self._step(moment.state, jnp.asarray(action))
         info = {name: np.asarray(value) for name, value in info.items()}
         return Moment(state, self._enlarged(picture), info, bool(has_ended))
 
     def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Moment]:
-        """Yields the moments of an episode, up to its end or so many steps."""
+        """Yield the moments of an episode, up to its end or so many steps."""
         moment = self.start(seed)
         yield moment
         choose = jax.jit(policy)
@@ -89,7 +89,7 @@ class Stage:
                 return
 
     def policy_of(self, name: str) -> Policy:
-        """Returns a policy by its name: a function of key, state and parameters.
+        """Return a policy by its name: a function of key, state and parameters.
 
         Raises:
             OptionError: If there is no such policy.
@@ -149,11 +149,11 @@ def _without_key(expert: Callable[[Any, Any], jax.Array]) -> Policy:
 
 
 def frame_of(observation: Any) -> Any:
-    """Returns the frame of an observation, uint8 (H, W, 3), or None if it has none."""
+    """Return the frame of an observation, uint8 (H, W, 3), or None if it has none."""
     frames = [leaf for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8 and leaf.ndim == len("HWC")]
     return frames[0] if frames else None
 
 
 def enlarged(frame: np.ndarray) -> np.ndarray:
-    """Returns a frame enlarged, uint8 (4 · H, 4 · W, 3)."""
+    """Return a frame enlarged, uint8 (4 · H, 4 · W, 3)."""
     return np.kron(frame, np.ones((SCALE, SCALE, 1), np.uint8))

@@ -34,7 +34,7 @@ class Talk:
     """A game in words, and one who plays it."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
-        """Makes the environment and its words.
+        """Make the environment and its words.
 
         Args:
             name: An id that has words, or its short name.
@@ -51,7 +51,7 @@ class Talk:
         self._step = jax.jit(lambda state, action: _step(env, params, state, action))
 
     def play(self, seed: int, replies: Iterable[str], out: TextIO, *, prompt: str = "") -> None:
-        """Plays the level of a seed until it ends, or until there are no more replies; blank ones are passed over.
+        """Play the level of a seed until it ends, or until there are no more replies; blank ones are passed over.
 
         Args:
             seed: A level seed.
@@ -77,7 +77,7 @@ class Talk:
         out.write(f"{ending}: reward {episode.total:g} in {episode.number} replies.\n")
 
     def _respond(self, episode: _Episode, reply: str) -> str:
-        """Makes a reply's move; returns the text that follows, and the reward."""
+        """Make a reply's move; returns the text that follows, and the reward."""
         move = self.words.parse(reply)
         actions = move.actions if isinstance(move, Move) else ()
         reward, terminated, truncated = 0.0, False, False

@@ -25,7 +25,7 @@ class WindowError(RuntimeError):
 
 
 def play(stage: Stage, human: Human, seed: int) -> dict[str, Any] | None:
-    """Plays an episode, to its end or until the window is closed.
+    """Play an episode, to its end or until the window is closed.
 
     Args:
         stage: The game.
@@ -89,7 +89,7 @@ class _Window:
         return moment.info
 
     def _action(self, struck: list[str], *, is_clue: bool) -> Any:
-        """Returns the action of the keys, or None where the game waits for one."""
+        """Return the action of the keys, or None where the game waits for one."""
         if self.human.controls not in _STRUCK:
             pressed = self.pygame.key.get_pressed()
             return self.held_action([name for name, code in self.key_codes.items() if pressed[code]])

@@ -8,7 +8,7 @@ from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 
 
 def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: int) -> np.ndarray:
-    """Returns the first placement that looks like each placement of a sprite that may leave a square canvas.
+    """Return the first placement that looks like each placement of a sprite that may leave a square canvas.
 
     Sprites may be equal; and where little of a sprite is seen, neighbouring places and other sprites may look alike.
 
@@ -52,7 +52,7 @@ def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: in
 
 
 def hiding_offsets(sheet: SpriteSheet, side_px: int) -> np.ndarray:
-    """Returns by sprite and offset whether it covers a square whole, bool (N, M, M), row first.
+    """Return by sprite and offset whether it covers a square whole, bool (N, M, M), row first.
 
     The offset counts from the top-left corner of the sprite, margin included, to that of the square.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def disc_half_widths(radius: int) -> np.ndarray:
-    """Returns the half width of each row of a filled disc, int (radius,), by the integer midpoint circle.
+    """Return the half width of each row of a filled disc, int (radius,), by the integer midpoint circle.
 
     Row k lies k rows below the centre line and, mirrored, k + 1 rows above it; it covers x from -w to w - 1.
     """
@@ -30,7 +30,7 @@ def disc_half_widths(radius: int) -> np.ndarray:
 
 
 def disc(side: int, center: tuple[int, int], radius: int) -> np.ndarray:
-    """Returns the mask of a filled disc on a square surface, clipped to it.
+    """Return the mask of a filled disc on a square surface, clipped to it.
 
     Args:
         side: Side of the surface in px.
@@ -61,7 +61,7 @@ _THICK_RING_HOLES = {
 
 
 def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndarray:
-    """Returns the mask of a disc's outline on a square surface, clipped to it.
+    """Return the mask of a disc's outline on a square surface, clipped to it.
 
     Args:
         side: Side of the surface in px.
@@ -87,7 +87,7 @@ def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndar
 
 
 def rectangle(height: int, width: int, fill: Sequence[int], border: Sequence[int]) -> np.ndarray:
-    """Returns a filled rectangle with a border of 1 px, uint8 (height, width, 3)."""
+    """Return a filled rectangle with a border of 1 px, uint8 (height, width, 3)."""
     picture = np.empty((height, width, 3), dtype=np.uint8)
     picture[:] = border
     picture[1:-1, 1:-1] = fill
@@ -95,10 +95,10 @@ def rectangle(height: int, width: int, fill: Sequence[int], border: Sequence[int
 
 
 def bitmap(rows: str) -> np.ndarray:
-    """Reads a drawing, one line a row, `#` for a set pixel; bool (height, width)."""
+    """Read a drawing, one line a row, `#` for a set pixel; bool (height, width)."""
     return np.asarray([[character == "#" for character in line] for line in rows.split()])
 
 
 def paint(picture: np.ndarray, mask: np.ndarray, color: Sequence[int]) -> None:
-    """Sets the masked pixels of an (H, W, 3) picture to a colour, in place."""
+    """Set the masked pixels of an (H, W, 3) picture to a colour, in place."""
     picture[mask] = color

@@ -18,7 +18,7 @@ _ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openen
 
 
 def run(words: Sequence[str]) -> None:
-    """Serves until the process is asked to end.
+    """Serve until the process is asked to end.
 
     Args:
         words: The command line after `jaxgym serve`.

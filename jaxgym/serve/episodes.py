@@ -27,7 +27,7 @@ _pools: list[SessionPool] = []
 
 
 def shared_pool() -> SessionPool:
-    """Returns the pool of this process, made at the first call; its states are in the host's memory."""
+    """Return the pool of this process, made at the first call; its states are in the host's memory."""
     with _making:
         if not _pools:
             # An accelerator, where there is one, is the language model's.
@@ -37,7 +37,7 @@ def shared_pool() -> SessionPool:
 
 
 def options_of(env_config: Mapping[str, Any] | None, apart: tuple[str, ...] = ("name", "seed")) -> dict[str, Any]:
-    """Returns the options among the entries of a dataset's `env_config`.
+    """Return the options among the entries of a dataset's `env_config`.
 
     Entries that are None are left out: tables with rows of several games fill the options of the others in that way.
 
@@ -65,7 +65,7 @@ class Episode:
         options: Mapping[str, Any] | None = None,
         pool: SessionPool | None = None,
     ):
-        """Makes an episode that is yet to start.
+        """Make an episode that is yet to start.
 
         Args:
             name: An id that has words, or its short name.
@@ -88,21 +88,21 @@ class Episode:
         return self.outcome is not None and (self.outcome.terminated or self.outcome.truncated)
 
     def check(self) -> None:
-        """Makes the game and compiles its programs; errors are those of `SessionPool.prepare`."""
+        """Make the game and compiles its programs; errors are those of `SessionPool.prepare`."""
         self._pool.prepare(self.name, self._options)
 
     def start(self) -> Opening:
-        """Starts it, or starts it again on the same level; errors are those of `SessionPool.open`."""
+        """Start it, or starts it again on the same level; errors are those of `SessionPool.open`."""
         self.close()
         return self._started(self._pool.open(self.name, self.seed, self._options))
 
     async def astart(self) -> Opening:
-        """Starts it as `start` does; the event loop goes on while a game is compiled."""
+        """Start it as `start` does; the event loop goes on while a game is compiled."""
         self.close()
         return self._started(await self._pool.aopen(self.name, self.seed, self._options))
 
     def step(self, reply: str | Refusal) -> Outcome:
-        """Makes a turn, invalid for a `Refusal`; after the end, the last outcome comes again with reward 0."""
+        """Make a turn, invalid for a `Refusal`; after the end, the last outcome comes again with reward 0."""
         if self.outcome is not None and self.has_ended:
             return repeated(self.outcome)
         if self._session is None:
@@ -117,7 +117,7 @@ class Episode:
         return self._stepped(reply, outcome)
 
     async def astep(self, reply: str | Refusal) -> Outcome:
-        """Makes a turn as `step` does."""
+        """Make a turn as `step` does."""
         if self.outcome is not None and self.has_ended:
             return repeated(self.outcome)
         if self._session is None:
@@ -132,7 +132,7 @@ class Episode:
         return self._stepped(reply, outcome)
 
     def close(self) -> None:
-        """Gives its session back, if it has one, and forgets how far it got."""
+        """Give its session back, if it has one, and forgets how far it got."""
         self._give_back()
         self._replies, self.outcome, self.refusals = [], None, 0
 

@@ -9,7 +9,7 @@ from jaxgym.errors import OptionError
 
 
 def png(frame: np.ndarray) -> bytes:
-    """Returns a frame, uint8 (H, W, 3), as a PNG.
+    """Return a frame, uint8 (H, W, 3), as a PNG.
 
     Raises:
         OptionError: Without Pillow.

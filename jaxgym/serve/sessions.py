@@ -38,7 +38,7 @@ class SessionOptions:
 
     @classmethod
     def of(cls, env_id: str, given: Mapping[str, Any]) -> "SessionOptions":
-        """Checks values and fills in the defaults.
+        """Check values and fills in the defaults.
 
         Raises:
             OptionError: If an option does not take the given value.
@@ -119,5 +119,5 @@ class Standing(NamedTuple):
 
 
 def repeated(last: Outcome) -> Outcome:
-    """Returns what a reply to an episode that has ended leads to: the same once more, without a reward."""
+    """Return what a reply to an episode that has ended leads to: the same once more, without a reward."""
     return last._replace(reward=0.0, components=dict.fromkeys(last.components, 0.0))

@@ -73,7 +73,7 @@ class TextArenaEnv(_Env):
     """
 
     def __init__(self, game: str, /, error_allowance: int = 1, **options: Any):
-        """Makes the game, and compiles its programs where this process has not done so.
+        """Make the game, and compiles its programs where this process has not done so.
 
         Args:
             game: An id that has words, or its short name.
@@ -94,7 +94,7 @@ class TextArenaEnv(_Env):
         Episode(self.game, None, self._options).check()
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
             num_players: 1.
@@ -120,7 +120,7 @@ class TextArenaEnv(_Env):
         self._show(opening.text)
 
     def step(self, action: Any) -> tuple[bool, dict[str, Any]]:
-        """Makes a turn.
+        """Make a turn.
 
         Args:
             action: What the player says; None and other contents of a message without text are an invalid reply.
@@ -155,11 +155,11 @@ class TextArenaEnv(_Env):
         return state.step()
 
     def get_board_str(self) -> str:
-        """Returns the newest text, for wrappers that draw."""
+        """Return the newest text, for wrappers that draw."""
         return self._text
 
     def close(self) -> tuple[dict[int, float] | None, dict[int, dict[str, Any]]]:
-        """Gives the session back.
+        """Give the session back.
 
         Returns:
             The reward of the player, None before the end, and what TextArena tells about the episode: the player's
@@ -170,7 +170,7 @@ class TextArenaEnv(_Env):
         return (None, {}) if state is None else state.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TextArenaEnv":
-        """Returns another environment that stands where this one does, in a session of its own."""
+        """Return another environment that stands where this one does, in a session of its own."""
         other = object.__new__(type(self))
         memo[id(self)] = other
         vars(other).update(
@@ -206,7 +206,7 @@ class _Forgetful(_Wrapper):
     """Leaves out what was said in the episode before, which TextArena's wrappers go on with."""
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self.full_observations.clear()
         super().reset(num_players, seed)
 
@@ -224,7 +224,7 @@ class Messages(_Forgetful, _Messages):
 
 
 def register() -> list[str]:
-    """Registers every game that has words and is not registered yet; returns the ids of all.
+    """Register every game that has words and is not registered yet; returns the ids of all.
 
     Importing this module does it. It is for games of your own, whose words were registered after that.
     """

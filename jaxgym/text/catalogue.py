@@ -59,7 +59,7 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
 
 
 def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
-    """Makes an environment that is played in words.
+    """Make an environment that is played in words.
 
     Args:
         name: An id of `jaxgym.make` that has words, or its short name. `"my_package.module:MyGame-v0"` imports the

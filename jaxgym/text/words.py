@@ -88,7 +88,7 @@ class Turns(Generic[TScene]):
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Turn[TScene]]:
-        """Yields the turns one by one."""
+        """Yield the turns one by one."""
         leaves, shape = jax.tree.flatten(self.scenes)
         columns = (self.numbers, self.moves, self.rewards.tolist(), self.terminated.tolist(), self.truncated.tolist())
         for scene, number, move, reward, terminated, truncated in zip(zip(*leaves, strict=True), *columns, strict=True):
@@ -103,7 +103,7 @@ class Ledger:
     """
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
-        """Takes note of a turn and returns the parts of its reward by name; the names are the same on every turn."""
+        """Take note of a turn and returns the parts of its reward by name; the names are the same on every turn."""
         return {"environment": turn.reward}
 
 
@@ -114,12 +114,12 @@ class Changes(Ledger):
     """
 
     def __init__(self, scores: Ledger) -> None:
-        """Takes a ledger that is asked by no one else."""
+        """Take a ledger that is asked by no one else."""
         self._scores = scores
         self._before: dict[str, float] = {}
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
-        """Takes note of a turn and returns what it changed each part by."""
+        """Take note of a turn and returns what it changed each part by."""
         scores = self._scores.components(turn)
         changes = {name: score - self._before.get(name, 0.0) for name, score in scores.items()}
         self._before.update(scores)
@@ -147,11 +147,11 @@ class Words(Generic[TScene]):
         return 1
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules and the form of a reply: a system message."""
+        """Return the rules and the form of a reply: a system message."""
         raise NotImplementedError  # Every game has its own.
 
     def describe(self, scene: TScene, params: Any) -> str:
-        """Returns in words what the frame of a scene shows; no more, and nothing else."""
+        """Return in words what the frame of a scene shows; no more, and nothing else."""
         raise NotImplementedError  # Every game has its own.
 
     def parse(self, reply: str) -> Move | Refusal:
@@ -159,37 +159,37 @@ class Words(Generic[TScene]):
         raise NotImplementedError  # Every game has its own.
 
     def fallback(self) -> Move:
-        """Returns the move that stands in for a refused reply where a session asks for that."""
+        """Return the move that stands in for a refused reply where a session asks for that."""
         raise NotImplementedError  # Every game has its own.
 
     def reply_of(self, action: Action) -> str:
-        """Returns a reply that asks for one action in the form of the instructions: what a scripted player says."""
+        """Return a reply that asks for one action in the form of the instructions: what a scripted player says."""
         raise NotImplementedError  # Every game has its own.
 
     def open(self, scene: TScene, params: Any) -> str:
-        """Returns the first text of an episode."""
+        """Return the first text of an episode."""
         return self.describe(scene, params)
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
-        """Returns the text that follows a turn."""
+        """Return the text that follows a turn."""
         if isinstance(turn.move, Refusal):
             return f"{turn.move.reason}\n{self.describe(turn.scene, params)}"
         return self.describe(turn.scene, params)
 
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
-        """Returns the first texts of the scenes of B sessions."""
+        """Return the first texts of the scenes of B sessions."""
         leaves, shape = jax.tree.flatten(scenes)
         return [self.open(shape.unflatten([leaf[row] for leaf in leaves]), params) for row in range(len(leaves[0]))]
 
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:
-        """Returns the texts that follow B turns; a game whose words are on a hot path makes them together."""
+        """Return the texts that follow B turns; a game whose words are on a hot path makes them together."""
         return [self.respond(turn, params) for turn in turns]
 
     def ledger(self, scene: TScene, params: Any) -> Ledger:
-        """Returns the ledger of an episode that starts with `scene`."""
+        """Return the ledger of an episode that starts with `scene`."""
         del scene, params
         return Ledger()
 
     def is_solved(self, info: Mapping[str, Any]) -> bool:
-        """Whether the `info` of the last step, on the host, is that of a success."""
+        """Return whether the `info` of the last step, on the host, is that of a success."""
         return bool(info.get("success", False))

@@ -82,15 +82,15 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
             object.__setattr__(self, "initial_params", self.env.default_params)
 
     def inner_params(self, params: Any) -> Any:
-        """Returns the parameters of the environment inside."""
+        """Return the parameters of the environment inside."""
         return params
 
     def inner_level(self, level: Any) -> Any:
-        """Returns the level of the environment inside."""
+        """Return the level of the environment inside."""
         return level
 
     def inner_state(self, state: WrappedState) -> Any:
-        """Returns the state of the environment inside, whole."""
+        """Return the state of the environment inside, whole."""
         return dataclasses.replace(
             state.inner,
             time=state.time,
@@ -101,11 +101,11 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         )
 
     def sample_level(self, key: jax.Array, params: Any) -> Any:
-        """Samples a level of the environment inside; consumes `key`."""
+        """Sample a level of the environment inside; consumes `key`."""
         return self.env.sample_level(key, self.inner_params(params))
 
     def initial_state(self, level: Any, params: Any) -> WrappedState:
-        """Returns the state in which an episode of `level` starts."""
+        """Return the state in which an episode of `level` starts."""
         inner = self.env.initial_state(self.inner_level(level), self.inner_params(params))
         return WrappedState(
             time=inner.time,
@@ -117,11 +117,11 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         )
 
     def initial_memory(self, level: Any, params: Any) -> Any:
-        """Returns what the wrapper remembers at the start of an episode."""
+        """Return what the wrapper remembers at the start of an episode."""
         del level, params
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:
-        """Applies the rules of the environment inside."""
+        """Apply the rules of the environment inside."""
         made = self.env.transition(self.inner_state(state), action, self.inner_params(params))
         return dataclasses.replace(made, state=dataclasses.replace(state, time=made.state.time, inner=bare(made.state)))
 
@@ -131,19 +131,19 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         return self.env.metric
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: WrappedState, params: Any) -> jax.Array:
-        """Returns how much of the episode inside was achieved."""
+        """Return how much of the episode inside was achieved."""
         return self.env.normalized_return(info, self.inner_state(state), self.inner_params(params))
 
     def is_truncated(self, state: WrappedState, params: Any) -> jax.Array:
-        """Whether the environment inside is truncated."""
+        """Return whether the environment inside is truncated."""
         return self.env.is_truncated(self.inner_state(state), self.inner_params(params))
 
     def scene(self, state: WrappedState, params: Any) -> Any:
-        """Returns the scene inside."""
+        """Return the scene inside."""
         return self.env.scene(self.inner_state(state), self.inner_params(params))
 
     def observe_scene(self, scene: Any) -> Any:
-        """Returns the observation of the environment inside."""
+        """Return the observation of the environment inside."""
         return self.env.observe_scene(scene)
 
     def action_space(self, params: Any = None) -> Discrete | MultiDiscrete:
@@ -159,23 +159,23 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
 
 
 def bare(inner: Any) -> Any:
-    """Returns a state without what every state holds."""
+    """Return a state without what every state holds."""
     return dataclasses.replace(inner, time=None, level=None, episode_return=None, terminated=None, level_index=None)
 
 
 def inside(params: OuterParams) -> Any:
-    """Returns the parameters inside of a wrapper's own, with the wrapper's time limit and without a bank."""
+    """Return the parameters inside of a wrapper's own, with the wrapper's time limit and without a bank."""
     return dataclasses.replace(params.inner, max_steps_in_episode=params.max_steps_in_episode, levels=None)
 
 
 def beside(observation: Any, name: str, entry: Any) -> dict[str, Any]:
-    """Returns an observation (or its space's parts) as a dict with one more entry; one that was no dict becomes one."""
+    """Return an observation (or its space's parts) as a dict with one more entry; one that was no dict becomes one."""
     leaves = observation if isinstance(observation, dict) else {"observation": observation}
     return {**leaves, name: entry}
 
 
 def space_beside(space: Box | Dict, name: str, entry: Box) -> Dict:
-    """Returns the space of what `beside` returns.
+    """Return the space of what `beside` returns.
 
     Raises:
         WrapperError: If an observation has an entry of that name already.

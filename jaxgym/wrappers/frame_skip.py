@@ -57,7 +57,7 @@ class FrameSkip(Wrapper):
         super().__post_init__()
 
     def inner_params(self, params: Any) -> Any:
-        """Returns the parameters of the environment inside."""
+        """Return the parameters of the environment inside."""
         return params if self.num_frames is not None else inside(params)
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:

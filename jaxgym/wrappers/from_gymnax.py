@@ -73,7 +73,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
             object.__setattr__(self, "initial_params", GymnaxParams(limit, inner=inner))
 
     def sample_level(self, key: jax.Array, params: GymnaxParams) -> jax.Array:
-        """Samples the seed of an episode."""
+        """Sample the seed of an episode."""
         del params
         return jax.random.bits(key, (_SEED_WORDS,), jnp.uint32)
 
@@ -90,7 +90,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         )
 
     def transition(self, state: GymnaxState, action: jax.Array, params: GymnaxParams) -> Transition:
-        """Steps the environment, without its own auto-reset and time limit."""
+        """Step the environment, without its own auto-reset and time limit."""
         key = _key(state.level, state.time)
         seen, inner, reward, terminated, info = self.env.step_env(key, state.inner, action, params.inner)
         # Some environments compute a field in another dtype than they start with.
@@ -103,12 +103,12 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         return Transition(state, jnp.asarray(reward).astype(jnp.float32), jnp.asarray(terminated), metrics)
 
     def scene(self, state: GymnaxState, params: GymnaxParams) -> Any:
-        """Returns the observation of gymnax."""
+        """Return the observation of gymnax."""
         del params
         return state.seen
 
     def observe_scene(self, scene: Any) -> Any:
-        """Returns what `draw` makes of it."""
+        """Return what `draw` makes of it."""
         return scene if self.draw is None else self.draw(scene)
 
     def action_space(self, params: GymnaxParams | None = None) -> Discrete:

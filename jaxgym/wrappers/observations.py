@@ -47,14 +47,14 @@ class PositionObservation(Wrapper):
         return self.env.scene(self.env.initial_state(level, params), params)
 
     def scene(self, state: WrappedState, params: Any) -> WrappedScene:
-        """Returns the scene inside, and the position in it."""
+        """Return the scene inside, and the position in it."""
         inner = super().scene(state, params)
         name = _position_name(inner)
         position = getattr(_innermost(inner), name or "").astype(jnp.float32) * _PER_PX
         return WrappedScene(inner, position)
 
     def observe_scene(self, scene: WrappedScene) -> dict[str, Any]:
-        """Returns what the game shows, and the position."""
+        """Return what the game shows, and the position."""
         return beside(self.env.observe_scene(scene.inner), "position", scene.extra)
 
     def observation_space(self, params: Any = None) -> Dict:
@@ -102,12 +102,12 @@ class LastActionReward(Wrapper):
         return space.nvec if isinstance(space, MultiDiscrete) else (int(space.n),)
 
     def initial_memory(self, level: Any, params: Any) -> jax.Array:
-        """Returns the zeros of the first step."""
+        """Return the zeros of the first step."""
         del level
         return jnp.zeros(sum(self._sizes(params)) + 1, dtype=jnp.float32)
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:
-        """Applies the rules of the environment inside, and remembers action and reward."""
+        """Apply the rules of the environment inside, and remembers action and reward."""
         made = super().transition(state, action, params)
         branches = [
             jax.nn.one_hot(choice, size, dtype=jnp.float32)
@@ -117,11 +117,11 @@ class LastActionReward(Wrapper):
         return dataclasses.replace(made, state=dataclasses.replace(made.state, memory=last))
 
     def scene(self, state: WrappedState, params: Any) -> WrappedScene:
-        """Returns the scene inside, and what was done last."""
+        """Return the scene inside, and what was done last."""
         return WrappedScene(super().scene(state, params), state.memory)
 
     def observe_scene(self, scene: WrappedScene) -> dict[str, Any]:
-        """Returns what the game shows, and what was done last."""
+        """Return what the game shows, and what was done last."""
         return beside(self.env.observe_scene(scene.inner), "last_action_reward", scene.extra)
 
     def observation_space(self, params: Any = None) -> Dict:

@@ -46,7 +46,7 @@ _NOWHERE_PX = np.zeros(2, dtype=np.int32)
 
 
 def options() -> dict[str, Option]:
-    """Returns the options of the perturbation; those of one name mean what they mean in Searing Spotlights."""
+    """Return the options of the perturbation; those of one name mean what they mean in Searing Spotlights."""
     all_options = spotlight_game.options(initial_spawns=4, agent_health=1.0)
     return {
         **{name: all_options[name] for name in _SHARED_OPTIONS},
@@ -138,7 +138,7 @@ class SpotlightPerturbation(Wrapper):
     def of(
         cls, env: AnyEnvironment, params: Any = None, **given: Any
     ) -> tuple["SpotlightPerturbation", PerturbedParams]:
-        """Puts spotlights over an environment.
+        """Put spotlights over an environment.
 
         Args:
             env: The environment.
@@ -178,21 +178,21 @@ class SpotlightPerturbation(Wrapper):
             )
 
     def inner_params(self, params: PerturbedParams) -> Any:
-        """Returns the parameters of the environment inside."""
+        """Return the parameters of the environment inside."""
         return inside(params)
 
     def inner_level(self, level: PerturbedLevel) -> Any:
-        """Returns the level of the environment inside."""
+        """Return the level of the environment inside."""
         return level.inner
 
     def sample_level(self, key: jax.Array, params: PerturbedParams) -> PerturbedLevel:
-        """Samples a level of the environment inside, and the seed of the spotlights; consumes `key`."""
+        """Sample a level of the environment inside, and the seed of the spotlights; consumes `key`."""
         key_inner, key_lights = jax.random.split(key)
         inner = self.env.sample_level(key_inner, inside(params))
         return PerturbedLevel(inner, jax.random.bits(key_lights, (_SEED_WORDS,), jnp.uint32))
 
     def initial_memory(self, level: PerturbedLevel, params: PerturbedParams) -> _Lights:
-        """Returns the first spotlights, at the start of their tracks, in the light unless it goes off at once."""
+        """Return the first spotlights, at the start of their tracks, in the light unless it goes off at once."""
         number = jnp.minimum(params.initial_spawns, self.max_initial_spotlights)
         tracks = jax.vmap(partial(_track, level.seed, params=params))(jnp.arange(self.max_initial_spotlights))
         return _Lights(
@@ -203,7 +203,7 @@ class SpotlightPerturbation(Wrapper):
         )
 
     def transition(self, state: WrappedState, action: jax.Array, params: PerturbedParams) -> Transition:
-        """Applies the rules of the environment inside, and lets the spotlights run."""
+        """Apply the rules of the environment inside, and lets the spotlights run."""
         made = super().transition(state, action, params)
         lights = state.memory
         timer = lights.spawn_timer + 1
@@ -220,7 +220,7 @@ class SpotlightPerturbation(Wrapper):
         return dataclasses.replace(made, state=dataclasses.replace(made.state, memory=lights))
 
     def scene(self, state: WrappedState, params: PerturbedParams) -> WrappedScene:
-        """Returns the scene inside, and the spotlights."""
+        """Return the scene inside, and the spotlights."""
         height, width = self._frame_shape
         lights = state.memory
         spots = lights.spots
@@ -235,7 +235,7 @@ class SpotlightPerturbation(Wrapper):
         return WrappedScene(super().scene(state, params), light)
 
     def observe_scene(self, scene: WrappedScene) -> Any:
-        """Returns the observation inside, its frame covered."""
+        """Return the observation inside, its frame covered."""
         observation = self.env.observe_scene(scene.inner)
         if not isinstance(observation, dict):
             return _covered(observation, scene.extra)
@@ -249,7 +249,7 @@ class SpotlightPerturbation(Wrapper):
 
 
 def lit_bank(bank: Any) -> PerturbedLevel:
-    """Returns a bank of levels of the environment inside with spotlights, the same for the same number of levels."""
+    """Return a bank of levels of the environment inside with spotlights, the same for the same number of levels."""
     number = jax.tree.leaves(bank)[0].shape[0]
     root = jax.random.key(0, impl="threefry2x32")
     return PerturbedLevel(bank, jax.random.bits(root, (number, _SEED_WORDS), jnp.uint32))
@@ -264,7 +264,7 @@ def _capacity(values: Mapping[str, Any]) -> int:
 
 
 def _track(seed: jax.Array, index: jax.Array, params: PerturbedParams) -> spotlights.Tracks:
-    """Returns the track of the `index`-th spotlight of an episode."""
+    """Return the track of the `index`-th spotlight of an episode."""
     key = jax.random.fold_in(jax.random.wrap_key_data(seed, impl="threefry2x32"), index)
     return spotlights.sample_tracks(jax.random.bits(key, (spotlights.TRACK_WORDS,), jnp.uint32), params)
 
@@ -274,7 +274,7 @@ def _scale(side: int, like: jax.Array) -> Pair:
 
 
 def _covered(frame: jax.Array, light: _LightScene) -> jax.Array:
-    """Returns a frame, uint8 (H, W, 3), dark where no spotlight is."""
+    """Return a frame, uint8 (H, W, 3), dark where no spotlight is."""
     height, width, _ = frame.shape
     num_words = -(-width // bitplanes.WORD_PX)
 
@@ -295,7 +295,7 @@ def _is_frame(leaf: Any) -> bool:
 
 
 def _frame(space: Box | Dict) -> Any:
-    """Returns the one part of a space that holds RGB frames, or None."""
+    """Return the one part of a space that holds RGB frames, or None."""
     parts = list(space.spaces.values()) if isinstance(space, Dict) else [space]
     frames = [part for part in parts if isinstance(part, Box) and _is_frame(part)]
     return frames[0] if len(frames) == 1 else None

@@ -54,7 +54,7 @@ class CallRoute(NamedTuple):
 
 
 def integer(sent: Any) -> int:
-    """Reads an integer; also one that is written as a string, as a query has it, or as a real number."""
+    """Read an integer; also one that is written as a string, as a query has it, or as a real number."""
     if type(sent) is int:
         return sent
     if (isinstance(sent, str) and _DIGITS.fullmatch(sent)) or (isinstance(sent, float) and sent.is_integer()):
@@ -63,21 +63,21 @@ def integer(sent: Any) -> int:
 
 
 def words(sent: Any) -> str:
-    """Reads a string."""
+    """Read a string."""
     if isinstance(sent, str):
         return sent
     raise ValueError("Input should be a valid string")
 
 
 def integers(sent: Any) -> list[int]:
-    """Reads a list of integers."""
+    """Read a list of integers."""
     if isinstance(sent, list) and all(type(entry) is int for entry in sent):
         return sent
     raise ValueError("Input should be a list of integers")
 
 
 def texts(sent: Any) -> list[str]:
-    """Reads a list of strings."""
+    """Read a list of strings."""
     if isinstance(sent, list) and set(map(type, sent)) <= {str}:
         return sent
     raise ValueError("Input should be a list of strings")

@@ -46,7 +46,7 @@ class Running:
         self.last: dict[str, Any] = {}
 
     def note(self, outcome: Outcome) -> dict[str, Any]:
-        """Takes note of a turn and returns what is told of it."""
+        """Take note of a turn and returns what is told of it."""
         self.last = {
             "observation": outcome.text,
             "reward": outcome.reward,
@@ -85,7 +85,7 @@ class AgentGymWrapper:
     """The routes, each with the method that makes its answer and the fields of its body or query."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
-        """Makes a wrapper without environments.
+        """Make a wrapper without environments.
 
         Args:
             name: An id that has words, or its short name.
@@ -102,7 +102,7 @@ class AgentGymWrapper:
         self._count = 0
 
     def prepare(self) -> None:
-        """Compiles what is needed, so that nothing is compiled in service; may run in another thread.
+        """Compile what is needed, so that nothing is compiled in service; may run in another thread.
 
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
@@ -138,7 +138,7 @@ class AgentGymWrapper:
     # The routes of the guide.
 
     async def hello(self, owner: str | None) -> Any:
-        """Says who answers."""
+        """Say who answers."""
         del owner
         return f"This is environment {self.name}."
 
@@ -148,7 +148,7 @@ class AgentGymWrapper:
         return {"id": number}
 
     async def step(self, owner: str | None, number: int, action: str) -> Any:
-        """Makes a turn; after the end it changes and pays nothing."""
+        """Make a turn; after the end it changes and pays nothing."""
         running = self._find(owner, number)
         try:
             outcome = await self._pool.astep(running.key, action)
@@ -157,7 +157,7 @@ class AgentGymWrapper:
         return self.told_of_step(running.note(outcome))
 
     async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
-        """Starts a task."""
+        """Start a task."""
         running = self._find(owner, number)
         await self._start(number, running, data_idx or 0)
         return self.told_of_reset(number, running.last)
@@ -167,7 +167,7 @@ class AgentGymWrapper:
         return self.told_of_observation((await self._started(owner, number)).last)
 
     async def close(self, owner: str | None, number: int) -> Any:
-        """Ends an environment; its id is never given again."""
+        """End an environment; its id is never given again."""
         try:
             await self._close(owner, number)
         except SessionError as error:
@@ -201,7 +201,7 @@ class AgentGymWrapper:
         return self.instructions
 
     async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
-        """Makes a turn in each of some environments; returns an answer for each, that of its step."""
+        """Make a turn in each of some environments; returns an answer for each, that of its step."""
         if len(numbers) != len(actions):
             raise RequestError(f"{len(numbers)} ids were given with {len(actions)} actions; give one for each.")
         found, answers = self._find_all(owner, numbers)
@@ -212,7 +212,7 @@ class AgentGymWrapper:
         return answers
 
     async def reset_batch(self, owner: str | None, numbers: Sequence[int], data_idxs: Sequence[int]) -> Any:
-        """Starts a task in each of some environments; returns an answer for each, that of its reset."""
+        """Start a task in each of some environments; returns an answer for each, that of its reset."""
         if len(numbers) != len(data_idxs):
             raise RequestError(f"{len(numbers)} ids were given with {len(data_idxs)} data_idxs; give one for each.")
         seeds = [self.seed_of(data_idx) for data_idx in data_idxs]

@@ -37,7 +37,7 @@ class TextCraftWrapper(AgentGymWrapper):
     )
 
     def prepare(self) -> None:
-        """Makes the levels of all tasks and compiles what is needed."""
+        """Make the levels of all tasks and compiles what is needed."""
         if self._options.get("levels") is None:
             self._options["levels"] = textcraft_tasks(self.name, self._options)
         super().prepare()
@@ -47,7 +47,7 @@ class TextCraftWrapper(AgentGymWrapper):
         return data_idx % levels.num_levels(self._options["levels"])
 
     async def hello(self, owner: str | None) -> Any:
-        """Says who answers."""
+        """Say who answers."""
         del owner
         return "This is environment TextCraft."
 
@@ -60,7 +60,7 @@ class TextCraftWrapper(AgentGymWrapper):
         return self.told_of_reset(number, running.last)
 
     async def close(self, owner: str | None, number: int) -> Any:
-        """Ends an environment; returns whether there was one."""
+        """End an environment; returns whether there was one."""
         try:
             await self._close(owner, number)
         except SessionError:
@@ -105,7 +105,7 @@ _wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
 
 
 def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
-    """Has an environment served by a wrapper of its own.
+    """Have an environment served by a wrapper of its own.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -114,7 +114,7 @@ def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
 
 
 def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
-    """Makes the wrapper of an environment: the one that was registered for it, else that of AgentGym's guide.
+    """Make the wrapper of an environment: the one that was registered for it, else that of AgentGym's guide.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.

@@ -63,7 +63,7 @@ class OpenEnvScheduler(_Scheduler):
     wait_seconds: float = 600.0
 
     def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **more: Any):
-        """Makes a scheduler as ms-swift does."""
+        """Make a scheduler as ms-swift does."""
         super().__init__(infer_engine, max_turns, **more)
         self._envs: dict[str, Any] = {}
         self._total_rewards: dict[str, float] = {}
@@ -172,7 +172,7 @@ class OpenEnvScheduler(_Scheduler):
             return await wrapper.astep({"message": text})
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Puts what was observed into the messages, for the next turn."""
+        """Put what was observed into the messages, for the next turn."""
         del response_choice, current_turn
         text = self._pending_obs.get(infer_request.uuid)
         if text is not None:
@@ -183,7 +183,7 @@ class OpenEnvScheduler(_Scheduler):
     # What a subclass may say otherwise.
 
     def parse_action(self, text: str) -> dict[str, Any]:
-        """Returns the action of a reply: a JSON object as it is, within a fence or not; all else as the message."""
+        """Return the action of a reply: a JSON object as it is, within a fence or not; all else as the message."""
         inner = text.strip()
         lines = inner.splitlines()
         if len(lines) > 1 and lines[0].startswith("```") and lines[-1].strip() == "```":
@@ -195,7 +195,7 @@ class OpenEnvScheduler(_Scheduler):
         return said if isinstance(said, dict) else {"message": text}
 
     def format_observation(self, observation: Any) -> str:
-        """Returns the text of an observation: `text`, else its first message, else all of it as JSON."""
+        """Return the text of an observation: `text`, else its first message, else all of it as JSON."""
         if isinstance(observation, Mapping):
             if isinstance(observation.get("text"), str):
                 return observation["text"]
@@ -205,7 +205,7 @@ class OpenEnvScheduler(_Scheduler):
         return json.dumps(observation, ensure_ascii=False, default=str)
 
     def rules_of(self, observation: Any) -> str:
-        """Returns the system message of an observation, which is its prompt; empty if it has none."""
+        """Return the system message of an observation, which is its prompt; empty if it has none."""
         prompt = observation.get("prompt") if isinstance(observation, Mapping) else None
         return prompt if isinstance(prompt, str) else ""
 
@@ -231,7 +231,7 @@ class OpenEnvScheduler(_Scheduler):
 
 
 def register(name: str = "jaxgym_openenv_scheduler") -> None:
-    """Puts the scheduler into ms-swift's table of schedulers.
+    """Put the scheduler into ms-swift's table of schedulers.
 
     Raises:
         ImportError: If ms-swift can't be imported.

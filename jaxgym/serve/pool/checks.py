@@ -12,7 +12,7 @@ from jaxgym.text import Refusal
 
 
 def checked_seed(seed: Any) -> int:
-    """Returns a level seed; that of a random training level for None.
+    """Return a level seed; that of a random training level for None.
 
     Raises:
         RequestError: If it is no seed.
@@ -29,24 +29,24 @@ def checked_seed(seed: Any) -> int:
 
 
 def check_reply(reply: object) -> None:
-    """Refuses what is neither a string nor a reason why a reply is invalid."""
+    """Refuse what is neither a string nor a reason why a reply is invalid."""
     if type(reply) is not str and not isinstance(reply, str | Refusal):  # the common case first
         raise RequestError(f"a reply was given as {reprlib.repr(reply)}; give a string.")
 
 
 def checked_id(session_id: Any) -> str:
-    """Returns an id; what is none is refused here, since whoever makes calls for others can't trip over it."""
+    """Return an id; what is none is refused here, since whoever makes calls for others can't trip over it."""
     if not isinstance(session_id, str):
         raise UnknownSessionError(f"there is no session {reprlib.repr(session_id)}; give an id that open returned.")
     return session_id
 
 
 def check_no_string(name: str, given: object) -> None:
-    """Refuses a string where a list is meant."""
+    """Refuse a string where a list is meant."""
     if isinstance(given, str):
         raise RequestError(f"{name} were given as the string {reprlib.repr(given)}; give a list of {name}.")
 
 
 def is_time(seconds: object) -> bool:
-    """Whether something is a number of seconds above 0."""
+    """Return whether something is a number of seconds above 0."""
     return isinstance(seconds, numbers.Real) and not isinstance(seconds, bool) and float(seconds) > 0

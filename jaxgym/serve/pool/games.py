@@ -48,7 +48,7 @@ class Session:
         self.history: History | None = None
 
     def standing(self) -> Standing:
-        """Returns how it stands."""
+        """Return how it stands."""
         flags = (False, False) if self.last is None else (self.last.terminated, self.last.truncated)
         return Standing(
             self.game.env_id, self.seed, self.text is not None, self.text or "", self.number, self.total_reward, *flags
@@ -68,7 +68,7 @@ class GameTable:
     def __init__(
         self, env_id: str, words: Words[Any], params: Any, terms: SessionOptions, programs: Programs, on_device: Any
     ):
-        """Makes the table.
+        """Make the table.
 
         Args:
             env_id: The environment.
@@ -98,7 +98,7 @@ class GameTable:
         self._words.open_all(self._programs.seen.view(rows).scene, self.params)
 
     def take(self, seed: int, used: float) -> Session:
-        """Returns a new session; the caller has made sure that a row is free."""
+        """Return a new session; the caller has made sure that a row is free."""
         self.count += 1
         return Session(self, self._free.pop(), seed, used)
 
@@ -108,16 +108,16 @@ class GameTable:
         self._free.append(session.slot)
 
     def observe(self, session: Session) -> Any:
-        """Returns the observation of a session's state, on the host."""
+        """Return the observation of a session's state, on the host."""
         return self._programs.draw(self._table, session.slot, self._on_device)
 
     def scene(self, session: Session) -> Any:
-        """Returns the scene of a session."""
+        """Return the scene of a session."""
         seen: Seen = self._programs.seen.view(self._rows[[session.slot]])
         return jax.tree.map(lambda leaf: leaf[0], seen.scene)
 
     def start(self, sessions: Sequence[Session]) -> None:
-        """Starts the episodes of the sessions' seeds."""
+        """Start the episodes of the sessions' seeds."""
         slots = np.asarray([session.slot for session in sessions], np.intp)
         seeds = [session.seed for session in sessions]
         self._table, rows = self._programs.start(self._table, slots, seeds, self._on_device)
@@ -134,7 +134,7 @@ class GameTable:
                 session.ledger = self._words.ledger(shape.unflatten([leaf[row] for leaf in leaves]), self.params)
 
     def step(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
-        """Makes a turn in each of some sessions, no session twice; starts those that have not started."""
+        """Make a turn in each of some sessions, no session twice; starts those that have not started."""
         fresh = [session for session in sessions if session.text is None]
         if fresh:
             self.start(fresh)
@@ -171,7 +171,7 @@ class GameTable:
         return outcomes
 
     def _parsed(self, reply: str | Refusal) -> Move | Refusal:
-        """Parses a reply, and remembers a short one: models mostly say the same few things."""
+        """Parse a reply, and remembers a short one: models mostly say the same few things."""
         if isinstance(reply, Refusal):
             return reply
         move = self._words.parse(reply)
@@ -182,7 +182,7 @@ class GameTable:
         return move
 
     def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
-        """Makes the actions of moves, and returns what is then seen."""
+        """Make the actions of moves, and returns what is then seen."""
         plans: list[Sequence[Any]] = [() if isinstance(move, Refusal) else move.actions for move in moves]
         slots = np.asarray([session.slot for session in sessions], np.intp)
         counts = np.asarray(list(map(len, plans)))

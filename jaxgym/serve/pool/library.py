@@ -26,7 +26,7 @@ class Games:
     """Games by name and options; making one may take seconds, in which the others go on."""
 
     def __init__(self, capacity: int, device: Any, *, allows_lenient: bool):
-        """Makes an empty library.
+        """Make an empty library.
 
         Args:
             capacity: The most sessions of a game.
@@ -39,11 +39,11 @@ class Games:
         self._programs: dict[Any, Programs] = {}
 
     def has(self, name: str, options: Options) -> bool:
-        """Whether a game has been made, so that `get` takes no time."""
+        """Return whether a game has been made, so that `get` takes no time."""
         return _key(name, options) in self._games
 
     def get(self, name: str, options: Options) -> GameTable:
-        """Returns a game; makes it where it has not been made yet.
+        """Return a game; makes it where it has not been made yet.
 
         Raises:
             UnknownIdError: If there is no such environment, or it has no words.
@@ -103,7 +103,7 @@ def _check_fallback(env_id: str, words: text.Words[Any]) -> None:
 
 
 def _key(name: str, options: Options) -> Any:
-    """Returns what a game is known by.
+    """Return what a game is known by.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -118,7 +118,7 @@ def _key(name: str, options: Options) -> Any:
 
 
 def _frozen(options: Any) -> Any:
-    """Returns something hashable that is equal for options that mean the same."""
+    """Return something hashable that is equal for options that mean the same."""
     options = plain(options)
     if isinstance(options, Mapping):
         return tuple(sorted((name, _frozen(value)) for name, value in options.items()))

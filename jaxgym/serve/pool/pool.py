@@ -49,7 +49,7 @@ class SessionPool:
         keeps_history: bool = False,
         allows_lenient: bool = False,
     ):
-        """Makes an empty pool.
+        """Make an empty pool.
 
         Args:
             capacity: The most sessions at a time, over all games: 1 to `MOST_SESSIONS`. Each game that is played sets
@@ -81,13 +81,13 @@ class SessionPool:
         return len(self._sessions)
 
     def __contains__(self, session_id: object) -> bool:
-        """Whether a session is open."""
+        """Return whether a session is open."""
         return isinstance(session_id, str) and session_id in self._sessions
 
     # Games.
 
     def prepare(self, name: str, options: Options | None = None) -> str:
-        """Makes a game and compiles its programs, so that opening its sessions takes no time.
+        """Make a game and compiles its programs, so that opening its sessions takes no time.
 
         Args:
             name: An id that has words, or its short name.
@@ -108,13 +108,13 @@ class SessionPool:
     def open(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
-        """Opens a session; see `open_many`."""
+        """Open a session; see `open_many`."""
         return self.open_many(name, [seed], options, start=start)[0]
 
     def open_many(
         self, name: str, seeds: Sequence[int | None], options: Options | None = None, *, start: bool = True
     ) -> list[Opening]:
-        """Opens one session for each seed.
+        """Open one session for each seed.
 
         Args:
             name: An id that has words, or its short name.
@@ -156,7 +156,7 @@ class SessionPool:
             return [_opening(session_id, session) for session_id, session in opened.items()]
 
     def close(self, ids: Sequence[str]) -> None:
-        """Closes sessions, each of which was open.
+        """Close sessions, each of which was open.
 
         Raises:
             UnknownSessionError: If there is no such session.
@@ -168,7 +168,7 @@ class SessionPool:
                 self._close(session_id, "was closed")
 
     def close_idle(self) -> int:
-        """Closes the sessions that were idle for `idle_seconds`; returns how many these were."""
+        """Close the sessions that were idle for `idle_seconds`; returns how many these were."""
         with self._calls:
             return self._close_idle(time.monotonic())
 
@@ -209,7 +209,7 @@ class SessionPool:
     # Turns.
 
     def step(self, ids: Sequence[str], replies: Sequence[str | Refusal]) -> list[Outcome]:
-        """Makes a turn in each of some sessions: the fast path.
+        """Make a turn in each of some sessions: the fast path.
 
         A session that has not started is started first; one whose episode has ended answers its last text again,
         with reward 0 and its flags as they were.
@@ -237,7 +237,7 @@ class SessionPool:
             return self._step(self._sessions_of(ids), replies)
 
     def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
-        """Starts another episode in each of some sessions; None stands for a random training seed.
+        """Start another episode in each of some sessions; None stands for a random training seed.
 
         Raises:
             UnknownSessionError: If there is no such session.
@@ -273,18 +273,18 @@ class SessionPool:
     # Calls for one session.
 
     def step_one(self, session_id: str, reply: str | Refusal) -> Outcome:
-        """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
+        """Make a turn in one session, together with what other threads and coroutines ask for; see `step`."""
         check_reply(reply)
         return self._calls.wait(checked_id(session_id), reply, None)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
-        """Starts another episode in one session, together with what others ask for; see `reset`."""
+        """Start another episode in one session, together with what others ask for; see `reset`."""
         return self._calls.wait(checked_id(session_id), None, checked_seed(seed))
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
-        """Opens a session as `open` does; the event loop goes on while a game is compiled."""
+        """Open a session as `open` does; the event loop goes on while a game is compiled."""
         seed = checked_seed(seed)
         if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
@@ -299,16 +299,16 @@ class SessionPool:
             raise
 
     async def astep(self, session_id: str, reply: str | Refusal) -> Outcome:
-        """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
+        """Make a turn in one session, together with what other coroutines and threads ask for; see `step`."""
         check_reply(reply)
         return await self._calls.future(checked_id(session_id), reply, None)
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
-        """Starts another episode in one session, together with what others ask for; see `reset`."""
+        """Start another episode in one session, together with what others ask for; see `reset`."""
         return await self._calls.future(checked_id(session_id), None, checked_seed(seed))
 
     async def aclose(self, session_id: str) -> None:
-        """Closes a session; see `close`."""
+        """Close a session; see `close`."""
         self.close([session_id])
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
@@ -340,11 +340,11 @@ class SessionPool:
     # What a session shows.
 
     def look(self, session_id: str) -> Session | None:
-        """Returns a session to be looked at, which counts as no use of it; None if there is none that is open."""
+        """Return a session to be looked at, which counts as no use of it; None if there is none that is open."""
         return self._sessions.get(session_id)
 
     def standing(self, session_id: str) -> Standing:
-        """Returns how a session stands.
+        """Return how a session stands.
 
         Raises:
             UnknownSessionError: If there is no such session.
@@ -353,7 +353,7 @@ class SessionPool:
             return self._session(session_id).standing()
 
     def frame(self, session_id: str) -> np.ndarray:
-        """Returns the frame of a session's state, uint8 (84, 84, 3); its program is compiled when first asked for.
+        """Return the frame of a session's state, uint8 (84, 84, 3); its program is compiled when first asked for.
 
         Raises:
             UnknownSessionError: If there is no such session.
@@ -371,7 +371,7 @@ class SessionPool:
         return frame
 
     def scene(self, session_id: str) -> Any:
-        """Returns what a viewer may know of a session's state, with NumPy leaves.
+        """Return what a viewer may know of a session's state, with NumPy leaves.
 
         Raises:
             UnknownSessionError: If there is no such session.

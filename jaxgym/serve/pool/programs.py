@@ -58,7 +58,7 @@ class Logic:
     max_actions: int
 
     def start(self, seed: jax.Array, params: Any) -> tuple[Any, Seen]:
-        """Returns the state in which the level of a seed starts, and what is seen of it.
+        """Return the state in which the level of a seed starts, and what is seen of it.
 
         Without a bank it is the level of that seed (see `jaxgym.levels`), else the bank's at that place, counted on
         from the start again behind the last one.
@@ -84,7 +84,7 @@ class Logic:
         return state, Seen(self.env.scene(state, params), reward, terminated, truncated, info)
 
     def move(self, state: Any, count: jax.Array, actions: jax.Array, params: Any) -> tuple[Any, Seen]:
-        """Makes the first `count` of some actions, the rest dropped where the episode ends."""
+        """Make the first `count` of some actions, the rest dropped where the episode ends."""
         if self.max_actions == 1:
             return self._act(state, actions[0], params)
 
@@ -111,7 +111,7 @@ class Programs:
     """
 
     def __init__(self, logic: Logic, params: Any, capacity: int, device: Any):
-        """Compiles all programs.
+        """Compile all programs.
 
         Args:
             logic: What to compile.
@@ -139,7 +139,7 @@ class Programs:
         self._draw: Callable[..., Any] | None = None
 
     def new_table(self) -> jax.Array:
-        """Returns a table of zeros."""
+        """Return a table of zeros."""
         return jax.device_put(np.zeros((self._capacity, self.states.width), np.uint8), self._device)
 
     def _start(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
@@ -155,7 +155,7 @@ class Programs:
         return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
 
     def request(self, slots: Any, counts: Any, plans: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Returns int32 (n, ...): for each lane its slot, how many actions it makes, and these."""
+        """Return int32 (n, ...): for each lane its slot, how many actions it makes, and these."""
         width = self.max_actions * math.prod(self._branches)
         request = np.zeros((len(slots), 2 + width), np.int32)
         request[:, 0], request[:, 1] = slots, counts
@@ -170,13 +170,13 @@ class Programs:
     def start(
         self, table: jax.Array, slots: Sequence[int] | np.ndarray, seeds: Sequence[int], params: Any
     ) -> tuple[Any, Any]:
-        """Starts the levels of seeds in some rows; returns the table and uint8 (n, seen.width)."""
+        """Start the levels of seeds in some rows; returns the table and uint8 (n, seen.width)."""
         return self._in_runs(self._starts, table, np.array([slots, seeds], np.uint32).T, params)
 
     def move(
         self, table: jax.Array, slots: np.ndarray, counts: np.ndarray, plans: Sequence[Sequence[Any]], params: Any
     ) -> tuple[Any, Any]:
-        """Makes 1 to `max_actions` actions in each of some rows; returns the table and uint8 (n, seen.width)."""
+        """Make 1 to `max_actions` actions in each of some rows; returns the table and uint8 (n, seen.width)."""
         return self._in_runs(self._moves, table, self.request(slots, counts, plans), params)
 
     def _in_runs(self, programs: Mapping[Any, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
@@ -196,7 +196,7 @@ class Programs:
         return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def draw(self, table: jax.Array, slot: int, params: Any) -> Any:
-        """Returns the observation of the state in a row, on the host; compiled when it is first asked for."""
+        """Return the observation of the state in a row, on the host; compiled when it is first asked for."""
         slots = np.asarray([slot], np.int32)
         if self._draw is None:
             self._draw = jax.jit(self._observe).lower(table, slots, params).compile()
@@ -208,5 +208,5 @@ class Programs:
 
 
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:
-    """Returns the sizes that are of use to a pool: the last one may be larger, but most of it is filled."""
+    """Return the sizes that are of use to a pool: the last one may be larger, but most of it is filled."""
     return sizes[: 1 + sum(_FILLED * size <= capacity for size in sizes[1:])]

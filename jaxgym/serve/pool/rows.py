@@ -60,7 +60,7 @@ class Rows:
         )
 
     def pack(self, tree: Any) -> jax.Array:
-        """Returns B trees, whose leaves have a leading axis B, as uint8 (B, width); runs inside jit."""
+        """Return B trees, whose leaves have a leading axis B, as uint8 (B, width); runs inside jit."""
         leaves = jax.tree.leaves(tree)
         columns = [_to_bytes(leaves[place]) for place in self._order]
         size = len(leaves[0])
@@ -68,17 +68,17 @@ class Rows:
         return jnp.concatenate([*columns, jnp.zeros((size, self.width - filled), jnp.uint8)], axis=1)
 
     def unpack(self, rows: jax.Array) -> Any:
-        """Returns the B trees of uint8 (B, width); runs inside jit."""
+        """Return the B trees of uint8 (B, width); runs inside jit."""
         return self._shape.unflatten([_from_bytes(rows[:, leaf.start : leaf.stop], leaf) for leaf in self._leaves])
 
     def view(self, rows: np.ndarray) -> Any:
-        """Returns the B trees of a host array uint8 (B, width), as views of it."""
+        """Return the B trees of a host array uint8 (B, width), as views of it."""
         records = rows.view(self.dtype)[:, 0]
         return self._shape.unflatten([records[name] for name in self.dtype.names or ()])
 
 
 def _key_kind(leaf: Any) -> Any:
-    """Returns the implementation of a PRNG key; None for what is none."""
+    """Return the implementation of a PRNG key; None for what is none."""
     kinds: list[Any] = []
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), leaf)
@@ -86,7 +86,7 @@ def _key_kind(leaf: Any) -> Any:
 
 
 def _stored(leaf: Any) -> Any:
-    """Returns the shape and dtype of the numbers of a leaf."""
+    """Return the shape and dtype of the numbers of a leaf."""
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return jax.eval_shape(jax.random.key_data, leaf) if is_key else leaf
 

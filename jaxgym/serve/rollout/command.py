@@ -48,7 +48,7 @@ class Player:
     max_tokens: int
 
     def policy(self, terms: Terms, seed: int) -> Policy:
-        """Returns the policy.
+        """Return the policy.
 
         Raises:
             OptionError: If there is none, or more than one.
@@ -72,7 +72,7 @@ class Player:
 def rows_for(
     names: Sequence[str], episodes: int | None, seed: int, options: Mapping[str, Any], dataset: Path | None
 ) -> list[Row]:
-    """Returns the first rows of a dataset, or those of a number of episodes of some games.
+    """Return the first rows of a dataset, or those of a number of episodes of some games.
 
     Raises:
         UnknownIdError: If a game does not exist, or has no words.
@@ -105,7 +105,7 @@ def _first_rows(dataset: Path, episodes: int | None, options: Mapping[str, Any])
 
 
 def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: Path | None, seed: int) -> list[Record]:
-    """Plays rows, or what a folder lacks of them, with a progress bar.
+    """Play rows, or what a folder lacks of them, with a progress bar.
 
     Raises:
         UnknownIdError, OptionError, LevelError: If a row can't be played, or the folder is of another run.
@@ -136,7 +136,7 @@ def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: P
 
 
 def lines_of(summary: Summary) -> tuple[str, ...]:
-    """Returns the cells of a summary below `HEADER`; empty ones where no episode was played to its end."""
+    """Return the cells of a summary below `HEADER`; empty ones where no episode was played to its end."""
     counts = (summary.env, str(summary.episodes), str(summary.errors))
     if summary.errors == summary.episodes:
         return (*counts, *["-"] * (len(HEADER) - len(counts) - 1), str(summary.failures))
@@ -160,7 +160,7 @@ def _shown(mean: float, form: str) -> str:
 
 
 def report(records: Sequence[Record]) -> tuple[list[tuple[str, ...]], str]:
-    """Returns the rows of the table, and what is said of errors below it."""
+    """Return the rows of the table, and what is said of errors below it."""
     reasons = [record["error"] for record in records if record["error"] is not None]
     told = [f"{reasons.count(reason)} x {reason}" for reason in dict.fromkeys(reasons)]
     more = f"\nand {len(told) - _MOST_REASONS} other reasons" if len(told) > _MOST_REASONS else ""

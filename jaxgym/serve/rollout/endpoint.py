@@ -25,7 +25,7 @@ class EndpointPolicy(Policy):
         sampling: Mapping[str, Any] | None = None,
         timeout_seconds: float = 120.0,
     ):
-        """Makes a client; nothing is asked before the first reply.
+        """Make a client; nothing is asked before the first reply.
 
         Args:
             url: The base, such as `http://localhost:8000/v1`.
@@ -47,7 +47,7 @@ class EndpointPolicy(Policy):
         self._naming = asyncio.Lock()
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the completion of a chat; one without a text, such as `content: null`, is a completion.
+        """Return the completion of a chat; one without a text, such as `content: null`, is a completion.
 
         Raises:
             PolicyError: If the endpoint fails, or what it says is no completion.
@@ -91,6 +91,6 @@ class EndpointPolicy(Policy):
 
 
 def _tokens(usage: Any, name: str) -> int | None:
-    """Returns a number of tokens, or None where the endpoint does not give one."""
+    """Return a number of tokens, or None where the endpoint does not give one."""
     count = getattr(usage, name, None)
     return count if type(count) is int and count >= 0 else None

@@ -13,7 +13,7 @@ from jaxgym.serve.rollout.policies import Chat, Choice, Message
 def local_model(
     folder: Path, *, max_tokens: int = 256, temperature: float = 1.0, device: str | None = None
 ) -> Callable[[list[Chat]], list[Choice]]:
-    """Loads a model and its tokenizer from a folder; nothing is downloaded.
+    """Load a model and its tokenizer from a folder; nothing is downloaded.
 
     Args:
         folder: What `save_pretrained` of model and tokenizer wrote.

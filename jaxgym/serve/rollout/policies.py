@@ -18,7 +18,7 @@ class PolicyError(RuntimeError):
     """
 
     def __init__(self, reason: str, *, is_final: bool = False):
-        """Takes one sentence that says why."""
+        """Take one sentence that says why."""
         super().__init__(reason)
         self.is_final = is_final
 
@@ -75,7 +75,7 @@ class Policy:
     """Answers chats; a subclass defines `reply`."""
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Makes sure, before anything is played, that a game can be played.
+        """Make sure, before anything is played, that a game can be played.
 
         Raises:
             OptionError: If it can't.
@@ -83,7 +83,7 @@ class Policy:
         del name, options
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the reply to a chat; it may be cancelled, and asked again for the same.
+        """Return the reply to a chat; it may be cancelled, and asked again for the same.
 
         Raises:
             PolicyError: If there is none.
@@ -102,7 +102,7 @@ class BatchPolicy(Policy):
     """
 
     def __init__(self, function: Callable[[list[Chat]], Sequence[str | Choice | None]], max_batch: int = 64):
-        """Takes the function.
+        """Take the function.
 
         Args:
             function: Takes 1 to `max_batch` chats; returns a reply for each, with its tokens as a `Choice`. None is an
@@ -114,7 +114,7 @@ class BatchPolicy(Policy):
         self._worker: asyncio.Task[None] | None = None
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the function's reply.
+        """Return the function's reply.
 
         Raises:
             PolicyError: If the function raises, returns another number of replies, or one of another type.

@@ -22,7 +22,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]):
-        """Opens a folder, or makes it; lines that are cut off, or of failed trajectories, are dropped from it.
+        """Open a folder, or makes it; lines that are cut off, or of failed trajectories, are dropped from it.
 
         Args:
             path: The folder.
@@ -65,7 +65,7 @@ class Folder:
 
 
 def _settings_of(file: Path) -> Any:
-    """Returns what the file of the settings says."""
+    """Return what the file of the settings says."""
     try:
         return json.loads(file.read_text())
     except ValueError as error:
@@ -73,7 +73,7 @@ def _settings_of(file: Path) -> Any:
 
 
 def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:
-    """Returns where two values in JSON differ first, and what stands there in either; None if they are equal."""
+    """Return where two values in JSON differ first, and what stands there in either; None if they are equal."""
     if before == after:
         return None
     if isinstance(before, dict) and isinstance(after, dict):
@@ -89,7 +89,7 @@ def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | No
 
 
 def _record_of(line: str) -> Record | None:
-    """Returns the trajectory of a line, or None if the line was not written to its end."""
+    """Return the trajectory of a line, or None if the line was not written to its end."""
     try:
         record = json.loads(line)
     except json.JSONDecodeError:
@@ -98,7 +98,7 @@ def _record_of(line: str) -> Record | None:
 
 
 def _write(path: Path, content: str) -> None:
-    """Writes a file whole or not at all."""
+    """Write a file whole or not at all."""
     beside = path.with_suffix(".partial")
     beside.write_text(content)
     beside.replace(path)

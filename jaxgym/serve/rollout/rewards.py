@@ -19,13 +19,13 @@ _CONCISE, _WORDY = 400, 4000
 
 
 def format_reward(completions: Sequence[str], rollout_infos: Sequence[Mapping[str, Any]], **_: Any) -> list[float]:
-    """Returns the part of the replies that had the form asked for, from 0 to 1; 0 where there was none."""
+    """Return the part of the replies that had the form asked for, from 0 to 1; 0 where there was none."""
     del completions
     return [infos["num_exact"] / infos["num_turns"] if infos["num_turns"] else 0.0 for infos in rollout_infos]
 
 
 def length_reward(completions: Sequence[str], messages: Sequence[Sequence[Mapping[str, Any]]], **_: Any) -> list[float]:
-    """Returns 1 for replies of 400 characters or fewer in the mean, down to 0 for 4000 or more, or without a reply."""
+    """Return 1 for replies of 400 characters or fewer in the mean, down to 0 for 4000 or more, or without a reply."""
     del completions
     rewards = []
     for chat in messages:
@@ -48,7 +48,7 @@ class Blend:
     """
 
     def __init__(self, functions: Sequence[str | RewardFunction] = (), weights: Sequence[float] | None = None):
-        """Takes names of `BUILT_IN`, or functions, and weights; 1 for each column if None.
+        """Take names of `BUILT_IN`, or functions, and weights; 1 for each column if None.
 
         Raises:
             OptionError: If a name is unknown, a column comes twice, there are not as many weights as columns, or one of
@@ -77,7 +77,7 @@ class Blend:
     def of(
         self, chat: Sequence[Mapping[str, Any]], infos: Mapping[str, Any], row: Mapping[str, Any]
     ) -> tuple[float, dict[str, float]]:
-        """Returns the blended reward of a trajectory, and its columns.
+        """Return the blended reward of a trajectory, and its columns.
 
         Raises:
             OptionError: If a function does not return one number.

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping[str, Any] | None = None) -> list[Row]:
-    """Returns the rows of a number of episodes, one game after another in turns, the k-th on level `seed` + k.
+    """Return the rows of a number of episodes, one game after another in turns, the k-th on level `seed` + k.
 
     Raises:
         UnknownIdError: If a game does not exist, or has no words.
@@ -43,7 +43,7 @@ def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Returns the rows of a file with one JSON object a line.
+    """Return the rows of a file with one JSON object a line.
 
     Raises:
         OptionError: If it holds no text, or a line is none, or names no game.
@@ -74,7 +74,7 @@ def rollout(
     folder: Folder | None = None,
     on_record: Callable[[Record], None] | None = None,
 ) -> list[Record]:
-    """Plays every row that the folder has not, and returns all trajectories in the order of the rows.
+    """Play every row that the folder has not, and returns all trajectories in the order of the rows.
 
     Args:
         rows: What to play.
@@ -96,7 +96,7 @@ async def arollout(
     folder: Folder | None = None,
     on_record: Callable[[Record], None] | None = None,
 ) -> list[Record]:
-    """Plays rows as `rollout` does, in a running event loop."""
+    """Play rows as `rollout` does, in a running event loop."""
     blend = Blend() if blend is None else blend
     records = {} if folder is None else dict(folder.records)
     ahead = [index for index in range(len(rows)) if index not in records]
@@ -122,7 +122,7 @@ async def arollout(
 
 
 def check(rows: Sequence[Row], scheduler: Scheduler) -> None:
-    """Makes sure, before anything is played, that all rows can be.
+    """Make sure, before anything is played, that all rows can be.
 
     Raises:
         UnknownIdError, OptionError, LevelError: If one can't.
@@ -196,7 +196,7 @@ class Summary:
 
 
 def summaries(records: Iterable[Record]) -> list[Summary]:
-    """Returns a summary for each game, and one for all where there are several."""
+    """Return a summary for each game, and one for all where there are several."""
     by_env: dict[str, list[Record]] = {}
     for record in records:
         by_env.setdefault(record["env"], []).append(record)

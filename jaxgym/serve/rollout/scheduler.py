@@ -45,7 +45,7 @@ class Terms:
     backoff_seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses what can't be run."""
+        """Refuse what can't be run."""
         if self.max_turns is not None and self.max_turns < 1:
             raise OptionError(f"max_turns={self.max_turns} was given; give a number from 1 up, or None for no limit.")
         are_times = self.turn_seconds > 0 and self.backoff_seconds >= 0  # neither of NaN
@@ -61,7 +61,7 @@ class Scheduler:
     """Runs trajectories of any games, each with an episode of its own in a pool."""
 
     def __init__(self, policy: Policy, terms: Terms | None = None, pool: SessionPool | None = None):
-        """Makes a scheduler without trajectories.
+        """Make a scheduler without trajectories.
 
         Args:
             policy: Who plays.
@@ -74,7 +74,7 @@ class Scheduler:
         self._infos: dict[str, dict[str, Any]] = {}
 
     def check(self, env_config: Mapping[str, Any]) -> None:
-        """Makes sure that a row can be played, and compiles the programs of its game.
+        """Make sure that a row can be played, and compiles the programs of its game.
 
         Raises:
             UnknownIdError, OptionError, LevelError: If it can't.
@@ -86,7 +86,7 @@ class Scheduler:
     # The hooks.
 
     async def on_trajectory_start(self, requests: Sequence[Request]) -> None:
-        """Starts an episode for each request, and puts rules and first text into its messages.
+        """Start an episode for each request, and puts rules and first text into its messages.
 
         Raises:
             UnknownIdError, OptionError, LevelError: If a row's game can't be made.
@@ -110,7 +110,7 @@ class Scheduler:
         self._episodes[request.uuid] = episode
 
     async def on_turn_end(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Gives the reply to the episode, and adds up what it led to.
+        """Give the reply to the episode, and adds up what it led to.
 
         Args:
             request: The trajectory; the reply stands at the end of its messages.
@@ -136,12 +136,12 @@ class Scheduler:
         return {"rollout_infos": infos, **ending}
 
     def check_finished(self, request: Request, choice: Choice, current_turn: int) -> bool:
-        """Whether a trajectory whose episode goes on is cut here: after `max_turns`."""
+        """Return whether a trajectory whose episode goes on is cut here: after `max_turns`."""
         del request, choice
         return self.terms.max_turns is not None and current_turn >= self.terms.max_turns
 
     def step(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Adds the next text to the messages; returns the request."""
+        """Add the next text to the messages; returns the request."""
         del choice, current_turn
         outcome = self._episodes[request.uuid].outcome
         if outcome is not None:
@@ -151,7 +151,7 @@ class Scheduler:
     # The loop.
 
     async def run(self, request: Request) -> dict[str, Any]:
-        """Runs a trajectory to its end.
+        """Run a trajectory to its end.
 
         Args:
             request: The trajectory; its messages are the whole chat afterwards.
@@ -189,7 +189,7 @@ class Scheduler:
         return {**infos, "stopped": stopped, "error": why}
 
     async def _reply(self, request: Request) -> Choice:
-        """Asks until there is a reply, or no attempt is left."""
+        """Ask until there is a reply, or no attempt is left."""
         terms, failure = self.terms, PolicyError("it was not asked.")
         for attempt in range(terms.retries + 1):
             if attempt:
@@ -211,7 +211,7 @@ class Scheduler:
 
 
 def _blank() -> dict[str, Any]:
-    """Returns what is known of a trajectory before its first turn."""
+    """Return what is known of a trajectory before its first turn."""
     return {
         "total_reward": 0.0,
         "step_rewards": [],
@@ -232,7 +232,7 @@ def _blank() -> dict[str, Any]:
 
 
 def _with_turn(infos: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
-    """Returns what is known of the completions of a trajectory after another one."""
+    """Return what is known of the completions of a trajectory after another one."""
     turns = [*infos["turns"], usage_of(choice)]
     sums = {
         name: None if infos[name] is None or turns[-1][name] is None else infos[name] + turns[-1][name]

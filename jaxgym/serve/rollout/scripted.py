@@ -21,7 +21,7 @@ Action = int | tuple[int, ...]
 
 
 def game_of(name: str, options: Mapping[str, Any]) -> Game:
-    """Returns environment, parameters and words of a game, with levels that are those of their seeds.
+    """Return environment, parameters and words of a game, with levels that are those of their seeds.
 
     Raises:
         UnknownIdError, OptionError, LevelError: See `jaxgym.text.make`.
@@ -53,7 +53,7 @@ class ScriptedPolicy(Policy):
         self._players: dict[str, Callable[[], Action]] = {}
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Makes sure that a game has an expert, and words for actions.
+        """Make sure that a game has an expert, and words for actions.
 
         Raises:
             OptionError: If it lacks one of them.
@@ -68,7 +68,7 @@ class ScriptedPolicy(Policy):
             raise OptionError(f"the words of {env.env_id} name no actions (reply_of): play it by a model.") from error
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the next action, as the game words it."""
+        """Return the next action, as the game words it."""
         entries = dict(request.env_config)
         name, seed = entries.pop("name"), entries.pop("seed")
         env, params, words = game_of(name, entries)

@@ -58,12 +58,12 @@ class TextEnv(_Env):
     env_id: str = ""
 
     def __init__(self, env_config: Mapping[str, Any] | None):
-        """Keeps the row's entries; they are checked by `reset`."""
+        """Keep the row's entries; they are checked by `reset`."""
         super().__init__(env_config)
         self._episode: Episode | None = None
 
     async def reset(self, config: Any = None) -> tuple[str, dict[str, Any], str]:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
             config: ms-swift's request; not read, since the entries of its row were given to the constructor.
@@ -89,7 +89,7 @@ class TextEnv(_Env):
         return opening.text, {"env_id": opening.env_id, "seed": opening.seed}, opening.instructions
 
     async def step(self, action: Sequence[Mapping[str, Any]]) -> Step:
-        """Makes a turn.
+        """Make a turn.
 
         Args:
             action: The whole chat; the content of its last message is the reply.
@@ -106,14 +106,14 @@ class TextEnv(_Env):
         return outcome.text, float(outcome.reward), has_ended, info_of(outcome)
 
     async def close(self) -> None:
-        """Gives the session back; it may be called at any time."""
+        """Give the session back; it may be called at any time."""
         if self._episode is not None:
             self._episode.close()
             self._episode = None
 
 
 def info_of(outcome: Outcome) -> dict[str, Any]:
-    """Returns what there is to know about a turn, under names of our own."""
+    """Return what there is to know about a turn, under names of our own."""
     return {
         "step": outcome.number,
         "refusal": outcome.refusal,
@@ -127,7 +127,7 @@ def info_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def class_name(env_id: str) -> str:
-    """Returns the name of the class of an environment.
+    """Return the name of the class of an environment.
 
     >>> class_name("MortarMayhem-Grid-v0"), class_name("FrozenLake-v1")
     ('MortarMayhemGridEnv', 'FrozenLakeV1Env')
@@ -136,7 +136,7 @@ def class_name(env_id: str) -> str:
 
 
 def env_class(name: str) -> type[TextEnv]:
-    """Returns the class of a game, by its id or its short name.
+    """Return the class of a game, by its id or its short name.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no words.
@@ -157,7 +157,7 @@ def _env_class(env_id: str) -> type[TextEnv]:
 
 
 def register() -> list[str]:
-    """Puts the classes of all games into ms-swift's table of environments, by short name and id; returns these names.
+    """Put the classes of all games into ms-swift's table of environments, by short name and id; returns these names.
 
     Raises:
         ImportError: If ms-swift can't be imported.

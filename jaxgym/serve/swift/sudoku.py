@@ -32,7 +32,7 @@ _NO_MOVE = -1.0
 
 
 def parse_board(text: str) -> np.ndarray | None:
-    """Returns the last board of a text, int8 (9, 9) with 0 for empty cells, or None if it has none."""
+    """Return the last board of a text, int8 (9, 9) with 0 for empty cells, or None if it has none."""
     rows = [_CELL.findall(found[1])[:_SIZE] for line in text.splitlines() if (found := _ROW.match(line))]
     rows = [row for row in rows if len(row) == _SIZE][-_SIZE:]
     return (
@@ -50,7 +50,7 @@ class Referee:
     """
 
     def __init__(self, text: str):
-        """Starts from the first text."""
+        """Start from the first text."""
         self._text = text
         self._board = parse_board(text)
         self._start = self._most = self._filled()
@@ -64,11 +64,11 @@ class Referee:
         return 0 if self._board is None else int(np.count_nonzero(self._board))
 
     def first_message(self) -> str:
-        """Returns the board and hints, or the text as it is where it has no board."""
+        """Return the board and hints, or the text as it is where it has no board."""
         return self._text if self._board is None else self._shown()
 
     def next_message(self) -> str:
-        """Returns how far the game is, the board and hints."""
+        """Return how far the game is, the board and hints."""
         n = self._accepted
         shown = self._text if self._board is None else self._shown()
         return f"Step {n}. Progress: {n} cells filled.\n\nBoard:\n{shown}"
@@ -81,7 +81,7 @@ class Referee:
         return words.board_texts(boards)[0] + words.hint_texts(boards, tried)[0]
 
     def note(self, move: Move, text: str, reward: float) -> dict[str, float]:
-        """Takes note of a move and the text that followed; returns the five parts of the score.
+        """Take note of a move and the text that followed; returns the five parts of the score.
 
         Args:
             move: The move, of `SudokuWords` without flat actions.
@@ -135,7 +135,7 @@ class LocalSudoku:
 
 
 def observed_text(observation: Any) -> str:
-    """Returns the text of an observation: its first message, else its prompt, else all of it."""
+    """Return the text of an observation: its first message, else its prompt, else all of it."""
     if isinstance(observation, Mapping):
         messages = observation.get("messages")
         if messages and isinstance(messages, Sequence) and isinstance(messages[0], Mapping):

@@ -38,14 +38,14 @@ def message_of(error: Exception) -> str:
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns a response that holds JSON."""
+    """Return a response that holds JSON."""
     return Response(json.dumps(content), status, headers, "application/json")
 
 
 def refusals(
     key: str, headers: Mapping[str, str] | None = None
 ) -> dict[Any, Callable[[Request, Exception], Awaitable[Response]]]:
-    """Returns what an app of Starlette answers where a call raises one of its errors, or one of a session.
+    """Return what an app of Starlette answers where a call raises one of its errors, or one of a session.
 
     Args:
         key: Under which the reason stands.

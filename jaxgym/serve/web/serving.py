@@ -101,7 +101,7 @@ class AgentGym(Serving):
     its options. Of several environments each is served under its short name, as /textcraft and /frozen_lake."""
 
     def games(self) -> list[tuple[str, list[str]]]:
-        """Returns the environments, each with its options as they were given."""
+        """Return the environments, each with its options as they were given."""
         games: list[tuple[str, list[str]]] = [(self.env, [])]
         for word in self.options:
             if "=" in word:
@@ -115,7 +115,7 @@ PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentG
 
 
 def token_of(serving: Serving) -> str | None:
-    """Returns the token that requests have to bring, or several, one a line; or None.
+    """Return the token that requests have to bring, or several, one a line; or None.
 
     Raises:
         OptionError: If its file is empty, or holds anything but visible ASCII characters.
@@ -225,7 +225,7 @@ def _let_many_in() -> None:
 
 
 def exiting(serve: Callable[[], None]) -> None:
-    """Serves, and ends the process with a line of text where that can't be."""
+    """Serve, and ends the process with a line of text where that can't be."""
     try:
         serve()
     except ModuleNotFoundError as error:
