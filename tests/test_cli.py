@@ -129,7 +129,7 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
         (["record", ENV, "--policy", "{folder}", "--out", "a.gif"], "holds no run"),
         (["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"], "agent 'Nothing-v0' is unknown, allowed are"),
-        (["play", "nothing"], "'nothing' is no environment id"),
+        (["play", "nothing"], "Unknown environment id 'nothing'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
