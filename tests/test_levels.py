@@ -113,9 +113,7 @@ def test_a_bank_longer_than_a_batch_keeps_order_and_length(
 
 @pytest.mark.parametrize("seeds", [[], [[1, 2]], 3])
 def test_a_bank_needs_one_axis_of_seeds(made: tuple[Any, Any], seeds: Any) -> None:
-    with pytest.raises(
-        LevelError, match=r"^make_bank: expected a list of at least one seed, got shape \(.*\)\.$"
-    ):
+    with pytest.raises(LevelError, match=r"^make_bank: expected a list of at least one seed, got shape \(.*\)\.$"):
         levels.make_bank(*made, seeds)
 
 
@@ -418,9 +416,7 @@ def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
     env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     longer, longer_params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic", max_commands=12)
     level = levels.level_from_seed(longer, 0, longer_params)
-    with pytest.raises(
-        LevelError, match=r"whose commands is int32 \(10,\), got int32 \(12,\)\. Make it with the same"
-    ):
+    with pytest.raises(LevelError, match=r"whose commands is int32 \(10,\), got int32 \(12,\)\. Make it with the same"):
         env.reset_to_level(jax.random.key(0), level, params)
 
 
