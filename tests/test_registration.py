@@ -323,7 +323,7 @@ def test_multi_discrete_contains_its_actions_and_nothing_above_or_below() -> Non
 
 @pytest.mark.parametrize("nvec", [(), (3, 0), (-1,)])
 def test_multi_discrete_needs_values_for_each_entry(nvec: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"^MultiDiscrete was given nvec=\(.*\); give at least one entry, each an int"):
+    with pytest.raises(ValueError, match=r"^MultiDiscrete: nvec: expected integers of at least 1, got \(.*\)\."):
         MultiDiscrete(nvec)
 
 

@@ -626,7 +626,7 @@ def test_the_first_rows_of_a_file_are_played_as_many_as_are_asked_for(tmp_path: 
 def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: pytest.CaptureFixture[str]) -> None:
     with (
         chat_server.serving(lambda _: 404) as url,
-        pytest.raises(cli.FailureError, match="no episode was played to its end"),
+        pytest.raises(cli.FailureError, match="every episode failed"),
     ):
         cli.run(["rollout", "--env", "corridor", "--model", url, "--episodes", "3"])
     printed = capsys.readouterr().out
