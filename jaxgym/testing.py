@@ -244,9 +244,7 @@ def _check_vmap(case: _Case) -> None:
 
 def _check_traces(case: _Case) -> None:
     twin = dataclasses.replace(case.env)
-    _require(
-        twin == case.env and hash(twin) == hash(case.env), "expected two equal instances to be equal and hash equal"
-    )
+    _require((twin, hash(twin)) == (case.env, hash(case.env)), "two equal instances are not equal or hash differently")
     traces = []
 
     @partial(jax.jit, static_argnames=("env",))
