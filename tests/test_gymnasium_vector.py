@@ -158,7 +158,7 @@ def test_a_mask_that_is_none_is_rejected(options: dict[str, Any], message: str) 
 
 
 def test_the_first_reset_takes_no_mask() -> None:
-    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset first"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match="Call reset first"):
         many().reset(options={"reset_mask": np.ones(NUM_ENVS, bool)})
 
 
@@ -282,8 +282,8 @@ def test_an_action_of_a_discrete_space_may_be_an_array_of_one(kwargs: dict[str, 
         assert expected[1:] == stepped[1:]
     arrays.step([0])
     for action, message in (
-        ([4], "4; give an integer from 0 to 3"),
-        ([-1], "-1; give an integer from 0 to 3"),
+        ([4], "from 0 to 3, got 4"),
+        ([-1], "from 0 to 3, got -1"),
         ([[1]], "got (1, 1)"),
         ([1, 1], "got (2,)"),
         ([], "action must "),
