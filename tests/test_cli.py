@@ -123,7 +123,7 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["show", "MortarMayhem-Gird-v0", "--out", "a.png"], "did you mean 'MortarMayhem-Grid-v0'"),
         (["show", ENV, "command_cuont=[3]", "--out", "a.png"], "did you mean 'command_count'"),
         (["show", ENV, "command_count", "--out", "a.png"], "NAME=VALUE"),
-        (["show", ENV, "observation=symbolic", "--out", "a.png"], "leave out observation"),
+        (["show", ENV, "observation=symbolic", "--out", "a.png"], "Leave out observation"),
         (["show", ENV, "--out", "a.jpg"], ".png"),
         (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed -1"),
         (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),

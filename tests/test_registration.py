@@ -138,7 +138,7 @@ def test_a_short_name_is_unique_and_names_a_text_interface() -> None:
         assert "Lake-v0" not in jaxgym.registered_envs()
         jaxgym.register("Lake-v0", silent)
         for find in (text.text_spec_of, text.make, text.short_name_of):
-            with pytest.raises(UnknownIdError, match=r"^'Lake-v0' is no environment with words"):
+            with pytest.raises(UnknownIdError, match=r"^Unknown text environment 'Lake-v0'"):
                 find("Lake-v0")
 
 

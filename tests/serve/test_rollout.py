@@ -143,7 +143,7 @@ def test_a_seed_that_is_left_out_is_drawn_and_told() -> None:
     ("config", "error", "says"),
     [
         ({"name": "corridors"}, UnknownIdError, "did you mean"),
-        ({}, UnknownIdError, "no environment with words"),
+        ({}, UnknownIdError, "Unknown text environment"),
         ({"name": "corridor", "bonsu": 1}, OptionError, "did you mean 'bonus'"),
     ],
 )

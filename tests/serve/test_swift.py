@@ -158,7 +158,7 @@ def test_each_game_has_a_class_by_nick_id_and_attribute() -> None:
     assert swift.MortarMayhemGridEnv.env_id == "MortarMayhem-Grid-v0"
     with pytest.raises(AttributeError, match="NoSuchEnv"):
         swift.NoSuchEnv  # noqa: B018
-    with pytest.raises(UnknownIdError, match="no environment with words"):
+    with pytest.raises(UnknownIdError, match="Unknown text environment"):
         swift.env_class("frozen_lakes")
 
 
