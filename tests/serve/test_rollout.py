@@ -157,7 +157,7 @@ def test_a_row_that_cannot_be_played_is_refused_before_any_is(config: Any, error
 def test_a_wrong_seed_costs_its_own_trajectory() -> None:
     records = play([row(), {"env_config": {"name": "corridor", "seed": -1}}], lambda _: "<right right right>")
     assert records[0]["error"] is None
-    assert "a seed was given as -1" in records[1]["error"]
+    assert "seed: expected an integer from 0 to 4294967295, or None, got -1." in records[1]["error"]
 
 
 def test_a_subclass_may_change_every_hook() -> None:
