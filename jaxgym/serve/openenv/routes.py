@@ -1,4 +1,4 @@
-"""What a server of OpenEnv answers over HTTP: each call plays in a session of its own."""
+"""HTTP routes of an OpenEnv server; each call uses a temporary session."""
 
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ _ALLOWED = f"give one from 0 to {tasks.SPLIT_SIZE - 1}"
 
 
 class _Path(NamedTuple):
-    """A path: its methods, what answers it, and what is told of the first of them, if anything."""
+    """Path with its HTTP methods, its handler, and the summary for `/openapi.json`, if any."""
 
     path: str
     methods: str
@@ -62,12 +62,12 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
         routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
         exception_handlers={**refusals("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
-    app.router.redirect_slashes = False  # a redirect repeats what was asked for
+    app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
 
 
 def _openapi(name: str) -> dict[str, Any]:
-    """Return the description of the routes."""
+    """Return the OpenAPI description of the routes."""
     paths = {
         path: {
             methods.split()[0].lower(): {"summary": about, "responses": {"200": {"description": "As it should be."}}}
@@ -79,7 +79,7 @@ def _openapi(name: str) -> dict[str, Any]:
 
 
 class _Routes:
-    """The routes of a server."""
+    """Handlers of the routes."""
 
     def __init__(self, serving: Serving, sessions: ClientSessions, methods: Methods):
         self._serving, self._sessions, self._methods = serving, sessions, methods
