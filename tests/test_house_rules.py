@@ -31,7 +31,7 @@ CODE = ("jaxgym", "baselines", "benchmarks", "docs", "examples", "tests")
 
 # What each room of the package may import from the package; a room is named by the start of its modules' names.
 CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.options", "jaxgym.spaces"}
-GAME = CORE | {"jaxgym.rendering", "jaxgym.spec", "jaxgym.text", "jaxgym.threefry"}
+GAME = CORE | {"jaxgym.rendering", "jaxgym.rows", "jaxgym.spec", "jaxgym.text", "jaxgym.threefry"}
 SHARED = {"jaxgym.envs.memory_gym"}
 TEXT_FILES = ("/text.py", "/dialects.py")
 ARROWS = {
@@ -45,6 +45,7 @@ ARROWS = {
     "jaxgym.spaces": {"jaxgym.errors"},
     "jaxgym.options": {"jaxgym.errors"},
     "jaxgym.pytrees": {"jaxgym.errors"},
+    "jaxgym.rows": set[str](),
     "jaxgym.spec": {"jaxgym.environment", "jaxgym.options"},
     "jaxgym.bank_files": set[str](),
     "jaxgym.threefry": set[str](),
@@ -66,7 +67,14 @@ ARROWS = {
     "jaxgym.human": CORE | SHARED | {"jaxgym.extras", "jaxgym.registration", "jaxgym.spec", "jaxgym.text"},
     "jaxgym.serve.sessions": {"jaxgym.options"},
     "jaxgym.serve.pool": CORE
-    | {"jaxgym.registry", "jaxgym.serve.errors", "jaxgym.serve.sessions", "jaxgym.text", "jaxgym.threefry"},
+    | {
+        "jaxgym.registry",
+        "jaxgym.rows",
+        "jaxgym.serve.errors",
+        "jaxgym.serve.sessions",
+        "jaxgym.text",
+        "jaxgym.threefry",
+    },
     "jaxgym.serve.web": CORE
     | {
         "jaxgym.extras",

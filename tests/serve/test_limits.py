@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -160,6 +161,32 @@ def test_messages_ahead_of_their_answers_are_counted() -> None:
         assert ended.value.rcvd.code == 1008
 
 
+def test_answers_to_a_client_with_too_many_messages_are_dropped_without_a_log(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ended = threading.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            await asyncio.sleep(0.5)
+            try:
+                while (message := await receive())["type"] == "websocket.receive":
+                    await send({"type": "websocket.send", "text": message["text"]})
+            except OSError:
+                ended.set()
+            return
+        await echo(scope, receive, send)
+
+    with served(app=slow) as (port, _), connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as client:
+        client.socket.sendall(b"\x81\x81\0\0\0\0x" * 5000)
+        with pytest.raises(ConnectionClosed):
+            client.recv(10)
+        assert ended.wait(10)
+    assert capfd.readouterr().err == ""
+
+
 # Who may ask.
 
 
@@ -189,6 +216,13 @@ def test_the_host_is_checked_on_every_route() -> None:
             for hosts in (b"", HOST * 2):
                 head = f"GET {path} HTTP/1.1\r\nConnection: close\r\n".encode() + hosts + b"\r\n"
                 assert heard(line_to(port, head)).startswith(b"HTTP/1.1 400"), (path, hosts)
+            for target, host, status in (
+                ("http://rebound.example", "localhost", b"403"),
+                ("http://localhost@rebound.example:80", "localhost", b"403"),
+                ("HTTP://localhost", "rebound.example", b"200"),
+            ):
+                head = f"GET {target}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+                assert heard(line_to(port, head)).startswith(b"HTTP/1.1 " + status), (path, target)
         for headers in ({"Host": "rebound.example"}, {"Host": "localhost", "Origin": "http://rebound.example"}):
             upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

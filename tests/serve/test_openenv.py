@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 from starlette.testclient import TestClient
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from jaxgym import text
@@ -259,6 +259,8 @@ def test_the_routes_answer(address: str) -> None:
         assert [answer.status_code for answer in bad] == [422] * 4
         assert bad[0].json()["detail"][0]["loc"] == ["body", "action", "nope"]
         assert client.get("/nowhere").status_code == 404
+    with pytest.raises(InvalidStatus, match="404"):
+        connect(f"ws://{address}/nowhere", proxy=None)
 
 
 def test_the_tasks_are_seeds(address: str) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, Along, GridAction
 from jaxgym.options import Integer, Option
+from jaxgym.rows import Rows
 from jaxgym.text.moves import MoveSet
 from jaxgym.text.words import Action, Move, Refusal, Turn, Turns, Words
 
@@ -27,6 +28,7 @@ HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right",
 """The headings by number."""
 
 _CHUNKS = (8, 64)
+_OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
 _HORIZONTAL = {"": Along.STAY, "left": Along.NEGATIVE, "right": Along.POSITIVE}
 _VERTICAL = {"": Along.STAY, "up": Along.NEGATIVE, "down": Along.POSITIVE}
 _WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no-op", "do nothing", "idle", "pass")}
@@ -166,24 +168,28 @@ class FrameWords(Words[TScene]):
 def visible_in(env: Any, scenes: Any) -> Any:
     """Return the facts that the frames of B scenes show, as arrays on the host with B rows.
 
-    They are made on the host's processor, in chunks of two sizes that are filled up, so that B never makes a new
-    program.
+    The host's processor computes them in chunks of two sizes, which are padded, so that no B compiles a new program.
     """
-    observe, rows = _observer(env), len(jax.tree.leaves(scenes)[0])
-    made = list[Any]()
+    layout, observe = _observer(env, scenes)
+    rows, made = len(jax.tree.leaves(scenes)[0]), list[np.ndarray]()
     with _on_host():
         for first in range(0, rows, _CHUNKS[-1]):
             count = min(rows - first, _CHUNKS[-1])
             size = next(size for size in _CHUNKS if size >= count)
-            lanes = np.minimum(np.arange(first, first + size), rows - 1)
-            chunk = jax.tree.map(lambda leaf, lanes=lanes: np.asarray(leaf)[lanes], scenes)
-            made.append(jax.tree.map(lambda leaf, count=count: leaf[:count], jax.device_get(observe(chunk))))
-    return made[0] if len(made) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *made)
+            places = np.minimum(np.arange(first, first + size), rows - 1)
+            chunk = jax.tree.map(lambda leaf, places=places: np.asarray(leaf)[places], scenes)
+            made.append(np.asarray(observe(chunk))[:count])
+    return layout.view(made[0] if len(made) == 1 else np.concatenate(made))
 
 
-@functools.cache
-def _observer(env: Any) -> Callable[[Any], Any]:
-    return jax.jit(jax.vmap(env.visible))
+def _observer(env: Any, scenes: Any) -> tuple[Rows, Callable[[Any], jax.Array]]:
+    """Return a jitted program that makes the facts of B scenes, and the layout of its result, one row of bytes each."""
+    key = env, *(leaf.shape[1:] for leaf in jax.tree.leaves(scenes))
+    if key not in _OBSERVERS:
+        scene = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), scenes)
+        layout = Rows(jax.eval_shape(env.visible, scene))
+        _OBSERVERS[key] = layout, jax.jit(lambda scenes: layout.pack(jax.vmap(env.visible)(scenes)))
+    return _OBSERVERS[key]
 
 
 def _on_host() -> contextlib.AbstractContextManager[Any]:

@@ -25,7 +25,7 @@ from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.page.routes import Served, with_page
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import guard, log
-from jaxgym.serve.web.answers import message_of
+from jaxgym.serve.web.answers import answer, message_of
 from jaxgym.serve.web.guard import Message, Receive, Send, token_of_request
 from jaxgym.serve.web.http import freeze, run
 from jaxgym.serve.web.serving import AgentGym
@@ -61,7 +61,10 @@ class AgentGymApp:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008, "reason": "AgentGym's protocol is HTTP."})
+            await receive()
+            await answer({"error": "expected HTTP, got a WebSocket. AgentGym's protocol has none."}, _NOT_FOUND)(
+                scope, receive, send
+            )
             return
         try:
             owner = token_of_request(scope["headers"]).decode("latin-1") if self._tells_apart else None

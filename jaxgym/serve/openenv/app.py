@@ -15,7 +15,7 @@ from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.page.routes import Served, with_page
-from jaxgym.serve.web.answers import quoted
+from jaxgym.serve.web.answers import answer, quoted
 from jaxgym.serve.web.guard import Receive, Send
 from jaxgym.serve.web.http import Hosted
 from jaxgym.serve.web.reading import read_json
@@ -66,7 +66,8 @@ class OpenEnvApp:
         elif path in ("/ws", "/mcp"):
             await self._talk(scope, receive, send)
         else:
-            await send({"type": "websocket.close", "code": _NORMAL})
+            await receive()
+            await answer({"error": "the WebSocket paths of this server are /ws and /mcp."}, 404)(scope, receive, send)
 
     # Sockets.
 

@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from jaxgym import levels, threefry
-from jaxgym.serve.pool.rows import Rows
+from jaxgym.rows import Rows
 
 SIZES = (16, 64, 256, 1024)
 """Batch sizes of the compiled programs, up to the capacity of the pool; a larger batch takes several calls.

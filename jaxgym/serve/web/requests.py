@@ -24,6 +24,7 @@ _CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
 # another protocol, so the header is renamed before parsing.
 _ANY_UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:)", re.IGNORECASE)
 _UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re.IGNORECASE)
+_ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
 
 def _answer(status: int, phrase: str, reason: str) -> bytes:
@@ -170,7 +171,10 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Process the end of a head."""
+        """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
+        absolute = _ABSOLUTE.match(self.url)
+        if absolute:
+            self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
         headers = dict(self.headers)
         self._is_in_body, self._is_chunked = True, b"transfer-encoding" in headers
         self._left, self._framing = int(headers.get(b"content-length", 0)), 0

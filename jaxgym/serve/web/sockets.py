@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 MOST_PIECES = 1024
@@ -41,7 +42,13 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self._is_waiting = False
 
     async def send(self, message: Any) -> None:
-        """Send a message of the app; an HTTP response ends a rejected handshake, which is not logged."""
+        """Send a message of the app; an HTTP response ends a rejected handshake, which is not logged.
+
+        Raises:
+            ClientDisconnected: If this server has closed the connection.
+        """
+        if self.handshake_complete and self.close_sent:  # uvicorn would raise, and log, a RuntimeError
+            raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True
