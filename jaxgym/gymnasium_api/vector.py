@@ -133,8 +133,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if len(options) > 1:
             others = ", ".join(repr(name) for name in options if name != _MASK)
             raise OptionError(
-                f"{self._env_id}: expected {_MASK} alone, got it with {others}. Options hold for the whole batch: give "
-                "them to a reset without a mask."
+                f"{self._env_id}: expected {_MASK} alone, got it with {others}. Pass options, which apply to the whole "
+                "batch, to a reset without a mask."
             )
         games.started(self._env_id, self._states)
         return mask

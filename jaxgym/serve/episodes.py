@@ -82,7 +82,7 @@ class Episode:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last reply ended the episode."""
+        """True if the last reply has ended the episode."""
         return self.outcome is not None and (self.outcome.terminated or self.outcome.truncated)
 
     def check(self) -> None:

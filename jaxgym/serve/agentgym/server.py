@@ -129,7 +129,7 @@ async def _body(receive: Receive) -> bytes:
     while message.get("more_body"):
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HTTPException(_BAD, "the client left before its request was complete.")
+            raise HTTPException(_BAD, "the client disconnected before its request was complete.")
         pieces.append(message.get("body", b""))
     return b"".join(pieces)
 

@@ -122,7 +122,7 @@ class OpenEnvApp:
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
             if text is None:
-                raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is text, not bytes."))
+                raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a text frame, got bytes."))
             session.used = time.monotonic()
             try:
                 told = await answer(session, text)
@@ -130,7 +130,7 @@ class OpenEnvApp:
                 raise
             except Exception:  # the client gets an error frame and can continue
                 _log.exception("a frame could not be answered")
-                told = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; its log tells how.")
+                told = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
             await send({"type": "websocket.send", "text": told})
 
     async def _frame(self, session: ClientSession, text: str) -> str:
@@ -140,7 +140,7 @@ class OpenEnvApp:
         except (ValueError, RecursionError) as error:
             return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
         if type(frame) is not dict:
-            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is a JSON object with the key type."))
+            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a JSON object with the key type."))
         sessions, kind = self._sessions, frame.get("type")
         try:
             if kind == "step":

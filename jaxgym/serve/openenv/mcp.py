@@ -38,7 +38,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if named is not None and (session is None or session.is_ending):
         return _rejected("Session not found: initialize", _GONE)
     if request.method in ("GET", "HEAD"):
-        response = answer({"detail": "this server opens no streams; POST messages."}, _NOT_ALLOWED)
+        response = answer({"detail": "expected POST, got GET. This server opens no streams."}, _NOT_ALLOWED)
         response.headers["Allow"] = "POST, DELETE"
         return response
     if request.method == "DELETE":
@@ -56,7 +56,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if kind == _CALL and given["method"] == "ping":
         return answer(rpc.rpc_result(given["id"], {}))
     if version is not None:
-        return _rejected(f"a client of version {version} has to initialize, and to send the header {SESSION}.")
+        return _rejected(f"expected initialize, or the header {SESSION} of its response, from a client of version {version}.")
     if kind == _NOTE and str(given.get("method")).startswith("notifications/"):
         return Response(status_code=_TAKEN)
     told = await methods.answer(given, None)  # a call of OpenEnv
@@ -66,7 +66,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
 
 def _ended(sessions: ClientSessions, session: ClientSession | None) -> Response:
     if session is None:
-        return answer({"detail": f"the header {SESSION} says which session ends."}, _BAD)
+        return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
     if session.hang_up is None:
         sessions.close(session)
     session.is_ending = True

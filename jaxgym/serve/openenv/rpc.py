@@ -149,7 +149,7 @@ class Methods:
             is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
             if not is_call or call_id != given.get("id"):
                 wanted = '{"jsonrpc": "2.0", "id": ..., "method": "tools/list"}'
-                raise RpcError(INVALID_REQUEST, f"Invalid request: give {wanted}")
+                raise RpcError(INVALID_REQUEST, f"Invalid request: expected a call such as {wanted}")
             params = {} if given.get("params") is None else given["params"]
             if not isinstance(params, dict):
                 raise RpcError(INVALID_PARAMS, "Params must be an object")
@@ -196,7 +196,7 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "Invalid params - 'session_id' is required")
         session = self._known(session_id)
         if session is own:
-            raise RpcError(INVALID_REQUEST, "A session ends with its WebSocket; close that one.")
+            raise RpcError(INVALID_REQUEST, "A session ends with its WebSocket. Close the WebSocket.")
         if session.hang_up is not None:
             session.is_ending = True
             return {"session_id": session.id, "closed": False, "closing": True}
@@ -212,7 +212,7 @@ class Methods:
         tool = self._moves.get(name)
         if name != BEGIN and tool is None:
             known = ", ".join([BEGIN, *self._moves])
-            raise RpcError(INVALID_PARAMS, f"Tool not found: {quoted(name)}; give {known}")
+            raise RpcError(INVALID_PARAMS, f"Tool not found: {quoted(name)}. Use one of {known}.")
         if tool is None:
             start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
             if isinstance(start, str):

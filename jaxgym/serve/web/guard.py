@@ -99,11 +99,11 @@ class Guard:
             if scope["type"] == "websocket" or scope.get("http_version", "1.1") != "1.0":
                 raise RequestRejected(_BAD, "expected the header Host, got none. Send the name of this server.")
         elif not self._hosts.has(host, scope):
-            reason = "the header Host names another server. Use localhost or the bound address, or serve with "
+            reason = "expected this server in the header Host. Use localhost or the bound address, or serve with "
             raise RequestRejected(_FORBIDDEN, reason + "--allowed-host NAME.")
         origin = headers.get(b"origin")
         if origin is not None and not self._hosts.has_page(origin, host, scope):
-            raise RequestRejected(_FORBIDDEN, "pages of other sites may not use this server.")
+            raise RequestRejected(_FORBIDDEN, "expected a page of this server in the header Origin. Pages of other sites can't use it.")
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
             raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
