@@ -56,7 +56,9 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if kind == _CALL and given["method"] == "ping":
         return answer(rpc.rpc_result(given["id"], {}))
     if version is not None:
-        return _rejected(f"expected initialize, or the header {SESSION} of its response, from a client of version {version}.")
+        return _rejected(
+            f"expected initialize, or the header {SESSION} of its response, from a client of version {version}."
+        )
     if kind == _NOTE and str(given.get("method")).startswith("notifications/"):
         return Response(status_code=_TAKEN)
     told = await methods.answer(given, None)  # a call of OpenEnv

@@ -148,7 +148,9 @@ class _Remote:
             response = error.response
             if _REFUSED <= response.status_code < _FAILED and response.status_code not in _LATER:
                 told = bytes(response.body or b"").decode(errors="replace").strip()
-                raise OpenEnvError(told or "the server does not accept a socket", f"HTTP_{response.status_code}") from error
+                raise OpenEnvError(
+                    told or "the server does not accept a socket", f"HTTP_{response.status_code}"
+                ) from error
             raise ConnectionError(str(error)) from error
         except (ConnectionClosed, InvalidHandshake) as error:
             raise ConnectionError(str(error)) from error

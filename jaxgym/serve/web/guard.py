@@ -103,7 +103,9 @@ class Guard:
             raise RequestRejected(_FORBIDDEN, reason + "--allowed-host NAME.")
         origin = headers.get(b"origin")
         if origin is not None and not self._hosts.has_page(origin, host, scope):
-            raise RequestRejected(_FORBIDDEN, "expected a page of this server in the header Origin. Pages of other sites can't use it.")
+            raise RequestRejected(
+                _FORBIDDEN, "expected a page of this server in the header Origin. Other pages are rejected."
+            )
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
             raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
