@@ -1,7 +1,8 @@
 """JAX-native environments: pure, jitted reset and step over PRNG-keyed state.
 
-What stands here is imported when it is first asked for, so that a server can listen before JAX is there. Gymnasium
-knows the ids at once; gymnax does where it was imported before, else as soon as an id is looked up or made here.
+Public names are imported on first use, so that a server can listen before JAX is imported. `import jaxgym` registers
+the ids with Gymnasium. It registers them with gymnax too if gymnax is already imported; otherwise the first use of
+`make`, `register` or another function of `jaxgym.registration` does.
 """
 
 import importlib
@@ -72,7 +73,7 @@ def __dir__() -> list[str]:
     return [*globals(), *(name for name in __all__ if name not in globals())]
 
 
-importlib.import_module("jaxgym.forks")  # It has to see every fork from here on.
-importlib.import_module("jaxgym.registry")  # It makes the ids known to Gymnasium.
+importlib.import_module("jaxgym.forks")  # registers a hook that has to run at every fork from here on
+importlib.import_module("jaxgym.registry")  # registers the ids with Gymnasium
 if "gymnax" in sys.modules:
     importlib.import_module("jaxgym.registration")

@@ -8,7 +8,7 @@ from jaxgym import extras, interrupts
 
 
 def main() -> None:
-    """Run the command line, or print one line that names what it needs."""
+    """Run the command line, or print one line that names the missing packages."""
     interrupts.start()
     words = sys.argv[1:]
     interrupts.open_closed_streams()
@@ -16,7 +16,7 @@ def main() -> None:
         if words == ["--version"]:
             sys.stdout.write(f"jaxgym {jaxgym.__version__}\n")
             return
-        if words[:1] == ["serve"]:  # `jaxgym.cli` imports NumPy and JAX, which a server settles first
+        if words[:1] == ["serve"]:  # `jaxgym.cli` imports NumPy and JAX; a server sets their environment first
             from jaxgym.serve import command
 
             command.main(words[1:])
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _extra_of(words: Sequence[str]) -> str:
-    """Return the extra with everything that a command imports."""
+    """Return the extra that contains the packages of a command."""
     command = "".join(words[:1])
     if command == "record" and any(word.removeprefix("--policy=").partition(":")[0] == "zoo" for word in words):
         return "baselines"

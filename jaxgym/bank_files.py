@@ -1,7 +1,7 @@
-"""Banks of levels in files, so that what took long to make is made once.
+"""Level buffers in files, so that a slow buffer is made once.
 
-A file holds the arrays of a bank and nothing else. It is written whole or not at all, and one that can't be read, or
-that holds other arrays than are asked for, is made again.
+A file contains the arrays of one level buffer. It is written atomically. A file that is damaged, or that contains other
+arrays than expected, is made again.
 """
 
 import os
@@ -17,12 +17,12 @@ import numpy as np
 
 
 def load_or_make(path: Path, make: Callable[[], Any], expected: Any) -> Any:
-    """Returns the bank of a file, which is made and written if it is missing or damaged.
+    """Return the level buffer of a file; make and write it if the file is missing or damaged.
 
     Args:
-        path: The file; its folder is made if it is missing.
-        make: Makes the bank, of arrays on the host.
-        expected: A tree of the bank's structure, with the shape and dtype of each array.
+        path: The file; its folder is created if it is missing.
+        make: Returns the level buffer, with host arrays.
+        expected: A tree with the structure of the level buffer, and the shape and dtype of each array.
     """
     bank = _load(path, expected)
     if bank is None:
@@ -45,7 +45,7 @@ def _load(path: Path, expected: Any) -> Any:
 
 def _write(path: Path, bank: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place, so that the last step is a rename, which either happens or does not.
+    # The temporary file is in the same folder, so that the last step is an atomic rename.
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.stem) as folder:
         part = Path(folder) / path.name
         with part.open("wb") as file:

@@ -1,4 +1,4 @@
-"""The command `jaxgym`: list games, look at them, record them, play them with keys or in words."""
+"""The command `jaxgym`: list, show, record and play environments, with keys or as text."""
 
 import io
 import sys
@@ -12,14 +12,14 @@ from jaxgym.flags import FailureError, InWords, List, Play, Record, Rollout, Ser
 from jaxgym.serve.command import run as run_server
 
 MISUSED, FAILED = 2, 1
-"""Exit codes: what was asked for does not exist; what it needs is missing."""
+"""Exit codes: an argument is invalid; a requirement of the command is missing."""
 
 
 def run(words: Sequence[str] | None = None) -> str:
-    """Runs a command; returns what it prints.
+    """Run a command and return its output.
 
     Args:
-        words: The command line without the program's name; that of the process if None.
+        words: The command line without the program's name; the command line of the process if None.
     """
     words = sys.argv[1:] if words is None else words
     if words[:1] == ["serve"]:
@@ -29,17 +29,17 @@ def run(words: Sequence[str] | None = None) -> str:
     kinds |= {"rollout": Rollout, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=words, description=__doc__)
 
-    from jaxgym import commands  # takes seconds; nobody waits for them who asks for --help or mistypes a flag
+    from jaxgym import commands  # imported after the flags are read: it takes seconds, and --help does not need it
 
     interrupts.started()
     return commands.run(arguments)
 
 
 def main() -> None:
-    """The command line of the process."""
+    """Run the command line of the process."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # Not every terminal has every letter of a game.
+            stream.reconfigure(errors="replace")  # a terminal may not be able to encode every character of a game
     try:
         sys.stdout.write(run())
         sys.stdout.flush()
@@ -52,8 +52,8 @@ def main() -> None:
         sys.exit(MISUSED)
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
-        told = f"{error.filename} can't be used: {error.strerror}; give another place." if named else error
-        sys.stderr.write(f"jaxgym: {told}\n")
+        message = f"{error.filename} can't be used: {error.strerror}. Choose another path." if named else error
+        sys.stderr.write(f"jaxgym: {message}\n")
         sys.exit(FAILED)
     except FailureError as error:
         sys.stderr.write(f"jaxgym: {error}\n")

@@ -1,4 +1,4 @@
-"""What the commands of `jaxgym` do; `jaxgym.cli` reads their flags (`jaxgym.flags`) before any of this is imported."""
+"""Implementation of the commands of `jaxgym`; `jaxgym.cli` imports this module after it has read the flags."""
 
 import dataclasses
 import io
@@ -24,10 +24,10 @@ _ZOO = "zoo"
 
 
 def run(arguments: Any) -> str:
-    """Runs a command; returns what it prints.
+    """Run a command and return its output.
 
     Args:
-        arguments: Those of a command, such as `jaxgym.flags.Show`.
+        arguments: The flags of a command, such as `jaxgym.flags.Show`.
     """
     if not isinstance(arguments, Rollout) and arguments.env_id is not None:
         env_id = registry.id_of(registry.import_module_of(arguments.env_id))
@@ -38,7 +38,7 @@ def run(arguments: Any) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns lines with columns of equal width."""
+    """Return lines with columns of equal width."""
     cells = [list(header), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -47,7 +47,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def list_games(arguments: List) -> str:
-    """Returns what `jaxgym list` prints."""
+    """Return the output of `jaxgym list`."""
     if arguments.env_id is None:
         listed = table(("id", "max_steps", "options", "presets"), map(_row_of, registration.registered_envs()))
         return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
@@ -61,14 +61,14 @@ def list_games(arguments: List) -> str:
         words = text.text_spec_of(env_id)[1]
         tables.append(f"As text (talk, rollout, serve), its short name is {text.short_name_of(env_id)}.\n")
         if words.options:
-            tables.append(_options_table("option of the words", words.options))
+            tables.append(_options_table("text option", words.options))
     return "\n".join(tables)
 
 
 def _row_of(env_id: str) -> tuple[str, str, str, str]:
     try:
         spec = registration.spec_of(env_id)
-    except UnknownIdError:  # of an installed package that can't be imported; the command for this id says why
+    except UnknownIdError:  # its package can't be imported; `jaxgym list ID` prints the reason
         return env_id, "-", "-", "can't be imported"
     return env_id, str(spec.max_steps or "none"), str(len(spec.all_options)), _shortened(list(spec.presets))
 
@@ -93,7 +93,7 @@ def _as_words(options: Mapping[str, Any]) -> str:
 
 
 def show(arguments: Show) -> str:
-    """Writes a picture; returns what is printed."""
+    """Write an image and return the output of the command."""
     _writable(arguments.out, files.PICTURES)
     stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
     files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
@@ -101,20 +101,21 @@ def show(arguments: Show) -> str:
 
 
 def _writable(path: Path, suffixes: Sequence[str]) -> None:
-    """Refuses a file that cannot be written before anything is played."""
+    """Check that a file can be written, before anything is played."""
     files.check_suffix(path, suffixes)
-    if path.is_dir() or not path.parent.is_dir():
-        what = "is a folder" if path.is_dir() else f"lies in {path.parent}, which is no folder"
-        raise OptionError(f"--out was given {path}, which {what}; give the name of a file in a folder that there is.")
+    if path.is_dir():
+        raise OptionError(f"--out: expected a file, got the directory {path}.")
+    if not path.parent.is_dir():
+        raise OptionError(f"--out: the directory {path.parent} does not exist. Create it, or choose another file.")
 
 
 def record(arguments: Record) -> str:
-    """Writes a video; returns what is printed."""
+    """Write a video and return the output of the command."""
     _writable(arguments.out, files.VIDEOS)
     registration.spec_of(arguments.env_id)
     seed = _checked(arguments.seed)
     if arguments.steps < 1 or arguments.fps < 1:
-        raise OptionError(f"--steps {arguments.steps} and --fps {arguments.fps} were given; give numbers from 1 up.")
+        raise OptionError(f"expected --steps and --fps of at least 1, got {arguments.steps} and {arguments.fps}.")
     is_zoo = arguments.policy.partition(":")[0] == _ZOO
     if is_zoo or (arguments.policy not in POLICIES and Path(arguments.policy).is_dir()):
         pictures = _pictures_of_agent(arguments, is_zoo)
@@ -125,15 +126,18 @@ def record(arguments: Record) -> str:
     try:
         files.write_video(arguments.out, pictures, arguments.fps)
     except ImportError as error:
-        hint = ", or give NAME.gif." if arguments.out.suffix == ".mp4" else ""
+        hint = ", or write NAME.gif." if arguments.out.suffix == ".mp4" else ""
         raise FailureError(f"{extras.missing('cli', 'imageio-ffmpeg')}{hint}") from error
     return f"{arguments.out}: {len(pictures)} frames\n"
 
 
 def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
-    """Returns the pictures of a trained agent's episode."""
+    """Return the frames of a trained agent's episode."""
     if arguments.options or arguments.ground_truth:
-        raise OptionError("an agent plays the game that it was trained on: leave out options and --ground-truth.")
+        raise OptionError(
+            "expected no options and no --ground-truth for a trained agent, got some. It plays with the options of its "
+            "training."
+        )
     try:
         from baselines import evaluate, game, ppo, runs, zoo
         from baselines.errors import ConfigError, RunError
@@ -145,8 +149,8 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
         kept = zoo.load(named) if is_zoo else None
         config = kept.config if kept else runs.read_config(path)
         if config.env.rpartition(":")[2] != arguments.env_id:
-            raise OptionError(f"{path} is an agent of {config.env}, not of {arguments.env_id}: name that id.")
-        # One level is played, so that no bank of them has to be made.
+            raise OptionError(f"{path}: expected an agent of {arguments.env_id}, got one of {config.env}. Use that id.")
+        # One level is played, so the level buffers of training are not needed.
         config = dataclasses.replace(config, train_levels=0, held_out_levels=1)
         made = kept.game if kept else game.make_game(config)
         env, params = registration.make(config.env, **{**config.env_options, "levels": "fresh"})
@@ -162,15 +166,15 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
     except (ConfigError, RunError) as error:
         raise OptionError(str(error)) from error
     if not frames:
-        raise OptionError(f"{evaluate.no_video(config.env)}; record a policy with --ground-truth, if it has that view.")
+        raise OptionError(f"{evaluate.no_video(config.env)}. Record a policy with --ground-truth, if it has that view.")
     return [enlarged(frame) for frame in frames]
 
 
 def play_game(arguments: Play) -> str:
-    """Opens a window; returns what is printed at the end."""
+    """Open a window to play in, and return the output of the command."""
     human = registration.spec_of(arguments.env_id).human
     if human is None or human.controls == "words":
-        raise OptionError(f"{arguments.env_id} has no keys: play another game.")
+        raise OptionError(f"{arguments.env_id} has no key bindings. Use jaxgym talk, or another environment.")
     stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
     sys.stdout.write(f"{keys.HELP[human.controls]}; page up and page down change the level\n")
     try:
@@ -183,19 +187,19 @@ def play_game(arguments: Play) -> str:
 
 
 def talk(arguments: InWords) -> str:
-    """Plays in words on the process's input and output, to the end of the episode or of the input."""
+    """Play as text on stdin and stdout, until the episode or the input ends."""
     game = Talk(arguments.env_id, _options_of_level(arguments.options))
     if sys.stdin is None:
         raise FailureError("expected replies on stdin, got a closed stdin. Open it, or redirect a file to it.")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # A reply is any bytes.
+        sys.stdin.reconfigure(errors="replace")  # a reply may contain any bytes
     prompt = "> " if sys.stdin.isatty() else ""
     game.play(_checked(arguments.seed), sys.stdin, sys.stdout, prompt=prompt)
     return ""
 
 
 def rollout(arguments: Rollout) -> str:
-    """Plays episodes; returns the table of what came of them."""
+    """Play episodes and return the table of their results."""
     from jaxgym.serve import rollout as rollouts
     from jaxgym.serve.rollout import command
 
@@ -218,22 +222,22 @@ def rollout(arguments: Rollout) -> str:
     except ImportError as error:
         raise FailureError(str(error)) from error
     cells, errors = command.report(records)
-    told = table(command.HEADER, cells) + errors
+    output = table(command.HEADER, cells) + errors
     if all(record["error"] is not None for record in records):
-        sys.stdout.write(told)
-        raise FailureError("no episode was played to its end: the errors are told above.")
-    return told
+        sys.stdout.write(output)
+        raise FailureError("every episode failed; see the errors above.")
+    return output
 
 
 def _checked(seed: int) -> int:
     if not 0 <= seed < 1 << 32:
-        raise OptionError(f"--seed {seed} was given; give an integer from 0 to {(1 << 32) - 1}.")
+        raise OptionError(f"--seed: expected an integer from 0 to {(1 << 32) - 1}, got {seed}.")
     return seed
 
 
 def _options_of_level(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the options that words give to a game on the level of a seed."""
+    """Return the options of NAME=VALUE words, for an environment whose level `--seed` selects."""
     options = parse_options(words)
     if "levels" in options:
-        raise OptionError("--seed names the level that is played, and levels= would be ignored: leave it out.")
+        raise OptionError("expected no levels= option, got one. --seed selects the level.")
     return options

@@ -1,7 +1,8 @@
-"""The base of every environment: a level, then a pure function of the actions.
+"""Base class of all environments: an episode is a pure function of its level and the actions.
 
-An environment says how a level is sampled, which state it starts in, what an action does, and what a viewer may know.
-This class makes a gymnax 1.x environment of it: six values a step, auto-reset, and one drawing a step.
+A subclass samples levels, returns the initial state of a level, applies actions, and returns the scene of a state. The
+base class makes a gymnax 1.x environment of these methods: `step` returns six values, resets automatically, and renders
+one observation.
 """
 
 import dataclasses
@@ -25,11 +26,11 @@ _ACTIONS = np.iinfo(np.int32)
 
 @struct.dataclass
 class EnvState(gymnax_environment.EnvState):
-    """What every state holds; each game adds its own fields.
+    """Fields of every state; each game adds its own.
 
     Attributes:
-        time: Steps made since the reset, int32 ().
-        level: What was sampled for this episode, a `Level` of the game.
+        time: Number of steps since the reset, int32 ().
+        level: The level of this episode, a `Level` of the game.
         episode_return: Sum of the rewards since the reset, float32 ().
         terminated: Whether the last step ended the episode by the rules of the game, bool ().
         level_index: Index of the level in the level buffer that the reset drew from, int32 (); -1 for any other level.
@@ -39,33 +40,33 @@ class EnvState(gymnax_environment.EnvState):
     level: Any
     episode_return: jax.Array
     terminated: jax.Array
-    # By keyword with a default, so that a game that builds its state need not name it.
+    # Keyword-only with a default, so that games can build a state without it.
     level_index: jax.Array | np.ndarray = struct.field(default=levels.NO_INDEX, kw_only=True)
 
 
 @struct.dataclass
 class EnvParams(gymnax_environment.EnvParams):
-    """What every game's parameters hold; all fields are traced and may be vmapped.
+    """Parameters of every environment; all fields are traced and can be vmapped.
 
     Attributes:
-        max_steps_in_episode: The time limit in steps, int32 (); 0 or less means none.
-        levels: A bank of levels for resets to draw from (see `jaxgym.levels`), or None to sample fresh ones.
-        SHARED: The fields that all lanes of vmapped parameters share (see `jaxgym.levels.params_axes`).
+        max_steps_in_episode: Time limit in steps, int32 (); 0 or less means none.
+        levels: Level buffer from which resets draw (see `jaxgym.levels`), or None to sample fresh levels.
+        SHARED: Fields without a batch axis in vmapped parameters (see `jaxgym.levels.params_axes`).
     """
 
     SHARED: ClassVar[tuple[str, ...]] = ("levels",)
 
-    # gymnax says int, and takes whatever can be compared with the time.
+    # gymnax declares int, and accepts any value that can be compared with the time.
     max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]
     levels: Any = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any], **derived: Any) -> Self:
-        """Returns parameters with the given values in the fields of their names; a value without a field is left out.
+        """Return parameters whose fields have the values of the same names; ignore values without a field.
 
         Args:
-            values: Checked option values by name.
-            **derived: Fields that are no options.
+            values: Validated option values by name.
+            **derived: Values of fields that are not options.
         """
         own = {field.name for field in dataclasses.fields(cls)} - {"max_steps_in_episode", "levels"}
         return cls(**{name: values[name] for name in own & values.keys()}, **derived)
@@ -73,13 +74,13 @@ class EnvParams(gymnax_environment.EnvParams):
 
 @struct.dataclass
 class Transition:
-    """What one step did.
+    """Result of one step.
 
     Attributes:
         state: The state after the step.
         reward: float32 ().
         terminated: Whether the rules of the game ended the episode, bool ().
-        metrics: The game's own entries of `info`, the same on every step.
+        metrics: The game's own entries of `info`; every step has the same keys.
     """
 
     state: Any
@@ -102,8 +103,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     instances with equal fields are equal and hash equal, so a jitted function traces once for both.
 
     Attributes:
-        env_id: The id that it was made by.
-        initial_params: The parameters of the `make` call that built it; they take no part in equality.
+        env_id: The environment id.
+        initial_params: The parameters of the `make` call that built it; equality and hash ignore them.
     """
 
     env_id: str
@@ -112,46 +113,51 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def __setattr__(self, name: str, value: Any) -> None:
         # Not a frozen dataclass: gymnax's vector wrapper replaces the methods of its copy.
         if name in self.__dataclass_fields__ and name in self.__dict__:
-            raise AttributeError(f"{name} of {self.env_id} can't be changed; make another environment.")
+            raise AttributeError(f"{self.env_id}: {name} is read-only. Make another environment.")
         super().__setattr__(name, value)
 
-    # What a game defines.
+    # Methods that a game defines.
 
     def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
-        """Samples everything that is random in an episode; consumes `key`."""
+        """Sample a level, which contains everything random of an episode; consumes `key`."""
         raise NotImplementedError  # Every game has its own.
 
     def initial_state(self, level: TLevel, params: TParams) -> TState:
-        """Returns the state in which an episode of `level` starts."""
+        """Return the state in which an episode of `level` starts."""
         raise NotImplementedError  # Every game has its own.
 
     def transition(self, state: TState, action: jax.Array, params: TParams) -> Transition:
-        """Applies the rules of one step; `state.time` already counts this step."""
+        """Apply the rules of one step; `state.time` already counts this step."""
         raise NotImplementedError  # Every game has its own.
 
     def scene(self, state: TState, params: TParams) -> TScene:
-        """Returns what a viewer may know of `state`, as small integers."""
+        """Return the scene of `state`: everything that may be rendered, as small integers."""
         raise NotImplementedError  # Every game has its own.
 
     def observe_scene(self, scene: TScene) -> Any:
-        """Returns the observation of a scene."""
+        """Return the observation of a scene."""
         raise NotImplementedError  # Every game has its own.
 
-    metric: ClassVar[str] = "success"  # entry of `info` that the game counts as its result
+    metric: ClassVar[str] = "success"  # entry of `info` with the result of an episode
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: TState, params: TParams) -> jax.Array:
-        """Returns the return in `info` divided by the largest of the level, float32 (); `state` is any of the episode.
+        """Return the normalized return: the return divided by the best possible return of the level, float32 ().
 
-        By default it is `info[self.metric]`: the success, or what an endless game counts. Without that, the return.
+        The default is `info[self.metric]`, or the return if `info` has no such entry.
+
+        Args:
+            info: The `info` of the last step.
+            state: Any state of the episode.
+            params: Parameters.
         """
         del state, params
         return info.get(self.metric, info["reward"]).astype(jnp.float32)
 
-    # What this class makes of it.
+    # Methods that this class provides.
 
     @property
     def name(self) -> str:
-        """The id."""
+        """The environment id."""
         return self.env_id
 
     @property
@@ -159,12 +165,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         """The parameters of the `make` call that built this environment."""
         return self.initial_params
 
-    # `reset` and `step` are plain methods around jitted ones: the default parameters are no part of an environment's
-    # equality, so they have to be looked up outside of the trace.
+    # `reset` and `step` are plain methods around jitted ones. Equality ignores the default parameters, so a trace must
+    # not read them.
     def reset(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, key: jax.Array, params: TParams | None = None
     ) -> tuple[Any, TState]:
-        """Starts an episode in a level drawn from the bank, or in a fresh training level.
+        """Start an episode on a level of the level buffer, or on a fresh training level without a buffer.
 
         Args:
             key: A PRNG key; it is consumed.
@@ -175,18 +181,18 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Raises:
             StateError: If the parameters are not of this environment's class.
-            LevelError: If `params.levels` is no bank of this environment.
+            LevelError: If `params.levels` is not a level buffer of this environment.
             ForkError: In a forked child of a process that runs JAX; `step` and `reset_to_level` raise it too.
         """
         forks.check()
         return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
-        """Starts an episode in the given level.
+        """Start an episode on the given level.
 
         Args:
-            key: A PRNG key, for games whose first observation needs one; none does so far.
-            level: A level of this game, from `sample_level`, `jaxgym.levels.level_from_seed` or a bank.
+            key: A PRNG key for `observe`; no environment of jaxgym uses it.
+            level: A level of this game, from `sample_level`, `jaxgym.levels.level_from_seed` or a level buffer.
             params: Parameters; those of `make` if None.
 
         Returns:
@@ -194,42 +200,42 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Raises:
             StateError: If the parameters are not of this environment's class.
-            LevelError: If the level has other arrays than those of this environment. Their values are not checked, for
-                they may be traced: to give a level of the same options is the caller's part.
+            LevelError: If an array of the level has another shape or dtype than this environment's. Values are not
+                checked, because they may be traced; the level must belong to the same options.
         """
         forks.check()
         params = self._checked_params(params)
         try:
             return self._reset_to_level(key, level, params)
-        except TypeError:  # of JAX, for what is no array
+        except TypeError:  # JAX raises it for a leaf that is not an array
             levels.check_level(self, level, params)
             raise
 
     def step(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, key: jax.Array, state: TState, action: jax.Array | int, params: TParams | None = None
     ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        """Makes a step; where the episode ends, the state and the observation returned are those of the next one.
+        """Make a step; if the episode ends, return the state and the observation of the next episode.
 
-        The state is chosen before anything is drawn, so a step costs one drawing. `info["final_observation"]` is drawn
-        from the state before the reset; a program that does not read it does not pay for it.
+        The auto-reset selects the state before it renders, so a step renders once. `info["final_observation"]` is
+        rendered from the state before the reset; XLA removes it from a program that does not read it.
 
         Args:
-            key: A PRNG key for the reset that may follow; it is consumed. The step itself is deterministic.
+            key: A PRNG key for the auto-reset; it is consumed. The step itself is deterministic.
             state: The state.
-            action: An integer action of the action space's shape. Values outside of the space do nothing.
+            action: An integer action with the shape of the action space. Values outside of the space do nothing.
             params: Parameters; those of `make` if None.
 
         Returns:
-            Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`, whose entries are
-            the same on every step: `reward` (sum so far, this step included) and `length` of the episode, the game's
-            own, `terminated`, `truncated`, `level_index` (of this episode's level in the level buffer that its reset
-            drew from, int32 (); -1 for any other level), and `final_observation`. Both flags may be true together.
+            Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`. Every step has the
+            same entries of `info`: `reward` (sum of the episode so far) and `length` of the episode, the game's own
+            metrics, `terminated`, `truncated`, `level_index` (index of the episode's level in the level buffer, int32
+            (); -1 for a level of no buffer), and `final_observation`. Both flags can be true at once.
 
         Raises:
-            ActionError: If the action has another shape than the action space, is not of an integer dtype, or, unless
-                it is an array of JAX, does not fit int32.
-            StateError: If the state or the parameters are those of another environment or library.
-            LevelError: If `params.levels` is no bank of this environment.
+            ActionError: If the action does not have the shape of the action space and an integer dtype. Without a JAX
+                array, also if it does not fit int32.
+            StateError: If the state or the parameters belong to another environment or library.
+            LevelError: If `params.levels` is not a level buffer of this environment.
         """
         forks.check()
         pytrees.check_state(self.env_id, state, EnvState)
@@ -266,7 +272,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return self.observe(key, following, action, params), following, reward, terminated, truncated, info
 
     def reset_env(self, key: jax.Array, params: TParams) -> tuple[Any, TState]:
-        """Starts an episode; gymnax's hook, not jitted. See `reset`."""
+        """Start an episode, see `reset`; the hook of gymnax, not jitted."""
         pytrees.check_params(self.env_id, params, type(self.default_params))
         state = self._start(key, params)
         pytrees.register_nodes((state, params))
@@ -279,7 +285,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def step_env(
         self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, dict[str, Any]]:
-        """Makes a step without auto-reset and without time limit; gymnax's hook, not jitted."""
+        """Make a step without auto-reset and without time limit; the hook of gymnax, not jitted."""
         pytrees.check_state(self.env_id, state, EnvState)
         pytrees.check_params(self.env_id, params, type(self.default_params))
         stepped, reward, terminated, info = self._advance(state, action, params)
@@ -301,37 +307,37 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return stepped, made.reward, made.terminated, info
 
     def observe(self, key: jax.Array, state: TState, action: Any, params: TParams) -> Any:
-        """Returns the observation of a state; `key` and `action` are not used, so the state alone decides it."""
+        """Return the observation of a state; `key` and `action` are ignored."""
         del key, action
-        # Without the barriers XLA computes the transition again for every pixel, and every pixel again for its readers.
+        # Without the barriers, XLA fuses the transition into every pixel and the pixels into every use of them.
         scene = lax.optimization_barrier(self.scene(state, params))
         return lax.optimization_barrier(self.observe_scene(scene))
 
     def is_truncated(self, state: TState, params: TParams) -> jax.Array:
-        """Whether the time limit is reached; never, if the limit is 0 or less."""
+        """Return whether the time limit is reached, bool (); False if the limit is 0 or less."""
         limit = params.max_steps_in_episode
         return (jnp.asarray(limit) > 0) & (state.time >= limit)
 
     def is_terminated(self, state: TState, params: TParams) -> jax.Array:
-        """Whether the step that led to `state` ended the episode by the rules of the game."""
+        """Return whether the last step ended the episode by the rules of the game, bool ()."""
         del params
         return state.terminated
 
     def _checked_params(self, params: TParams | None) -> TParams:
         params = self.default_params if params is None else params
         pytrees.check_params(self.env_id, params, type(self.default_params))
-        if isinstance(params.levels, str):  # which would not get through jit, to the check of banks
+        if isinstance(params.levels, str):  # jit would raise a TypeError before the check of the level buffer
             raise LevelError(
-                f"{self.env_id} was given parameters with levels={params.levels!r}; "
-                "give a bank, or None for fresh levels."
+                f"{self.env_id}: expected params.levels to be a level buffer or None, got {params.levels!r}. "
+                "Use None to sample fresh levels."
             )
         return params
 
     def action_array(self, action: Any) -> jax.Array | np.ndarray:
-        """Returns an action, or a batch of them, as an array of numbers, which JAX takes.
+        """Return an action or a batch of actions as an array that JAX accepts.
 
         Raises:
-            ActionError: If it is no number or list of numbers, or is known to hold an integer beyond int32.
+            ActionError: If the value is not a number or a list of numbers, or contains an integer beyond int32.
         """
         if isinstance(action, jax.Array):
             return action
@@ -346,8 +352,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         if not is_number or (is_integer and ((given < _ACTIONS.min) | (given > _ACTIONS.max)).any()):
             space = self.action_space(self.default_params)
             raise ActionError(
-                f"{self.env_id} was given the action {action!r}; "
-                f"it takes integers of int32 in the shape {space.shape} ({space!r})."
+                f"{self.env_id}: action must be an int32 array of shape {space.shape} ({space!r}), got {action!r}."
             )
         return given
 
@@ -356,32 +361,32 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         action = jnp.asarray(self.action_array(action))
         if action.shape != space.shape:
             raise ActionError(
-                f"{self.env_id} was given an action of shape {action.shape}; it takes {space.shape} ({space!r}): "
-                "for a batch of actions, jax.vmap the step over them."
+                f"{self.env_id}: action must have shape {space.shape} ({space!r}), got {action.shape}. "
+                "For a batch of actions, jax.vmap the step."
             )
         if not jnp.issubdtype(action.dtype, jnp.integer):
             raise ActionError(
-                f"{self.env_id} was given an action of dtype {action.dtype}; it takes integers ({space!r}): "
-                "pass action.astype(jnp.int32)."
+                f"{self.env_id}: action must be an integer array ({space!r}), got {action.dtype}. "
+                "Cast it with action.astype(jnp.int32)."
             )
         return action.astype(jnp.int32)
 
     @property
     def num_actions(self) -> int:
-        """The number of different actions."""
+        """Number of different actions."""
         space = self.action_space(self.default_params)
         return int(np.prod(space.nvec)) if isinstance(space, MultiDiscrete) else space.n
 
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
-        """The action space, the same for all parameters."""
-        raise NotImplementedError  # Every game has its own.
+        """Return the action space, the same for all parameters."""
+        raise NotImplementedError
 
     def observation_space(self, params: TParams | None = None) -> Box | Dict:
-        """The observation space, the same for all parameters."""
-        raise NotImplementedError  # Every game has its own.
+        """Return the observation space, the same for all parameters."""
+        raise NotImplementedError
 
     def state_space(self, params: TParams | None = None) -> Dict:
-        """One unbounded box for each array of the state, under its path."""
+        """Return a dict space with an unbounded box for each array of the state, by path."""
         params = self.default_params if params is None else params
         level = jax.eval_shape(self.sample_level, jax.random.key(0), params)
         state = jax.eval_shape(self.initial_state, level, params)
@@ -390,7 +395,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
 
 def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
-    """Returns a box that holds every value of the array's dtype."""
+    """Return a box that contains every value of an array's dtype."""
     if leaf.dtype == jnp.bool_:
         return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
     if jnp.issubdtype(leaf.dtype, jnp.integer):

@@ -1,7 +1,6 @@
-"""The errors that jaxgym raises for a user's mistake.
+"""Errors that jaxgym raises for a user's mistake.
 
-Each message is one sentence: what was given, what is allowed, what to do next. All of them but `ForkError` are
-`ValueError`s, so code that guards against bad input in general also guards against these.
+A message gives the expected and the actual value first, then the fix. All errors except `ForkError` are `ValueError`s.
 """
 
 import difflib
@@ -10,47 +9,47 @@ from collections.abc import Iterable
 
 
 class UnknownIdError(ValueError):
-    """An environment id that is not registered."""
+    """Unknown environment id."""
 
 
 class OptionError(ValueError):
-    """An option that an environment does not have, or a value that the option does not take."""
+    """Unknown option, or an invalid value of one."""
 
 
 class ActionError(ValueError):
-    """An action of a shape or dtype, or for Gymnasium of a value, that the environment does not take."""
+    """Action of a wrong shape or dtype, or, in the Gymnasium interface, outside of the action space."""
 
 
 class StateError(ValueError):
-    """A state, or parameters, of another environment or library."""
+    """State or parameters of another environment or library."""
 
 
 class LevelError(ValueError):
-    """A level, bank or seed that does not fit the environment."""
+    """Level, level buffer or seed that the environment can't use."""
 
 
 class WrapperError(ValueError):
-    """An environment, or an argument, that a wrapper does not take."""
+    """Environment or argument that a wrapper does not support."""
 
 
 class ForkError(RuntimeError):
-    """A forked child process, in which JAX hangs."""
+    """Use of JAX in a forked child process, where it hangs."""
 
 
 _LETTERS = 120
-"""How much of what was given a message repeats; it may come over a network."""
+"""Maximum number of input characters echoed in an error message."""
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _LETTERS
 
 
 def shown(given: object) -> str:
-    """Returns what was given as a message repeats it: as Python writes it, long things cut in the middle."""
+    """Return the `repr` of an input for an error message, shortened in the middle if it is long."""
     return _short.repr(given)
 
 
 def nearest(given: object, allowed: Iterable[str]) -> str:
-    """Returns ` (did you mean 'x'?)` for the closest allowed name, or an empty string if none is close."""
+    """Return ` (did you mean 'x'?)` for the closest allowed name, or an empty string if no name is close."""
     by_folded = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(str(given)[:_LETTERS].casefold(), by_folded, n=1, cutoff=0.5)
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Optional packages: those of an extra that are missing, and the command that installs them."""
+"""Missing packages of an extra, and the command that installs them."""
 
 import re
 import sys

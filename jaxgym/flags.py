@@ -1,4 +1,4 @@
-"""What the commands of `jaxgym` are told, as their flags say it."""
+"""Flags of the commands of `jaxgym`."""
 
 import dataclasses
 from pathlib import Path
@@ -10,31 +10,31 @@ _Positional = tyro.conf.Positional
 
 
 class FailureError(RuntimeError):
-    """Something that a command needs is missing."""
+    """Missing requirement of a command."""
 
 
 @dataclasses.dataclass(frozen=True)
 class List:
-    """List the ids with their presets, or the options of one of them."""
+    """List the ids with their presets, or the options of one id."""
 
     env_id: Annotated[str | None, _Positional] = None
-    """Id of an environment, or its short name in words, to see its options and presets."""
+    """Id or short name of an environment, to list its options and presets."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Show:
-    """Write the first picture of a level."""
+    """Write the first frame of a level as an image."""
 
     env_id: _Positional[str]
-    """Id of an environment, or its short name in words."""
+    """Id or short name of an environment."""
     out: Path
     """File to write, NAME.png."""
     options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
+    """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset."""
     seed: int = 0
-    """Seed of the level: training levels below 2^31, held-out ones from there on."""
+    """Seed of the level: training levels below 2^31, held-out levels from 2^31."""
     ground_truth: bool = False
-    """Show what is hidden."""
+    """Show hidden information."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,19 +42,19 @@ class Record:
     """Write a video of an episode."""
 
     env_id: _Positional[str]
-    """Id of an environment, or its short name in words."""
+    """Id or short name of an environment."""
     policy: str
-    """random, noop, expert, the folder of a run of baselines.train, or zoo for the agent that is in the package."""
+    """random, noop, expert, the folder of a run of baselines.train, or zoo for the agent of the package."""
     out: Path
     """File to write, NAME.gif or NAME.mp4."""
     options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment, NAME=VALUE, values in JSON or bare words; those of its run for an agent."""
+    """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; a trained agent takes none."""
     seed: int = 0
-    """Seed of the level, and of what the policy draws."""
+    """Seed of the level and of the policy."""
     steps: int = 512
-    """Steps after which an episode is cut."""
+    """Maximum number of steps."""
     ground_truth: bool = False
-    """Show what is hidden."""
+    """Show hidden information."""
     fps: int = 25
     """Frames per second."""
 
@@ -64,68 +64,70 @@ class Play:
     """Play in a window; needs pygame and a display."""
 
     env_id: _Positional[str]
-    """Id of an environment, or its short name in words."""
+    """Id or short name of an environment."""
     options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
+    """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset."""
     seed: int = 0
     """Seed of the level; page up and page down change it."""
     ground_truth: bool = False
-    """Show what is hidden."""
+    """Show hidden information."""
 
 
 @dataclasses.dataclass(frozen=True)
 class InWords:
-    """Play in words, as a language model would: replies are lines of the input."""
+    """Play as text, as a language model would: each line of the input is a reply."""
 
     env_id: _Positional[str]
-    """Id of an environment that has words, or its short name, such as mystery_path_grid."""
+    """Id or short name of an environment with a text interface, such as mystery_path_grid."""
     options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment and its words, NAME=VALUE, values in JSON or bare words; preset=NAME is one too."""
+    """Options of the environment and its text interface, NAME=VALUE, with VALUE in JSON or a plain string;
+    preset=NAME selects a preset."""
     seed: int = 0
-    """Seed of the level: training levels below 2^31, held-out ones from there on."""
+    """Seed of the level: training levels below 2^31, held-out levels from 2^31."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """Play games in words by a language model, an expert or at random, and keep the chats."""
+    """Play text episodes with a language model, an expert or a random policy, and save the chats."""
 
     env: tuple[str, ...] = ()
-    """Games with words, by id or in short; several take turns. Options behind them, NAME=VALUE, are those of all."""
+    """Environments with a text interface, by id or short name, played in turn. NAME=VALUE after them sets an option
+    of all."""
     rows: Path | None = None
-    """Rows to play instead: a file with {"env_config": {"name": ..., "seed": ...}} on each line."""
+    """Dataset to play instead: a file with {"env_config": {"name": ..., "seed": ...}} on each line."""
     model: str = ""
-    """Who plays: expert, random, or the URL of an OpenAI-compatible endpoint."""
+    """Policy: expert, random, or the URL of an OpenAI-compatible endpoint."""
     hf: Path | None = None
-    """Who plays: the folder of a model of Hugging Face's format."""
+    """Policy: the folder of a model in Hugging Face's format."""
     model_name: str | None = None
-    """The model's name at the endpoint; the first that it lists, if not given."""
+    """Name of the model at the endpoint; by default the first that it lists."""
     episodes: int | None = None
-    """Episodes to play; 128, or as many as there are rows, if not given."""
+    """Number of episodes; by default 128, or the number of rows."""
     seed: int = 0
-    """Seed of the first level: training levels below 2^31, held-out ones from there on."""
+    """Seed of the first level: training levels below 2^31, held-out levels from 2^31."""
     out: Path | None = None
-    """Folder to keep the chats in; a run that was killed is continued from it."""
+    """Folder for the chats; run the same command again to continue a run."""
     max_turns: int | None = 512
-    """Turns after which an episode is cut; with None some games and models go on for ever."""
+    """Maximum number of turns of an episode; with None some episodes never end."""
     concurrency: int = 64
-    """Episodes at a time."""
+    """Number of concurrent episodes."""
     turn_seconds: float = 120.0
-    """Seconds after which a reply has failed to come."""
+    """Timeout of a reply in seconds."""
     retries: int = 3
-    """Further attempts at a reply."""
+    """Number of retries of a failed reply."""
     temperature: float = 1.0
-    """Temperature of sampling."""
+    """Sampling temperature."""
     max_tokens: int = 512
-    """The most tokens of a reply."""
+    """Maximum number of tokens of a reply."""
     reward_funcs: tuple[str, ...] = ()
-    """Rewards beside the game's: format, length."""
+    """Reward functions in addition to the environment's reward: format, length."""
     reward_weights: tuple[float, ...] | None = None
-    """A weight for each of them, and for the game's reward at the end."""
+    """Weights of the reward functions, followed by the weight of the environment's reward."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Serve:
-    """Serve a game in words to clients of openenv or agentgym; `jaxgym serve --help` tells how."""
+    """Serve text episodes over OpenEnv or AgentGym; see `jaxgym serve --help`."""
 
     words: _Positional[tuple[str, ...]] = ()
-    """The protocol and what it needs, such as `openenv --env sudoku`."""
+    """The protocol and its flags, such as `openenv --env sudoku`."""

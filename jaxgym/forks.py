@@ -1,6 +1,6 @@
 """Detection of forked child processes, in which JAX hangs.
 
-JAX starts threads, and a fork copies none of them, so the first computation in the child waits forever.
+A fork does not copy the threads that JAX has started, so the first computation in the child waits forever.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 from jaxgym.errors import ForkError
 
 _owner: int | None = None
-"""Id of the process whose JAX was running when it, or a child of it, was forked for the first time."""
+"""Id of the process in which JAX was running at the first fork."""
 
 
 def _note_owner() -> None:

@@ -1,4 +1,4 @@
-"""What ends a command from outside: an interrupt from the keyboard is never lost, a reader who leaves is no error."""
+"""Handling of Ctrl-C and of closed output pipes in commands."""
 
 import os
 import signal
@@ -8,22 +8,22 @@ import time
 from typing import NoReturn
 
 CODE = 130
-"""How a process ends that a person has stopped: as shells have it, 128 and the number of the signal."""
+"""Exit code after Ctrl-C: 128 plus the number of the signal, as in shells."""
 
 UNREAD = 1
-"""How a process ends whose output nobody reads any more."""
+"""Exit code after the reader of stdout has closed the pipe."""
 
-_SOON = 0.05  # seconds, in which the collector's callback ends: inside of it the interrupt would be lost again
+_SOON = 0.05  # s, for the garbage collector's callback to return; an interrupt inside of it would be lost again
 
 
 def start(*programs: str) -> None:
-    """Have an interrupt end the process at once with `CODE`, until `keep` is called, if it runs one of these programs.
+    """Make Ctrl-C end the process at once with `CODE` until `keep` is called, if the process runs one of the programs.
 
-    While modules are imported, the exception that an interrupt raises can be turned into another one or abort the
-    process, depending on the module that it meets.
+    During imports, a `KeyboardInterrupt` can be turned into another exception or abort the process, depending on the
+    module that is imported.
 
     Args:
-        *programs: Names of scripts, or of packages that `python -m` runs; the process is one of them if none is given.
+        *programs: Names of scripts, or of packages run by `python -m`. Without names, any program matches.
     """
     script = os.path.basename(sys.argv[0] if sys.argv else "")
     if programs and not {script, _module().partition(".")[0]} & set(programs):
@@ -36,7 +36,7 @@ def start(*programs: str) -> None:
 
 
 def started() -> None:
-    """End what `start` began, and call `keep`; does nothing if `start` has not begun anything."""
+    """Undo `start` and call `keep`; do nothing if `start` has had no effect."""
     if signal.getsignal(signal.SIGINT) is _end:
         keep()
 
@@ -59,9 +59,9 @@ def _end(*_: object) -> None:
 
 
 def keep() -> None:
-    """Has an interrupt repeated that came while the garbage collector called somebody.
+    """Repeat an interrupt that arrives in a callback of the garbage collector.
 
-    What such a call raises is only printed, and JAX has itself called at every collection.
+    Python only prints exceptions of such callbacks, and JAX registers one that runs at every collection.
     """
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,7 +88,7 @@ def open_closed_streams() -> None:
 
 
 def end_unread() -> NoReturn:
-    """Ends the process without a word after a `BrokenPipeError`: what is still in the buffer of stdout goes nowhere."""
+    """Exit silently after a `BrokenPipeError`; discard the buffer of stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(UNREAD)
 

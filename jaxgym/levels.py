@@ -1,12 +1,12 @@
-"""Level seeds, their two splits, and level banks.
+"""Level seeds, their two splits, and level buffers.
 
-A level is everything that is sampled for an episode, and follows from one uint32 seed and the parameters. Seeds below
-2^31 are for training, those from 2^31 on are held out; a reset never samples from a held-out seed, so agents can be
-scored on levels that training did not use. (Different seeds may still give equal levels where a game has few of them:
-see `exclude`.)
+A level contains everything that is sampled for an episode. It follows from one uint32 seed and the parameters. Seeds
+below 2^31 are training seeds, seeds from 2^31 are held out. Resets never sample a held-out seed, so agents can be
+evaluated on levels that they were not trained on. If a game has few levels, different seeds can give equal levels; see
+`exclude`.
 
-A bank is a stack of levels that travels in `params.levels`. A reset from a bank is one gather, which is far cheaper
-than generating a level for every environment on every step, as auto-reset under `vmap` does.
+A level buffer is a stack of levels in `params.levels`. A reset from a buffer is one gather. Without a buffer,
+auto-reset under `vmap` generates a level for every environment on every step, which is far slower.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from jaxgym.errors import LevelError, UnknownIdError
 from jaxgym.options import is_integer, plain, resolve, with_preset
 
 SPLIT_SIZE = 1 << 31
-"""The number of seeds in each split."""
+"""Number of seeds in each split."""
 
 NO_INDEX = np.int32(-1)
 """Level index of an episode whose level was not drawn from a level buffer."""
@@ -35,7 +35,7 @@ NO_INDEX = np.int32(-1)
 _ROOT_SEED = 0
 _BANK_BATCH = 8192
 _ORIGINALS_VERSION = 1
-"""Part of the names of files with original levels; to be raised when these change."""
+"""Part of the names of files with original levels; increase it when these levels change."""
 
 
 class LevelSampler(Protocol):
@@ -43,7 +43,7 @@ class LevelSampler(Protocol):
 
     @property
     def env_id(self) -> str:
-        """The id."""
+        """The environment id."""
         ...
 
     @property
@@ -52,24 +52,24 @@ class LevelSampler(Protocol):
         ...
 
     def sample_level(self, key: jax.Array, params: Any, /) -> Any:
-        """Sample everything that is random in an episode; consumes `key`."""
+        """Sample a level; consumes `key`."""
         ...
 
 
 def train_seeds(count: int, start: int = 0) -> np.ndarray:
-    """Returns `count` consecutive training seeds, uint32 (count,), from the `start`-th on.
+    """Return `count` consecutive training seeds from the `start`-th, uint32 (count,).
 
     Raises:
-        LevelError: If the range does not lie within the 2^31 training seeds.
+        LevelError: If the range exceeds the 2^31 training seeds.
     """
     return _seeds(count, start, "training", 0)
 
 
 def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
-    """Returns `count` consecutive held-out seeds, uint32 (count,), from the `start`-th on.
+    """Return `count` consecutive held-out seeds from the `start`-th, uint32 (count,).
 
     Raises:
-        LevelError: If the range does not lie within the 2^31 held-out seeds.
+        LevelError: If the range exceeds the 2^31 held-out seeds.
     """
     return _seeds(count, start, "held-out", SPLIT_SIZE)
 
@@ -77,57 +77,56 @@ def held_out_seeds(count: int, start: int = 0) -> np.ndarray:
 def _seeds(count: int, start: int, split: str, first: int) -> np.ndarray:
     count, start = plain(count), plain(start)
     if not (is_integer(count) and is_integer(start)):
-        raise LevelError(f"{count!r} {split} seeds from {start!r} on were asked for; give two integers.")
+        raise LevelError(f"{split} seeds: expected integers, got count={count!r} and start={start!r}.")
     if count < 1:
-        raise LevelError(f"{count} {split} seeds were asked for; give a count from 1 up.")
+        raise LevelError(f"{split} seeds: expected a count of at least 1, got {count}.")
     if start < 0 or start + count > SPLIT_SIZE:
         raise LevelError(
-            f"{split} seeds {start} to {start + count - 1} were asked for; there are {SPLIT_SIZE}: "
-            f"give a start from 0 up with start + count up to {SPLIT_SIZE}."
+            f"{split} seeds: expected start >= 0 and start + count <= {SPLIT_SIZE}, got start={start}, count={count}."
         )
     return np.arange(first + start, first + start + count, dtype=np.int64).astype(np.uint32)
 
 
 def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") -> jax.Array:
-    """Returns the PRNG key of a level seed, the same whatever JAX's default generator is.
+    """Return the PRNG key of a level seed; it does not depend on JAX's default generator.
 
     Args:
         seed: A level seed, uint32 ().
-        impl: How the generator is compiled; `jaxgym.threefry.FLAT` is the other one that makes the same numbers.
+        impl: The generator; `jaxgym.threefry.FLAT` makes the same numbers with another program.
     """
     root = jax.random.key(_ROOT_SEED, impl=impl)
     return jax.random.fold_in(root, jnp.asarray(seed, dtype=jnp.uint32))
 
 
 def level_from_seed(env: LevelSampler, seed: Any, params: Any = None) -> Any:
-    """Returns the level of one uint32 seed under the given parameters (those of `make` if None).
+    """Return the level of one uint32 seed for the given parameters (those of `make` if None).
 
     Raises:
-        LevelError: If the seed is no single integer, or, unless it is traced, none from 0 to 2^32 - 1.
+        LevelError: If the seed is not one integer from 0 to 2^32 - 1; the range of a traced seed is not checked.
     """
     seed = checked_seeds(seed)
     if seed.shape:
         raise LevelError(
-            f"level_from_seed was given seeds of shape {seed.shape}; give one seed, and make a bank of several."
+            f"level_from_seed: expected one seed, got shape {seed.shape}. Use make_bank for several seeds."
         )
     return _level(env, seed, env.default_params if params is None else params)
 
 
 def checked_seeds(seeds: Any) -> jax.Array | np.ndarray:
-    """Returns seeds as uint32; of traced ones only the dtype can be checked.
+    """Return seeds as uint32.
 
     Raises:
-        LevelError: If a seed is no integer, or one that is known is not from 0 to 2^32 - 1.
+        LevelError: If a seed is not an integer from 0 to 2^32 - 1; the range of a traced seed is not checked.
     """
     given = seeds if isinstance(seeds, Tracer) else _on_host(seeds)
     is_integer = jnp.issubdtype(given.dtype, jnp.integer)
     if not is_integer or (isinstance(given, np.ndarray) and ((given < 0).any() or (given >= 2 * SPLIT_SIZE).any())):
-        raise LevelError(f"a level seed was given as {seeds!r}; give integers from 0 to {2 * SPLIT_SIZE - 1}.")
+        raise LevelError(f"level seed: expected integers from 0 to {2 * SPLIT_SIZE - 1}, got {seeds!r}.")
     return given.astype(np.uint32)
 
 
 def _on_host(seeds: Any) -> np.ndarray:
-    """Returns what was given as an array; an empty object where it makes none."""
+    """Return seeds as an array, or an object array with None if NumPy can't convert them."""
     try:
         return np.asarray(seeds)
     except (TypeError, ValueError):
@@ -135,41 +134,41 @@ def _on_host(seeds: Any) -> np.ndarray:
 
 
 def check_level(env: LevelSampler, level: Any, params: Any) -> None:
-    """Checks that a level has the structure, shapes and dtypes of those that an environment samples.
+    """Check that a level has the structure, shapes and dtypes of the environment's levels.
 
     Raises:
-        LevelError: If it has others.
+        LevelError: If it does not.
     """
-    _check_arrays(env, level, params, "a level", "give one of its own, from jaxgym.levels.level_from_seed or a bank")
+    _check_arrays(env, level, params, "a level", "Use jaxgym.levels.level_from_seed or a level buffer")
 
 
 def check_bank(env: LevelSampler, bank: Any, params: Any) -> None:
-    """Checks that a bank is a stack of levels with the structure, shapes and dtypes of those of an environment.
+    """Check that a level buffer has the structure, shapes and dtypes of stacked levels of the environment.
 
     Raises:
-        LevelError: If it is not.
+        LevelError: If it does not.
     """
-    _check_arrays(env, bank, params, "a bank", "give one that jaxgym.levels.make_bank made for it", is_bank=True)
+    _check_arrays(env, bank, params, "a level buffer", "Make it with jaxgym.levels.make_bank", is_bank=True)
 
 
 def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, is_bank: bool = False) -> None:
     own = _level.eval_shape(env, jax.ShapeDtypeStruct((), jnp.uint32), dataclasses.replace(params, levels=None))
     try:
         leaves, structure = jax.tree_util.tree_flatten_with_path(jax.eval_shape(lambda tree: tree, given))
-    except TypeError:  # of what is no array
+    except TypeError:  # a leaf is not an array
         leaves, structure = jax.tree_util.tree_flatten_with_path(None)
     if structure != jax.tree.structure(own):
-        raise LevelError(f"{env.env_id} was given {what} of another kind; {advice}.")
+        raise LevelError(f"{env.env_id}: expected {what} of this environment, got another type. {advice}.")
     every = jax.tree.leaves(own)
     leading = leaves[0][1].shape[: 1 if is_bank else 0]
     if is_bank and (leading in ((), (0,)) or len(leaves[0][1].shape) == len(every[0].shape)):
-        raise LevelError(f"{env.env_id} was given {what} that is no stack of at least one level; {advice}.")
+        raise LevelError(f"{env.env_id}: expected {what} with at least one level, got {_shapes_of(given)}. {advice}.")
     for (path, leaf), wanted in zip(leaves, every, strict=True):
         shape = (*leading, *wanted.shape)
         if (leaf.shape, leaf.dtype) != (shape, wanted.dtype):
             raise LevelError(
-                f"{env.env_id} was given {what} whose {jax.tree_util.keystr(path).lstrip('.')} is "
-                f"{leaf.dtype} {leaf.shape} and not {wanted.dtype} {shape}; make it with the same options"
+                f"{env.env_id}: expected {what} whose {jax.tree_util.keystr(path).lstrip('.')} is {wanted.dtype} "
+                f"{shape}, got {leaf.dtype} {leaf.shape}. Make it with the same options"
                 f"{'' if is_bank else ', and vmap over a batch of levels'}."
             )
 
@@ -186,10 +185,10 @@ def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array
         The level and its index in the buffer, int32 (); the index is `NO_INDEX` without a buffer.
 
     Raises:
-        LevelError: If `params.levels` is no bank of the environment.
+        LevelError: If `params.levels` is not a level buffer of the environment.
     """
     if params.levels is None:
-        # The upper 31 bits: a training seed.
+        # Shifting right keeps the upper 31 bits, which makes it a training seed.
         seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
         return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
     check_bank(env, params.levels, params)
@@ -199,23 +198,23 @@ def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array
 
 
 def make_bank(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
-    """Returns the levels of the given seeds, stacked: every leaf has a leading axis of `len(seeds)`.
+    """Return a level buffer: the levels of the given seeds, stacked along a leading axis of `len(seeds)`.
 
-    The bank is made for these parameters: change an option that a level depends on (the commands allowed, the size of
-    the arena), and the bank has to be made again.
+    The buffer belongs to these parameters. Make it again if you change an option that levels depend on, such as the
+    allowed commands or the arena size.
 
     Args:
         env: The environment.
-        params: Unbatched parameters; their own bank, if any, is not looked at.
+        params: Unbatched parameters; their own level buffer is ignored.
         seeds: Level seeds, at least one.
 
     Raises:
-        LevelError: If there are no seeds, or one is no integer from 0 to 2^32 - 1.
+        LevelError: If there are no seeds, or a seed is not an integer from 0 to 2^32 - 1.
     """
     seeds = _seed_axis("make_bank", seeds)
     params = dataclasses.replace(params, levels=None)
     batch = min(_BANK_BATCH, len(seeds))
-    # Equal batches compile once; the last one is filled up with seeds that are cut off again.
+    # Batches of equal size compile once; the last one is padded with seeds whose levels are dropped.
     padded = np.resize(seeds, -(-len(seeds) // batch) * batch).reshape(-1, batch)
     parts = [_levels(env, part, params) for part in padded]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[: len(seeds)], *parts)
@@ -224,7 +223,7 @@ def make_bank(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray)
 def _seed_axis(function: str, seeds: Any) -> np.ndarray:
     given = _on_host(seeds)
     if given.ndim != 1 or not len(given):
-        raise LevelError(f"{function} was given seeds of shape {given.shape}; give one axis with at least one seed.")
+        raise LevelError(f"{function}: expected a list of at least one seed, got shape {given.shape}.")
     return np.asarray(checked_seeds(given))
 
 
@@ -241,32 +240,32 @@ def original(
     preset: str | None = None,
     **options: Any,
 ) -> Any:
-    """Returns the levels that the original of an environment makes for `reset(seed=...)`, stacked as in `make_bank`.
+    """Return the levels that the original of an environment makes for `reset(seed=...)`, as a level buffer.
 
-    They are made on the host, of the random numbers that the original draws, so they are equal to it to the last coin.
-    The games of Memory Gym have an original, memory-gym 1.0.2. What it draws during an episode is listed too:
+    The Memory Gym environments have an original, memory-gym 1.0.2. The levels are made on the host from the same random
+    numbers, so they are equal to the original's. They include the random numbers that the original draws during an
+    episode:
 
     - Searing Spotlights: the spotlights of the whole episode.
-    - Endless Mortar Mayhem: 64 commands, or as many as `max_given_commands` says.
-    - Endless Mystery Path: all segments, or as many as `max_given_segments` says.
-    - Endless Searing Spotlights: what comes until the first coin is taken. What follows depends on play, and differs
-      from the original's. `jaxgym.envs.memory_gym.course` gives the later draws as well.
+    - Endless Mortar Mayhem: 64 commands, or `max_given_commands`.
+    - Endless Mystery Path: all segments, or `max_given_segments`.
+    - Endless Searing Spotlights: everything until the first coin is collected. Later draws depend on the actions and
+      differ from the original's; `jaxgym.envs.memory_gym.course` reproduces them.
 
-    An original's seeds have nothing to do with ours, nor with our two splits. `jaxgym.make(env_id, levels=bank, ...)`
-    takes the bank if it is given the same options.
+    The original's seeds are unrelated to jaxgym's seeds and splits. Pass the same options to
+    `jaxgym.make(env_id, levels=buffer, ...)`.
 
     Args:
         env_id: An id with an original.
-        seeds: Seeds of the original, n of them, from 0 to 2^32 - 1.
-        directory: Where to keep the levels, to be read from there next time; they are made each time if None.
-        preset: The preset of `jaxgym.make`, if any.
-        **options: The options of `jaxgym.make`, `max_steps` included.
+        seeds: n seeds of the original, from 0 to 2^32 - 1.
+        directory: Directory that caches the levels; if None, they are made on every call.
+        preset: A preset of `jaxgym.make`.
+        **options: Options of `jaxgym.make`, including `max_steps`.
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option or the preset does not exist, or an option does not take the given value.
-        LevelError: If the id has no original, if there are no seeds or one is no integer of that range, and where the
-            original fails to make a level.
+        OptionError: If an option or the preset does not exist, or the value of an option is invalid.
+        LevelError: If the id has no original, the seeds are invalid, or the original fails to make a level.
     """
     seeds = _seed_axis("original", seeds)
     maker, env, params, plain = build_original(env_id, options, preset)
@@ -284,11 +283,11 @@ def build_original(
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Return the `jaxgym.spec.Original` of an id, an environment with room for its levels, its parameters, the options.
 
-    The options are as they were given, or their defaults: what parameters hold is rounded to float32.
+    The options are the given values or the defaults, not rounded to float32 as the parameters are.
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option or the preset does not exist, or an option does not take the given value.
+        OptionError: If an option or the preset does not exist, or the value of an option is invalid.
         LevelError: If the id has no original.
     """
     env_id = registry.import_module_of(env_id)
@@ -296,8 +295,8 @@ def build_original(
     if spec.original is None:
         known = [name for name in registry.ids() if _has_original(name)]
         raise LevelError(
-            f"{env_id} was asked for original levels and has none; ids with original levels are {', '.join(known)}: "
-            "for this one, make a bank with jaxgym.levels.make_bank."
+            f"{env_id} has no original levels. Use jaxgym.levels.make_bank, or an id with original levels: "
+            f"{', '.join(known)}."
         )
     given = with_preset(env_id, spec.presets, preset, given)
     resolve(env_id, spec.all_options, given)
@@ -311,72 +310,76 @@ def build_original(
 def _has_original(env_id: str) -> bool:
     try:
         return registry.load(env_id).original is not None
-    except UnknownIdError:  # of an installed package that can't be imported
+    except UnknownIdError:  # the installed package of this id can't be imported
         return False
 
 
 def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> str:
-    """Returns a name that says of which levels a file is."""
+    """Return a file name that identifies the levels."""
     told = repr((_ORIGINALS_VERSION, env_id, sorted(options.items()))).encode() + seeds.tobytes()
     return f"{env_id}-{len(seeds)}-{hashlib.sha256(told).hexdigest()[:32]}.npz"
 
 
 def num_levels(bank: Any) -> int:
-    """Returns the number of levels in a bank.
+    """Return the number of levels in a level buffer.
 
     Raises:
-        LevelError: If it is no stack of at least one level.
+        LevelError: If it is not a stack of at least one level.
     """
-    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(bank)]
-    sizes = {shape[0] if shape else 0 for shape in shapes}
+    sizes = {np.shape(leaf)[0] if np.shape(leaf) else 0 for leaf in jax.tree.leaves(bank)}
     if len(sizes) != 1 or 0 in sizes:
         raise LevelError(
-            f"a bank was given as {type(bank).__name__} with arrays of shape {shapes}; "
-            "give a stack of at least one level, from jaxgym.levels.make_bank."
+            f"expected a level buffer with at least one level, got {_shapes_of(bank)}. "
+            "Make it with jaxgym.levels.make_bank."
         )
     return sizes.pop()
 
 
+def _shapes_of(tree: Any) -> str:
+    return f"{type(tree).__name__} with arrays of shape {[np.shape(leaf) for leaf in jax.tree.leaves(tree)]}"
+
+
 def num_distinct(bank: Any) -> int:
-    """Returns the number of levels in a bank that differ in content."""
+    """Return the number of levels with different content in a level buffer."""
     return len(set(_contents(bank)))
 
 
 def exclude(bank: Any, others: Any) -> Any:
-    """Returns `bank` without the levels whose content is also in the bank `others`.
+    """Return a level buffer without the levels whose content is also in the level buffer `others`.
 
     Raises:
-        LevelError: If no level is left, or the two are no banks of levels with the same arrays.
+        LevelError: If no level is left, or the levels of the two buffers have different arrays.
     """
     if _kind(bank) != _kind(others):
         raise LevelError(
-            "a bank was given with levels to exclude that have other arrays; make both with the same id and options."
+            "expected two level buffers with the same arrays, got different ones. Make both with the same id and "
+            "options."
         )
     taken = set(_contents(others))
     kept = np.asarray([content not in taken for content in _contents(bank)])
     if not kept.any():
         raise LevelError(
-            f"all {num_levels(bank)} levels of the bank are also among the {num_levels(others)} to exclude: "
-            "exclude fewer levels, or train on fresh ones with levels='fresh', which may be among the excluded ones."
+            f"expected levels that are not excluded, got {num_levels(bank)} levels, all among the {num_levels(others)} "
+            "to exclude. Exclude fewer levels, or train with levels='fresh', which excludes none."
         )
     return jax.tree.map(lambda leaf: leaf[kept], bank)
 
 
 def _kind(bank: Any) -> Any:
-    """Returns the structure, shapes and dtypes of the levels in a bank."""
-    num_levels(bank)  # refuses what is none
+    """Return the structure, shapes and dtypes of the levels in a level buffer."""
+    num_levels(bank)  # raises for any other value
     return jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), bank)
 
 
 def _contents(bank: Any) -> list[bytes]:
-    """Returns the content of each level as bytes; equal bytes mean equal levels."""
+    """Return the content of each level as bytes; equal levels have equal bytes."""
     count = num_levels(bank)
     rows = [np.ascontiguousarray(leaf).reshape(count, -1).view(np.uint8) for leaf in jax.tree.leaves(bank)]
     return [row.tobytes() for row in np.concatenate(rows, axis=1)]
 
 
 def params_axes(params: Any) -> Any:
-    """Returns the `in_axes` tree for parameters with a leading axis on every field but the banks, which are shared."""
+    """Return the `in_axes` tree of batched parameters: None for the shared level buffers, 0 for all other fields."""
     shared = dict.fromkeys(params.SHARED)
     axes = dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)
     inner = getattr(params, "inner", None)

@@ -1,4 +1,4 @@
-"""States and parameters as pytrees: checks of those that a user passes, and their registration with `jax.export`."""
+"""States and parameters as pytrees: validation of arguments, and registration with `jax.export`."""
 
 import contextlib
 import dataclasses
@@ -26,12 +26,12 @@ def check_params(env_id: str, params: Any, own: type) -> None:
 
 
 def check_state(env_id: str, state: Any, own: Any) -> None:
-    """Check that a state has the structure and shapes of an environment's own one.
+    """Check that a state has the structure and shapes of an environment's states.
 
     Args:
-        env_id: The id to name in an error.
+        env_id: The id for the error message.
         state: The state to check.
-        own: The class of its states, or a state.
+        own: The class of the environment's states, or one of its states.
 
     Raises:
         StateError: If the class, the structure or a shape differs.
@@ -68,12 +68,12 @@ def _register_nodes(node: Any) -> None:
 
 @functools.cache
 def _register(kind: type) -> None:
-    # A class that its user registered, or one that a notebook cell defined again, is already in JAX's table.
+    # JAX raises ValueError if the user has registered the class, or a notebook cell has defined it again.
     with contextlib.suppress(ValueError):
         export.register_pytree_node_serialization(
             kind,
             serialized_name=_name(kind),
-            serialize_auxdata=lambda _: b"",  # static fields, of which there are none
+            serialize_auxdata=lambda _: b"",  # the dataclasses have no static fields
             deserialize_auxdata=lambda _: (),
         )
 

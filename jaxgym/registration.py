@@ -25,7 +25,7 @@ def register(env_id: str, spec: Spec | str, *, short_name: str | None = None) ->
 
     Args:
         env_id: A new id, such as `"MyGame-v0"`, of letters, digits and `-`, `_` or `.`.
-        spec: How it is made, or the entry point `"module:NAME"` of a spec, which is imported on first use.
+        spec: The declaration of the environment, or the entry point `"module:NAME"` of one, imported on first use.
         short_name: Name of its text interface; if None, `"my_game"` for `"MyGame-v0"`.
 
     Raises:
@@ -46,17 +46,17 @@ def unregister(env_id: str) -> None:
     registry.remove(env_id)
     if env_id in gymnax_registration.registered_envs:
         gymnax_registration.registered_envs.remove(env_id)
-        # gymnax has no function for it.
+        # gymnax has no public function that removes an id.
         del gymnax_registration._registry[env_id]  # pyright: ignore[reportPrivateUsage]
 
 
 def registered_envs() -> tuple[str, ...]:
-    """Return the ids that `jaxgym.make` takes."""
+    """Return the registered environment ids."""
     return registry.ids()
 
 
 def spec_of(env_id: str) -> Spec:
-    """Return how an environment is made; `"my_package.module:MyGame-v0"` imports the module first.
+    """Return the spec of an environment; `"my_package.module:MyGame-v0"` imports the module first.
 
     Raises:
         UnknownIdError: If the id is not registered, or its module or entry point can't be imported.
@@ -76,30 +76,28 @@ def presets(env_id: str) -> dict[str, Preset]:
 def make(
     env_id: str, *, preset: str | None = None, levels: Any = None, max_steps: int | None = None, **options: Any
 ) -> tuple[AnyEnvironment, EnvParams]:
-    """Makes an environment and its parameters.
+    """Make an environment and its parameters.
 
     Args:
         env_id: One of `registered_envs()`, or `"my_package.module:MyGame-v0"`, which imports the module first.
-        preset: A name of `presets(env_id)`, such as `"jmlr2025"`: its options are used where none are given beside it.
-        levels: Where resets take levels from: `"fresh"` samples a new one each time; an integer n makes a bank of the
-            first n training levels; a bank of `jaxgym.levels` is used as it is, and decides how much a level lists
-            where the options do not. If None, they are fresh, but for Mystery Path, where sampling is slow, a bank of
-            the first 100 000 training levels, made at first use.
-        max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. The
-            preset's if None, or else the environment's own.
-        **options: Options of the environment under their own names, such as `command_count=[5]`.
+        preset: Name of a preset of `presets(env_id)`, such as `"jmlr2025"`. Options that you pass override its values.
+        levels: Source of the levels of resets. `"fresh"` samples a new training level at each reset. An integer n makes
+            a level buffer of the first n training levels. A level buffer of `jaxgym.levels` is used as it is; it sets
+            the sizes that the options leave open. None means `"fresh"`; for Mystery Path, where sampling is slow, it
+            means a level buffer of the first 100 000 training levels, made on first use.
+        max_steps: Time limit in steps, after which an episode is truncated; 0 or less means none. If None, the value
+            of the preset, or else the environment's default.
+        **options: Options of the environment, such as `command_count=[5]`.
 
     Returns:
-        The environment, and its parameters: a pytree of traced values, which may be vmapped.
+        The environment and its parameters, a pytree of traced values that can be vmapped.
 
     Raises:
         UnknownIdError: If the id is not registered.
-        OptionError: If an option or the preset does not exist, or an option does not take the given value.
-        LevelError: If `levels` is none of the above, or a bank with other arrays than the levels of this environment
-            have, or with values that these options never make, such as a tile outside of the arena or a count that is
-            not among the choices. How often values occur is not checked, nor are the values of a bank that is traced
-            or that `dataclasses.replace(params, levels=bank)` puts into parameters: that they are of the same options
-            is the caller's part.
+        OptionError: If an option or the preset does not exist, or the value of an option is invalid.
+        LevelError: If `levels` has another type; if a level buffer has other arrays than this environment's levels, or
+            values that these options never produce, such as a tile outside of the arena. Values of a traced buffer, or
+            of one set by `dataclasses.replace(params, levels=buffer)`, are not checked.
         ForkError: In a forked child of a process that runs JAX.
     """
     forks.check()
@@ -130,15 +128,13 @@ def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> An
     if isinstance(levels, str | bool | float):
         if levels != "fresh":
             raise OptionError(
-                f"{env.env_id} was given levels={levels!r}; give 'fresh', a number of training levels, or a bank."
+                f"{env.env_id}: levels: expected 'fresh', a number of training levels or a level buffer, "
+                f"got {levels!r}."
             )
         return None
     if isinstance(levels, int):
         if not 1 <= levels <= level_banks.SPLIT_SIZE:
-            raise LevelError(
-                f"{env.env_id} was given levels={levels}; give a number of training levels from 1 to 2^31, "
-                "'fresh', or a bank."
-            )
+            raise LevelError(f"{env.env_id}: levels: expected a number of levels from 1 to 2^31, got {levels}.")
         return level_banks.make_bank(env, params, level_banks.train_seeds(levels))
     level_banks.check_bank(env, levels, params)
     _check_values(spec, env, params, levels)
@@ -146,7 +142,7 @@ def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> An
 
 
 def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, bank: Any) -> None:
-    """Refuses a bank of other options; one that is traced has no values to check."""
+    """Raise `LevelError` if these options can't make the levels of a buffer; the values of a traced one are unknown."""
     if spec.fits is None or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(bank)):
         return
     bank = jax.tree.map(np.asarray, bank)
@@ -155,8 +151,8 @@ def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, bank: Any)
             row = int(np.argmin(is_fit))
             value = attrgetter(field)(bank)[row].tolist()
             raise LevelError(
-                f"{env.env_id} was given a bank whose level {row} has {field}={reprlib.repr(value)}, which these "
-                "options do not make; make the bank with the same id and options."
+                f"{env.env_id}: expected a level buffer of these options, got {field}={reprlib.repr(value)} in level "
+                f"{row}. Make the buffer with the same id and options."
             )
 
 

@@ -21,8 +21,7 @@ class Entry:
 
     Attributes:
         spec: A `jaxgym.Spec`, or its entry point `"module:NAME"`.
-        short_name: Name of the text interface, such as `"frozen_lake"`, under which frameworks of language models know
-            the environment.
+        short_name: Name of the text interface, such as `"frozen_lake"`, which frameworks for language models use.
         has_text: Whether there is a text interface; None while the spec is not loaded.
     """
 
@@ -69,23 +68,23 @@ def ids() -> tuple[str, ...]:
 
 
 def short_names() -> dict[str, str]:
-    """Return the ids with a text interface, by short name; no game is imported.
+    """Return the ids with a text interface, by short name; import no game.
 
-    Of environments that are registered by an entry point, those whose spec is loaded are listed.
+    An environment that is registered by an entry point is listed once its spec is loaded.
     """
     return {entry.short_name: env_id for env_id, entry in _entries.items() if entry.has_text and entry.short_name}
 
 
 def id_of(name: str) -> str:
-    """Return the id that a short name stands for; any other name is returned as it is."""
+    """Return the id of a short name; return any other name unchanged."""
     return next((env_id for env_id, entry in _entries.items() if entry.short_name == name), name)
 
 
 def import_module_of(name: str) -> str:
     """Import the module of a name such as `"my_package.module:MyGame-v0"`, and return the id after the colon.
 
-    A name without a colon is returned as it is. The import runs code, so this function takes names that a program or a
-    command line gives, and never a name from a request, a tool argument or a row of a dataset.
+    A name without a colon is returned unchanged. The import runs code: pass names of a program or a command line, never
+    a name from a request, a tool argument or a row of a dataset.
 
     Raises:
         UnknownIdError: If the module can't be imported.
@@ -109,15 +108,15 @@ def add(env_id: str, entry: Entry) -> None:
         ValueError: If the id has a colon, or the id or the short name is taken.
     """
     if ":" in env_id:
-        raise ValueError(f"expected an id without a colon, got {env_id!r}; what precedes a colon names a module.")
+        raise ValueError(f"expected an id without a colon, got {env_id!r}. A module name precedes a colon.")
     if env_id in _entries:
-        raise ValueError(f"{env_id!r} is already registered; choose another id.")
+        raise ValueError(f"{env_id!r} is already registered. Choose another id.")
     taken = {other.short_name for other in _entries.values()}
     if entry.short_name is None:
         name = _BETWEEN_WORDS.sub("_", _VERSION.sub("", env_id)).lower()
         entry.short_name = env_id if name in taken else name
     elif entry.short_name in taken:
-        raise ValueError(f"the short name {entry.short_name!r} is already registered; choose another one.")
+        raise ValueError(f"The short name {entry.short_name!r} is already registered. Choose another one.")
     if not isinstance(entry.spec, str):
         entry.has_text = entry.spec.text is not None
     _entries[env_id] = entry
@@ -159,7 +158,7 @@ def load(env_id: str) -> Any:
 def _entry_of(env_id: str) -> Entry:
     if not isinstance(env_id, str) or env_id not in _entries:
         known = ", ".join(_entries)
-        raise UnknownIdError(f"{shown(env_id)} is no environment id{nearest(env_id, _entries)}; the ids are {known}.")
+        raise UnknownIdError(f"Unknown environment id {shown(env_id)}{nearest(env_id, _entries)}. The ids are {known}.")
     return _entries[env_id]
 
 
@@ -181,5 +180,5 @@ def _add_to_gymnasium(env_id: str) -> None:
 for _env_id in _entries:
     _add_to_gymnasium(_env_id)
 for _declared in importlib.metadata.entry_points(group=GROUP):
-    if _declared.name not in _entries:  # An id that is taken keeps its row.
+    if _declared.name not in _entries:  # a package can't replace a registered id
         add(_declared.name, Entry(_declared.value))

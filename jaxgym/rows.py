@@ -1,4 +1,4 @@
-"""Trees of arrays as rows of bytes: what travels between host and device is one array, whatever a game's tree holds."""
+"""Trees of arrays as rows of bytes, so that one array is transferred between host and device for any game."""
 
 import dataclasses
 import math
@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-_ALIGNMENT = 4  # bytes; no dtype of JAX without x64 has more
+_ALIGNMENT = 4  # bytes, the largest item size of JAX without x64
 
 
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
-    """One array of a tree as stored, from byte `start` to `stop`; `key` is the implementation of a PRNG key."""
+    """Layout of one array of a tree, from byte `start` to `stop`; `key` is the implementation of a PRNG key."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -24,22 +24,22 @@ class _Leaf:
 
 
 class Rows:
-    """How a tree of arrays is laid out in a row of bytes, like the fields of a C struct.
+    """Layout of a tree of arrays in a row of bytes, like the fields of a C struct.
 
     Attributes:
-        width: Bytes of a row.
-        dtype: The row as a NumPy structure whose fields are the leaves, named by their places in the tree.
+        width: Number of bytes of a row.
+        dtype: NumPy structured dtype of a row; its fields are the leaves, named by their index in the tree.
     """
 
     def __init__(self, tree: Any):
-        """Lays out the leaves of one row.
+        """Compute the layout.
 
         Args:
-            tree: Arrays, or `jax.ShapeDtypeStruct`s; typed PRNG keys may be among them.
+            tree: Arrays or `jax.ShapeDtypeStruct`s, including typed PRNG keys.
         """
         leaves, self._shape = jax.tree.flatten(tree)
         stored = [_stored(leaf) for leaf in leaves]
-        # Wide dtypes first: then every leaf stands at a multiple of its own item size.
+        # Wide dtypes come first, so that every leaf starts at a multiple of its item size.
         order = sorted(range(len(leaves)), key=lambda place: -stored[place].dtype.itemsize)
         places: dict[int, _Leaf] = {}
         stop = 0
@@ -60,7 +60,7 @@ class Rows:
         )
 
     def pack(self, tree: Any) -> jax.Array:
-        """Returns B trees, whose leaves have a leading axis B, as uint8 (B, width); runs inside jit."""
+        """Return B trees, stacked along a leading axis, as uint8 (B, width); runs inside jit."""
         leaves = jax.tree.leaves(tree)
         columns = [_to_bytes(leaves[place]) for place in self._order]
         size = len(leaves[0])
@@ -68,17 +68,17 @@ class Rows:
         return jnp.concatenate([*columns, jnp.zeros((size, self.width - filled), jnp.uint8)], axis=1)
 
     def unpack(self, rows: jax.Array) -> Any:
-        """Returns the B trees of uint8 (B, width); runs inside jit."""
+        """Return the B trees of uint8 (B, width); runs inside jit."""
         return self._shape.unflatten([_from_bytes(rows[:, leaf.start : leaf.stop], leaf) for leaf in self._leaves])
 
     def view(self, rows: np.ndarray) -> Any:
-        """Returns the B trees of a host array uint8 (B, width), as views of it."""
+        """Return the B trees of a host array uint8 (B, width), as views of it."""
         records = rows.view(self.dtype)[:, 0]
         return self._shape.unflatten([records[name] for name in self.dtype.names or ()])
 
 
 def _key_kind(leaf: Any) -> Any:
-    """Returns the implementation of a PRNG key; None for what is none."""
+    """Return the implementation of a PRNG key, or None for any other array."""
     kinds: list[Any] = []
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), leaf)
@@ -86,7 +86,7 @@ def _key_kind(leaf: Any) -> Any:
 
 
 def _stored(leaf: Any) -> Any:
-    """Returns the shape and dtype of the numbers of a leaf."""
+    """Return the shape and dtype in which a leaf is stored."""
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return jax.eval_shape(jax.random.key_data, leaf) if is_key else leaf
 

@@ -1,4 +1,4 @@
-"""Spaces beside those of gymnax."""
+"""Spaces of gymnax, and `MultiDiscrete`."""
 
 from typing import Any
 
@@ -13,39 +13,37 @@ Discrete = gymnax_spaces.Discrete
 
 
 class MultiDiscrete(gymnax_spaces.Box):
-    """Several independent choices: entry i is an integer in 0 … nvec[i] - 1.
+    """Space of integer vectors whose entry i is in 0 … nvec[i] - 1.
 
-    It is a `Box` of integers, so whatever handles gymnax's boxes handles it, with bounds that say the same.
+    It is a subclass of gymnax's `Box` with the same bounds, so code for boxes accepts it.
 
     Attributes:
-        nvec: The number of values of each entry, a tuple of int.
+        nvec: Number of values of each entry, a tuple of int.
         shape: `(len(nvec),)`.
         dtype: int32.
     """
 
     def __init__(self, nvec: tuple[int, ...]):
-        """Makes the space.
+        """Make the space.
 
         Args:
-            nvec: The number of values of each entry, each at least 1.
+            nvec: Number of values of each entry, at least 1.
 
         Raises:
             ValueError: If `nvec` is empty or has an entry below 1.
         """
         if not nvec or min(nvec) < 1:
-            raise ValueError(
-                f"MultiDiscrete was given nvec={nvec!r}; give at least one entry, each an integer from 1 up."
-            )
+            raise ValueError(f"MultiDiscrete: nvec: expected integers of at least 1, got {nvec!r}.")
         self.nvec = tuple(int(n) for n in nvec)
-        # Host arrays, so that a space can be made inside a trace; gymnax's annotation knows device arrays only.
+        # Host arrays, so that a space can be made inside a trace; gymnax's annotation allows device arrays only.
         highest: Any = np.asarray(self.nvec, dtype=np.int32) - 1
         lowest: Any = np.zeros_like(highest)
         super().__init__(low=lowest, high=highest, shape=(len(self.nvec),), dtype=jnp.int32)
 
     def __repr__(self) -> str:
-        """Shows the number of values of each entry."""
+        """Return the constructor call."""
         return f"MultiDiscrete({list(self.nvec)})"
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """Returns an int32 array of shape `(len(nvec),)`, uniform over all actions; consumes `key`."""
+        """Sample uniformly, int32 (len(nvec),); consumes `key`."""
         return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec, dtype=np.int32), dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""`check_env`: the contract that every environment of jaxgym keeps, as a check that anybody can run.
+"""`check_env`: a test of the contract of environments, for built-in and your own environments.
 
 env, params = jaxgym.make("MortarMayhem-v0")
 jaxgym.testing.check_env(env, params)
@@ -26,24 +26,26 @@ AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 class ContractError(AssertionError):
-    """An environment that breaks the contract; the message says which part, and what was seen."""
+    """Violation of the contract by an environment; the message names the part and the observed values."""
 
 
 def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int = 0) -> None:
-    """Checks that an environment keeps the contract; returns nothing if it does.
+    """Check that an environment satisfies the contract.
 
-    Spaces hold what is returned; reset and step agree in structure and dtype; the same key gives the same episode and
-    other keys other levels; jit equals eager and vmap equals a loop; equal instances share a trace; the ending, the
-    last reward and `final_observation` survive auto-reset; the time limit truncates; levels and banks are honoured; and
-    a step makes one drawing when `final_observation` is unread, two when it is read.
+    - Spaces: they contain observations and actions; `reset` and `step` return equal structures, shapes and dtypes.
+    - Keys: the same key gives the same episode; different keys give different levels.
+    - Programs: jit equals eager execution, vmap equals a loop, and equal instances share a trace. A step renders once
+      if `final_observation` is not read, and twice if it is.
+    - Endings: auto-reset keeps the flags, the last reward and `final_observation`; the time limit truncates.
+    - Levels: resets start on the given level, and draw from the level buffer.
 
     Args:
         env: The environment.
         params: Unbatched parameters; those of `make` if None.
-        seed: Seed of the keys that are used.
+        seed: Seed of the PRNG keys.
 
     Raises:
-        ContractError: If a part of the contract is broken.
+        ContractError: If the environment violates the contract.
     """
     params = env.default_params if params is None else params
     case = _Case(env, params, seed)
@@ -64,19 +66,18 @@ def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int
 
 
 class _Case:
-    """An environment under test, with its compiled functions, so that each compiles once."""
+    """Environment under test with its jitted functions, each of which compiles once."""
 
     def __init__(self, env: AnyEnvironment, params: Any, seed: int) -> None:
         self.env, self.params = env, params
         self.unlimited = dataclasses.replace(params, max_steps_in_episode=np.int32(0))
         self.limited = dataclasses.replace(params, max_steps_in_episode=np.int32(_TIME_LIMIT))
         self._key = jax.random.key(seed)
-        # The same names for all checks: gymnax's reset and step, and what a step does before the auto-reset.
+        # Shared by all checks: `reset` and `step`, and `step_env`, which is the step before auto-reset.
         self.reset, self.step = env.reset, env.step
         self.step_env = jax.jit(env.step_env)
         self.ending, self.drawn = _Ending(env), _Drawn(env)
-        # Most of the time goes to compiling. Sampling a level is the largest program of many games: only what is about
-        # fresh levels compiles it, and all else takes its levels from a bank.
+        # Compilation dominates. Level sampling is often the largest program, so only checks of fresh levels compile it.
         self.vmapped_reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
         self.bank = self.vmapped_reset(self.keys(_SEEDS), dataclasses.replace(params, levels=None))[1].level
         self.banked = dataclasses.replace(params, levels=self.bank)
@@ -99,20 +100,20 @@ class _Case:
             wait([executor.submit(call) for call in calls])
 
     def key(self) -> jax.Array:
-        """Returns a key that was not used before."""
+        """Return a fresh key."""
         self._key, key = jax.random.split(self._key)
         return key
 
     def keys(self, count: int) -> jax.Array:
-        """Returns `count` keys that were not used before."""
+        """Return `count` fresh keys."""
         return jax.random.split(self.key(), count)
 
     def action(self) -> jax.Array:
-        """Returns a random action."""
+        """Return a random action."""
         return self.env.action_space(self.params).sample(self.key())
 
     def play(self, steps: int, params: EnvParams) -> Iterator[tuple[Any, jax.Array, Any, Any]]:
-        """Yields state, action, what `step_env` returned and what `step` returned, for a number of random steps."""
+        """Yield state, action, the result of `step_env` and the result of `step`, for a number of random steps."""
         _, state = self.reset(self.key(), params)
         for _ in range(steps):
             action = self.action()
@@ -128,13 +129,13 @@ def _require(holds: Any, message: str) -> None:
 
 
 def _describe(tree: Any) -> dict[str, tuple[Any, Any]]:
-    """Returns shape and dtype of each array, by path."""
+    """Return the shape and dtype of each array, by path."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path): (jnp.shape(leaf), jnp.result_type(leaf)) for path, leaf in leaves}
 
 
 def _difference(one: Any, other: Any) -> str | None:
-    """Returns the path of the first array that differs between two trees, or None if all are equal."""
+    """Return the path of the first array that differs between two trees, or None if all are equal."""
     ones, others = (jax.tree_util.tree_leaves_with_path(tree) for tree in (one, other))
     if [path for path, _ in ones] != [path for path, _ in others]:
         return "the structure"
@@ -152,11 +153,11 @@ def _require_equal(one: Any, other: Any, message: str) -> None:
 def _check_structure(case: _Case) -> None:
     observation, state = jax.eval_shape(case.env.reset, case.key(), case.params)
     stepped = jax.eval_shape(case.env.step, case.key(), state, case.action(), case.params)
-    _require(len(stepped) == _STEP_VALUES, f"step returns {len(stepped)} values; it has to return {_STEP_VALUES}")
+    _require(len(stepped) == _STEP_VALUES, f"step: expected {_STEP_VALUES} values, got {len(stepped)}")
     for name, first, later in (("observation", observation, stepped[0]), ("state", state, stepped[1])):
         _require(
             _describe(first) == _describe(later),
-            f"reset and step disagree about the {name}: {_describe(first)} and {_describe(later)}",
+            f"{name}: expected equal arrays from reset and step, got {_describe(first)} and {_describe(later)}",
         )
     info = stepped[5]
     for name in ("reward", "length", "terminated", "truncated", "level_index", "final_observation"):
@@ -165,46 +166,46 @@ def _check_structure(case: _Case) -> None:
     for (name, dtype), value in zip(dtypes.items(), (*stepped[2:5], info["level_index"]), strict=True):
         _require(
             value.shape == () and value.dtype == dtype,
-            f"{name} is {value.dtype} {value.shape}; it has to be a scalar of {np.dtype(dtype)}",
+            f"{name}: expected {np.dtype(dtype)} (), got {value.dtype} {value.shape}",
         )
     _require(
         _describe(info["final_observation"]) == _describe(observation),
-        "final_observation is not of the observation's structure, shape and dtype",
+        "final_observation: expected the structure, shapes and dtypes of the observation, got others",
     )
     _require(
         jnp.issubdtype(state.time.dtype, jnp.integer) and state.time.shape == (),
-        f"state.time is {state.time.dtype} {state.time.shape}; it has to be an integer scalar",
+        f"state.time: expected an integer scalar, got {state.time.dtype} {state.time.shape}",
     )
 
 
 def _holds(space: Any, value: Any) -> str | None:
-    """Returns why a space does not hold a value, or None if it does."""
+    """Return the reason why a space does not contain a value, or None if it does."""
     if isinstance(space, Dict):
         if set(space.spaces) != set(value):
-            return f"its entries are {sorted(value)}, the space has {sorted(space.spaces)}"
+            return f"expected the entries {sorted(space.spaces)}, got {sorted(value)}"
         reasons = (_holds(child, value[name]) for name, child in space.spaces.items())
         return next((reason for reason in reasons if reason), None)
     if value.shape != tuple(space.shape) or value.dtype != space.dtype:
-        return f"it is {value.dtype} {value.shape}, the space {np.dtype(space.dtype)} {space.shape}"
+        return f"expected {np.dtype(space.dtype)} {space.shape}, got {value.dtype} {value.shape}"
     low, high = (0, space.n - 1) if isinstance(space, Discrete) else (space.low, space.high)
     value = np.asarray(value)
     if not ((value >= np.asarray(low)) & (value <= np.asarray(high))).all():
-        return f"its values {value.min()} to {value.max()} leave the space's {low} to {high}"
+        return f"expected values from {low} to {high}, got values from {value.min()} to {value.max()}"
     return None
 
 
 def _check_spaces(case: _Case) -> None:
     space = case.env.observation_space(case.params)
-    _require(isinstance(space, Box | Dict), f"the observation space is {space!r}; it has to be a Box or a Dict")
+    _require(isinstance(space, Box | Dict), f"observation space: expected a Box or a Dict, got {space!r}")
     for _ in range(_SEEDS):
         reason = _holds(case.env.action_space(case.params), case.action())
-        _require(reason is None, f"the action space does not hold its own sample: {reason}")
+        _require(reason is None, f"sample of the action space: {reason}")
     observation, _ = case.reset(case.key(), case.params)
     reason = _holds(space, observation)
-    _require(reason is None, f"the observation space does not hold the first observation: {reason}")
+    _require(reason is None, f"first observation: {reason}")
     for _, _, _, stepped in case.play(_SEEDS, case.params):
         reason = _holds(space, stepped[0])
-        _require(reason is None, f"the observation space does not hold an observation: {reason}")
+        _require(reason is None, f"observation of a step: {reason}")
 
 
 def _check_keys(case: _Case) -> None:
@@ -217,7 +218,7 @@ def _check_keys(case: _Case) -> None:
     levels = _levels(case.bank)
     _require(
         any(_difference(levels[0], level) for level in levels[1:]),
-        f"{_SEEDS} resets with different keys give one level",
+        f"expected different levels from {_SEEDS} resets with different keys, got one",
     )
 
 
@@ -263,9 +264,7 @@ def _check_vmap(case: _Case) -> None:
 
 def _check_traces(case: _Case) -> None:
     twin = dataclasses.replace(case.env)
-    _require(
-        twin == case.env and hash(twin) == hash(case.env), "two equal instances are not equal, or hash differently"
-    )
+    _require((twin, hash(twin)) == (case.env, hash(case.env)), "two equal instances are not equal or hash differently")
     traces = []
 
     @partial(jax.jit, static_argnames=("env",))
@@ -275,42 +274,42 @@ def _check_traces(case: _Case) -> None:
 
     for instance in (case.env, twin):
         jax.eval_shape(partial(reset, instance), case.key(), case.params)
-    _require(len(traces) == 1, f"{len(traces)} traces for two equal instances; there has to be one")
+    _require(len(traces) == 1, f"expected one trace for two equal instances, got {len(traces)}")
 
 
 def _check_ending(case: _Case, params: EnvParams, alone: Any, stepped: Any, truncated: bool) -> None:
-    """Checks one step against the same step without auto-reset."""
+    """Compare one step with the same step without auto-reset."""
     last, last_state, reward, terminated, _ = alone
     observation, state, *_, info = stepped
     _require_equal(stepped[2:4], (reward, terminated), "reward or terminated is not the one before the auto-reset")
     _require(
-        bool(stepped[4]) == truncated, f"truncated is {stepped[4]} at step {last_state.time}; expected {truncated}"
+        bool(stepped[4]) == truncated, f"truncated: expected {truncated} at step {last_state.time}, got {stepped[4]}"
     )
     _require_equal(info["final_observation"], last, "final_observation is not the one before the auto-reset")
     entries = [info[name] for name in ("terminated", "truncated", "level_index")]
     _require_equal(entries, [*stepped[3:5], last_state.level_index], "flags or level_index in info are not the step's")
     if terminated or truncated:
-        _require(state.time == 0, f"state.time is {state.time} after an ending; a new episode starts at 0")
+        _require(state.time == 0, f"state.time: expected 0 at the start of an episode, got {state.time}")
         seen, started = case.env.reset_to_level(case.key(), state.level, dataclasses.replace(params, levels=None))
         first = (seen, dataclasses.replace(started, level_index=state.level_index))
-        _require_equal((observation, state), first, "what follows an ending is not the start of a level")
+        _require_equal((observation, state), first, "auto-reset does not return the start of a level")
         _check_index(params, state)
     else:
-        _require_equal((observation, state), (last, last_state), "a step that ends nothing is not the bare step")
+        _require_equal((observation, state), (last, last_state), "step and step_env differ inside an episode")
 
 
 def _check_index(params: EnvParams, state: Any) -> None:
-    """Check that the first state of an episode has the index of its level in the level buffer, -1 without one."""
+    """Check that `level_index` of the first state is the index of its level in the buffer, or -1 without a buffer."""
     index, bank = int(state.level_index), params.levels
-    _require((index == -1) == (bank is None), f"level_index is {index}; it has to be -1 without a level buffer alone")
+    _require((index == -1) == (bank is None), f"level_index: expected -1 only without a level buffer, got {index}")
     level = state.level if bank is None else jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], bank)
-    _require_equal(state.level, level, f"a reset gives another level than number {index} of the level buffer")
+    _require_equal(state.level, level, f"the level of a reset is not level {index} of the level buffer")
 
 
 def _check_auto_reset(case: _Case) -> None:
     for _, _, alone, stepped in case.play(_SEEDS, case.unlimited):
         _check_ending(case, case.unlimited, alone, stepped, truncated=False)
-    # An episode that ends by its rules in the next step, whatever the action: the game's own transition, ended.
+    # The game's own transition with `terminated` set, so that the next step ends the episode for any action.
     ending, params = case.ending, dataclasses.replace(case.unlimited, levels=case.bank)
     _, state = case.reset(case.key(), case.unlimited)
     action = case.action()
@@ -321,9 +320,9 @@ def _check_auto_reset(case: _Case) -> None:
 
 def _check_time_limit(case: _Case) -> None:
     for state, _, alone, stepped in case.play(3 * _TIME_LIMIT, case.limited):
-        # Where an action is repeated, a step counts as several.
+        # With frame skipping, a step counts as several.
         time = alone[1].time
-        _require(time > state.time, f"state.time is {time} after a step from {state.time}; it has to grow")
+        _require(time > state.time, f"state.time: expected more than {state.time} after a step, got {time}")
         _check_ending(case, case.limited, alone, stepped, truncated=bool(time >= _TIME_LIMIT))
     _, state = case.reset(case.key(), case.limited)
     state = dataclasses.replace(state, time=jnp.asarray(_TIME_LIMIT - 1, dtype=state.time.dtype))
@@ -333,7 +332,7 @@ def _check_time_limit(case: _Case) -> None:
 
 
 class _Ending:
-    """An environment whose every step also ends the episode by its rules."""
+    """Copy of an environment whose every step terminates the episode."""
 
     def __init__(self, env: AnyEnvironment) -> None:
         class Ending(type(env)):
@@ -353,7 +352,7 @@ def _same(kind: type[Any], env: AnyEnvironment) -> Any:
 def _check_levels(case: _Case) -> None:
     for level in _levels(case.bank):
         _, state = case.env.reset_to_level(case.key(), level, dataclasses.replace(case.unlimited, levels=None))
-        _require_equal(state.level, level, "reset_to_level does not start in the level that it was given")
+        _require_equal(state.level, level, "reset_to_level does not start on the given level")
     for key in case.keys(_SEEDS):
         _check_index(case.banked, case.reset(key, case.banked)[1])
 
@@ -366,12 +365,12 @@ def _check_drawings(case: _Case) -> None:
         made = case.drawn.marks(step, case.keys(_SEEDS), states, actions, case.banked) / each
         _require(
             made == drawings,
-            f"a step makes {made:g} drawings when final_observation is {name}; it has to make {drawings}",
+            f"expected {drawings} renderings in a step when final_observation is {name}, got {made:g}",
         )
 
 
 class _Drawn:
-    """An environment that counts the drawings that a compiled batch makes, however cheap a drawing is."""
+    """Copy of an environment that counts the renderings of a compiled batch."""
 
     def __init__(self, env: AnyEnvironment) -> None:
         self._counts = counts = {"traced": 0, "run": 0}
@@ -381,7 +380,7 @@ class _Drawn:
             return np.zeros(np.shape(number), np.int32)
 
         def marked(observation: Any) -> Any:
-            """Return the observation, which XLA then can't make without a call of `note`."""
+            """Return the observation with a data dependence on `note`, so that XLA can't compute it without a call."""
             counts["traced"] += 1
             number = next(leaf for leaf in jax.tree.leaves(observation) if leaf.size).ravel()[0]
             zero = jax.pure_callback(note, jax.ShapeDtypeStruct((), jnp.int32), number, vmap_method="expand_dims")
@@ -408,13 +407,13 @@ class _Drawn:
         )
 
     def marks_of_a_drawing(self, key: jax.Array, state: Any, params: Any) -> int:
-        """Return the marks that one call of `observe` sets."""
+        """Return the number of marks in one call of `observe`."""
         self._counts["traced"] = 0
         jax.eval_shape(lambda: self._observe(key, state, None, params))
         return self._counts["traced"]
 
     def marks(self, step: Callable[..., Any], *args: Any) -> int:
-        """Return the marks that are run through in a compiled step."""
+        """Return the number of marks that run in a compiled step."""
         self._counts["run"] = 0
         jax.block_until_ready(step(*args))
         return self._counts["run"]

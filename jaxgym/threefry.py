@@ -1,7 +1,7 @@
-"""JAX's default generator without a loop: the same numbers from the same keys, in a fraction of the time on a CPU.
+"""JAX's default generator without a loop: the same numbers from the same keys, but faster on a CPU.
 
-For a CPU, JAX rolls the rounds of Threefry into a loop. That compiles a little sooner, but each such loop takes tens of
-microseconds, which is more than all else in starting a few small games.
+On a CPU, JAX compiles the rounds of Threefry to a loop. The loop compiles faster, but takes tens of microseconds, more
+than the rest of a small batch of resets.
 
     key = jax.random.key(0, impl=threefry.FLAT)  # or jax.random.wrap_key_data(data, impl=threefry.FLAT)
 
@@ -23,7 +23,7 @@ _WORD_BITS = 32
 
 
 def _words(key: jax.Array, counters: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the two words, uint32 (...) each, that a key, uint32 (2,), makes of counters, uint32 (...)."""
+    """Return the two words, uint32 (...), of a key, uint32 (2,), and counters, uint32 (...)."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     one, other = jnp.full_like(counters, keys[0]), counters + keys[1]
     for group in range(_GROUPS):
@@ -31,7 +31,7 @@ def _words(key: jax.Array, counters: jax.Array) -> tuple[jax.Array, jax.Array]:
             one += other
             other = ((other << turn) | (other >> (_WORD_BITS - turn))) ^ one
         one += keys[(group + 1) % len(keys)]
-        # One after the other: XLA makes fewer and faster kernels of this than of adding their sum.
+        # Two additions, because XLA compiles them to fewer and faster kernels than the addition of a sum.
         other = other + keys[(group + 2) % len(keys)] + jnp.uint32(group + 1)
     return one, other
 
@@ -65,4 +65,4 @@ FLAT = extended.define_prng_impl(
     name="jaxgym_threefry2x32",
     tag="jtf",
 )
-"""The implementation, for the argument `impl` of functions that make keys; seeds have 32 bits."""
+"""PRNG implementation for the argument `impl` of functions that make keys; seeds have 32 bits."""

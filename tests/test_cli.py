@@ -68,7 +68,7 @@ def test_levels_are_refused_where_a_seed_names_the_level(
     code, error = refused(capsys, monkeypatch, command, "mystery_path_grid", "levels=10", *flags)
     assert (code, error) == (
         cli.MISUSED,
-        "jaxgym: --seed names the level that is played, and levels= would be ignored: leave it out.\n",
+        "jaxgym: expected no levels= option, got one. --seed selects the level.\n",
     )
 
 
@@ -123,7 +123,7 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
         (["show", "MortarMayhem-Gird-v0", "--out", "a.png"], "did you mean 'MortarMayhem-Grid-v0'"),
         (["show", ENV, "command_cuont=[3]", "--out", "a.png"], "did you mean 'command_count'"),
         (["show", ENV, "command_count", "--out", "a.png"], "NAME=VALUE"),
-        (["show", ENV, "observation=symbolic", "--out", "a.png"], "leave out observation"),
+        (["show", ENV, "observation=symbolic", "--out", "a.png"], "Leave out observation"),
         (["show", ENV, "--out", "a.jpg"], ".png"),
         (["show", ENV, "--out", "a.png", "--seed", "-1"], "--seed -1"),
         (["record", ENV, "--policy", "exprt", "--out", "a.gif"], "did you mean 'expert'"),
@@ -132,7 +132,7 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
             ["record", ENV, "--policy", "zoo:Nothing-v0", "--out", "a.gif"],
             "unknown agent 'Nothing-v0': expected one of",
         ),
-        (["play", "nothing"], "'nothing' is no environment id"),
+        (["play", "nothing"], "Unknown environment id 'nothing'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -148,14 +148,15 @@ def test_a_mistake_is_told_in_one_line_and_exits_with_2(
     assert says in error
 
 
-@pytest.mark.parametrize(("name", "what"), [("taken.png", "is a folder"), ("no/level.png", "no, which is no folder")])
+@pytest.mark.parametrize(("name", "what"), [("taken.png", "got the directory"), ("no/level.png", "no does not exist")])
 def test_a_place_where_no_file_can_be_written_is_refused_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str
 ) -> None:
     (tmp_path / "taken.png").mkdir()
     code, error = refused(capsys, monkeypatch, "show", ENV, "--out", str(tmp_path / name))
     assert code == cli.MISUSED
-    assert f"{what}; give the name of a file in a folder that there is." in error
+    assert "--out: " in error
+    assert what in error
 
 
 def test_a_person_who_stops_a_command_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,14 +108,16 @@ class TestTheCheckFailsWhen:
 
     def test_the_observation_leaves_its_space(self) -> None:
         self.check(
-            "does not hold", observe_scene=lambda self, scene: Walk.observe_scene(self, scene) + jnp.float32(2.0)
+            "expected values from", observe_scene=lambda self, scene: Walk.observe_scene(self, scene) + jnp.float32(2.0)
         )
 
     def test_reset_and_step_disagree_in_dtype(self) -> None:
-        self.check_step("disagree about the obs", lambda observation, *rest: (observation.astype(jnp.float16), *rest))
+        self.check_step(
+            "observation: expected equal arrays", lambda observation, *rest: (observation.astype(jnp.float16), *rest)
+        )
 
     def test_a_flag_is_missing(self) -> None:
-        self.check_step("5 values", lambda observation, state, reward, _, *rest: (observation, state, reward, *rest))
+        self.check_step("got 5", lambda observation, state, reward, _, *rest: (observation, state, reward, *rest))
 
     def test_info_lacks_an_entry(self) -> None:
         def change(*values: Any) -> Any:
@@ -127,7 +129,7 @@ class TestTheCheckFailsWhen:
         def change(*values: Any) -> Any:
             return *values[:5], {**values[5], "level_index": jnp.float32(0.0)}
 
-        self.check_step("level_index is float32", change)
+        self.check_step(r"level_index: expected int32 \(\), got float32", change)
 
     def test_the_level_index_is_that_of_the_next_episode(self) -> None:
         def change(observation: Any, state: Any, *rest: Any) -> Any:
@@ -142,20 +144,20 @@ class TestTheCheckFailsWhen:
             state = dataclasses.replace(state, level_index=jnp.where(state.time == 0, shifted, state.level_index))
             return observation, state, *rest
 
-        self.check("another level than number", step=step)
+        self.check("is not level .* of the level buffer", step=step)
 
     def test_all_keys_give_one_level(self) -> None:
-        self.check("give one level", sample_level=lambda *_: jnp.int32(7))
+        self.check("expected different levels", sample_level=lambda *_: jnp.int32(7))
 
     def test_the_time_limit_is_ignored(self) -> None:
-        self.check("truncated is False", is_truncated=lambda *_: jnp.bool_(False))
+        self.check("truncated: expected True .*, got False", is_truncated=lambda *_: jnp.bool_(False))
 
     def test_the_time_stands_still(self) -> None:
         def transition(self: Any, state: WalkState, action: jax.Array, params: Any) -> jaxgym.Transition:
             made = Walk.transition(self, state, action, params)
             return dataclasses.replace(made, state=dataclasses.replace(made.state, time=made.state.time - 1))
 
-        self.check("it has to grow", transition=transition)
+        self.check("state.time: expected more than", transition=transition)
 
     def test_instances_hash_by_identity(self) -> None:
         self.check("two equal instances", __eq__=lambda self, other: self is other, __hash__=lambda self: id(self))
@@ -176,7 +178,7 @@ class TestTheCheckFailsWhen:
         def change(observation: Any, *rest: Any) -> Any:
             return jnp.where(rest[2] | rest[3], observation, rest[4]["final_observation"]), *rest
 
-        self.check_step("drawings when final_observation is unread", change)
+        self.check_step("expected 1 renderings in a step when final_observation is unread", change)
 
 
 class Large(Walk):
@@ -206,7 +208,7 @@ class TestDrawings:
             ended = flags[1] | flags[2]
             return jnp.where(ended, observation, info["final_observation"]), state, *flags, info
 
-        self.is_rejected(kind, "makes 2 drawings when final_observation is unread", step=step)
+        self.is_rejected(kind, "when final_observation is unread, got 2", step=step)
 
     def test_two_drawings_past_observe_are_rejected(self) -> None:
         def step(self: Any, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
@@ -216,7 +218,7 @@ class TestDrawings:
             drawn = [self.observe_scene(self.scene(each, params)) for each in (following, last)]
             return jnp.where(flags[1] | flags[2], *drawn), following, *flags, {**info, "final_observation": drawn[1]}
 
-        self.is_rejected(TMaze, "drawings when final_observation is unread", step=step)
+        self.is_rejected(TMaze, "expected 1 renderings in a step when final_observation is unread", step=step)
 
     def is_rejected(self, kind: type, message: str, **methods: Any) -> None:
         with pytest.raises(testing.ContractError, match=message):

@@ -56,19 +56,19 @@ def test_seeds_are_consecutive_uint32_from_the_start_on() -> None:
 @pytest.mark.parametrize("split", ["training", "held-out"])
 def test_seeds_outside_of_their_split_are_refused(split: str, count: int, start: int) -> None:
     seeds = levels.train_seeds if split == "training" else levels.held_out_seeds
-    with pytest.raises(LevelError, match=f"^{split} seeds {start} to .*; there are {HALF}: give a start from 0"):
+    with pytest.raises(LevelError, match=f"^{split} seeds: expected .* start \\+ count <= {HALF}, got start={start}"):
         seeds(count, start)
 
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_no_seeds_are_refused_with_how_many_there_may_be(count: int) -> None:
-    with pytest.raises(LevelError, match=rf"^{count} training seeds were asked for; give a count from 1 up\.$"):
+    with pytest.raises(LevelError, match=rf"^training seeds: expected a count of at least 1, got {count}\.$"):
         levels.train_seeds(count)
 
 
 @pytest.mark.parametrize("count", [None, True, 2.0, "2", [2]])
 def test_a_count_of_seeds_that_is_no_integer_is_refused(count: Any) -> None:
-    with pytest.raises(LevelError, match=r"training seeds from 0 on were asked for; give two integers\.$"):
+    with pytest.raises(LevelError, match=r"^training seeds: expected integers, got count=.* and start=0\.$"):
         levels.train_seeds(count)
     assert levels.train_seeds(np.array(2), start=jnp.int32(5)).tolist() == [5, 6]
 
@@ -113,9 +113,7 @@ def test_a_bank_longer_than_a_batch_keeps_order_and_length(
 
 @pytest.mark.parametrize("seeds", [[], [[1, 2]], 3])
 def test_a_bank_needs_one_axis_of_seeds(made: tuple[Any, Any], seeds: Any) -> None:
-    with pytest.raises(
-        LevelError, match=r"^make_bank was given seeds of shape \(.*\); give one axis with at least one"
-    ):
+    with pytest.raises(LevelError, match=r"^make_bank: expected a list of at least one seed, got shape \(.*\)\.$"):
         levels.make_bank(*made, seeds)
 
 
@@ -286,7 +284,7 @@ def test_exclude_drops_equal_contents_whatever_their_seeds_and_keeps_the_order(m
 
 def test_excluding_every_level_is_refused(bank: Any) -> None:
     some = jax.tree.map(lambda leaf: leaf[:5], bank)
-    with pytest.raises(LevelError, match=r"^all 5 levels of the bank are also among the 64 to exclude: exclude fewer"):
+    with pytest.raises(LevelError, match=r"got 5 levels, all among the 64 to exclude\. Exclude fewer"):
         levels.exclude(some, bank)
 
 
@@ -310,12 +308,12 @@ def test_make_samples_fresh_levels_by_default() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("frsh", "was given levels='frsh'; give 'fresh', a number of training levels, or a bank"),
-        ([1, 2], r"was given a bank of another kind; give one that jaxgym.levels.make_bank made for it"),
-        (0, "was given levels=0; give a number of training levels from 1 to 2"),
-        (2**31 + 1, "was given levels=2147483649; give a number of training levels from 1 to 2"),
-        (np.int64(-3), "was given levels=-3; give a number of training levels from 1 to 2"),
-        (np.array(0.5), "was given levels=0.5; give 'fresh', a number of training levels, or a bank"),
+        ("frsh", "expected 'fresh', a number of training levels or a level buffer, got 'frsh'"),
+        ([1, 2], "expected a level buffer of this environment, got another type. Make it with jaxgym.levels.make_bank"),
+        (0, r"levels: expected a number of levels from 1 to 2\^31, got 0\."),
+        (2**31 + 1, r"levels: expected a number of levels from 1 to 2\^31, got 2147483649\."),
+        (np.int64(-3), r"levels: expected a number of levels from 1 to 2\^31, got -3\."),
+        (np.array(0.5), "expected 'fresh', a number of training levels or a level buffer, got 0.5"),
     ],
 )
 def test_make_refuses_other_levels(given: Any, message: str) -> None:
@@ -325,7 +323,7 @@ def test_make_refuses_other_levels(given: Any, message: str) -> None:
 
 def test_make_refuses_a_bank_of_other_shapes(bank: Any) -> None:
     with pytest.raises(
-        LevelError, match=r"whose commands is int32 \(64, 2\) and not int32 \(64, 10\); make it with the same options"
+        LevelError, match=r"whose commands is int32 \(64, 10\), got int32 \(64, 2\)\. Make it with the same options"
     ):
         jaxgym.make(GAME, levels=bank)
 
@@ -333,7 +331,7 @@ def test_make_refuses_a_bank_of_other_shapes(bank: Any) -> None:
 def test_make_refuses_a_level_that_is_no_bank(bank: Any) -> None:
     one = jax.tree.map(lambda leaf: leaf[0], bank)
     with pytest.raises(
-        LevelError, match=f"^{GAME} was given a bank that is no stack of at least one level; give one that"
+        LevelError, match=f"^{GAME}: expected a level buffer with at least one level, got Level with arrays of shape"
     ):
         jaxgym.make(GAME, command_count=[2], max_commands=2, levels=one)
 
@@ -410,7 +408,7 @@ def test_a_seed_that_is_no_uint32_is_refused(seed: float) -> None:
         lambda: levels.level_from_seed(env, seed, params),
         lambda: levels.make_bank(env, params, [seed]),
     ):
-        with pytest.raises(LevelError, match="give integers from 0 to 4294967295"):
+        with pytest.raises(LevelError, match="expected integers from 0 to 4294967295"):
             make()
 
 
@@ -418,15 +416,13 @@ def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
     env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     longer, longer_params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic", max_commands=12)
     level = levels.level_from_seed(longer, 0, longer_params)
-    with pytest.raises(
-        LevelError, match=r"whose commands is int32 \(12,\) and not int32 \(10,\); make it with the same"
-    ):
+    with pytest.raises(LevelError, match=r"whose commands is int32 \(10,\), got int32 \(12,\)\. Make it with the same"):
         env.reset_to_level(jax.random.key(0), level, params)
 
 
 @pytest.mark.parametrize("given", [True, 1.5, "banked"])
 def test_levels_that_are_no_levels_are_refused(given: object) -> None:
-    with pytest.raises(OptionError, match="give 'fresh', a number of training levels, or a bank"):
+    with pytest.raises(OptionError, match="expected 'fresh', a number of training levels or a level buffer"):
         jaxgym.make("MortarMayhem-Grid-v0", levels=given)
 
 
@@ -460,7 +456,7 @@ def test_make_refuses_a_bank_of_another_game_or_of_other_options(
 ) -> None:
     with pytest.raises(
         LevelError,
-        match=f"^{env_id} was given a bank whose level \\d has {field}=.*; make the bank with the same id and",
+        match=f"^{env_id}: expected a level buffer .*, got {field}=.* in level \\d\\. Make the buffer with the same id",
     ):
         jaxgym.make(env_id, levels=grid_bank, **options)
 
@@ -469,7 +465,7 @@ def test_make_refuses_a_bank_whose_commands_lead_out_of_the_arena(grid_bank: Any
     # To the right, over and over.
     commands = jnp.where(grid_bank.commands >= 0, 0, -1)
     outside = dataclasses.replace(grid_bank, start_tile=jnp.full_like(grid_bank.start_tile, 4), commands=commands)
-    with pytest.raises(LevelError, match=r"whose level 0 has commands=\[0, 0, 0, -1, .*\], which these options do not"):
+    with pytest.raises(LevelError, match=r"of these options, got commands=\[0, 0, 0, -1, .*\] in level 0\."):
         jaxgym.make(GRID, command_count=[3], levels=outside)
 
 
@@ -492,14 +488,14 @@ def test_make_takes_its_own_banks_and_those_of_the_original_and_refuses_those_of
     original = levels.original(env_id, range(8), **ours)
     for made in (bank, original):
         assert jaxgym.make(env_id, levels=made, **ours)[1].levels is made
-        with pytest.raises(LevelError, match=f"^{env_id} was given a bank whose level \\d has {field}="):
+        with pytest.raises(LevelError, match=f"^{env_id}: expected a level buffer of these options, got {field}="):
             jaxgym.make(env_id, levels=made, **theirs)
 
 
 def test_a_bank_of_levels_with_other_fields_is_refused(grid: tuple[Any, Any], grid_bank: Any) -> None:
     env, params = grid
     other = jaxgym.make("Endless-MortarMayhem-v0", levels=2, observation="symbolic")[1].levels
-    with pytest.raises(LevelError, match=f"^{GRID} was given a bank of another kind"):
+    with pytest.raises(LevelError, match=f"^{GRID}: expected a level buffer of this environment, got another type"):
         jaxgym.make(GRID, levels=other)
     for banked in (
         other,
@@ -508,7 +504,7 @@ def test_a_bank_of_levels_with_other_fields_is_refused(grid: tuple[Any, Any], gr
         jax.tree.map(np.float32, grid_bank),
         jax.tree.map(lambda leaf: leaf[0], grid_bank),
     ):
-        with pytest.raises(LevelError, match=r"^MortarMayhem-Grid-v0 was given .*; "):
+        with pytest.raises(LevelError, match=r"^MortarMayhem-Grid-v0: expected .*, got "):
             env.reset(jax.random.key(0), dataclasses.replace(params, levels=banked))
 
 
@@ -532,7 +528,7 @@ def test_a_traced_bank_is_taken(grid_bank: Any) -> None:
 def test_a_level_of_other_arrays_is_refused_at_reset(grid: tuple[Any, Any], grid_bank: Any, change: Any) -> None:
     env, params = grid
     level = change(jax.tree.map(lambda leaf: leaf[0], grid_bank))
-    with pytest.raises(LevelError, match=rf"^{GRID} was given a level .*; (give|make)"):
+    with pytest.raises(LevelError, match=rf"^{GRID}: expected a level .*, got .*\. (Use|Make)"):
         env.reset_to_level(jax.random.key(0), level, params)
 
 
@@ -542,7 +538,7 @@ def test_a_level_of_other_arrays_is_refused_at_reset(grid: tuple[Any, Any], grid
     ids=["negative", "real", "text", "none", "large", "bool", "ragged", "key"],
 )
 def test_a_seed_in_an_array_is_checked_as_any_other(grid: tuple[Any, Any], seed: Any) -> None:
-    with pytest.raises(LevelError, match=r"(?s)^a level seed was given as .*; give integers from 0 to 4294967295\.$"):
+    with pytest.raises(LevelError, match=r"(?s)^level seed: expected integers from 0 to 4294967295, got .*\.$"):
         levels.level_from_seed(grid[0], seed, grid[1])
 
 
@@ -553,22 +549,22 @@ def test_a_traced_seed_is_taken_if_it_is_an_integer(grid: tuple[Any, Any]) -> No
         return levels.level_from_seed(env, seed, params).start_tile
 
     assert jax.eval_shape(jax.vmap(start_of), jnp.arange(3, dtype=jnp.uint32)).shape == (3, 2)
-    with pytest.raises(LevelError, match="give integers from 0"):
+    with pytest.raises(LevelError, match="expected integers from 0"):
         jax.eval_shape(start_of, jnp.float32(3))
 
 
 def test_one_level_is_of_one_seed(grid: tuple[Any, Any]) -> None:
-    with pytest.raises(LevelError, match=r"^level_from_seed was given seeds of shape \(2,\); give one seed"):
+    with pytest.raises(LevelError, match=r"^level_from_seed: expected one seed, got shape \(2,\)\."):
         levels.level_from_seed(grid[0], [1, 2], grid[1])
 
 
 @pytest.mark.parametrize("bank", [None, 5, "bank", (np.zeros(3), np.zeros(2)), np.zeros((0, 4))])
 def test_what_is_no_bank_has_no_number_of_levels(bank: Any) -> None:
     for count in (levels.num_levels, levels.num_distinct, lambda bank: levels.exclude(bank, bank)):
-        with pytest.raises(LevelError, match=r"^a bank was given as \w+ with .*; give a stack of at least one level"):
+        with pytest.raises(LevelError, match=r"^expected a level buffer with at least one level, got \w+ with arrays"):
             count(bank)
 
 
 def test_levels_of_another_form_can_not_be_excluded(bank: Any, grid_bank: Any) -> None:
-    with pytest.raises(LevelError, match="levels to exclude that have other arrays; make both with the same id"):
+    with pytest.raises(LevelError, match="two level buffers with the same arrays, got different ones"):
         levels.exclude(bank, grid_bank)

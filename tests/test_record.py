@@ -71,7 +71,7 @@ def test_record_draws_a_game_whose_observation_is_symbolic_by_default(tmp_path: 
 def test_what_has_no_frames_is_rejected_with_the_reason(tmp_path: Path, command: list[str]) -> None:
     out = tmp_path / ("video.gif" if command[0] == "record" else "picture.png")
     with pytest.raises(
-        OptionError, match=r"^Frameless-v0: expected an observation with a frame, .* got none; register"
+        OptionError, match=r"^Frameless-v0: expected an observation with a frame, .* got none\. Register"
     ):
         cli.run([*command, "--out", str(out)])
     assert not out.exists()

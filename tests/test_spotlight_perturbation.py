@@ -174,7 +174,7 @@ def test_the_agents_position_is_shown_through_the_dark() -> None:
 def test_what_has_no_frame_is_refused() -> None:
     game, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     with pytest.raises(
-        WrapperError, match=r"^SpotlightPerturbation was given MortarMayhem-Grid-v0, whose observation "
+        WrapperError, match=r"^SpotlightPerturbation: expected one RGB frame, .* from MortarMayhem-Grid-v0\."
     ):
         SpotlightPerturbation.of(game, params)
 
@@ -182,7 +182,7 @@ def test_what_has_no_frame_is_refused() -> None:
 def test_an_unknown_option_is_refused_with_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"no option 'spawn_intervall' \(did you mean 'spawn_interval'\?\)"):
         screen(spawn_intervall=3)
-    with pytest.raises(WrapperError, match=r"make it with SpotlightPerturbation\.of"):
+    with pytest.raises(WrapperError, match=r"Make it with SpotlightPerturbation\.of"):
         SpotlightPerturbation(jaxgym.make("MortarMayhem-Grid-v0")[0])
 
 

@@ -79,7 +79,7 @@ def test_every_id_keeps_the_contract_in_all_wrappers(env_id: str) -> None:
 
 @pytest.mark.parametrize("wrap", [FrameSkip, LastActionReward, PositionObservation])
 def test_what_is_no_environment_of_ours_is_refused(wrap: Any) -> None:
-    with pytest.raises(WrapperError, match=rf"^{wrap.__name__} was given .*; give an environment of jaxgym\.make"):
+    with pytest.raises(WrapperError, match=rf"^{wrap.__name__}: expected an environment of jaxgym\.make .*, got "):
         wrap(gymnax.make("CartPole-v1")[0])
 
 
@@ -173,7 +173,9 @@ def test_the_number_of_frames_can_differ_from_lane_to_lane(ruler: tuple[Any, Any
 @pytest.mark.parametrize("number", [0, -1, 2.0, True])
 def test_a_number_of_frames_that_is_none_is_refused(number: Any) -> None:
     env, _ = made(GAME)
-    with pytest.raises(WrapperError, match=rf"^FrameSkip was given num_frames={number}; give an integer from 1 up"):
+    with pytest.raises(
+        WrapperError, match=rf"^FrameSkip: num_frames: expected an integer of at least 1, or None, got {number}"
+    ):
         FrameSkip(env, number)
 
 
@@ -209,8 +211,8 @@ def test_a_game_without_an_agent_on_a_screen_is_refused() -> None:
     with jax.numpy_dtype_promotion("standard"), pytest.raises(WrapperError) as raised:
         PositionObservation(env)
     assert str(raised.value) == (
-        "PositionObservation was given CartPole-v1, whose scene has no position of an agent; give an environment "
-        "whose scene has agent_position_px or agent_px, as the memory games do."
+        "PositionObservation: expected an environment whose scene has agent_position_px or agent_px, got CartPole-v1. "
+        "The Memory Gym environments have one."
     )
 
 
@@ -218,7 +220,7 @@ def test_a_game_without_an_agent_on_a_screen_is_refused() -> None:
 def test_an_entry_that_an_observation_has_already_is_refused(wrap: Any) -> None:
     once = wrap(made(GAME)[0])
     with pytest.raises(
-        WrapperError, match=r"^an observation has an entry '(position|last_action_reward)' already: wrap"
+        WrapperError, match=r"^expected an observation without an entry '(position|last_action_reward)', got one\."
     ):
         wrap(once)
 
@@ -247,7 +249,7 @@ def test_every_branch_of_an_action_has_a_part() -> None:
 
 
 def test_actions_that_are_no_choices_are_refused() -> None:
-    with pytest.raises(WrapperError, match=r"^LastActionReward was given Pendulum-v1, whose actions are .*Box"):
+    with pytest.raises(WrapperError, match=r"^LastActionReward: expected .*, got .*Box.* of Pendulum-v1"):
         LastActionReward(FromGymnax(gymnax.make("Pendulum-v1")[0]))
 
 
@@ -255,7 +257,7 @@ def test_actions_that_are_no_choices_are_refused() -> None:
 
 
 def test_an_environment_of_jaxgym_needs_no_bridge() -> None:
-    with pytest.raises(WrapperError, match="one of jaxgym needs no wrapper"):
+    with pytest.raises(WrapperError, match="Environments of jaxgym need no wrapper"):
         FromGymnax(jaxgym.make(GAME)[0])
 
 

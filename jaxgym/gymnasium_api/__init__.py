@@ -1,13 +1,13 @@
-"""Every environment for Gymnasium: NumPy in and out, one episode at a time or many side by side.
+"""Gymnasium interface of all environments: NumPy in and out, one environment or a vector environment.
 
-`jaxgym.register` tells Gymnasium of each id, with `jaxgym/` before it:
+Gymnasium knows each id with the prefix `jaxgym/`:
 
     import gymnasium
     import jaxgym
 
     env = gymnasium.make("jaxgym/MortarMayhem-v0", command_count=[5])
     envs = gymnasium.make_vec("jaxgym/MortarMayhem-v0", num_envs=64)
-    env = gymnasium.make("jaxgym/MortarMayhem-v0", memory_gym_layout=True)  # stands in for memory-gym's
+    env = gymnasium.make("jaxgym/MortarMayhem-v0", memory_gym_layout=True)  # the interface of memory-gym 1.0.2
 
-Nothing in this package is imported before the first of them is made.
+Gymnasium imports this package when it makes the first environment.
 """

@@ -1,4 +1,4 @@
-"""What all adapters share: a game with its options, programs that work on it, and arrays and spaces of the host."""
+"""Shared parts of the adapters: an environment with its options, jitted programs, and conversion to NumPy."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ AnyEnvironment = Environment[Any, Any, Any, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """An environment with the options that it plays under.
+    """Environment made with the options of a Gymnasium environment.
 
     Attributes:
         env: The environment.
@@ -42,38 +42,38 @@ class Game:
 
     @classmethod
     def of(cls, env_id: str, options: Mapping[str, Any]) -> "Game":
-        """Returns a game; options are those of `jaxgym.make`, `levels` and `max_steps` included."""
+        """Make an environment with options of `jaxgym.make`, including `levels` and `max_steps`."""
         env, params = registration.make(env_id, **options)
         return cls(env, jax.device_put(params))
 
     def under(self, env_id: str, options: Mapping[str, Any]) -> "Game":
-        """Returns the game under other options.
+        """Make the environment with other options.
 
         Raises:
-            OptionError: If they are none, or change a space.
+            OptionError: If an option is invalid or changes a space.
         """
         other = Game.of(env_id, options)
         for name in ("observation_space", "action_space"):
             before, after = getattr(self, name), getattr(other, name)
             if before != after:
                 raise OptionError(
-                    f"{env_id} was given options at a reset that change its {name} from {_brief(before)} to "
-                    f"{_brief(after)}: give them to gymnasium.make."
+                    f"{env_id}: expected reset options that keep the {name} {_brief(before)}, got {_brief(after)}. "
+                    "Pass them to gymnasium.make."
                 )
         return other
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        """The space of an observation."""
+        """Observation space."""
         return space_of(self.env.observation_space(self.params))
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:
-        """The space of an action."""
+        """Action space."""
         return space_of(self.env.action_space(self.params))
 
     def picture(self, state: Any, render_mode: str) -> np.ndarray:
-        """Returns what a state looks like in a render mode: uint8 (height, width, 3), row first."""
+        """Render a state in a render mode, uint8 (height, width, 3), row first."""
         env = self.env
         if render_mode == _UNHIDDEN:
             return on_host(_draw_unhidden(env, state, self.params))
@@ -84,48 +84,48 @@ class Game:
 
 
 def metadata_of(env_id: str) -> dict[str, Any]:
-    """Returns the metadata of an environment, with the speed at which people watch its game."""
+    """Return the metadata of an environment; `render_fps` is a comfortable speed for people."""
     is_seen = registration.spec_of(env_id).human is not None
     modes = [mode for mode in METADATA["render_modes"] if is_seen or mode != _UNHIDDEN]
     return {"render_modes": modes, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
 
 
 def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:
-    """Returns the render mode.
+    """Return a render mode of the environment.
 
     Raises:
-        OptionError: If there is no such mode.
+        OptionError: If the environment does not have it.
     """
     allowed = metadata_of(env_id)["render_modes"]
     if render_mode is not None and render_mode not in allowed:
         modes = " or ".join(repr(mode) for mode in allowed)
-        raise OptionError(f"{env_id} was given render_mode={render_mode!r}; give {modes}, or None to draw nothing.")
+        raise OptionError(f"{env_id}: render_mode: expected {modes}, or None, got {render_mode!r}.")
     return render_mode
 
 
 def checked_options(env_id: str, options: Any) -> dict[str, Any]:
-    """Returns the options of a reset; none for None.
+    """Return the options of a reset as a dict, which is empty for None.
 
     Raises:
-        OptionError: If they are no mapping with names as keys.
+        OptionError: If they are not a mapping with string keys.
     """
     if options is None:
         return {}
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
-        raise OptionError(f'{env_id} was given options={options!r}; give a dict by name, such as {{"max_steps": 64}}.')
+        raise OptionError(f'{env_id}: options: expected a dict such as {{"max_steps": 64}}, got {options!r}.')
     return dict(options)
 
 
 def started(env_id: str, state: Any) -> Any:
-    """Return the state of an environment in a process that can step it.
+    """Return the state of an environment that can be stepped.
 
     Raises:
-        ForkError: If JAX hangs in this process.
-        ResetNeeded: If there is none yet.
+        ForkError: In a forked child of a process that runs JAX.
+        ResetNeeded: If the environment has not been reset.
     """
     forks.check()
     if state is None:
-        raise gymnasium.error.ResetNeeded(f"{env_id} has no episode yet: call reset first.")
+        raise gymnasium.error.ResetNeeded(f"{env_id}: expected a running episode, got none. Call reset first.")
     return state
 
 
@@ -134,7 +134,7 @@ def _brief(space: gymnasium.Space[Any]) -> str:
 
 
 def comparable(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options in a form that tells by `==` whether they are the same; banks are the same if they are one."""
+    """Return options in a form that can be compared with `==`; level buffers are compared by identity."""
     return {
         name: id(value) if dataclasses.is_dataclass(value) else np.asarray(value).tolist()
         for name, value in options.items()
@@ -142,7 +142,7 @@ def comparable(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def space_of(space: Box | Dict | Discrete | MultiDiscrete) -> gymnasium.Space[Any]:
-    """Returns Gymnasium's form of a space."""
+    """Return the Gymnasium space of a space."""
     if isinstance(space, Discrete):
         return gymnasium.spaces.Discrete(space.n)
     if isinstance(space, MultiDiscrete):
@@ -155,20 +155,19 @@ def space_of(space: Box | Dict | Discrete | MultiDiscrete) -> gymnasium.Space[An
 
 
 def on_host(tree: Any) -> Any:
-    """Returns a tree with its arrays on the host, as copies that may be written to."""
+    """Return a tree with its arrays copied to writable host arrays."""
     return jax.tree.map(np.array, jax.device_get(tree))
 
 
 def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]) -> np.ndarray:
-    """Returns an action of a space, which may be that of all lanes, as int32.
+    """Return an action, or the actions of a vector environment, as int32.
 
-    One action of a `Discrete` space may also have the shape (1,), and those of all lanes the shape (lanes, 1): policies
-    for `MultiDiscrete` spaces send these.
-
-    What has another shape, or holds numbers that are no integers, is returned for the environment to refuse.
+    An action of a `Discrete` space may also have shape (1,), and a batch of them shape (num_envs, 1), as policies for
+    `MultiDiscrete` spaces return. An action of another shape, or one that is not an integer, is returned unchanged; the
+    environment raises the error.
 
     Raises:
-        ActionError: If it holds what is no number, an integer beyond int32, or one that the space does not have.
+        ActionError: If it contains a value that is not a number, an integer beyond int32, or one outside of the space.
     """
     given = np.asarray(env.action_array(action))
     if given.shape == (*(space.shape or ()), 1) and not env.action_space(env.default_params).shape:
@@ -182,37 +181,35 @@ def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]
             index = np.argwhere(is_outside)[0].tolist()
             where = f" at index {index}" if index else ""
             raise ActionError(
-                f"{env.env_id} was given the action {given[tuple(index)]}{where}; "
-                f"give an integer from 0 to {counts[tuple(index)] - 1}."
+                f"{env.env_id}: action: expected an integer from 0 to {counts[tuple(index)] - 1}, "
+                f"got {given[tuple(index)]}{where}."
             )
     return given.astype(np.int32)
 
 
 def checked_seed(env_id: str, seed: Any, most: int | None = None) -> int | None:
-    """Returns the seed of a reset as Python's; None for None, which goes on with what was seeded before.
+    """Return the seed of a reset as an int, or None to continue the current stream of episodes.
 
     Raises:
-        LevelError: If it is no integer, below 0, or above `most`.
+        LevelError: If it is not an integer from 0 to `most`.
     """
     if seed is None:
         return None
     seed = plain(seed)
     if not is_integer(seed) or seed < 0 or (most is not None and seed > most):
-        allowed = "from 0 up" if most is None else f"from 0 to {most}"
-        raise LevelError(
-            f"{env_id} was given seed={shown(seed)}; give an integer {allowed}, or None to go on with its episodes."
-        )
+        allowed = "of at least 0" if most is None else f"from 0 to {most}"
+        raise LevelError(f"{env_id}: seed: expected an integer {allowed}, or None, got {shown(seed)}.")
     return seed
 
 
 def word_of(seed: int | None) -> np.uint32:
-    """Returns the start of a stream of keys for a seed, however large; a random one for None."""
+    """Return the root of a stream of PRNG keys for a seed of any size; a random root for None."""
     return np.random.SeedSequence(seed).generate_state(1)[0]
 
 
 @partial(jax.jit, static_argnames=("env",))
 def draw(env: AnyEnvironment, state: Any, params: Any) -> Any:
-    """Returns the observation of a state."""
+    """Return the observation of a state."""
     return env.observe(jax.random.key(0), state, None, params)
 
 
@@ -220,13 +217,13 @@ def draw(env: AnyEnvironment, state: Any, params: Any) -> Any:
 def _draw_unhidden(env: AnyEnvironment, state: Any, params: Any) -> jax.Array:
     human = registration.spec_of(env.env_id).human
     if human is None:
-        raise OptionError(f"{env.env_id} has no picture of what is hidden; give render_mode='rgb_array'.")
+        raise OptionError(f"{env.env_id} has no view of hidden information. Use render_mode='rgb_array'.")
     return human.view(env, state, params)
 
 
 @partial(jax.jit, static_argnames=("env",))
 def reset(env: AnyEnvironment, word: jax.Array, episode: jax.Array, params: Any) -> tuple[Any, Any]:
-    """Starts the given episode of a stream of keys."""
+    """Start episode number `episode` of a stream of keys."""
     key = jax.random.fold_in(jax.random.key(word), episode)
     return env.reset_env(key, params)
 
@@ -235,7 +232,7 @@ def reset(env: AnyEnvironment, word: jax.Array, episode: jax.Array, params: Any)
 def step(
     env: AnyEnvironment, state: Any, action: jax.Array, params: Any
 ) -> tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-    """Makes a step; the last observation and state of an episode are returned as they are."""
-    # A step is a function of the state and the action; the key is for the reset that does not follow here.
+    """Make a step without auto-reset."""
+    # The step is deterministic, so the key is not used.
     observation, state, reward, terminated, info = env.step_env(jax.random.key(0), state, action, params)
     return observation, state, reward, terminated, env.is_truncated(state, params), info

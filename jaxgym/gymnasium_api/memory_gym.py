@@ -1,7 +1,6 @@
-"""A stand-in for the environments of memory-gym 1.0.2.
+"""Gymnasium environments with the interface of memory-gym 1.0.2.
 
-Its frames, seeds, options, endings and `info` are those of memory-gym, where they differ from Gymnasium's customs or
-from ours.
+Frames, seeds, options, endings and `info` follow memory-gym where it differs from Gymnasium or jaxgym.
 """
 
 from collections.abc import Mapping
@@ -26,30 +25,30 @@ _LAST_SEED = 2 * SPLIT_SIZE - 1
 class MemoryGymEnv(gymnasium.Env[Any, Any]):
     """A `gymnasium.Env` for code that was written for memory-gym.
 
-    Frames are column first. An episode that comes to its time limit is terminated; none is truncated. `reset(seed=s)`
-    plays the level that memory-gym makes for s, and `reset()` goes on with the generator where the last episode left
-    it. `info` is empty but for the last step of an episode; the endless games have a `ground_truth` in every one.
+    Frames are column first. The time limit terminates an episode; no episode is truncated. `reset(seed=s)` plays the
+    level that memory-gym makes for seed s; `reset()` continues the random numbers of the last episode. `info` is empty
+    except at the last step of an episode; in endless environments every `info` has a `ground_truth`.
 
     Attributes:
-        reset_params: The options of the present episode, complete.
-        max_episode_steps: The longest that it can last; -1 if there is no limit.
+        reset_params: All options of the current episode.
+        max_episode_steps: Maximum length of the episode; -1 without a limit.
         has_ground_truth_info: Whether `info` has a `ground_truth`.
-        ground_truth_space: Its space, in the games that have one.
+        ground_truth_space: Space of the `ground_truth`, if there is one.
     """
 
     metadata = games.METADATA
 
     def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
-        """Makes the environment.
+        """Make the environment.
 
         Args:
             env_id: An id with an original.
             render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
-            **options: Those of `jaxgym.make`, but for `levels`, for resets that give no others.
+            **options: Options of `jaxgym.make` except `levels`; they are the defaults of `reset`.
 
         Raises:
             UnknownIdError: If the id is not registered.
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist or its value is invalid.
             LevelError: If the id has no original.
         """
         self.metadata = games.metadata_of(env_id)
@@ -77,18 +76,18 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         self._chosen = games.comparable(options)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
-            seed: The seed of memory-gym's level, from 0 to 2^32 - 1; None goes on with the generator.
-            options: Options for this episode, memory-gym's reset parameters, on top of those of `make`.
+            seed: Seed of memory-gym's level, from 0 to 2^32 - 1; None continues the random numbers.
+            options: Options of this episode (memory-gym's reset parameters); they override those of `make`.
 
         Returns:
-            The first observation, and a dict with the ground truth if the game has one.
+            The first observation, and a dict with the ground truth if the environment has one.
 
         Raises:
-            OptionError: If an option does not exist, does not take the given value, or changes a space.
-            LevelError: If the seed is no integer of that range, or memory-gym fails to make a level too.
+            OptionError: If an option does not exist, its value is invalid, or it changes a space.
+            LevelError: If the seed is not an integer of that range, or memory-gym fails to make the level.
             ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
         forks.check()
@@ -103,11 +102,11 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         return column_first(games.on_host(observation)), {} if truth is None else {"ground_truth": np.array(truth)}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Makes a step.
+        """Make a step.
 
         Raises:
-            ResetNeeded: If there was no reset before.
-            ActionError: If the action is none of the space.
+            ResetNeeded: If the environment has not been reset.
+            ActionError: If the action is not in the space.
         """
         state = games.started(self._env_id, self._state)
         given = games.checked_action(self.game.env, action, self.action_space)
@@ -115,17 +114,18 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         self._state = self._course.follow(made[1])
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         ended = bool(terminated | truncated)
-        told = {
+        reported = {
             name: np.array(entry) if entry.ndim else entry.item()
             for name, entry in info.items()
             if ended or name == "ground_truth"
         }
-        return column_first(jax.tree.map(np.array, observation)), reward.item(), ended, False, told
+        return column_first(jax.tree.map(np.array, observation)), reward.item(), ended, False, reported
 
     def render(self) -> np.ndarray | None:
-        """Returns a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
+        """Return an image of the current state, row first, or None without a render mode.
 
-        `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
+        `"rgb_array"` is the agent's frame, uint8 (84, 84, 3); `"debug_rgb_array"` also shows hidden information,
+        uint8 (336, 336, 3).
         """
         if self.render_mode is None:
             return None
@@ -133,7 +133,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
 
 
 def column_first(observation: Any) -> Any:
-    """Returns an observation with its pictures transposed."""
+    """Return an observation with transposed frames."""
     if isinstance(observation, dict):
         return {name: column_first(part) for name, part in observation.items()}
     is_picture = observation.dtype == np.uint8
@@ -141,14 +141,14 @@ def column_first(observation: Any) -> Any:
 
 
 def max_episode_steps(options: Mapping[str, Any]) -> int:
-    """Returns the longest that an episode can last under complete options; -1 if it has no end."""
+    """Return the maximum length of an episode for a complete set of options; -1 without a limit."""
     if options["max_steps"] > 0:
         return options["max_steps"]
     if "command_count" not in options:
         return _NO_LIMIT
     names = ("command_show_duration", "command_show_delay", "explosion_delay", "explosion_duration")
     frames = sum(max(options.get(name, [0])) for name in names)
-    # The last explosion is seen for one step.
+    # The episode ends at the first step of the last explosion.
     return max(options["command_count"]) * frames - max(options["explosion_duration"]) + 1
 
 

@@ -1,4 +1,4 @@
-"""One environment for Gymnasium."""
+"""Single environments for Gymnasium."""
 
 from typing import Any
 
@@ -13,28 +13,28 @@ from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
 
 
 class GymnasiumEnv(gymnasium.Env[Any, Any]):
-    """A `gymnasium.Env` that plays one of our environments.
+    """A `gymnasium.Env` of a jaxgym environment.
 
-    Observations are NumPy arrays, or a dict of them; rewards, flags and the numbers in `info` are Python's. `info` has
+    Observations are NumPy arrays or dicts of them; rewards, flags and scalars in `info` are Python values. `info` has
     the same entries on every step, and none at a reset.
 
     Attributes:
-        game: The environment and the parameters of the present episode.
+        game: The environment and the parameters of the current episode.
     """
 
     metadata = games.METADATA
 
     def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
-        """Makes the environment.
+        """Make the environment.
 
         Args:
             env_id: One of `jaxgym.registered_envs()`.
             render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
-            **options: Those of `jaxgym.make`.
+            **options: Options of `jaxgym.make`.
 
         Raises:
             UnknownIdError: If the id is not registered.
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist or its value is invalid.
             LevelError: If `levels` are of another environment.
         """
         self.metadata = games.metadata_of(env_id)
@@ -47,19 +47,19 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self._state: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
-            seed: Starts a stream of episodes, any integer from 0 up; None goes on with it.
-            options: Options of the game to play under until others are given, on top of those of `make`; those
-                alone for an empty dict. They may not change a space.
+            seed: Starts a stream of episodes, any integer of at least 0; None continues the current stream.
+            options: Options that override those of `make` until the next reset with options; an empty dict restores
+                those of `make`. They must not change a space.
 
         Returns:
             The first observation, and an empty dict.
 
         Raises:
-            OptionError: If an option does not exist, does not take the given value, or changes a space.
-            LevelError: If the seed is no integer from 0 up.
+            OptionError: If an option does not exist, its value is invalid, or it changes a space.
+            LevelError: If the seed is not an integer of at least 0.
             ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
         forks.check()
@@ -80,11 +80,11 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Makes a step.
+        """Make a step.
 
         Raises:
-            ResetNeeded: If there was no reset before.
-            ActionError: If the action is none of the space.
+            ResetNeeded: If the environment has not been reset.
+            ActionError: If the action is not in the space.
         """
         state = games.started(self._env_id, self._state)
         given = games.checked_action(self.game.env, action, self.action_space)
@@ -100,9 +100,10 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         )
 
     def render(self) -> np.ndarray | None:
-        """Returns a picture of the present state, row first: `"rgb_array"` is what the agent sees, uint8 (84, 84, 3).
+        """Return an image of the current state, row first, or None without a render mode.
 
-        `"debug_rgb_array"` is what it has to find out, uint8 (336, 336, 3). None without a render mode.
+        `"rgb_array"` is the agent's frame, uint8 (84, 84, 3); `"debug_rgb_array"` also shows hidden information,
+        uint8 (336, 336, 3).
         """
         if self.render_mode is None:
             return None
@@ -110,12 +111,12 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
 
 class Maker:
-    """What Gymnasium calls for an environment; a class, since Gymnasium looks for metadata at what it calls."""
+    """Entry point for Gymnasium; a class, because Gymnasium reads the attribute `metadata` of its entry point."""
 
     metadata = games.METADATA
 
     def __call__(self, env_id: str, *, memory_gym_layout: bool = False, **kwargs: Any) -> "GymnasiumEnv | MemoryGymEnv":
-        """Makes an environment: one that stands in for memory-gym's, or one of ours."""
+        """Make an environment, with the interface of memory-gym if `memory_gym_layout` is true."""
         return MemoryGymEnv(env_id, **kwargs) if memory_gym_layout else GymnasiumEnv(env_id, **kwargs)
 
 

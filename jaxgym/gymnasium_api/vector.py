@@ -1,4 +1,4 @@
-"""Many environments for Gymnasium, side by side."""
+"""Vector environments for Gymnasium."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,15 +23,14 @@ _MASK = "reset_mask"
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
-    """A `gymnasium.vector.VectorEnv` of one of our environments, all environments in one program.
+    """A `gymnasium.vector.VectorEnv` of a jaxgym environment; one jitted program steps the batch.
 
-    Environment i plays what `GymnasiumEnv` plays with its seed, episode after episode. The autoreset modes are those of
-    Gymnasium:
+    Environment i plays the same episodes as a `GymnasiumEnv` with its seed. The autoreset modes are those of Gymnasium:
 
     - `NEXT_STEP`, the default: the step after the end of an episode ignores the action and returns the first
       observation of the next episode, with reward 0.
     - `SAME_STEP`: the step that ends an episode returns the first observation of the next one; `infos` has the last
-      observation in `final_obs` and the numbers of the episode in `final_info`.
+      observation in `final_obs` and the metrics of the episode in `final_info`.
     - `DISABLED`: `reset(options={"reset_mask": mask})` starts the next episodes.
 
     Attributes:
@@ -47,18 +46,18 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         **options: Any,
     ):
-        """Makes the environments.
+        """Make the environments.
 
         Args:
             num_envs: Number of environments.
             env_id: One of `jaxgym.registered_envs()`.
             render_mode: `"rgb_array"`, `"debug_rgb_array"` or None.
             autoreset_mode: When the next episode starts: an `AutoresetMode` or its value.
-            **options: Those of `jaxgym.make`.
+            **options: Options of `jaxgym.make`.
 
         Raises:
             UnknownIdError: If the id is not registered.
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist or its value is invalid.
             LevelError: If `levels` are of another environment.
         """
         _check_num_envs(env_id, num_envs)
@@ -84,20 +83,21 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         """Start an episode in every environment, or in those of a mask.
 
         Args:
-            seed: A seed for each environment, or s for s, s + 1, …; an environment without one goes on with its stream
-                of episodes.
-            options: Options of the game for the whole batch, to play under until others are given, on top of those of
-                `make`; those alone for an empty dict. They may not change a space. `{"reset_mask": mask}`, a NumPy
-                array of bool with an entry for each environment, resets those where it is true and keeps the options.
+            seed: A seed for each environment, or one seed s for s, s + 1, …; None continues an environment's stream of
+                episodes.
+            options: Options of the whole batch that override those of `make` until the next reset with options; an
+                empty dict restores those of `make`. They must not change a space. `{"reset_mask": mask}`, a NumPy bool
+                array of shape (num_envs,), resets the environments where it is true and keeps the options.
 
         Returns:
-            The observations, which are the first of the environments that were reset, and an empty dict.
+            The observations, and an empty dict. Environments that were not reset return their current observation.
 
         Raises:
-            OptionError: If an option does not exist, does not take the given value, or changes a space; if the mask is
-                none, or stands beside other options.
-            LevelError: If there are more or fewer seeds than environments, or one is no integer from 0 up.
-            ResetNeeded: If there is a mask at the first reset.
+            OptionError: If an option does not exist, its value is invalid, or it changes a space; if the mask is
+                invalid, or comes with other options.
+            LevelError: If the number of seeds differs from the number of environments, or a seed is not an integer of
+                at least 0.
+            ResetNeeded: If the first reset has a mask.
             ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
         forks.check()
@@ -133,8 +133,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if len(options) > 1:
             others = ", ".join(repr(name) for name in options if name != _MASK)
             raise OptionError(
-                f"{self._env_id}: expected {_MASK} alone, got it with {others}. Options hold for the whole batch: give "
-                "them to a reset without a mask."
+                f"{self._env_id}: expected {_MASK} alone, got it with {others}. Pass options, which apply to the whole "
+                "batch, to a reset without a mask."
             )
         games.started(self._env_id, self._states)
         return mask
@@ -152,22 +152,19 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         given = list(seed) if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str) else [seed]
         if not all(each is None or _is_seed(each) for each in given):
             raise LevelError(
-                f"{self._env_id} was given seed={seed!r}; give one integer from 0 up, or a list with an integer or "
-                "None for each lane."
+                f"{self._env_id}: seed: expected an integer of at least 0, or a list with an integer or None for each "
+                f"environment, got {seed!r}."
             )
         if len(given) != self.num_envs:
-            raise LevelError(
-                f"{self._env_id} was given {len(given)} seeds for {self.num_envs} lanes; give one for each, or one "
-                "integer for all."
-            )
+            raise LevelError(f"{self._env_id}: seed: expected {self.num_envs} seeds or one integer, got {len(given)}.")
         return [None if each is None else int(each) for each in given]
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Step every environment, and reset as the autoreset mode says.
+        """Step every environment, and reset those that the autoreset mode requires.
 
         Raises:
-            ResetNeeded: If there was no reset before, or, without autoreset, none after the end of an episode.
-            ActionError: If the actions are none of the space.
+            ResetNeeded: If there was no reset, or, without autoreset, none after the end of an episode.
+            ActionError: If the actions are not in the space.
         """
         env, params, over = self.game.env, self.game.params, self._ended
         before = games.started(self._env_id, self._states)
@@ -179,12 +176,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         given = games.checked_action(env, actions, self.action_space)
         if given.shape[:1] != (self.num_envs,):
             raise ActionError(
-                f"{self._env_id} was given actions of shape {given.shape} for {self.num_envs} lanes; give one for "
-                f"each, in the shape {self.action_space.shape}."
+                f"{self._env_id}: actions must have shape {self.action_space.shape}, got {given.shape}. "
+                "Pass one action for each environment."
             )
-        observations, states, *told = _step(env, before, given, params)
-        rewards, terminated, truncated, info = jax.device_get(told)
-        # The step of an episode that is over counts for nothing: `over` is empty but in the mode NEXT_STEP.
+        observations, states, *results = _step(env, before, given, params)
+        rewards, terminated, truncated, info = jax.device_get(results)
+        # In the mode NEXT_STEP, the step after the end of an episode has no reward. `over` is all false in other modes.
         rewards = np.where(over, 0.0, rewards.astype(np.float64))
         terminated, truncated = terminated & ~over, truncated & ~over
         ended = terminated | truncated
@@ -207,7 +204,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         return _restart(game.env, self._words, self._episodes, mask, (observations, states), game.params)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Returns a picture for each lane; see `GymnasiumEnv.render`."""
+        """Return an image for each environment; see `GymnasiumEnv.render`."""
         render_mode = self.render_mode
         if render_mode is None:
             return None
@@ -234,7 +231,7 @@ def _is_seed(seed: Any) -> bool:
 
 
 def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
-    """Returns the entries of some lanes in Gymnasium's form: zeros elsewhere, and a mask beside each."""
+    """Return the entries where the mask is true in Gymnasium's format: zeros elsewhere, and a mask for each entry."""
     chosen = {
         name: np.where(np.expand_dims(mask, tuple(range(1, entry.ndim))), entry, np.zeros_like(entry))
         for name, entry in info.items()
@@ -243,7 +240,7 @@ def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
 
 
 def _lanes(observations: Any, mask: np.ndarray) -> np.ndarray:
-    """Returns an array of objects: the observations of some lanes, None elsewhere."""
+    """Return an object array with the observations where the mask is true, and None elsewhere."""
     host = games.on_host(observations)
     lanes = np.full(len(mask), None, dtype=object)
     for lane in np.flatnonzero(mask):
@@ -265,7 +262,7 @@ def _step(env: AnyEnvironment, states: Any, actions: jax.Array, params: Any) -> 
 def _restart(
     env: AnyEnvironment, words: jax.Array, episodes: jax.Array, ended: jax.Array, here: Any, params: Any
 ) -> tuple[Any, Any]:
-    """Returns the observations and states `here`, with those of a new episode in the lanes where one ended."""
+    """Return the observations and states `here`, with those of a new episode where the last one has ended."""
 
     def choose(started: jax.Array, going_on: jax.Array) -> jax.Array:
         return jnp.where(jnp.expand_dims(ended, tuple(range(1, started.ndim))), started, going_on)
@@ -282,19 +279,19 @@ def make(
     max_episode_steps: int | None = None,
     **kwargs: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Make a vector environment: one program, or as many stand-ins for memory-gym's, which step in turn.
+    """Make a vector environment: one jitted program, or `MemoryGymEnv`s that are stepped one after another.
 
     Args:
         num_envs: Number of environments.
         env_id: One of `jaxgym.registered_envs()`.
-        memory_gym_layout: Whether to make stand-ins.
+        memory_gym_layout: Whether to make `MemoryGymEnv`s.
         autoreset_mode: When the next episode starts, as in Gymnasium.
-        max_episode_steps: Steps after which an episode is truncated; 0 or less means no such limit, None the limit of
-            the environment.
-        **kwargs: Those of `GymnasiumVectorEnv` or `MemoryGymEnv`.
+        max_episode_steps: Steps after which an episode is truncated; 0 or less means no limit, None the limit of the
+            environment.
+        **kwargs: Arguments of `GymnasiumVectorEnv` or `MemoryGymEnv`.
 
     Raises:
-        OptionError: If an argument does not take the given value, or there are two limits.
+        OptionError: If the value of an argument is invalid, or there are two limits.
     """
     _check_num_envs(env_id, num_envs)
     mode = _checked_mode(env_id, autoreset_mode)

@@ -1,1 +1,1 @@
-"""What people need: pictures and videos of episodes, and a window to play in."""
+"""Images and videos of episodes, and interactive play in a window or a terminal."""

@@ -1,4 +1,4 @@
-"""Writing pictures and videos."""
+"""Writing of images and videos."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ _SECOND_MS = 1000
 
 
 def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
-    """Checks how the name of a file ends.
+    """Check the suffix of a file name.
 
     Raises:
-        OptionError: If it ends otherwise.
+        OptionError: If it is not one of the suffixes.
     """
     if path.suffix not in suffixes:
-        raise OptionError(f"--out was given {path}; give a name that ends in {' or '.join(suffixes)}.")
+        raise OptionError(f"--out: expected a name that ends in {' or '.join(suffixes)}, got {path}.")
 
 
 def write_picture(path: Path, picture: np.ndarray) -> None:
-    """Writes a picture, uint8 (H, W, 3), as PNG."""
+    """Write an image, uint8 (H, W, 3), as PNG."""
     import imageio.v3 as iio
 
     iio.imwrite(path, picture)
 
 
 def write_video(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
-    """Writes pictures, uint8 (H, W, 3), as GIF or MP4, so many a second.
+    """Write frames, uint8 (H, W, 3), as GIF or MP4 with `fps` frames per second.
 
     Raises:
-        ImportError: If it is an MP4 and what encodes these is not installed.
+        ImportError: If the encoder of MP4 is not installed.
     """
     import imageio
     import imageio.v3 as iio
@@ -42,7 +42,7 @@ def write_video(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
         iio.imwrite(path, np.stack(pictures), duration=_SECOND_MS / fps, loop=0)
         return
     with warnings.catch_warnings():
-        # JAX warns of a fork, which becomes ffmpeg at once and takes up no lock.
+        # JAX warns of a fork; this one executes ffmpeg at once, so it can't deadlock.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         with imageio.get_writer(path, format="FFMPEG", fps=fps) as writer:
             for picture in pictures:

@@ -1,4 +1,4 @@
-"""Which keys play which game; a key is called by its name."""
+"""Key bindings of the games, by the names of the keys."""
 
 from collections.abc import Callable, Collection
 from typing import Literal
@@ -19,7 +19,7 @@ HELP = {
 
 
 def free_action(pressed: Collection[str], *, flat: bool) -> int | tuple[int, int]:
-    """Returns the action of the keys that are held; of two opposite ones left and down win."""
+    """Return the action of the held keys; of two opposite keys, left and down win."""
 
     def along(negative: tuple[str, ...], positive: tuple[str, ...], winner: Along) -> Along:
         held = {side for side, keys in ((Along.NEGATIVE, negative), (Along.POSITIVE, positive)) if _any(keys, pressed)}
@@ -30,7 +30,7 @@ def free_action(pressed: Collection[str], *, flat: bool) -> int | tuple[int, int
 
 
 def grid_action(key: str) -> int | None:
-    """Returns the action of a key that was struck, or None for a key without one."""
+    """Return the action of a pressed key, or None for a key without an action."""
     actions = {
         LEFT: GridAction.TURN_LEFT,
         RIGHT: GridAction.TURN_RIGHT,
@@ -41,17 +41,17 @@ def grid_action(key: str) -> int | None:
 
 
 def steps_action(key: str) -> int | None:
-    """Returns the action of a key that was struck in a game of steps, or None for a key without one."""
+    """Return the action of a pressed key in a game with the controls "steps", or None for a key without an action."""
     return next((number for number, keys in enumerate((LEFT, DOWN, RIGHT, UP)) if key in keys), None)
 
 
 def course_action(pressed: Collection[str]) -> int:
-    """Returns the action of the keys that are held in a game that only goes right, up and down; 0 for none."""
+    """Return the action of the held keys in a game with the actions right, up and down; 0 without a key."""
     return next((number for number, keys in enumerate((RIGHT, UP, DOWN), start=1) if _any(keys, pressed)), 0)
 
 
 def held_action(controls: Controls, *, flat: bool) -> Callable[[Collection[str]], int | tuple[int, int]]:
-    """Returns the function from keys that are held to an action."""
+    """Return the function that maps held keys to an action."""
     return course_action if controls == "course" else lambda pressed: free_action(pressed, flat=flat)
 
 

@@ -1,4 +1,4 @@
-"""Episodes to be looked at: one at a time, on a level that a seed names, each moment with its picture."""
+"""Episodes with an image of each state, on the level of a seed."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -15,20 +15,20 @@ from jaxgym.spec import Human
 
 POLICIES = ("random", "noop", "expert")
 SCALE = 4
-"""Pixels of a picture for each pixel of a frame, along each axis."""
+"""Scale of an image relative to the frame."""
 
 Policy = Callable[[jax.Array, Any, Any], jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """What is there at one time of an episode.
+    """State of an episode with its image.
 
     Attributes:
         state: The state.
         picture: uint8 (H, W, 3), row first.
-        info: The `info` of the step that led here, without observation; empty at the start.
-        has_ended: Whether that step ended the episode.
+        info: The `info` of the last step, without observations; empty at the start.
+        has_ended: Whether the last step ended the episode.
     """
 
     state: Any
@@ -38,19 +38,19 @@ class Moment:
 
 
 class Stage:
-    """An environment whose episodes are looked at."""
+    """Environment that renders an image of each state."""
 
     def __init__(self, env_id: str, options: dict[str, Any], *, ground_truth: bool = False) -> None:
-        """Makes the environment.
+        """Make the environment.
 
         Args:
             env_id: One of `jaxgym.registered_envs()`.
-            options: Those of `jaxgym.make`.
-            ground_truth: Whether pictures show what is hidden.
+            options: Options of `jaxgym.make`.
+            ground_truth: Whether images show hidden information.
 
         Raises:
             UnknownIdError: If the id is not registered.
-            OptionError: If `make` refuses the options, or there is nothing to be seen with them.
+            OptionError: If an option is invalid, or the environment has no image with these options.
         """
         spec = registration.spec_of(env_id)
         observed = spec.all_options.get("observation")
@@ -59,24 +59,24 @@ class Stage:
         self.human: Human | None = spec.human
         observation = jax.eval_shape(self.env.reset_env, jax.random.key(0), self.params)[0]
         if ground_truth and self.human is None:
-            raise OptionError(f"{env_id} has no ground-truth view: leave out --ground-truth.")
+            raise OptionError(f"{env_id} has no ground-truth view. Leave out --ground-truth.")
         if not ground_truth and frame_of(observation) is None:
             raise OptionError(_without_frames(env_id, self.human, bool(pixels)))
         self._view = self.human.view if ground_truth and self.human else None
 
     def start(self, seed: int) -> Moment:
-        """Returns the start of the episode on the level of a seed."""
+        """Start an episode on the level of a seed."""
         state, picture = self._start(jnp.uint32(seed))
         return Moment(state, self._enlarged(picture), {}, has_ended=False)
 
     def step(self, moment: Moment, action: Any) -> Moment:
-        """Returns the moment after an action."""
+        """Make a step."""
         state, picture, info, has_ended = self._step(moment.state, jnp.asarray(action))
         info = {name: np.asarray(value) for name, value in info.items()}
         return Moment(state, self._enlarged(picture), info, bool(has_ended))
 
     def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Moment]:
-        """Yields the moments of an episode, up to its end or so many steps."""
+        """Play an episode of at most `max_steps` steps; yield the start and each step."""
         moment = self.start(seed)
         yield moment
         choose = jax.jit(policy)
@@ -89,10 +89,10 @@ class Stage:
                 return
 
     def policy_of(self, name: str) -> Policy:
-        """Returns a policy by its name: a function of key, state and parameters.
+        """Return the policy of a name, a function of key, state and parameters.
 
         Raises:
-            OptionError: If there is no such policy.
+            OptionError: If the environment has no such policy.
         """
         env, spec = self.env, registration.spec_of(self.env.env_id)
         space = env.action_space(self.params)
@@ -108,8 +108,8 @@ class Stage:
             policies["expert"] = _without_key(partial(spec.expert, env))
         if name not in policies:
             raise OptionError(
-                f"{env.env_id} has no policy {name!r}{nearest(name, policies)}; "
-                f"give {', '.join(policies)}, or the folder of a run."
+                f"{env.env_id} has no policy {name!r}{nearest(name, policies)}. "
+                f"Use {', '.join(policies)}, or the folder of a run."
             )
         return policies[name]
 
@@ -134,11 +134,11 @@ class Stage:
 
 
 def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
-    """Return why an environment can't be drawn, and what helps."""
+    """Return the error message for an environment without frames."""
     if is_drawn:
-        return f"{env_id} has no frames with these options: leave out observation, or give 'pixels'."
-    helps = "give --ground-truth" if human else "register it with a Spec whose human has a view, for --ground-truth"
-    return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none; {helps}."
+        return f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'."
+    fix = "Use --ground-truth" if human else "Register it with a Spec whose human has a view, for --ground-truth"
+    return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}."
 
 
 def _without_key(expert: Callable[[Any, Any], jax.Array]) -> Policy:
@@ -149,11 +149,11 @@ def _without_key(expert: Callable[[Any, Any], jax.Array]) -> Policy:
 
 
 def frame_of(observation: Any) -> Any:
-    """Returns the frame of an observation, uint8 (H, W, 3), or None if it has none."""
+    """Return the frame of an observation, uint8 (H, W, 3), or None if it has none."""
     frames = [leaf for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8 and leaf.ndim == len("HWC")]
     return frames[0] if frames else None
 
 
 def enlarged(frame: np.ndarray) -> np.ndarray:
-    """Returns a frame enlarged, uint8 (4 · H, 4 · W, 3)."""
+    """Return an enlarged frame, uint8 (4 · H, 4 · W, 3)."""
     return np.kron(frame, np.ones((SCALE, SCALE, 1), np.uint8))

@@ -1,4 +1,4 @@
-"""A person at a terminal, or a program at a pipe, who plays a game in words as a language model would."""
+"""Play as text in a terminal or over a pipe, as a language model would."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from jaxgym.text import Move, Turn, Words
 
 @dataclasses.dataclass
 class _Episode:
-    """An episode under way.
+    """Running episode.
 
     Attributes:
-        state, scene: Where it stands; the scene has NumPy leaves.
-        number: Replies so far.
-        total: Rewards so far.
-        has_ended: Whether it is over.
+        state, scene: The current state and its scene; the scene has NumPy leaves.
+        number: Number of replies.
+        total: Sum of rewards.
+        has_ended: Whether the episode has ended.
     """
 
     state: Any
@@ -31,18 +31,18 @@ class _Episode:
 
 
 class Talk:
-    """A game in words, and one who plays it."""
+    """Text environment that reads replies from a stream and writes texts to a stream."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
-        """Makes the environment and its words.
+        """Make the environment and its text interface.
 
         Args:
-            name: An id that has words, or its short name.
-            options: Those of `jaxgym.text.make`.
+            name: Id or short name of an environment with a text interface.
+            options: Options of `jaxgym.text.make`.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no words.
-            OptionError: If an option does not exist or does not take the given value.
+            UnknownIdError: If there is no such environment, or it has no text interface.
+            OptionError: If an option does not exist or its value is invalid.
         """
         env, params, words = text.make(name, **{"levels": "fresh", **options})
         self.env, self.params = env, params
@@ -51,13 +51,13 @@ class Talk:
         self._step = jax.jit(lambda state, action: _step(env, params, state, action))
 
     def play(self, seed: int, replies: Iterable[str], out: TextIO, *, prompt: str = "") -> None:
-        """Plays the level of a seed until it ends, or until there are no more replies; blank ones are passed over.
+        """Play the level of a seed until the episode or the replies end; skip blank replies.
 
         Args:
             seed: A level seed.
-            replies: One reply each, such as the lines of a file; they are read one at a time.
-            out: Where instructions, texts, rewards and the end are written.
-            prompt: What is written where a reply is waited for.
+            replies: Replies, such as the lines of a file, read one at a time.
+            out: Stream for the system prompt, texts, rewards and the result.
+            prompt: Text before each reply, such as `"> "`.
         """
         state, scene = self._start(jnp.uint32(seed))
         episode = _Episode(state, _on_host(scene))
@@ -77,13 +77,13 @@ class Talk:
         out.write(f"{ending}: reward {episode.total:g} in {episode.number} replies.\n")
 
     def _respond(self, episode: _Episode, reply: str) -> str:
-        """Makes a reply's move; returns the text that follows, and the reward."""
+        """Make the turn of a reply; return the next text with the reward."""
         move = self.words.parse(reply)
         actions = move.actions if isinstance(move, Move) else ()
         reward, terminated, truncated = 0.0, False, False
         for action in actions:
-            episode.state, *outcome = self._step(episode.state, np.asarray(action, np.int32))
-            scene, gained, terminated, truncated = _on_host(tuple(outcome))
+            episode.state, *result = self._step(episode.state, np.asarray(action, np.int32))
+            scene, gained, terminated, truncated = _on_host(tuple(result))
             episode.scene, reward = scene, reward + float(gained)
             if terminated or truncated:
                 break
@@ -103,6 +103,6 @@ def _start(env: Any, params: Any, seed: jax.Array) -> tuple[Any, Any]:
 
 
 def _step(env: Any, params: Any, state: Any, action: jax.Array) -> tuple[Any, Any, jax.Array, jax.Array, jax.Array]:
-    # A step uses its key for the reset that may follow, and none follows here.
+    # The key of a step is for auto-reset, which `step_env` does not do.
     _, state, reward, terminated, _ = env.step_env(jax.random.key(0), state, action, params)
     return state, env.scene(state, params), reward, terminated, env.is_truncated(state, params)

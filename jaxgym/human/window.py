@@ -1,4 +1,4 @@
-"""A window in which a person plays; needs pygame, and a display."""
+"""Interactive play in a window; it needs pygame and a display."""
 
 import importlib
 import os
@@ -14,29 +14,29 @@ from jaxgym.spec import Human
 
 FPS, CLUE_FPS = 25, 3
 _UNSEEN = ("dummy", "offscreen")
-"""What SDL falls back to where there is no display."""
+"""Video drivers of SDL without a display."""
 
 _STRUCK = {"grid": grid_action, "steps": steps_action}
-"""Games that wait for a key, and the action of each."""
+"""Function from a pressed key to an action, by controls, for games that wait for a key."""
 
 
 class WindowError(RuntimeError):
-    """There is no window to play in."""
+    """Failure to open a window."""
 
 
 def play(stage: Stage, human: Human, seed: int) -> dict[str, Any] | None:
-    """Plays an episode, to its end or until the window is closed.
+    """Play an episode until it ends or the window is closed.
 
     Args:
-        stage: The game.
-        human: How a person plays it.
-        seed: Seed of the level; page up and page down go to the next one and the one before.
+        stage: The environment.
+        human: Its controls.
+        seed: Seed of the level; page up and page down select the next and the previous seed.
 
     Returns:
         The last `info`, or None if the window was closed.
 
     Raises:
-        WindowError: If pygame is missing, or there is no display.
+        WindowError: If pygame or a display is missing.
     """
     try:
         pygame: Any = importlib.import_module("pygame")
@@ -50,7 +50,7 @@ def play(stage: Stage, human: Human, seed: int) -> dict[str, Any] | None:
             raise pygame.error(f"only {driver}")
         screen = pygame.display.set_mode(moment.picture.shape[1::-1])
     except pygame.error as error:
-        raise WindowError(f"a window needs a display, and there is none ({error}).") from error
+        raise WindowError(f"expected a display, got none ({error}).") from error
     try:
         return _Window(pygame, screen, stage, human).run(moment, seed)
     finally:
@@ -89,7 +89,7 @@ class _Window:
         return moment.info
 
     def _action(self, struck: list[str], *, is_clue: bool) -> Any:
-        """Returns the action of the keys, or None where the game waits for one."""
+        """Return the action of the keys, or None while the game waits for a key."""
         if self.human.controls not in _STRUCK:
             pressed = self.pygame.key.get_pressed()
             return self.held_action([name for name, code in self.key_codes.items() if pressed[code]])

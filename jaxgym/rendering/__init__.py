@@ -1,1 +1,1 @@
-"""Drawing: shapes and sprites made once in NumPy, stamped on uint8 canvases in JAX. Knows no game."""
+"""Rendering: shapes and sprites made once in NumPy, drawn on uint8 canvases in JAX; independent of games."""

@@ -1,6 +1,6 @@
-"""Stamping sprites on a canvas inside jit.
+"""Drawing of sprites on a canvas inside jit.
 
-A stamp reads and writes one small window of the canvas, so its cost is that of the sprite, not of the picture.
+Drawing a sprite reads and writes one small window of the canvas, so its cost depends on the sprite, not on the canvas.
 """
 
 import dataclasses
@@ -11,17 +11,17 @@ import numpy as np
 from jax import lax
 
 TRANSPARENT = 1
-"""The channel value that marks the unused part of a sprite; no channel of a sprite's own colours may have it."""
+"""Channel value of transparent pixels; the visible colors of a sprite must not contain it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SpriteSheet:
-    """Sprites of one size, with a transparent margin as wide as a sprite, so that one window serves every position.
+    """Sprites of one size with a transparent margin as wide as a sprite, so that one window size fits every position.
 
     Attributes:
         pixels: uint8 (N, 3 · side, 3 · side, 3).
         side: Side of a sprite in px.
-        anchor: The pixel (column and row) of the sprite that lies on the position of a stamp.
+        anchor: The pixel (column and row) of the sprite that is drawn at the given position.
     """
 
     pixels: np.ndarray
@@ -30,11 +30,11 @@ class SpriteSheet:
 
     @classmethod
     def of(cls, pictures: np.ndarray, anchor: int) -> "SpriteSheet":
-        """Crops square sprites to the smallest square around the anchor that holds what is visible in any of them.
+        """Crop square sprites to the smallest square around the anchor that contains all visible pixels.
 
         Args:
             pictures: uint8 (N, S, S, 3).
-            anchor: The pixel (column and row) of a picture that lies on the position of a stamp.
+            anchor: The pixel (column and row) of an image that is drawn at the given position.
         """
         rows, columns = np.nonzero((pictures != TRANSPARENT).any(axis=(0, 3)))
         before = max(anchor - int(min(rows.min(), columns.min())), 0)
@@ -48,14 +48,14 @@ class SpriteSheet:
 def stamp(
     canvas: jax.Array, sheet: SpriteSheet, index: jax.Array, position_px: jax.Array, *, keep: int | None = None
 ) -> jax.Array:
-    """Stamps sprite `index` on a canvas; what lies outside of the canvas is cut off.
+    """Draw sprite `index` on a canvas; clip it to the canvas.
 
     Args:
         canvas: uint8 (H, W, 3), H and W at least the side of the sprite.
         sheet: The sprites.
-        index: Which one, int32 ().
-        position_px: Where its anchor goes, (x, y), int32 (2,); at most one sprite's side outside of the canvas.
-        keep: A channel value of the canvas that lies above the sprite and stays, if any.
+        index: Index of the sprite, int32 ().
+        position_px: Position of its anchor, (x, y), int32 (2,); at most one sprite's side outside of the canvas.
+        keep: Channel value of canvas pixels that the sprite does not overwrite, if any.
 
     Returns:
         The canvas with the sprite, uint8 (H, W, 3).

@@ -1,4 +1,4 @@
-"""Which stamps look alike, made once on the host: for descriptions that tell no more than the picture does."""
+"""Sprite placements that render to the same pixels, for texts that reveal no more than the frame; made on the host."""
 
 import functools
 
@@ -8,26 +8,27 @@ from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 
 
 def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: int) -> np.ndarray:
-    """Returns the first placement that looks like each placement of a sprite that may leave a square canvas.
+    """Return, for each placement of a sprite on a square canvas, the first placement that renders to the same pixels.
 
-    Sprites may be equal; and where little of a sprite is seen, neighbouring places and other sprites may look alike.
+    Sprites can be equal. If a sprite is partly outside of the canvas, neighboring positions and other sprites can
+    render to the same pixels.
 
     Args:
         sheet: The N sprites.
-        low_px: Lowest x and y of a placement.
-        high_px: Highest x and y.
+        low_px: Smallest x and y of a placement.
+        high_px: Largest x and y of a placement.
         canvas_px: Side of the canvas.
 
     Returns:
-        x, y and number of the sprite, int32 (P, P, N, 3) with P = high_px - low_px + 1; indexed by x and y, both
-        counted from low_px, and number.
+        x, y and index of the sprite, int32 (P, P, N, 3) with P = high_px - low_px + 1, indexed by x - low_px,
+        y - low_px and sprite.
     """
     whole = slice(sheet.side, 2 * sheet.side)
     pictures = sheet.pixels[:, whole, whole]
 
     @functools.cache
     def seen(index: int, left: int, right: int, top: int, bottom: int) -> tuple[int, int, bytes]:
-        """Where the smallest rectangle around what is left of a sprite lies in it, and what is in it."""
+        """Return left, top and content of the smallest rectangle around the visible part of a clipped sprite."""
         window = pictures[index, top:bottom, left:right]
         rows, columns = np.nonzero((window != TRANSPARENT).any(axis=-1))
         if not len(rows):
@@ -52,9 +53,9 @@ def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: in
 
 
 def hiding_offsets(sheet: SpriteSheet, side_px: int) -> np.ndarray:
-    """Returns by sprite and offset whether it covers a square whole, bool (N, M, M), row first.
+    """Return whether a sprite covers a whole square, by sprite and offset, bool (N, M, M), row first.
 
-    The offset counts from the top-left corner of the sprite, margin included, to that of the square.
+    The offset is the top-left corner of the square minus that of the sprite with its margin.
 
     Args:
         sheet: The N sprites.

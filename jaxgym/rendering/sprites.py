@@ -1,6 +1,6 @@
 """Shapes and sprites as NumPy arrays, made once on the host.
 
-The integer rasters follow the drawing library of the original games, pixel by pixel.
+The integer rasterization equals that of the original games' drawing library, pixel by pixel.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ import numpy as np
 
 
 def disc_half_widths(radius: int) -> np.ndarray:
-    """Returns the half width of each row of a filled disc, int (radius,), by the integer midpoint circle.
+    """Return the half width of each row of a filled disc, int (radius,), by the integer midpoint circle.
 
-    Row k lies k rows below the centre line and, mirrored, k + 1 rows above it; it covers x from -w to w - 1.
+    Row k is k rows below the center line and, mirrored, k + 1 rows above it; it covers x from -w to w - 1.
     """
     if radius == 1:
         return np.ones(1, dtype=np.int64)
@@ -30,11 +30,11 @@ def disc_half_widths(radius: int) -> np.ndarray:
 
 
 def disc(side: int, center: tuple[int, int], radius: int) -> np.ndarray:
-    """Returns the mask of a filled disc on a square surface, clipped to it.
+    """Return the mask of a filled disc on a square surface, clipped to it.
 
     Args:
         side: Side of the surface in px.
-        center: The centre (x, y) in px; it is the corner between four pixels.
+        center: Center (x, y) in px, a corner between four pixels.
         radius: In px, at least 1.
 
     Returns:
@@ -57,17 +57,17 @@ _THICK_RING_HOLES = {
     (10, 2): (8, 8, 7, 7, 6, 6, 4, 2),
     (10, 3): (7, 7, 6, 6, 5, 4, 2),
 }
-"""Half widths of a ring's hole by (radius, width), read off the original's drawing library: no rule covers them."""
+"""Half widths of a ring's hole by (radius, width), copied from renderings of the original; no formula is known."""
 
 
 def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndarray:
-    """Returns the mask of a disc's outline on a square surface, clipped to it.
+    """Return the mask of a disc's outline on a square surface, clipped to it.
 
     Args:
         side: Side of the surface in px.
-        center: The centre (x, y) in px.
+        center: Center (x, y) in px.
         radius: Outer radius in px.
-        width: Width of the outline in px; 0 means filled. Above 1, only the pairs in `_THICK_RING_HOLES` are known.
+        width: Width of the outline in px; 0 means filled. Above 1, only the pairs in `_THICK_RING_HOLES` are supported.
 
     Returns:
         bool (side, side), row first.
@@ -87,7 +87,7 @@ def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndar
 
 
 def rectangle(height: int, width: int, fill: Sequence[int], border: Sequence[int]) -> np.ndarray:
-    """Returns a filled rectangle with a border of 1 px, uint8 (height, width, 3)."""
+    """Return a filled rectangle with a border of 1 px, uint8 (height, width, 3)."""
     picture = np.empty((height, width, 3), dtype=np.uint8)
     picture[:] = border
     picture[1:-1, 1:-1] = fill
@@ -95,10 +95,10 @@ def rectangle(height: int, width: int, fill: Sequence[int], border: Sequence[int
 
 
 def bitmap(rows: str) -> np.ndarray:
-    """Reads a drawing, one line a row, `#` for a set pixel; bool (height, width)."""
+    """Return the bitmap of a text drawing, bool (height, width); `#` is a set pixel."""
     return np.asarray([[character == "#" for character in line] for line in rows.split()])
 
 
 def paint(picture: np.ndarray, mask: np.ndarray, color: Sequence[int]) -> None:
-    """Sets the masked pixels of an (H, W, 3) picture to a colour, in place."""
+    """Set the masked pixels of an (H, W, 3) image to a color, in place."""
     picture[mask] = color

@@ -1,14 +1,14 @@
-"""Sessions of text games, and the protocols and trainers that use them.
+"""Sessions of text environments, and the protocols and trainers that use them.
 
-    pool       sessions of games, stepped together; `sessions` and `errors` have what they take, return and raise
-    episodes   episodes on a pool of this process, for `swift`, `trl` and `textarena`
-    rollout    whole chats of a policy, kept on disk: `jaxgym rollout`
-    web        the parts that all servers share; `command` is `jaxgym serve`
-    page       the page that a browser gets at `/`
-    openenv    a server of one game that speaks OpenEnv and MCP, and a client for ms-swift
-    agentgym   a server of several games that speaks AgentGym
+    pool       session pool; `sessions` has its options and results, `errors` its errors
+    episodes   episodes on the shared pool of the process, for `swift`, `trl` and `textarena`
+    rollout    chats of a policy, saved to disk: `jaxgym rollout`
+    web        shared parts of the servers; `command` is `jaxgym serve`
+    page       the web page at `/`
+    openenv    OpenEnv and MCP server of one environment, and a client for ms-swift
+    agentgym   AgentGym server of several environments
 
-The names below are imported on first use, so that the command line is read without JAX.
+The names below are imported on first use, so that the command line can be read without JAX.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Arguments of tools: the JSON schema of a tool, and the one place that checks what a model calls it with.
+"""JSON schemas of tools, and the validation of tool arguments.
 
 >>> def place(row: int, column: int = 1) -> str: "..."
 >>> read("place", schema_of(place), {"row": 2.0})
@@ -29,7 +29,7 @@ _brief.maxlevel = _brief.maxlist = _brief.maxdict = _brief.maxtuple = 3
 
 
 def schema_of(function: Callable[..., Any], pattern: str | None = None) -> dict[str, Any]:
-    """Return the JSON schema of a function's arguments, from its type hints and the `Args:` of its docstring.
+    """Return the JSON schema of a function's arguments, from its type hints and the `Args:` section of its docstring.
 
     Args:
         function: The function; each argument is a string, one of some strings (`Literal`), or an integer.
@@ -62,10 +62,10 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
     Args:
         tool: The name of the tool.
         schema: The schema of its arguments; each is an integer or a string, perhaps with `enum` or `pattern`.
-        given: What the tool is called with, of any type.
+        given: The arguments of the call, of any type.
 
     Returns:
-        The arguments by name, or the reason why they are invalid: what is wrong first, and how to call the tool.
+        The arguments by name, or an error text if they are invalid.
     """
     properties, required = schema["properties"], schema.get("required", ())
     if not isinstance(given, Mapping):
@@ -89,7 +89,7 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
 
 
 def _typed(value: Any, kind: str) -> str | int | None:
-    """Return an argument as a `"string"` or an `"integer"`, or None if it is none."""
+    """Return an argument as a `"string"` or an `"integer"`, or None if it has another type."""
     if kind == "string":
         return value if isinstance(value, str) else None
     number = whole_number(value)
@@ -97,12 +97,12 @@ def _typed(value: Any, kind: str) -> str | int | None:
 
 
 def quoted(value: Any) -> str:
-    """Return a value for an error text, cut to 60 characters; true, false and null as JSON has them."""
+    """Return the `repr` of a value for an error text, truncated to 60 characters; true, false and null as in JSON."""
     if value is None or isinstance(value, bool):
         return _NAMES[value]
     try:
         shown = _brief.repr(value)
-    except Exception:  # such as an integer of more digits than Python writes
+    except Exception:  # for example an integer with more digits than Python converts
         shown = f"a value of type {type(value).__name__}"
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 3]}..."
 

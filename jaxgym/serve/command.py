@@ -1,4 +1,4 @@
-"""The command `jaxgym serve`: one folder for each protocol, which is imported when the address is bound."""
+"""The command `jaxgym serve`; the module of a protocol is imported after the address is bound."""
 
 import dataclasses
 import importlib
@@ -14,18 +14,18 @@ _NO_WORKERS = (
     "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
     "proxy; docs/serve.md#scale-out has both recipes."
 )
-_ABOUT = "Serve games in words to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
+_ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 
 
 def run(words: Sequence[str]) -> None:
-    """Serves until the process is asked to end.
+    """Serve until the process receives a signal to stop.
 
     Args:
         words: The command line after `jaxgym serve`.
 
     Raises:
-        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
-        OSError: If the address can't be had, or the file of the token not read.
+        OptionError, UnknownIdError, LevelError: If a flag, an id or an option is invalid.
+        OSError: If the address can't be bound, or the token file can't be read.
     """
     if any(word.partition("=")[0] == "--workers" for word in words):
         raise OptionError(_NO_WORKERS)
@@ -45,11 +45,11 @@ def run(words: Sequence[str]) -> None:
 
 
 def _with_modules_imported(serving: Serving) -> Serving:
-    """Import the modules that the command line names, as in `--env my_package:MyGame-v0`, and leave the ids."""
+    """Import the modules of names such as `--env my_package:MyGame-v0`, and return the flags with the ids."""
     options = (word if "=" in word else registry.import_module_of(word) for word in serving.options)
     return dataclasses.replace(serving, env=registry.import_module_of(serving.env), options=tuple(options))
 
 
 def main(words: Sequence[str]) -> None:
-    """The command line of the process, after `jaxgym serve`."""
+    """Run the command line of the process after `jaxgym serve`."""
     exiting(lambda: run(words))

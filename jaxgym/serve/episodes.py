@@ -1,8 +1,7 @@
-"""Episodes of one process, which stand on one pool and outlive their sessions.
+"""Episodes on the shared session pool of the process, which survive the end of their sessions.
 
-Trainers forget to close what they open, so the sessions of the shared pool are closed when nobody uses them for a
-while. An episode that goes on after that opens another session and repeats its replies there: the same seed and replies
-lead to the same texts and rewards.
+Trainers do not always close episodes, so the shared pool closes idle sessions. If an episode continues after that, it
+opens another session and repeats its replies: the same seed and replies give the same texts and rewards.
 """
 
 import threading
@@ -17,45 +16,45 @@ from jaxgym.serve.sessions import Opening, Outcome, repeated
 from jaxgym.text import Refusal
 
 CAPACITY = 4096
-"""Sessions that the shared pool holds at a time."""
+"""Capacity of the shared pool in sessions."""
 
 IDLE_SECONDS = 600.0
-"""After so long without a call the shared pool may close a session."""
+"""Time without a call in seconds after which the shared pool can close a session."""
 
 _making = threading.Lock()
 _pools: list[SessionPool] = []
 
 
 def shared_pool() -> SessionPool:
-    """Returns the pool of this process, made at the first call; its states are in the host's memory."""
+    """Return the pool of this process, made on the first call; its states are on the CPU."""
     with _making:
         if not _pools:
-            # An accelerator, where there is one, is the language model's.
+            # Accelerators are left to the language model.
             host = jax.local_devices(backend="cpu")[0]
             _pools.append(SessionPool(CAPACITY, IDLE_SECONDS, host))
         return _pools[0]
 
 
 def options_of(env_config: Mapping[str, Any] | None, apart: tuple[str, ...] = ("name", "seed")) -> dict[str, Any]:
-    """Returns the options among the entries of a dataset's `env_config`.
+    """Return the options in the `env_config` of a dataset row.
 
-    Entries that are None are left out: tables with rows of several games fill the options of the others in that way.
+    Entries that are None are ignored: in a table with rows of several games, they are the options of other games.
 
     Args:
-        env_config: The entries; None stands for none.
-        apart: Names of entries that are no options.
+        env_config: The entries; None means no entries.
+        apart: Names of entries that are not options.
     """
     return {name: value for name, value in (env_config or {}).items() if name not in apart and value is not None}
 
 
 class Episode:
-    """One episode of a game in words. It is used by one caller at a time, from any thread or event loop.
+    """Episode of a text environment. It supports one caller at a time, from any thread or event loop.
 
     Attributes:
-        name: The game.
-        seed: The level seed; None until an episode whose seed is random has started.
-        outcome: What the last reply led to; None before the first.
-        refusals: Replies so far that were no move.
+        name: The environment.
+        seed: The level seed; None if it is random and the episode has not started.
+        outcome: Result of the last reply; None before the first.
+        refusals: Number of invalid replies.
     """
 
     def __init__(
@@ -65,14 +64,13 @@ class Episode:
         options: Mapping[str, Any] | None = None,
         pool: SessionPool | None = None,
     ):
-        """Makes an episode that is yet to start.
+        """Make an episode without starting it.
 
         Args:
-            name: An id that has words, or its short name.
-            seed: The level seed, None for a random one of training.
-            options: Options of the environment, of its words, and of sessions. Levels are those of their seeds
-                (`levels="fresh"`) unless said otherwise.
-            pool: Where its sessions live; the shared pool if None.
+            name: Id or short name of an environment with a text interface.
+            seed: The level seed; None samples a training seed.
+            options: Options of the environment, of its text interface, and of sessions; `levels="fresh"` by default.
+            pool: The session pool; the shared pool if None.
         """
         self.name, self.seed = name, seed
         self.outcome: Outcome | None = None
@@ -84,25 +82,25 @@ class Episode:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last reply ended it."""
+        """True if the last reply has ended the episode."""
         return self.outcome is not None and (self.outcome.terminated or self.outcome.truncated)
 
     def check(self) -> None:
-        """Makes the game and compiles its programs; errors are those of `SessionPool.prepare`."""
+        """Make the environment and compile its programs; raises the errors of `SessionPool.prepare`."""
         self._pool.prepare(self.name, self._options)
 
     def start(self) -> Opening:
-        """Starts it, or starts it again on the same level; errors are those of `SessionPool.open`."""
+        """Start the episode, or restart it on the same level; raises the errors of `SessionPool.open`."""
         self.close()
         return self._started(self._pool.open(self.name, self.seed, self._options))
 
     async def astart(self) -> Opening:
-        """Starts it as `start` does; the event loop goes on while a game is compiled."""
+        """Start the episode as `start` does, without blocking the event loop during compilation."""
         self.close()
         return self._started(await self._pool.aopen(self.name, self.seed, self._options))
 
     def step(self, reply: str | Refusal) -> Outcome:
-        """Makes a turn, invalid for a `Refusal`; after the end, the last outcome comes again with reward 0."""
+        """Make a turn; a `Refusal` is an invalid reply. After the end, return the last result again with reward 0."""
         if self.outcome is not None and self.has_ended:
             return repeated(self.outcome)
         if self._session is None:
@@ -117,7 +115,7 @@ class Episode:
         return self._stepped(reply, outcome)
 
     async def astep(self, reply: str | Refusal) -> Outcome:
-        """Makes a turn as `step` does."""
+        """Make a turn as `step` does, without blocking the event loop."""
         if self.outcome is not None and self.has_ended:
             return repeated(self.outcome)
         if self._session is None:
@@ -132,7 +130,7 @@ class Episode:
         return self._stepped(reply, outcome)
 
     def close(self) -> None:
-        """Gives its session back, if it has one, and forgets how far it got."""
+        """Close the session and reset the episode."""
         self._give_back()
         self._replies, self.outcome, self.refusals = [], None, 0
 
@@ -141,7 +139,7 @@ class Episode:
         if session is not None:
             try:
                 self._pool.close([session])
-            except UnknownSessionError:  # for idleness
+            except UnknownSessionError:  # the pool has closed it because it was idle
                 return
 
     def _started(self, opening: Opening) -> Opening:

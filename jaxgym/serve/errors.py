@@ -1,21 +1,21 @@
-"""The errors of sessions; one sentence each: what was given, what is allowed, what to do."""
+"""Errors of sessions."""
 
 
 class SessionError(ValueError):
-    """A call that a pool of sessions refuses; nothing was stepped."""
+    """Invalid call of a session pool; no session has changed."""
 
 
 class UnknownSessionError(SessionError):
-    """An id that no open session has."""
+    """Id of no open session."""
 
 
 class ClosedSessionError(UnknownSessionError):
-    """The id of a session that was closed, by a call or for idleness."""
+    """Id of a session that was closed, by a call or because it was idle."""
 
 
 class CapacityError(SessionError):
-    """More sessions than a pool has room for."""
+    """More sessions than the capacity of a pool."""
 
 
 class RequestError(SessionError):
-    """Arguments that do not fit together or are of another kind, such as a reply that is no string."""
+    """Invalid arguments, such as a reply that is not a string."""

@@ -1,4 +1,4 @@
-"""Contents of chat messages, in the forms that clients and endpoints send."""
+"""Contents of chat messages, in the formats of clients and endpoints."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,17 +7,17 @@ _TEXTS = ("text", "input_text", "output_text")
 
 
 def content_text(content: Any) -> str:
-    """Return the text of a message's content, empty where it has none.
+    """Return the text of a message's content; empty if it has no text.
 
     Args:
-        content: A string, None, or parts, a list of them or one alone. A part is a string, or an object or a mapping
-            with `type` and `text`. Parts of other types, such as images, reasoning and tool calls, are no text.
+        content: A string, None, a part or a list of parts. A part is a string, or an object or a mapping with `type`
+            and `text`. Parts of other types, such as images, reasoning and tool calls, are ignored.
 
     >>> content_text([{"type": "thinking", "thinking": "left?"}, {"type": "text", "text": "right"}]), content_text(None)
     ('right', '')
     """
     text = "".join(map(_part_text, content)) if isinstance(content, list | tuple) else _part_text(content)
-    # Half of a surrogate pair can't be sent on in the next request.
+    # A lone surrogate can't be encoded in the next request.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -33,10 +33,10 @@ def _part_text(part: Any) -> str:
 
 
 def usage_of(choice: Any) -> dict[str, Any]:
-    """Return what the record of a turn keeps of a completion, from a choice of ours or of ms-swift's.
+    """Return the usage of a completion for the record of a turn, from a choice of jaxgym or ms-swift.
 
     Returns:
-        `finish_reason`, `prompt_tokens` and `completion_tokens`; None where the choice does not have one.
+        `finish_reason`, `prompt_tokens` and `completion_tokens`; None if the choice does not have the field.
     """
     tokens = getattr(choice, "token_ids", None)
     count = getattr(choice, "completion_tokens", None)

@@ -1,4 +1,4 @@
-"""Frames as files."""
+"""Encoding of frames."""
 
 import io
 
@@ -9,10 +9,10 @@ from jaxgym.errors import OptionError
 
 
 def png(frame: np.ndarray) -> bytes:
-    """Returns a frame, uint8 (H, W, 3), as a PNG.
+    """Encode a frame, uint8 (H, W, 3), as PNG.
 
     Raises:
-        OptionError: Without Pillow.
+        OptionError: If Pillow is not installed.
     """
     try:
         from PIL import Image

@@ -1,4 +1,4 @@
-"""What a session is asked and answers, and how it is scored."""
+"""Options and results of sessions."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,27 +7,27 @@ from typing import Any, NamedTuple
 from jaxgym.options import Integer, Option, Real, Word, resolve
 
 SESSION_OPTIONS: Mapping[str, Option] = {
-    "max_turns": Integer(0, "turns after which an episode is truncated, refused replies included; 0 means no limit", 0),
-    "refusal_cost": Real(0.0, "taken off the reward of a turn whose reply is refused", 0.0, static=True),
-    "format_cost": Real(0.0, "taken off where a move is understood, but not in the form asked for", 0.0, static=True),
-    "step_cost": Real(0.0, "taken off the reward of every turn", 0.0, static=True),
+    "max_turns": Integer(0, "turns after which an episode is truncated, invalid replies included; 0 means no limit", 0),
+    "refusal_cost": Real(0.0, "penalty of an invalid reply", 0.0, static=True),
+    "format_cost": Real(0.0, "penalty of a valid reply in another form than the prompt asks for", 0.0, static=True),
+    "step_cost": Real(0.0, "penalty of every turn", 0.0, static=True),
     "on_parse_failure": Word(
         "refuse",
-        "what a refused reply does: tell why and wait, end the episode, or make the game's fallback move",
+        "effect of an invalid reply: return the error text, end the episode, or make the game's fallback action",
         words=("refuse", "end", "fallback"),
     ),
     "scoring": Word(
         "parts",
-        "what is scored, where the game's words score a turn in parts: these, or the environment's reward alone",
+        "reward of a turn: the components of the text interface, or the environment's reward only",
         words=("parts", "environment"),
     ),
 }
-"""The options of a session, beside those of the environment and of its words."""
+"""Options of a session, in addition to those of the environment and of its text interface."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SessionOptions:
-    """The values of the options of a session; see `SESSION_OPTIONS`."""
+    """Values of the options of a session; see `SESSION_OPTIONS`."""
 
     max_turns: int
     refusal_cost: float
@@ -38,24 +38,24 @@ class SessionOptions:
 
     @classmethod
     def of(cls, env_id: str, given: Mapping[str, Any]) -> "SessionOptions":
-        """Checks values and fills in the defaults.
+        """Validate values and fill in the defaults.
 
         Raises:
-            OptionError: If an option does not take the given value.
+            OptionError: If the value of an option is invalid.
         """
         values = resolve(env_id, SESSION_OPTIONS, given)
         return cls(**{**values, "max_turns": int(values["max_turns"])})
 
 
 class Opening(NamedTuple):
-    """The start of an episode.
+    """Start of an episode.
 
     Attributes:
-        id: The session.
-        env_id: Its environment.
+        id: The session id.
+        env_id: The environment id.
         seed: The level seed.
-        instructions: The rules and the form of a reply: a system message.
-        text: The first text; empty for a session that is yet to start.
+        instructions: The system prompt.
+        text: The first observation text; empty if the session has not started.
     """
 
     id: str
@@ -66,20 +66,20 @@ class Opening(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a reply led to.
+    """Result of a turn.
 
     Attributes:
-        text: The next text.
+        text: The next observation text.
         reward: Reward of this turn, the sum of its components.
-        terminated: Whether the rules of the game ended the episode, or a refused reply where a session asks for that.
-        truncated: Whether a time limit did: the environment's, or the session's `max_turns`.
-        number: Turns so far in this episode, this one and refused ones included.
-        refusal: Why the reply was no move, one sentence, or None.
-        components: The parts of the reward by name, the same names on every turn of a session: those of the game, and
-            the session's costs that are not 0, as negative numbers.
+        terminated: Whether the rules of the game ended the episode, or an invalid reply if the session ends on these.
+        truncated: Whether a limit ended the episode: the environment's time limit, or the session's `max_turns`.
+        number: Number of turns in this episode, including this one and invalid replies.
+        refusal: Error text of an invalid reply, or None.
+        components: Reward components by name; every turn of a session has the same names. They are the components of
+            the text interface, and the session's penalties that are not 0, as negative numbers.
         total_reward: Sum of the rewards of this episode.
-        is_solved: Whether the episode has ended with a success.
-        info: The environment's `info` at the end of the episode, plain values; empty before.
+        is_solved: Whether the episode has ended with success.
+        info: The environment's `info` at the end of the episode, as plain Python values; empty before.
     """
 
     text: str
@@ -95,14 +95,14 @@ class Outcome(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a session stands.
+    """Status of a session.
 
     Attributes:
-        env_id: Its environment.
+        env_id: The environment id.
         seed: The level seed.
-        has_started: Whether it has been reset; its first step does that otherwise.
-        text: The last text.
-        number: Turns so far in this episode.
+        has_started: Whether the episode has started; otherwise the first step starts it.
+        text: The last observation text.
+        number: Number of turns in this episode.
         total_reward: Sum of the rewards of this episode.
         terminated: As in the last `Outcome`.
         truncated: As in the last `Outcome`.
@@ -119,5 +119,5 @@ class Standing(NamedTuple):
 
 
 def repeated(last: Outcome) -> Outcome:
-    """Returns what a reply to an episode that has ended leads to: the same once more, without a reward."""
+    """Return the result of a turn after the end of an episode: the last result with reward 0."""
     return last._replace(reward=0.0, components=dict.fromkeys(last.components, 0.0))

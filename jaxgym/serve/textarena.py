@@ -1,4 +1,4 @@
-"""Games of TextArena: every game in words as a single-player environment of its registry, by id.
+"""Environments of TextArena: every text environment as a single-player environment of its registry, by id.
 
     import textarena
     import jaxgym.serve.textarena                  # registers jaxgym/FrozenLake-v0 and so on
@@ -9,8 +9,8 @@
     has_ended, info = env.step("<action>right</action>")
     rewards, game_info = env.close()
 
-Behind an id, `-train` shows rules and board, or in games whose board does not tell everything all that the game has
-said; `-raw` has no wrapper. Options of the environment, of its words and of sessions go to `textarena.make`.
+The suffix `-train` of an id shows the rules and the board, or all texts of the game if its board is not complete; the
+suffix `-raw` has no wrapper. `textarena.make` takes options of the environment, of its text interface and of sessions.
 """
 
 import copy
@@ -31,8 +31,7 @@ try:
     _arena: Any = importlib.import_module("textarena")
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"jaxgym.serve.textarena registers games in TextArena, which can't be imported ({error}): "
-        "pip install textarena.",
+        f"jaxgym.serve.textarena: expected TextArena to be installed, got {error}. Install it: pip install textarena.",
         name=error.name,
     ) from error
 
@@ -57,33 +56,34 @@ else:
     _Board = _arena.wrappers.GameBoardObservationWrapper
     _Messages = _arena.wrappers.GameMessagesObservationWrapper
 
-_SHOW_ALL = ("FrozenLake-v0", "Sudoku-v0")  # each of their texts has all that there is to know
+_SHOW_ALL = ("FrozenLake-v0", "Sudoku-v0")  # each text contains the complete state
 
 _PLAYER = 0
 
 
 class TextArenaEnv(_Env):
-    """A game in words with the interface of TextArena's single-player environments.
+    """Text environment with the interface of TextArena's single-player environments.
 
-    Its sessions live in the pool of the process, and no episode reads the process's random numbers once it has started.
+    It uses the shared session pool of the process. A running episode does not use the process's random numbers.
 
     Attributes:
-        game: The id of the environment.
-        state: TextArena's state of the episode; there is none before the first `reset`.
+        game: The environment id.
+        state: TextArena's state of the episode; not set before the first `reset`.
     """
 
     def __init__(self, game: str, /, error_allowance: int = 1, **options: Any):
-        """Makes the game, and compiles its programs where this process has not done so.
+        """Make the environment, and compile its programs if this process has not done so.
 
         Args:
-            game: An id that has words, or its short name.
-            error_allowance: Replies in a row that may be no move; the next one loses.
-            **options: Options of the environment, of its words, and of sessions. The reward is the environment's unless
-                `scoring="parts"`; replies that are no move count if `on_parse_failure` is `"refuse"`, the default.
+            game: Id or short name of an environment with a text interface.
+            error_allowance: Number of allowed consecutive invalid replies; the next one loses. They count if
+                `on_parse_failure` is `"refuse"`, the default.
+            **options: Options of the environment, of its text interface, and of sessions. The reward is the
+                environment's unless `scoring="parts"`.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no words.
-            OptionError: If an option does not exist, or does not take its value.
+            UnknownIdError: If there is no such environment, or it has no text interface.
+            OptionError: If an option does not exist or its value is invalid.
         """
         self.game = text.text_spec_of(game)[0]
         self._error_allowance = error_allowance
@@ -94,19 +94,19 @@ class TextArenaEnv(_Env):
         Episode(self.game, None, self._options).check()
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
             num_players: 1.
-            seed: The level seed. If None, one of training is drawn from Python's `random`, as TextArena's games do.
+            seed: The level seed. If None, Python's `random` samples a training seed, as in TextArena's games.
 
         Raises:
-            AssertionError: If there is another number of players.
-            RequestError: If the seed is none.
-            CapacityError: If there is no room for another session.
+            AssertionError: If `num_players` is not 1.
+            RequestError: If the seed is invalid.
+            CapacityError: If the pool is full.
         """
         self.close()
-        # TextArena would give a seed to the generator of the whole process.
+        # With a seed, TextArena would seed the generator of the whole process.
         self.state = _arena.SinglePlayerState(num_players, seed=None, error_allowance=self._error_allowance)
         episode = Episode(self.game, random.getrandbits(31) if seed is None else seed, self._options)
         opening = episode.start()
@@ -120,13 +120,13 @@ class TextArenaEnv(_Env):
         self._show(opening.text)
 
     def step(self, action: Any) -> tuple[bool, dict[str, Any]]:
-        """Makes a turn.
+        """Make a turn.
 
         Args:
-            action: What the player says; None and other contents of a message without text are an invalid reply.
+            action: The reply; None and other contents of a message without text are an invalid reply.
 
         Returns:
-            Whether the episode has ended, and what there is to know about the turn. After the end nothing changes.
+            Whether the episode has ended, and the `info` of the turn. After the end nothing changes.
 
         Raises:
             RequestError: If no episode has started, or it was closed before its end.
@@ -135,7 +135,7 @@ class TextArenaEnv(_Env):
         if state is not None and state.done:
             return True, state.step_info
         if state is None or self._episode is None:
-            raise RequestError(f"a step was made in {self.game} while no episode is on its way; reset it first.")
+            raise RequestError(f"{self.game}: expected a running episode, got none. Reset it first.")
         action = content_text(action)
         outcome = self._episode.step(action)
         self._replies.append(action)
@@ -155,22 +155,22 @@ class TextArenaEnv(_Env):
         return state.step()
 
     def get_board_str(self) -> str:
-        """Returns the newest text, for wrappers that draw."""
+        """Return the last observation text, for wrappers that render."""
         return self._text
 
     def close(self) -> tuple[dict[int, float] | None, dict[int, dict[str, Any]]]:
-        """Gives the session back.
+        """Close the session.
 
         Returns:
-            The reward of the player, None before the end, and what TextArena tells about the episode: the player's
-            role, whether a reply that was no move has lost it, the number of turns, and why it ended.
+            The reward of the player, None before the end, and TextArena's information about the episode: the player's
+            role, whether an invalid reply has lost it, the number of turns, and the reason of the end.
         """
         self._give_back()
         state = getattr(self, "state", None)
         return (None, {}) if state is None else state.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TextArenaEnv":
-        """Returns another environment that stands where this one does, in a session of its own."""
+        """Return a copy in the same state with its own session."""
         other = object.__new__(type(self))
         memo[id(self)] = other
         vars(other).update(
@@ -203,30 +203,30 @@ def _reason(outcome: Outcome) -> str:
 
 
 class _Forgetful(_Wrapper):
-    """Leaves out what was said in the episode before, which TextArena's wrappers go on with."""
+    """Wrapper that clears the texts at the start of an episode; TextArena's wrappers keep those of the last episode."""
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self.full_observations.clear()
         super().reset(num_players, seed)
 
 
 class FullHistory(_Forgetful, _History):
-    """All that was said in an episode, the player's replies included."""
+    """Wrapper that shows all texts of an episode and the player's replies."""
 
 
 class Board(_Forgetful, _Board):
-    """The rules and the newest board."""
+    """Wrapper that shows the rules and the last board."""
 
 
 class Messages(_Forgetful, _Messages):
-    """The rules and all that the game has said in an episode, without the player's replies."""
+    """Wrapper that shows the rules and all texts of an episode, without the player's replies."""
 
 
 def register() -> list[str]:
-    """Registers every game that has words and is not registered yet; returns the ids of all.
+    """Register every text environment that is not registered yet; return all ids.
 
-    Importing this module does it. It is for games of your own, whose words were registered after that.
+    The import of this module does this. Call it for your own environments that you register after the import.
     """
     registry: dict[str, Any] = importlib.import_module("textarena.envs.registration").ENV_REGISTRY
     names: list[str] = []

@@ -1,11 +1,12 @@
-"""Environments of TRL: every game in words as a class for `GRPOTrainer(environment_factory=...)`.
+"""Environments of TRL: a class of every text environment for `GRPOTrainer(environment_factory=...)`.
 
     from jaxgym.serve import trl
     trainer = GRPOTrainer(..., environment_factory=trl.FrozenLakeEnv)
     trainer = GRPOTrainer(..., environment_factory=functools.partial(trl.FrozenLakeEnv, size=8))
 
-A trainer offers every public method but `reset` and `get_reward` to the model as a tool, so each class has the tools of
-its game and nothing else. The columns `seed` and `env_config` of a row say what is played.
+A trainer offers every public method except `reset` and `get_reward` to the model as a tool, so each class has only the
+tools of its environment. Their docstrings are part of the prompt. The columns `seed` and `env_config` of a row set the
+level and the options.
 """
 
 import functools
@@ -20,14 +21,14 @@ from jaxgym.serve.swift import class_name
 from jaxgym.text import Refusal
 
 _OVER = "the game is over: make no more moves, and answer without a tool call."
-_COMMAND = r"[^<>\[\]{}`\n\r]*"  # other signs could be read as an answer of their own
+_COMMAND = r"[^<>\[\]{}`\n\r]*"  # the excluded characters could form another answer
 
 
 def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Callable[..., str]:
-    """Makes a tool of a method that returns the reply which its arguments stand for.
+    """Make a tool of a method that converts its arguments to a reply.
 
-    The tool plays that reply and returns the next text. A call with wrong arguments is an invalid turn, not an
-    exception: a trainer would tell the model of the exception, but the episode would not count it.
+    The tool makes the turn of that reply and returns the next text. A call with invalid arguments is an invalid reply,
+    not an exception: a trainer would show an exception to the model, but the episode would not count the turn.
     """
     name, schema = function.__name__, arguments.schema_of(function, pattern)
 
@@ -46,32 +47,33 @@ def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Calla
 
 
 class _TextEnv:
-    """A game whose instances are made once and reset often; see the module's docstring."""
+    """Base class; a trainer makes instances once and resets them for each episode."""
 
     def __init__(self, **options: Any):
-        """Makes an instance; nothing is checked and no session opened before `reset`.
+        """Make an instance; `reset` validates the options and opens a session.
 
         Args:
-            **options: Options of the environment, of its words, and of sessions; a row's `env_config` goes on top.
+            **options: Options of the environment, of its text interface, and of sessions; the `env_config` of a row
+                overrides them.
         """
         self._options = self._played = options
         self._episode: Episode | None = None
 
     def reset(self, seed: int | None = None, env_config: Mapping[str, Any] | None = None, **columns: Any) -> str:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
-            seed: The level seed; that of `env_config` if None, or else a random one.
-            env_config: Options; entries that are None are as if left out.
-            **columns: The other columns of the row; not read.
+            seed: The level seed; if None, the seed of `env_config`, or else a random one.
+            env_config: Options; entries that are None are ignored.
+            **columns: The other columns of the row; ignored.
 
         Returns:
-            The rules, which tools make moves, and the first text.
+            The system prompt, the names of the tools, and the first observation text.
 
         Raises:
-            OptionError: If an entry is no option, or does not take its value.
-            RequestError: If the seed is none.
-            CapacityError: If there is no room for another session.
+            OptionError: If an entry is not an option or its value is invalid.
+            RequestError: If the seed is invalid.
+            CapacityError: If the pool is full.
         """
         del columns
         if self._episode is not None:
@@ -83,7 +85,7 @@ class _TextEnv:
         return f"{opening.instructions}\n\n{self._how()}\n\n{opening.text}"
 
     def get_reward(self) -> float:
-        """Returns the sum of the rewards of the episode."""
+        """Return the sum of the rewards of the episode."""
         outcome = None if self._episode is None else self._episode.outcome
         return 0.0 if outcome is None else float(outcome.total_reward)
 
@@ -112,7 +114,7 @@ class FrozenLakeEnv(_TextEnv):
         Returns:
             What happened, and the lake.
         """
-        # A dialect that does not exist is refused where the episode starts.
+        # The start of the episode raises an error for an unknown dialect.
         asked = DIALECTS.get(self._played.get("dialect", ""), DIALECTS["swift"]).asked.lower()
         return asked.replace("up", direction)
 
@@ -175,7 +177,7 @@ class TextCraftEnv(_TextEnv):
 
 
 class _ActEnv(_TextEnv):
-    """A game of actions in a row with the tool `act`."""
+    """Environments with lists of actions, with the tool `act`."""
 
     @_tool
     def act(self, actions: str) -> str:
@@ -191,7 +193,7 @@ class _ActEnv(_TextEnv):
 
 
 class _ReplyEnv(_TextEnv):
-    """Any other game, with the tool `reply`."""
+    """Other environments, with the tool `reply`."""
 
     @functools.partial(_tool, pattern=None)
     def reply(self, message: str) -> str:
@@ -214,10 +216,10 @@ _OWN: dict[str, type[_TextEnv]] = {
 
 
 def env_class(name: str) -> type[_TextEnv]:
-    """Returns the class of a game, by its id or its short name.
+    """Return the class of an environment, by its id or its short name.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     return _env_class(text.text_spec_of(name)[0])
 
@@ -233,16 +235,16 @@ def _env_class(env_id: str) -> type[_TextEnv]:
 
 
 def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[..., str | Refusal]]:
-    """Returns the tools of a game by name, as functions that return the reply which their arguments stand for.
+    """Return the tools of an environment by name, as functions that convert their arguments to a reply.
 
-    For wrong arguments they return why these are invalid, which a session takes in place of a reply.
+    For invalid arguments they return a `Refusal`.
 
     Args:
-        name: An id that has words, or its short name.
-        options: What the game is played with.
+        name: Id or short name of an environment with a text interface.
+        options: The options of its sessions.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
 
     class Speaker(env_class(name)):

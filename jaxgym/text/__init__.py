@@ -1,4 +1,4 @@
-"""Environments in words: what a language model reads, and what its replies mean."""
+"""Text interfaces: prompts for language models, and the parsing of their replies."""
 
 from jaxgym.spec import TextSpec
 from jaxgym.text.catalogue import make, make_registered, short_name_of, text_envs, text_spec_of

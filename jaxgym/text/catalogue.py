@@ -1,4 +1,4 @@
-"""Environments that have a text interface, and `make`, which returns both."""
+"""Text environments by name, and `make`, which returns an environment with its text interface."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from jaxgym.text.words import Words
 PARSING: Mapping[str, Option] = {
     "parsing": Word(
         "strict",
-        "whether a reply counts only if its explicit answer is exactly valid, or prose is searched as well",
+        "strict: a reply counts only if its explicit answer is exactly valid; lenient: prose is searched as well",
         words=("strict", "lenient"),
     ),
 }
-"""The option that every environment with words has."""
+"""The option of every text interface."""
 
 
 def text_envs() -> dict[str, str]:
     """Return the ids that have a text interface, by short name.
 
-    Of environments that are registered by an entry point, those whose spec is loaded are listed.
+    An environment that is registered by an entry point is listed once its spec is loaded.
     """
     return registry.short_names()
 
@@ -41,7 +41,7 @@ def short_name_of(name: str) -> str:
 def text_spec_of(name: str) -> tuple[str, TextSpec]:
     """Return the id and the text interface of an environment, by its id or its short name.
 
-    It imports no module that the name gives, as in `"my_package.module:MyGame-v0"`: names may come from requests.
+    Names can come from requests, so the module of a name such as `"my_package.module:MyGame-v0"` is not imported.
 
     Raises:
         UnknownIdError: If there is no such environment, or it has no text interface.
@@ -52,41 +52,42 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
         short_names = text_envs()
         known = [*short_names.values(), *short_names]
         raise UnknownIdError(
-            f"{shown(name)} is no environment with words{nearest(name, known)}; give one of {', '.join(short_names)}, "
-            "or its id."
+            f"Unknown text environment {shown(name)}{nearest(name, known)}. "
+            f"Use one of {', '.join(short_names)}, or its id."
         )
     return env_id, spec
 
 
 def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
-    """Makes an environment that is played in words.
+    """Make an environment and its text interface.
 
     Args:
-        name: An id of `jaxgym.make` that has words, or its short name. `"my_package.module:MyGame-v0"` imports the
+        name: Id or short name of an environment with a text interface. `"my_package.module:MyGame-v0"` imports the
             module first.
-        **options: Options of the environment and of its words, `parsing`, `preset`, `levels` and `max_steps` included.
+        **options: Options of the environment and of its text interface, including `parsing`, `preset`, `levels` and
+            `max_steps`.
 
     Returns:
-        The environment, its parameters, and its words.
+        The environment, its parameters, and its text interface.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
-        OptionError: If an option does not exist or does not take the given value.
+        UnknownIdError: If there is no such environment, or it has no text interface.
+        OptionError: If an option does not exist or its value is invalid.
         LevelError: See `jaxgym.make`.
     """
     return make_registered(registry.import_module_of(name), **options)
 
 
 def make_registered(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
-    """Make an environment as `make` does, but import no module that the name gives: for names from requests."""
+    """Make an environment as `make` does, but never import the module of a name; for names from requests."""
     env_id, spec = text_spec_of(name)
     declared = {**spec.options, **PARSING}
     known = {*registry.load(env_id).all_options, *declared, "preset", "levels"}
     for option in options:
         if option not in known:
             raise OptionError(
-                f"{env_id} in words has no option {option!r}{nearest(option, known)}; "
-                f"give one of {', '.join(sorted(known))}."
+                f"{env_id} with text has no option {option!r}{nearest(option, known)}. "
+                f"The options are {', '.join(sorted(known))}."
             )
     own = {option: value for option, value in options.items() if option in declared}
     values = resolve(env_id, declared, own)

@@ -1,6 +1,6 @@
-"""The forms in which a reply may give its answer explicitly: tags, JSON, calls, boxes, code fences, labels, brackets.
+"""Forms of explicit answers in a reply: tags, JSON, calls, boxes, code fences, labels, brackets.
 
-A form finds all of its answers in a text. A form that is opened and not closed holds no answer.
+A form finds all of its answers in a text. A form that is opened and not closed is malformed and has no answer.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _REASONS = frozenset(
         *("analysis", "comment", "note", "plan"),
     )
 )
-"""Keys of a JSON object whose texts are no part of the answer."""
+"""Keys of a JSON object for reasons, which are not part of the answer."""
 
 _OF_CALLS = _REASONS | {"type", "id", "call_id", "index"}
 _WHOLE_VALUES = ({"action"}, {"actions"})
@@ -52,7 +52,7 @@ _INTEGER = re.compile(r"([0-9]{1,9})(?:\.0{1,9})?", re.ASCII)
 
 
 class Call(NamedTuple):
-    """A call of a tool of the game, in a reply's text or in JSON.
+    """Call of a tool of the game, in the text of a reply or in JSON.
 
     Attributes:
         tool: The tool's name.
@@ -64,11 +64,11 @@ class Call(NamedTuple):
 
 
 Form = Callable[[str], Sequence[tuple[Any, str]]]
-"""Finds all answers of one form in a text, in order: their values and texts as in `Answer`."""
+"""Function that returns all answers of one form in a text, in order: values and texts as in `Answer`."""
 
 
 def tag(name: str) -> Form:
-    """Return the form `<name>…</name>`; names are matched in any case, blanks before `>` are skipped."""
+    """Return the form `<name>…</name>`; ignore case and blanks before `>`."""
     mark_of = re.compile(rf"<(/?){name}\s{{0,8}}>")
 
     def find(text: str) -> list[tuple[Any, str]]:
@@ -95,9 +95,9 @@ def json_object(*names: str, **tools: Sequence[str]) -> Form:
     """Return the form of a JSON object that has one of some keys, or that calls a tool of the game.
 
     The value is a `Call` for an object such as `{"name": "move", "arguments": {"direction": "up"}}`, the entry itself
-    if the only key is `action` or `actions`, and else a mapping of the keys that the object has. An object that is not
-    JSON, has a key twice or has further keys (other than those of `_REASONS`), and a call with another tool or other
-    arguments, are malformed.
+    if the only key is `action` or `actions`, and otherwise a mapping of the object's keys. Malformed are an object that
+    is not JSON, has a key twice or has unknown keys (other than those of `_REASONS`), and a call with an unknown tool
+    or unknown arguments.
 
     Args:
         *names: The keys, in lower case.
@@ -148,7 +148,7 @@ def json_object(*names: str, **tools: Sequence[str]) -> Form:
 def call(**tools: Sequence[str]) -> Form:
     """Return the form of a call on a line of its own, such as `place(row=1, column=2, number=3)`.
 
-    The value is a `Call`, whose arguments are numbers and strings. They may also be given by position.
+    The value is a `Call`, whose arguments are numbers and strings. Arguments can also be positional.
 
     Args:
         **tools: The names of the parameters of each tool, in order.
@@ -165,7 +165,7 @@ def call(**tools: Sequence[str]) -> Form:
             if closing and not ended and not begun[1]:
                 continue
             tool = begun[2].lower()
-            # A list of calls is written in brackets; only one call is an answer.
+            # Some models write calls as a list in brackets; a list of one call is an answer.
             is_whole = closing and ended is not None and len(ended[1]) == len(begun[1])
             given = _arguments(inside, tools[tool]) if is_whole else None
             found.append((None if given is None else Call(tool, given), f"{begun[2]}({inside}{closing}"))
@@ -175,7 +175,7 @@ def call(**tools: Sequence[str]) -> Form:
 
 
 def boxed(text: str) -> list[tuple[Any, str]]:
-    r"""Find the last `\boxed{…}`; commands such as `\text{…}` around its content are left out."""
+    r"""Find the last `\boxed{…}`; remove commands such as `\text{…}` around its content."""
     start = text.rfind(_BOXED)
     if start < 0:
         return []
@@ -195,7 +195,7 @@ def boxed(text: str) -> list[tuple[Any, str]]:
 def labeled(text: str) -> list[tuple[Any, str]]:
     """Find the last line `Action: …` or `Answer: …`; the content is on the same line or the next one (ReAct).
 
-    Another line directly below the content makes it malformed, unless it begins with a label such as `Observation:`.
+    It is malformed if another line follows directly, unless that line begins with a label such as `Observation:`.
     """
     if ":" not in text and "\uff1a" not in text:
         return []
@@ -214,7 +214,7 @@ def labeled(text: str) -> list[tuple[Any, str]]:
 
 
 def fenced(text: str) -> list[tuple[Any, str]]:
-    """Find the last block between two code fences; its first line may name a common language, or `action`."""
+    """Find the last block between two code fences; its first line can name a common language, or `action`."""
     fences = places(text, _FENCE)
     if not fences:
         return []
@@ -227,9 +227,10 @@ def fenced(text: str) -> list[tuple[Any, str]]:
 
 
 def bracketed(text: str) -> list[tuple[Any, str]]:
-    r"""Find all `[…]` without brackets inside, for games that ask for this form; one that is not closed is malformed.
+    r"""Find all `[…]` without brackets inside, for games whose prompt asks for this form.
 
-    Brackets in JSON objects, `\[` of LaTeX, and tokens of chat templates such as `[TOOL_CALLS]` are not answers.
+    A bracket that is not closed is malformed. Brackets in JSON objects, `\[` of LaTeX, and tokens of chat templates
+    such as `[TOOL_CALLS]` are not answers.
     """
     if "[" not in text:
         return []
@@ -247,11 +248,11 @@ def bracketed(text: str) -> list[tuple[Any, str]]:
 ACTION, ANSWER = tag("action"), tag("answer")
 
 FORMS: tuple[Form, ...] = (ACTION, ANSWER, json_object("action", "actions"), boxed, fenced, labeled)
-"""The forms of a game whose prompt asks for `<action>…</action>` and whose answers are strings, in their rank."""
+"""Forms for a prompt that asks for `<action>…</action>` with a string, highest rank first."""
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a value of a JSON object or tool argument as an integer, or None if it is no whole number.
+    """Return a value of a JSON object or tool argument as an integer, or None if it is not a whole number.
 
     Whole floats are integers. Booleans, fractions, strings and all other types are not.
     """
@@ -264,7 +265,7 @@ def whole_number(value: Any) -> int | None:
 
 
 class _Twice:
-    """A JSON object that has an entry twice, at any depth."""
+    """JSON object with a duplicate key, at any depth."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Twice:
@@ -275,10 +276,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Twice:
 
 
 def _number(literal: str) -> float | Decimal:
-    """Return a number with a point or an exponent; as a `Decimal`, which no game reads, where it is no whole number."""
+    """Return a whole number with a point or an exponent as a float, and any other as a `Decimal`, which is invalid."""
     try:
         exact = Decimal(literal)
-    except InvalidOperation:  # an exponent beyond those of `Decimal`
+    except InvalidOperation:  # the exponent is too large for `Decimal`
         return Decimal("NaN")
     return float(literal) if exact == exact.to_integral_value() else exact
 
@@ -287,9 +288,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_number)
 
 
 def _objects(text: str) -> list[tuple[int, int, dict[str, Any] | None]] | None:
-    """Return start, end and content of the objects that are not inside of others; None if many are broken.
+    """Return start, end and content of the outermost objects, or None if many objects are malformed.
 
-    The content of a broken object is None; it ends at the brace that closes it, and holds no other object.
+    The content of a malformed object is None; it ends at its closing brace, and objects inside of it are ignored.
     """
     found, end, broken = list[tuple[int, int, dict[str, Any] | None]](), 0, 0
     for start in (begun.start() for begun in _OBJECT.finditer(text)):
@@ -297,7 +298,7 @@ def _objects(text: str) -> list[tuple[int, int, dict[str, Any] | None]] | None:
             continue
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, ArithmeticError, RecursionError):  # no JSON, a number too long, or nested too deeply
+        except (ValueError, ArithmeticError, RecursionError):  # not JSON, a number too long, or nested too deeply
             broken += 1
             if broken > _MOST_BROKEN:
                 return None
@@ -309,7 +310,7 @@ def _objects(text: str) -> list[tuple[int, int, dict[str, Any] | None]] | None:
 
 
 def _closing_brace(text: str, start: int) -> int:
-    """Return where the brace at a place is closed, or the end of the text."""
+    """Return the end of the object whose brace is at `start`, or the end of the text."""
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
@@ -322,7 +323,7 @@ _BRACE = re.compile(r"[{}]")
 
 
 def _whole_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that a text is, or None if it is anything else."""
+    """Return the JSON object of a text, or None if the text is anything else."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, ArithmeticError, RecursionError):
@@ -331,7 +332,7 @@ def _whole_object(text: str) -> dict[str, Any] | None:
 
 
 def _arguments(inside: str, parameters: Sequence[str]) -> dict[str, Any] | None:
-    """Return the arguments of a call by name, or None if they are not one for each parameter."""
+    """Return the arguments of a call by name, or None if they do not match the parameters."""
     given, end = dict[str, Any](), 0
     unnamed: Iterator[str] = iter(parameters)
     while end < len(inside):

@@ -1,4 +1,4 @@
-"""Replies that name actions one after another, such as `<action>right 5, up</action>`."""
+"""Replies that name a list of actions, such as `<action>right 5, up</action>`."""
 
 import dataclasses
 import functools
@@ -42,13 +42,13 @@ class MoveSet:
 
     @functools.cached_property
     def phrases(self) -> dict[str, str]:
-        """Names by everything that is accepted for them."""
+        """Names by accepted spelling."""
         pairs = [*((name, name) for name in self.actions), *self.synonyms.items()]
         return {spelling: name for phrase, name in pairs for spelling in _spellings(phrase)}
 
     @functools.cached_property
     def _replies(self) -> dict[str, Move]:
-        """The moves of single actions in the asked form, which most replies are."""
+        """Parsed replies of single actions in the form of the prompt, which are the most common replies."""
         return {f"<action>{name}</action>": self._move([(name, 1)], is_exact=True) for name in self.actions}
 
     @functools.cached_property
@@ -58,15 +58,15 @@ class MoveSet:
 
     @property
     def idle(self) -> Move:
-        """The move that does nothing."""
+        """The parsed action that does nothing."""
         return self._move([(next(iter(self.actions)), 1)], is_exact=True)
 
     def reply_of(self, action: Action) -> str:
-        """Return the name of an action in its tag."""
+        """Return the reply that names an action, in its tag."""
         return f"<action>{next(name for name, known in self.actions.items() if known == action)}</action>"
 
     def help(self) -> str:
-        """Return the form of a reply, for instructions."""
+        """Return the part of the system prompt that describes the form of a reply."""
         lines = [
             f"Actions: {', '.join(self.actions)}.",
             f"Reply with one action in this form: <action>{self.example}</action>",
@@ -117,7 +117,7 @@ class MoveSet:
         return Move(actions, text, is_exact)
 
     def _runs_of(self, value: Any) -> list[_Run] | None:
-        """Return the named actions and how often each is made, or None if the answer is no list of actions."""
+        """Return the named actions and their counts, or None if the answer is not a list of actions."""
         if isinstance(value, Call):
             value = value.arguments["actions"]
         parts = value[: self.most + 1] if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""Removal of reasoning, of other turns and of chat template tokens from a language model's reply."""
+"""Removal of reasoning, of other roles' turns and of chat template tokens from a language model's reply."""
 
 import itertools
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 LONGEST = 8_000
-"""Number of characters at the end of a reply that are searched for an answer."""
+"""Number of characters at the end of a reply in which answers are searched."""
 
 _REASONING = (
     # Most open models, such as DeepSeek-R1, Qwen3, GLM-4.5, MiniMax-M2, Nemotron, EXAONE and Reka Flash.
@@ -35,7 +35,7 @@ _REASONING = (
 """Opening and closing delimiters of reasoning in the chat templates of open models, in lower case."""
 
 _STRUCK = (("<del>", "</del>"), ("<strike>", "</strike>"))
-"""HTML tags around text that is struck through, which is removed as reasoning is."""
+"""HTML tags of struck-through text, which is removed like reasoning."""
 
 _OPENINGS, _CLOSINGS = ({pair[side]: number for number, pair in enumerate((*_REASONING, *_STRUCK))} for side in (0, 1))
 
@@ -75,7 +75,7 @@ _INSIDE = (
     *("<|tools_prefix|>", "<|tools_suffix|>", "<|start_action|>", "<|end_action|>"),
     *(f"<\uff5ctool▁{name}\uff5c>" for name in ("calls▁begin", "call▁begin", "sep", "call▁end", "calls▁end")),
 )
-"""Tokens that belong to an answer, in lower case."""
+"""Tokens that can be part of an answer, in lower case."""
 
 _LEADING = re.compile(
     "(?:"
@@ -108,7 +108,7 @@ _BY_MARK = {
         "<": ("<|sep|>",),
     }.items()
 }
-"""The delimiters that are not a single token in angle brackets, by a character and by a part of each."""
+"""The delimiters that are not a single token in angle brackets, by a character and by a substring of each."""
 
 _BARS = "|\uff5c"
 
@@ -117,22 +117,22 @@ _FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<
 _ASSISTANT = re.compile(r"\s{0,8}assistant\b[^<]{0,80}(?:<\|channel\|>|\Z)")
 _NEXT_MESSAGE = re.compile(rf"\s{{0,8}}(?:<\|channel\|>|<\|start\|>{_ASSISTANT.pattern})")
 _IN_CHANNEL = -1
-# Harmony after a tokenizer has dropped the special tokens: the name of the channel and its text are one word.
+# A tokenizer may drop the special tokens of the harmony format: the channel's name and its text become one word.
 _BARE_CHANNEL, _BARE_FINAL = re.compile(r"(?:analysis|commentary)(?=[^\s:;,.!?-])"), "assistantfinal"
 
 GAP = "\0"
-"""Character in the place of what was removed; no form and no grammar reads across it."""
+"""Character that replaces removed text; no form and no grammar matches across it."""
 
 _NO_ANSWER = {"<!--": "-->", "~~": "~~", '"""': '"""', "'''": "'''"}
-"""Opening and closing marks of comments, struck-through text and string literals, which hold no answer."""
+"""Opening and closing marks of comments, struck-through text and string literals, which are not answers."""
 
 
 class Visible(NamedTuple):
-    """The part of a reply that may hold its answer.
+    """Part of a reply that can contain its answer.
 
     Attributes:
         text: The text, without tokens of the chat template at its start.
-        is_cut: Whether the text is only the end of what is left, which has more than `LONGEST` characters.
+        is_cut: Whether the text is truncated to its last `LONGEST` characters.
     """
 
     text: str
@@ -140,11 +140,11 @@ class Visible(NamedTuple):
 
 
 def without_reasoning(reply: str) -> Visible:
-    """Return the assistant's turn of a reply without its reasoning, its last `LONGEST` characters at most.
+    """Return the last `LONGEST` characters of the assistant's turn, without its reasoning.
 
     The turn ends at the first token that ends it or begins the turn of another role. Reasoning that is not closed
-    extends to the end. Reasoning whose opening delimiter is missing, because it belongs to the prompt, starts at the
-    beginning of the reply. HTML comments, struck-through text and text in triple quotes are removed, too.
+    extends to the end. Reasoning without an opening delimiter, which can be part of the prompt, starts at the beginning
+    of the reply. HTML comments, struck-through text and text in triple quotes are removed, too.
     """
     text = _without_leading(reply)
     if _BARE_CHANNEL.match(text):
@@ -163,7 +163,7 @@ def without_reasoning(reply: str) -> Visible:
 
 
 def ascii_lower(text: str) -> str:
-    """Return a text of the same length in lower case, in which no other letter has become one of a to z."""
+    """Return a text in lower case with the same length; no letter outside of A to Z becomes one of a to z."""
     if not text.isascii():
         # The Kelvin sign becomes k in lower case, and the dotted I becomes two characters.
         text = text.replace("\u212a", "\ufffd").replace("\u0130", "\ufffd")
@@ -171,7 +171,7 @@ def ascii_lower(text: str) -> str:
 
 
 def places(text: str, part: str) -> list[int]:
-    """Return where a part starts in a text, each time that it occurs."""
+    """Return the start of each occurrence of a part in a text."""
     found, place = list[int](), text.find(part)
     while place >= 0:
         found.append(place)
@@ -180,12 +180,12 @@ def places(text: str, part: str) -> list[int]:
 
 
 def _ascii(text: str) -> str:
-    """Return a text of the same length with a question mark for each character that is not ASCII."""
+    """Return a text of the same length with a question mark in place of each non-ASCII character."""
     return text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
 
 
 def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and key of each delimiter of reasoning and each token that may end the turn."""
+    """Yield start, end and key of each delimiter of reasoning and each token that can end the turn."""
     number = lowered.count("<")
     for found in _TOKEN.finditer(lowered) if number <= _MOST_SIGNS else ():
         written = found[0]
@@ -216,12 +216,12 @@ _TOKENS = {*_OPENINGS, *_CLOSINGS, *_CONTROLS}
 
 
 def _is_unknown(token: str) -> bool:
-    """Return whether a token has the shape of a chat template's token and is none that is known."""
+    """Return whether a token has the shape of a chat template's token but is unknown."""
     return token[1] in _BARS and token[-2] in _BARS and token not in _INSIDE
 
 
 def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> str:
-    """Return what is outside of reasoning up to the end of the turn; of the harmony channels, only the last `final`."""
+    """Return the text outside of reasoning up to the end of the turn; of harmony channels, only the last `final`."""
     kept, start, end, opened = list[str](), 0, len(text), None
     is_harmony = has_final = has_unknown = False
     for place, after, token in marks:
@@ -257,7 +257,7 @@ def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> str:
             has_unknown = True
     if opened is None:
         kept.append(text[start:end])
-    # Text before or after an unknown token may be reasoning or another role's turn.
+    # Text around an unknown token can be reasoning or another role's turn.
     is_answer = not has_unknown and (has_final or not is_harmony)
     return GAP.join(part for part in kept if part.strip()) if is_answer else ""
 
@@ -286,6 +286,6 @@ def _without_comments(text: str, openings: list[str]) -> str:
             begun, start, closing = place, place + len(sign), _NO_ANSWER[sign]
         elif sign == closing:
             start, closing = place + len(sign), ""
-    if not closing or closing == "~~":  # one mark alone strikes nothing through
+    if not closing or closing == "~~":  # a single mark does not strike text through
         kept.append(text[begun if closing else start :])
     return GAP.join(part for part in kept if part.strip())

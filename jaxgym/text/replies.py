@@ -1,18 +1,18 @@
-r"""Strict reading of a language model's reply: an explicit answer that is exactly valid, or no action.
+r"""Strict parsing of a language model's reply: an explicit answer that is exactly valid, or no action.
 
-A game lists the forms in which it accepts an answer, highest rank first, and reads the answer with its own grammar:
+A game lists the forms in which it accepts an answer, highest rank first, and parses the answer with its own grammar:
 
     answer = find_answer(reply, FORMS)
     action = None if answer is None else vocabulary.get(answer.text.lower())
 
-The policy, which every game follows:
+The rules of every game:
 
 1. Only the assistant's turn counts, without its reasoning: every delimiter family of `jaxgym.text.reasoning`, closed or
    not, and the harmony channels, of which only `final` is kept. Tool calls of models become JSON objects.
 2. Only the highest form that occurs in the reply counts. Of several answers in that form, the last one counts.
 3. A reply without any form is an answer by itself ("up", "Go up.", "1 2 3"). If more than 8,000 characters are left of
-   a reply, only their end is searched, and only for the highest form.
-4. The answer must match the game's grammar completely. A form that is opened and not closed holds no answer.
+   a reply, only the last 8,000 are searched, and only for the highest form.
+4. The answer must match the game's grammar completely. A form that is opened and not closed has no answer.
 
 Every function here accepts any string and takes time linear in its length.
 """
@@ -36,10 +36,10 @@ class Answer(NamedTuple):
     """The explicit answer of a reply.
 
     Attributes:
-        value: The content of the form: a string without marks around it (`unwrapped`), a `Call`, or a value or a
-            mapping of a JSON object. None if the form is malformed, for example a tag that is not closed.
-        text: The content as it was written, for error messages.
-        is_exact: Whether it is the only answer in the highest form of the game, which is the form that prompts ask for.
+        value: Content of the form: a string without marks around it (`unwrapped`), a `Call`, or a value or a mapping of
+            a JSON object. None if the form is malformed, for example a tag that is not closed.
+        text: The content as written, for error messages.
+        is_exact: Whether it is the only answer, in the highest form of the game, which is the form of the prompt.
         is_plain: Whether the reply has no form, so that `value` is the whole reply.
     """
 
@@ -55,8 +55,8 @@ def find_answer(reply: str, forms: Sequence[Form], *, takes_first: bool = False)
     Args:
         reply: Any string.
         forms: The accepted forms, highest rank first.
-        takes_first: Whether the first answer in the highest form counts instead of the last, as in the parser of
-            another project that a game reproduces.
+        takes_first: Whether the first answer in the highest form counts instead of the last, for games that reproduce
+            the parser of another project.
     """
     return find_in(without_reasoning(reply), forms, takes_first=takes_first)
 
@@ -64,7 +64,7 @@ def find_answer(reply: str, forms: Sequence[Form], *, takes_first: bool = False)
 def find_in(visible: Visible, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
     """Return the explicit answer of a reply whose reasoning has been removed; see `find_answer`."""
     text = with_json_calls(visible.text)
-    # What is cut off may hold another form of any rank below the first, or the rest of a reply without a form.
+    # The truncated part can contain an answer in a lower form, or the rest of a reply without a form.
     for rank, form in enumerate(forms[:1] if visible.is_cut else forms):
         found = form(text)
         if found:
@@ -78,7 +78,7 @@ def find_in(visible: Visible, forms: Sequence[Form], *, takes_first: bool = Fals
 
 
 def _inner(content: str, forms: Sequence[Form]) -> Any:
-    """Return what the content of a form stands for: another form that is all of it, or else the bare content."""
+    """Return the answer of a form's content: the answer of a nested form, or the content without marks around it."""
     shape = _NESTED.fullmatch(content) if not content.isalpha() else None
     if shape is None:
         return unwrapped(content)
@@ -92,21 +92,21 @@ _NESTED = re.compile(
     r"|(?:actions?|answer)[:\uff1a][^\n:\uff1a]*",
     re.IGNORECASE | re.ASCII,
 )
-"""A boxed answer, a JSON object, a code fence, a call or a labeled line without anything around it."""
+"""A boxed answer, a JSON object, a code fence, a call or a labeled line, with no text around it."""
 
 
 def read_answer(
     reply: str, forms: Sequence[Form], read: Callable[[Any], T | None], *, takes_first: bool = False
 ) -> tuple[Answer | None, T | None]:
-    """Return the explicit answer of a reply, and what a game reads in its value: None for nothing.
+    """Return the explicit answer of a reply and its value in the grammar of the game, or None if it is invalid.
 
-    Brackets are also common punctuation. A game that asks for brackets therefore reads nothing in a reply that has
-    another form as well, whose answer differs.
+    Brackets are also common punctuation. If the highest form is brackets, the value is None if the reply also has
+    another form with another answer.
 
     Args:
         reply: Any string.
         forms: The accepted forms, highest rank first.
-        read: The grammar of the game; takes `Answer.value`.
+        read: The grammar of the game: takes `Answer.value`, and returns None if it is invalid.
         takes_first: See `find_answer`.
     """
     visible = without_reasoning(reply)
@@ -142,12 +142,12 @@ def words_of(text: str) -> list[str]:
 
 
 def last_phrase(text: str, phrases: Mapping[str, T]) -> T | None:
-    """Return the value of the last phrase in a text, or None; for lenient reading only.
+    """Return the value of the last phrase in a text, or None; for lenient parsing only.
 
     Args:
         text: Prose; its last `LONGEST` characters are searched.
-        phrases: Phrases as `words_of` spells them, joined by spaces, such as `"turn left"`. Of phrases that end
-            together the longest counts.
+        phrases: Phrases in the spelling of `words_of`, joined by spaces, such as `"turn left"`. The longest of several
+            phrases that end at the same word counts.
     """
     found = words_of(text[-LONGEST:])
     longest = max((phrase.count(" ") + 1 for phrase in phrases), default=0)
@@ -160,7 +160,7 @@ def last_phrase(text: str, phrases: Mapping[str, T]) -> T | None:
 
 
 def excerpt(text: str) -> str:
-    """Return the start of a text in quotation marks, on one line, without what can't be printed or encoded."""
+    """Return the start of a text in quotation marks, on one line, with printable characters only."""
     printable = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _EXCERPT])
     short = " ".join(printable.split()).replace('"', "'")
     return f'"{short}"' if len(short) <= _EXCERPT else f'"{short[:_EXCERPT].rstrip()}…"'
@@ -171,8 +171,8 @@ def invalid(answer: Answer | None, valid: str, form: str) -> str:
 
     Args:
         answer: The answer, or None if there is none.
-        valid: What is valid, such as `"up, down, left, right"`.
-        form: The form that the prompt asks for, as an example.
+        valid: The valid answers, such as `"up, down, left, right"`.
+        form: An example of the form of the prompt.
     """
     got = "no answer" if answer is None or not answer.text.strip() else excerpt(answer.text)
     return f"expected one of {valid}, got {got}. Reply in this form: {form}."

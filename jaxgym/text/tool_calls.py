@@ -1,9 +1,9 @@
-r"""Tool calls in the formats of current models, rewritten as JSON objects, which is the form that games read.
+r"""Conversion of tool calls in the formats of current models to JSON objects.
 
     <function=move><parameter=direction>up</parameter></function>
       ->  {"name": "move", "arguments": {"direction": "up"}}
 
-A call that is not closed or not well formed becomes an object that names no tool, and so a malformed answer.
+A call that is malformed or not closed becomes an object without a tool, which is an invalid answer.
 """
 
 import json
@@ -17,12 +17,12 @@ _DEEPSEEK = "<\uff5ctool▁sep\uff5c>"
 
 
 class _Format(NamedTuple):
-    """A format of tool calls.
+    """Format of tool calls.
 
     Attributes:
-        sign: A part of each call, to find out quickly whether there is one.
-        opening: What comes before the arguments; its group is the name of the tool.
-        closing: What comes after them.
+        sign: Substring of each call, for a fast check.
+        opening: Text before the arguments; its group is the name of the tool.
+        closing: Text after the arguments.
         argument: One argument, name and value; None if the arguments are always a JSON object.
     """
 
@@ -80,7 +80,7 @@ _MALFORMED = '{"name": null, "arguments": {}}'
 
 
 def with_json_calls(text: str) -> str:
-    """Return a text whose tool calls are JSON objects, without the tokens that wrap them."""
+    """Convert the tool calls in a text to JSON objects, and remove the tokens around them."""
     if not any(map(text.__contains__, _SIGNS)):
         return text
     text = text.replace(_DSML, "")
@@ -91,7 +91,7 @@ def with_json_calls(text: str) -> str:
 
 
 def _rewritten(text: str, form: _Format) -> str:
-    """Return a text whose calls of one format are JSON objects."""
+    """Convert the tool calls of one format in a text to JSON objects."""
     parts, end = list[str](), 0
     for begun in form.opening.finditer(text):
         if begun.start() < end:
@@ -105,7 +105,7 @@ def _rewritten(text: str, form: _Format) -> str:
 
 
 def _call(text: str, begun: re.Match[str], form: _Format) -> tuple[str, int]:
-    """Return the JSON object of a call that begins at a match, and where the call ends."""
+    """Return the JSON object of the call that begins at a match, and the end of the call."""
     body = text[begun.end() :].lstrip()
     start = len(text) - len(body)
     if body.startswith("{"):
@@ -130,7 +130,7 @@ def _json(tool: str, arguments: str) -> str:
 
 
 def _pairs(argument: re.Pattern[str], body: str) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each argument in the body of a call, and an empty name for anything between them."""
+    """Yield name and value of each argument in the body of a call, and an empty name for text between arguments."""
     end = 0
     for found in argument.finditer(body):
         if body[end : found.start()].strip():

@@ -1,11 +1,11 @@
-"""How one environment is put into words: the part that every game shares.
+"""Base class of text interfaces, and the types that it uses.
 
-A game's words are pure functions on the host. They read scenes, which hold what a viewer may know, and never a state:
+The methods of a text interface are pure functions on the host. They read scenes, and never a state:
 
     reply --parse--> Move or Refusal --(the environment steps)--> Turn --respond--> the next text
 
-Words decide no reward and no ending; both come from the environment. Whoever plays (a session pool, a person at a
-terminal) keeps the order: `instructions` once, `open` with the first scene, then `parse` and `respond` for each turn.
+Rewards and endings come from the environment. The caller (a session pool, the terminal interface) calls `instructions`
+once, `open` with the first scene, and then `parse` and `respond` for each turn.
 """
 
 import dataclasses
@@ -18,16 +18,16 @@ import numpy as np
 TScene = TypeVar("TScene")
 
 Action = int | tuple[int, ...]
-"""One action of the environment; a tuple for an action space with several branches."""
+"""Action of the environment; a tuple for an action space with several branches."""
 
 
 class Move(NamedTuple):
-    """What a reply asks for.
+    """Parsed actions of a reply.
 
     Attributes:
-        actions: The actions to make, one after another in one turn; the rest is dropped where the episode ends.
-        text: The move as this game words it, such as `"up"`; it parses to this move again.
-        is_exact: Whether the reply had the form that the instructions ask for, and was not merely understood.
+        actions: The actions of one turn, in order; actions after the end of the episode are dropped.
+        text: The canonical spelling, such as `"up"`; it parses to the same actions.
+        is_exact: Whether the reply has the form of the system prompt; otherwise the format penalty applies.
     """
 
     actions: tuple[Action, ...]
@@ -36,25 +36,25 @@ class Move(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A reply that is no move.
+    """Invalid reply.
 
     Attributes:
-        reason: One sentence that tells a model what to do about it.
+        reason: Error text for the model: the expected and the actual reply, and the correct form.
     """
 
     reason: str
 
 
 class Turn(NamedTuple, Generic[TScene]):
-    """What one reply led to.
+    """Result of one reply.
 
     Attributes:
-        number: Replies so far in this episode, this one and refused ones included.
-        move: What the reply asked for, or why it was refused.
-        scene: The scene after it, with NumPy leaves; the one before where the reply was refused.
+        number: Number of replies in this episode, including this one and invalid ones.
+        move: The parsed actions, or the invalid reply.
+        scene: The scene after the turn, with NumPy leaves; unchanged after an invalid reply.
         reward: Sum of the environment's rewards of this turn.
         terminated: Whether the rules of the game ended the episode.
-        truncated: Whether a time limit did.
+        truncated: Whether a time limit ended the episode.
     """
 
     number: int
@@ -67,10 +67,10 @@ class Turn(NamedTuple, Generic[TScene]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turns(Generic[TScene]):
-    """The turns of B sessions of one game that were made together, as columns.
+    """Turns of B sessions of one game, made in one batch, as columns.
 
     Attributes:
-        numbers, moves: B of each.
+        numbers, moves: Sequences of length B.
         scenes: A scene whose NumPy leaves have a leading axis B.
         rewards: float32 (B,).
         terminated, truncated: bool (B,).
@@ -84,11 +84,11 @@ class Turns(Generic[TScene]):
     truncated: np.ndarray
 
     def __len__(self) -> int:
-        """B."""
+        """Return B."""
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Turn[TScene]]:
-        """Yields the turns one by one."""
+        """Yield the turns."""
         leaves, shape = jax.tree.flatten(self.scenes)
         columns = (self.numbers, self.moves, self.rewards.tolist(), self.terminated.tolist(), self.truncated.tolist())
         for scene, number, move, reward, terminated, truncated in zip(zip(*leaves, strict=True), *columns, strict=True):
@@ -96,30 +96,29 @@ class Turns(Generic[TScene]):
 
 
 class Ledger:
-    """What is remembered of one episode to score it: the parts of the reward that need more than the last turn.
+    """Reward tracker of one episode: it computes the reward components of each turn from the turns so far.
 
-    One ledger is made for each episode, from its first scene. This one remembers nothing and has one part, the
-    environment's reward.
+    Each episode has its own tracker. The base class has no memory and one component, the environment's reward.
     """
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
-        """Takes note of a turn and returns the parts of its reward by name; the names are the same on every turn."""
+        """Record a turn and return its reward components by name; every turn has the same names."""
         return {"environment": turn.reward}
 
 
 class Changes(Ledger):
-    """What the parts of another ledger change by, where these are scores of the whole episode so far.
+    """Reward tracker whose components are the changes of another tracker's components.
 
-    Summed up over the turns they are the scores again, so the reward of an episode is its last score.
+    It is for components that rate the whole episode so far: the sum over an episode is then the last rating.
     """
 
     def __init__(self, scores: Ledger) -> None:
-        """Takes a ledger that is asked by no one else."""
+        """Wrap a tracker that has no other caller."""
         self._scores = scores
         self._before: dict[str, float] = {}
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
-        """Takes note of a turn and returns what it changed each part by."""
+        """Record a turn and return the change of each component."""
         scores = self._scores.components(turn)
         changes = {name: score - self._before.get(name, 0.0) for name, score in scores.items()}
         self._before.update(scores)
@@ -128,14 +127,14 @@ class Changes(Ledger):
 
 @dataclasses.dataclass(frozen=True)
 class Words(Generic[TScene]):
-    """The words of one environment.
+    """Text interface of one environment.
 
-    Subclasses define `instructions`, `describe` and `parse`; the rest has defaults that fit most games.
+    Subclasses define `instructions`, `describe` and `parse`; the other methods have defaults for most games.
 
     Attributes:
-        env_id: The environment.
-        parsing: `"strict"`: a reply counts only if its explicit answer is exactly valid. `"lenient"`: a reply without
-            an explicit answer is searched for the last action that its prose names, where a game supports it.
+        env_id: The environment id.
+        parsing: `"strict"`: a reply counts only if its explicit answer is exactly valid. `"lenient"`: if a reply has no
+            explicit answer, the last action that its prose names counts, for games that support it.
     """
 
     env_id: str
@@ -143,53 +142,53 @@ class Words(Generic[TScene]):
 
     @property
     def max_actions(self) -> int:
-        """The most actions that a session makes in one program; a longer move is made in several, more slowly."""
+        """Maximum number of actions of one compiled step; a longer reply takes several steps."""
         return 1
 
     def instructions(self, params: Any) -> str:
-        """Returns the rules and the form of a reply: a system message."""
+        """Return the system prompt: the rules and the form of a reply."""
         raise NotImplementedError  # Every game has its own.
 
     def describe(self, scene: TScene, params: Any) -> str:
-        """Returns in words what the frame of a scene shows; no more, and nothing else."""
+        """Return a description of a scene with exactly the information of its frame."""
         raise NotImplementedError  # Every game has its own.
 
     def parse(self, reply: str) -> Move | Refusal:
-        """Return the move of a reply, or why it is invalid; accepts any string, in time linear in its length."""
+        """Return the actions of a reply, or why it is invalid; takes any string, in time linear in its length."""
         raise NotImplementedError  # Every game has its own.
 
     def fallback(self) -> Move:
-        """Returns the move that stands in for a refused reply where a session asks for that."""
+        """Return the actions that replace an invalid reply in sessions with `on_parse_failure="fallback"`."""
         raise NotImplementedError  # Every game has its own.
 
     def reply_of(self, action: Action) -> str:
-        """Returns a reply that asks for one action in the form of the instructions: what a scripted player says."""
+        """Return the reply for one action in the form of the system prompt, for scripted policies."""
         raise NotImplementedError  # Every game has its own.
 
     def open(self, scene: TScene, params: Any) -> str:
-        """Returns the first text of an episode."""
+        """Return the first observation text of an episode."""
         return self.describe(scene, params)
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
-        """Returns the text that follows a turn."""
+        """Return the observation text after a turn."""
         if isinstance(turn.move, Refusal):
             return f"{turn.move.reason}\n{self.describe(turn.scene, params)}"
         return self.describe(turn.scene, params)
 
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
-        """Returns the first texts of the scenes of B sessions."""
+        """Return the first observation texts of B sessions."""
         leaves, shape = jax.tree.flatten(scenes)
         return [self.open(shape.unflatten([leaf[row] for leaf in leaves]), params) for row in range(len(leaves[0]))]
 
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:
-        """Returns the texts that follow B turns; a game whose words are on a hot path makes them together."""
+        """Return the observation texts after B turns; games override it to make a batch of texts faster."""
         return [self.respond(turn, params) for turn in turns]
 
     def ledger(self, scene: TScene, params: Any) -> Ledger:
-        """Returns the ledger of an episode that starts with `scene`."""
+        """Return the reward tracker of an episode that starts with `scene`."""
         del scene, params
         return Ledger()
 
     def is_solved(self, info: Mapping[str, Any]) -> bool:
-        """Whether the `info` of the last step, on the host, is that of a success."""
+        """Return whether the `info` of the last step, on the host, reports success."""
         return bool(info.get("success", False))

@@ -1,4 +1,4 @@
-"""Wrappers: environments around environments, with the same contract."""
+"""Wrappers: environments that contain an environment and satisfy the same contract."""
 
 from jaxgym.wrappers.base import WrappedState, Wrapper
 from jaxgym.wrappers.frame_skip import FrameSkip, FrameSkipParams

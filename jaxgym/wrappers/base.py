@@ -1,8 +1,8 @@
-"""What all wrappers share.
+"""Base class of wrappers.
 
-A wrapper is an environment whose level, transition and scene are made of those of the one inside. So auto-reset,
-`final_observation`, time limits, levels, banks and one drawing a step are those of every environment, and wrappers go
-around wrappers.
+A wrapper is an environment whose level, transition and scene are made from those of its inner environment. Auto-reset,
+`final_observation`, time limits, levels, level buffers and one rendering a step therefore work as in every environment,
+and wrappers can be nested.
 """
 
 import dataclasses
@@ -21,11 +21,11 @@ AnyEnvironment = Environment[Any, Any, Any, Any]
 
 @struct.dataclass
 class WrappedState(EnvState):
-    """The state of a wrapped environment.
+    """State of a wrapper.
 
     Attributes:
-        inner: That of the environment inside, without what every state holds: those fields are kept once, here.
-        memory: What the wrapper itself remembers, if anything.
+        inner: State of the inner environment, with None in the fields of `EnvState`, which the wrapper's state has.
+        memory: The wrapper's own state, or None.
     """
 
     inner: Any
@@ -34,10 +34,10 @@ class WrappedState(EnvState):
 
 @struct.dataclass
 class OuterParams(EnvParams):
-    """Parameters of a wrapper that has some of its own; the time limit and the bank of levels are those of the wrapper.
+    """Parameters of a wrapper with parameters of its own; the time limit and the level buffer are the wrapper's.
 
     Attributes:
-        inner: The parameters of the environment inside; of their time limit and their bank no use is made.
+        inner: Parameters of the inner environment; their time limit and their level buffer are ignored.
     """
 
     inner: Any = None
@@ -45,11 +45,11 @@ class OuterParams(EnvParams):
 
 @struct.dataclass
 class WrappedScene:
-    """What a viewer may know of a wrapped environment.
+    """Scene of a wrapper.
 
     Attributes:
-        inner: The scene inside.
-        extra: What the wrapper adds.
+        inner: Scene of the inner environment.
+        extra: The part that the wrapper adds.
     """
 
     inner: Any
@@ -58,12 +58,12 @@ class WrappedScene:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Wrapper(Environment[Any, WrappedState, Any, Any]):
-    """An environment around another one; by itself it changes nothing.
+    """Environment that contains another environment; the base class changes nothing.
 
     Attributes:
-        env: The environment inside.
-        env_id: The id of the environment inside.
-        initial_params: The parameters that are used where none are given; those of the environment inside by default.
+        env: The inner environment.
+        env_id: The id of the inner environment.
+        initial_params: The default parameters; by default those of the inner environment.
     """
 
     env: AnyEnvironment
@@ -73,24 +73,24 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
     def __post_init__(self) -> None:
         if not isinstance(self.env, Environment):
             raise WrapperError(
-                f"{type(self).__name__} was given {self.env!r}; give an environment of jaxgym.make, another wrapper, "
-                "or jaxgym.wrappers.FromGymnax(env) for an environment of gymnax."
+                f"{type(self).__name__}: expected an environment of jaxgym.make or a wrapper, got {self.env!r}. "
+                "Wrap an environment of gymnax with jaxgym.wrappers.FromGymnax first."
             )
-        # Written past the guard of `Environment`, which refuses a second value.
+        # `Environment.__setattr__` rejects a second value.
         object.__setattr__(self, "env_id", self.env_id or self.env.env_id)
         if self.initial_params is None:
             object.__setattr__(self, "initial_params", self.env.default_params)
 
     def inner_params(self, params: Any) -> Any:
-        """Returns the parameters of the environment inside."""
+        """Return the parameters of the inner environment."""
         return params
 
     def inner_level(self, level: Any) -> Any:
-        """Returns the level of the environment inside."""
+        """Return the level of the inner environment."""
         return level
 
     def inner_state(self, state: WrappedState) -> Any:
-        """Returns the state of the environment inside, whole."""
+        """Return the complete state of the inner environment."""
         return dataclasses.replace(
             state.inner,
             time=state.time,
@@ -101,11 +101,11 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         )
 
     def sample_level(self, key: jax.Array, params: Any) -> Any:
-        """Samples a level of the environment inside; consumes `key`."""
+        """Sample a level of the inner environment; consumes `key`."""
         return self.env.sample_level(key, self.inner_params(params))
 
     def initial_state(self, level: Any, params: Any) -> WrappedState:
-        """Returns the state in which an episode of `level` starts."""
+        """Return the state in which an episode of `level` starts."""
         inner = self.env.initial_state(self.inner_level(level), self.inner_params(params))
         return WrappedState(
             time=inner.time,
@@ -117,41 +117,41 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         )
 
     def initial_memory(self, level: Any, params: Any) -> Any:
-        """Returns what the wrapper remembers at the start of an episode."""
+        """Return the wrapper's own state at the start of an episode."""
         del level, params
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:
-        """Applies the rules of the environment inside."""
+        """Apply the rules of the inner environment."""
         made = self.env.transition(self.inner_state(state), action, self.inner_params(params))
         return dataclasses.replace(made, state=dataclasses.replace(state, time=made.state.time, inner=bare(made.state)))
 
     @property
     def metric(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Entry of `info` that the environment inside counts."""
+        """Entry of `info` with the result of an episode, as in the inner environment."""
         return self.env.metric
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: WrappedState, params: Any) -> jax.Array:
-        """Returns how much of the episode inside was achieved."""
+        """Return the normalized return of the inner environment."""
         return self.env.normalized_return(info, self.inner_state(state), self.inner_params(params))
 
     def is_truncated(self, state: WrappedState, params: Any) -> jax.Array:
-        """Whether the environment inside is truncated."""
+        """Return whether the inner environment is truncated."""
         return self.env.is_truncated(self.inner_state(state), self.inner_params(params))
 
     def scene(self, state: WrappedState, params: Any) -> Any:
-        """Returns the scene inside."""
+        """Return the scene of the inner environment."""
         return self.env.scene(self.inner_state(state), self.inner_params(params))
 
     def observe_scene(self, scene: Any) -> Any:
-        """Returns the observation of the environment inside."""
+        """Return the observation of the inner environment."""
         return self.env.observe_scene(scene)
 
     def action_space(self, params: Any = None) -> Discrete | MultiDiscrete:
-        """The action space of the environment inside."""
+        """Return the action space of the inner environment."""
         return self.env.action_space(self.inner_params(self.default_params if params is None else params))
 
     def observation_space(self, params: Any = None) -> Box | Dict:
-        """The observation space of the environment inside."""
+        """Return the observation space of the inner environment."""
         return self.env.observation_space(self.inner_params(self.default_params if params is None else params))
 
     def _checked_action(self, action: jax.Array | float, params: Any) -> jax.Array:
@@ -159,27 +159,30 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
 
 
 def bare(inner: Any) -> Any:
-    """Returns a state without what every state holds."""
+    """Return a state with None in the fields of `EnvState`."""
     return dataclasses.replace(inner, time=None, level=None, episode_return=None, terminated=None, level_index=None)
 
 
 def inside(params: OuterParams) -> Any:
-    """Returns the parameters inside of a wrapper's own, with the wrapper's time limit and without a bank."""
+    """Return the inner parameters of a wrapper's own, with the wrapper's time limit and without a level buffer."""
     return dataclasses.replace(params.inner, max_steps_in_episode=params.max_steps_in_episode, levels=None)
 
 
 def beside(observation: Any, name: str, entry: Any) -> dict[str, Any]:
-    """Returns an observation (or its space's parts) as a dict with one more entry; one that was no dict becomes one."""
+    """Return an observation (or the parts of its space) as a dict with one more entry.
+
+    An observation that is not a dict becomes the entry `observation`.
+    """
     leaves = observation if isinstance(observation, dict) else {"observation": observation}
     return {**leaves, name: entry}
 
 
 def space_beside(space: Box | Dict, name: str, entry: Box) -> Dict:
-    """Returns the space of what `beside` returns.
+    """Return the space of the result of `beside`.
 
     Raises:
-        WrapperError: If an observation has an entry of that name already.
+        WrapperError: If the observation already has an entry of that name.
     """
     if isinstance(space, Dict) and name in space.spaces:
-        raise WrapperError(f"an observation has an entry {name!r} already: wrap an environment once for it.")
+        raise WrapperError(f"expected an observation without an entry {name!r}, got one. Wrap the environment once.")
     return Dict(beside(dict(space.spaces) if isinstance(space, Dict) else space, name, entry))

@@ -1,4 +1,4 @@
-"""Frame skipping: each action is repeated for a number of steps, of which only the last is seen."""
+"""Frame skipping: each action is repeated for a number of steps; the agent observes the last one."""
 
 import dataclasses
 from functools import partial
@@ -20,7 +20,7 @@ class FrameSkipParams(OuterParams):
     """Parameters with a traced number of steps.
 
     Attributes:
-        num_frames: Steps for each action, int32 (); below 1 is taken as 1.
+        num_frames: Number of steps for each action, int32 (); values below 1 mean 1.
     """
 
     num_frames: jax.Array | np.ndarray | int = 1
@@ -28,15 +28,15 @@ class FrameSkipParams(OuterParams):
 
 @dataclasses.dataclass(unsafe_hash=True)
 class FrameSkip(Wrapper):
-    """Repeats each action, and sums the rewards.
+    """Wrapper that repeats each action and sums the rewards.
 
-    Repeating stops where the episode ends, by its rules or at the time limit: `final_observation` is that of the step
-    in which it ended. `state.time`, `info["length"]` and the time limit count the steps of the environment inside.
-    Only the last of the repeated steps is drawn.
+    The repetition stops when the episode terminates or is truncated; `final_observation` is the observation of that
+    step. `state.time`, `info["length"]` and the time limit count steps of the inner environment. Only the last of the
+    repeated steps is rendered.
 
     Attributes:
-        num_frames: Steps for each action, at least 1. With None the number is traced: parameters are then
-            `FrameSkipParams`, `default_params` those with the parameters of the environment inside and one step.
+        num_frames: Number of steps for each action, at least 1. With None the number is traced: the parameters are
+            `FrameSkipParams`, and the default is one step.
     """
 
     num_frames: int | None = 4
@@ -44,10 +44,7 @@ class FrameSkip(Wrapper):
     def __post_init__(self) -> None:
         number = self.num_frames
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-            raise WrapperError(
-                f"FrameSkip was given num_frames={number!r}; give an integer from 1 up, or None to have it in the "
-                "parameters."
-            )
+            raise WrapperError(f"FrameSkip: num_frames: expected an integer of at least 1, or None, got {number!r}.")
         if number is None and self.initial_params is None:
             inner = self.env.default_params
             traced = FrameSkipParams(
@@ -57,13 +54,13 @@ class FrameSkip(Wrapper):
         super().__post_init__()
 
     def inner_params(self, params: Any) -> Any:
-        """Returns the parameters of the environment inside."""
+        """Return the parameters of the inner environment."""
         return params if self.num_frames is not None else inside(params)
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:
-        """Repeats the action until the number of steps is reached or the episode ends."""
+        """Repeat the action until the number of steps is reached or the episode ends."""
         inner_params = self.inner_params(params)
-        # The time counts one step already, and is counted here.
+        # The caller has already counted this step, and `_advance` counts it again.
         first = dataclasses.replace(self.inner_state(state), time=state.time - 1)
 
         def step(inner: Any) -> tuple[Any, jax.Array, jax.Array, dict[str, jax.Array]]:

@@ -1,4 +1,4 @@
-"""Environments of gymnax as ours: with levels, banks, and all that goes around our own."""
+"""Environments of gymnax as jaxgym environments, with levels, level buffers and wrappers."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,16 +21,16 @@ _LARGEST_BYTE = 255
 
 @struct.dataclass
 class GymnaxParams(OuterParams):
-    """Parameters of an environment of gymnax, under `inner`; the time limit is that of these at first."""
+    """Parameters of an environment of gymnax, in `inner`; the default time limit is theirs."""
 
 
 @struct.dataclass
 class GymnaxState(EnvState):
-    """The state of an environment of gymnax.
+    """State of an environment of gymnax.
 
     Attributes:
-        inner: The state that gymnax knows.
-        seen: The last observation; some environments can't make it of a state alone.
+        inner: The state of gymnax.
+        seen: The last observation; some environments can't compute it from a state alone.
     """
 
     inner: Any
@@ -39,17 +39,16 @@ class GymnaxState(EnvState):
 
 @dataclasses.dataclass(unsafe_hash=True)
 class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
-    """An environment of gymnax 1.x as one of ours.
+    """Environment of gymnax 1.x as a jaxgym environment.
 
-    A level is what the random numbers of an episode follow from, uint32 (2,). So after it is known, an episode is a
-    function of the actions; there are training levels, held-out levels and banks of them.
+    A level is the key of an episode's random numbers, uint32 (2,). Given the level, an episode is a function of the
+    actions, so there are training levels, held-out levels and level buffers.
 
     Attributes:
-        env: The environment, as `gymnax.make` returns it.
-        draw: Takes an observation of it, and returns another one to be seen in its place, such as a picture; None for
-            the observation as it is.
+        env: The environment that `gymnax.make` returns.
+        draw: Function that replaces an observation, for example by an image; None keeps the observation.
         env_id: Its name.
-        initial_params: The parameters that are used where none are given. Parameters of gymnax are wrapped.
+        initial_params: The default parameters; parameters of gymnax are wrapped.
     """
 
     metric: ClassVar[str] = "reward"
@@ -62,10 +61,10 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
     def __post_init__(self) -> None:
         if isinstance(self.env, Environment) or not isinstance(self.env, gymnax_environment.Environment):
             raise WrapperError(
-                f"FromGymnax was given {self.env!r}; give an environment of gymnax.make: one of jaxgym needs no "
+                f"FromGymnax: expected an environment of gymnax, got {self.env!r}. Environments of jaxgym need no "
                 "wrapper."
             )
-        # Written past the guard of `Environment`, which refuses a second value.
+        # `Environment.__setattr__` rejects a second value.
         object.__setattr__(self, "env_id", self.env_id or self.env.name)
         if not isinstance(self.initial_params, GymnaxParams):
             inner = self.env.default_params if self.initial_params is None else self.initial_params
@@ -73,12 +72,12 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
             object.__setattr__(self, "initial_params", GymnaxParams(limit, inner=inner))
 
     def sample_level(self, key: jax.Array, params: GymnaxParams) -> jax.Array:
-        """Samples the seed of an episode."""
+        """Sample the key of an episode; consumes `key`."""
         del params
         return jax.random.bits(key, (_SEED_WORDS,), jnp.uint32)
 
     def initial_state(self, level: jax.Array, params: GymnaxParams) -> GymnaxState:
-        """Resets the environment."""
+        """Reset the environment."""
         seen, inner = self.env.reset_env(_key(level, jnp.int32(0)), params.inner)
         return GymnaxState(
             time=jnp.int32(0),
@@ -90,10 +89,10 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         )
 
     def transition(self, state: GymnaxState, action: jax.Array, params: GymnaxParams) -> Transition:
-        """Steps the environment, without its own auto-reset and time limit."""
+        """Step the environment, without its own auto-reset and time limit."""
         key = _key(state.level, state.time)
         seen, inner, reward, terminated, info = self.env.step_env(key, state.inner, action, params.inner)
-        # Some environments compute a field in another dtype than they start with.
+        # Some environments change the dtype of a field after the reset.
         inner, seen = (
             jax.tree.map(lambda new, old: jnp.asarray(new).astype(old.dtype), new, old)
             for new, old in ((inner, state.inner), (seen, state.seen))
@@ -103,20 +102,20 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         return Transition(state, jnp.asarray(reward).astype(jnp.float32), jnp.asarray(terminated), metrics)
 
     def scene(self, state: GymnaxState, params: GymnaxParams) -> Any:
-        """Returns the observation of gymnax."""
+        """Return the observation of gymnax."""
         del params
         return state.seen
 
     def observe_scene(self, scene: Any) -> Any:
-        """Returns what `draw` makes of it."""
+        """Return the observation, replaced by `draw` if it is set."""
         return scene if self.draw is None else self.draw(scene)
 
     def action_space(self, params: GymnaxParams | None = None) -> Discrete:
-        """The action space of gymnax."""
+        """Return the action space of gymnax."""
         return self.env.action_space((self.default_params if params is None else params).inner)
 
     def observation_space(self, params: GymnaxParams | None = None) -> Box | Dict:
-        """The observation space of gymnax; of what is drawn, a box of all values that pictures of its dtype have."""
+        """Return the observation space of gymnax; with `draw`, a box with the value range of an image of its dtype."""
         params = self.default_params if params is None else params
         if self.draw is None:
             return self.env.observation_space(params.inner)
@@ -127,8 +126,8 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         space, action = self.action_space(params), jnp.asarray(action)
         if action.shape != tuple(space.shape):
             raise ActionError(
-                f"{self.env_id} was given an action of shape {action.shape}; it takes {space.shape}: "
-                "for a batch of actions, jax.vmap the step over them."
+                f"{self.env_id}: action must have shape {space.shape}, got {action.shape}. "
+                "For a batch of actions, jax.vmap the step."
             )
         return action
 

@@ -1,9 +1,9 @@
-"""The darkness and the spotlights of Searing Spotlights, over the frames of any environment.
+"""Darkness and spotlights of Searing Spotlights over the frames of any environment.
 
-Spotlights run as in `jaxgym.envs.searing_spotlights.game`, on a screen of 84 px that is stretched to the frame; what
-they shine on is seen, and nothing else. They are noise and no rules: they hurt nobody, and no reward depends on them.
+Spotlights move as in `jaxgym.envs.searing_spotlights.game`, on a screen of 84 px that is stretched to the frame. Only
+pixels inside of a spotlight are visible. Spotlights are observation noise: they do not change rules or rewards.
 
-Source: Pleines et al., Memory Gym (ICLR 2023), which put them over a game of Procgen.
+Source: Pleines et al., Memory Gym (ICLR 2023), who apply them to an environment of Procgen.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ _NOWHERE_PX = np.zeros(2, dtype=np.int32)
 
 
 def options() -> dict[str, Option]:
-    """Returns the options of the perturbation; those of one name mean what they mean in Searing Spotlights."""
+    """Return the options of the perturbation; shared names have the meaning of Searing Spotlights."""
     all_options = spotlight_game.options(initial_spawns=4, agent_health=1.0)
     return {
         **{name: all_options[name] for name in _SHARED_OPTIONS},
@@ -57,10 +57,10 @@ def options() -> dict[str, Option]:
 
 @struct.dataclass
 class PerturbedLevel:
-    """Everything that is sampled for an episode.
+    """Level of a perturbed environment.
 
     Attributes:
-        inner: The level of the environment inside.
+        inner: Level of the inner environment.
         seed: Key of all spotlights, uint32 (2,).
     """
 
@@ -70,7 +70,7 @@ class PerturbedLevel:
 
 @struct.dataclass
 class PerturbedParams(OuterParams):
-    """The options of the perturbation, all traced, beside the parameters of the environment inside."""
+    """Traced options of the perturbation, and the parameters of the inner environment."""
 
     initial_spawns: Any = None
     num_spawns: Any = None
@@ -85,13 +85,13 @@ class PerturbedParams(OuterParams):
 
 @struct.dataclass
 class _Lights:
-    """What the wrapper remembers.
+    """State of the spotlights.
 
     Attributes:
-        spots: The spotlights alive.
-        num_spawned: How many spotlights there have been, int32 ().
+        spots: The active spotlights.
+        num_spawned: Number of spotlights spawned so far, int32 ().
         spawn_timer: Steps since the last spawn, int32 ().
-        alpha: How dark it is where no spotlight is, 0 to 255, int32 ().
+        alpha: Opacity of the darkness outside of spotlights, 0 to 255, int32 ().
     """
 
     spots: spotlights.Spotlights
@@ -102,12 +102,12 @@ class _Lights:
 
 @struct.dataclass
 class _LightScene:
-    """What is seen of the spotlights.
+    """Scene of the spotlights.
 
     Attributes:
-        center_px: x and y of the centres in the frame, int32 (K, 2).
-        radius_px: int32 (K,); 0 for none.
-        alpha: How dark it is where no spotlight is, int32 ().
+        center_px: x and y of the centers in the frame, int32 (K, 2).
+        radius_px: int32 (K,); 0 for an empty slot.
+        alpha: Opacity of the darkness outside of spotlights, 0 to 255, int32 ().
     """
 
     center_px: jax.Array
@@ -119,16 +119,16 @@ class _LightScene:
 class SpotlightPerturbation(Wrapper):
     """Darkness and spotlights over the frames of an environment; make one with `of`.
 
-    A frame is an observation uint8 (H, W, 3), or the one entry of that form if the observation is a dict. On frames of
-    84 × 84 a spotlight is where, and as large as, it is in Searing Spotlights; otherwise its place is stretched to the
-    frame, and its radius scaled with the shorter side.
+    A frame is an observation uint8 (H, W, 3), or the only entry of that form if the observation is a dict. On frames of
+    84 × 84 px, spotlights have the positions and radii of Searing Spotlights. On other frames, positions are stretched
+    to the frame and radii are scaled with its shorter side.
 
-    The frame is covered as in Searing Spotlights: not at reset, then darker each step for `light_dim_off_duration`
-    steps. A spotlight that finds no slot (`max_spotlights`) does not appear.
+    The darkness follows Searing Spotlights: the frame is fully visible at reset and gets darker each step for
+    `light_dim_off_duration` steps. A spotlight without a free slot (`max_spotlights`) does not appear.
 
     Attributes:
-        max_spotlights: Slots for spotlights alive.
-        max_initial_spotlights: The largest `initial_spawns` that parameters may hold; that of `of`.
+        max_spotlights: Number of slots for active spotlights.
+        max_initial_spotlights: Largest `initial_spawns` of the parameters; the value passed to `of`.
     """
 
     max_spotlights: int = _MOST_SPOTLIGHTS
@@ -138,19 +138,18 @@ class SpotlightPerturbation(Wrapper):
     def of(
         cls, env: AnyEnvironment, params: Any = None, **given: Any
     ) -> tuple["SpotlightPerturbation", PerturbedParams]:
-        """Puts spotlights over an environment.
+        """Wrap an environment.
 
         Args:
             env: The environment.
-            params: Its parameters; those of `make` if None. From a bank in them each level gets spotlights of its own,
-                the same each time.
+            params: Its parameters; those of `make` if None. Each level of their level buffer gets fixed spotlights.
             **given: Options, see `options`.
 
         Returns:
-            The wrapped environment, and its parameters.
+            The wrapped environment and its parameters.
 
         Raises:
-            OptionError: If an option does not exist, or does not take the given value.
+            OptionError: If an option does not exist or its value is invalid.
             WrapperError: If the environment has no RGB frames.
         """
         values = resolve("SpotlightPerturbation", options(), given)
@@ -166,33 +165,32 @@ class SpotlightPerturbation(Wrapper):
         super().__post_init__()
         if not isinstance(self.initial_params, PerturbedParams):
             raise WrapperError(
-                "SpotlightPerturbation was given no parameters of its own; make it with "
+                "SpotlightPerturbation: expected PerturbedParams, got other parameters. Make it with "
                 "SpotlightPerturbation.of(env, params, ...)."
             )
         space = self.env.observation_space(self.initial_params.inner)
         if _frame(space) is None:
             raise WrapperError(
-                f"SpotlightPerturbation was given {self.env_id}, whose observation is {_told(space)}; give an "
-                "environment with one RGB frame, uint8 (height, width, 3), for instance by observation='pixels' or by "
-                "FromGymnax(env, draw=...)."
+                f"SpotlightPerturbation: expected one RGB frame, uint8 (height, width, 3), got {_told(space)} from "
+                f"{self.env_id}. Use observation='pixels', or FromGymnax(env, draw=...)."
             )
 
     def inner_params(self, params: PerturbedParams) -> Any:
-        """Returns the parameters of the environment inside."""
+        """Return the parameters of the inner environment."""
         return inside(params)
 
     def inner_level(self, level: PerturbedLevel) -> Any:
-        """Returns the level of the environment inside."""
+        """Return the level of the inner environment."""
         return level.inner
 
     def sample_level(self, key: jax.Array, params: PerturbedParams) -> PerturbedLevel:
-        """Samples a level of the environment inside, and the seed of the spotlights; consumes `key`."""
+        """Sample a level of the inner environment and the seed of the spotlights; consumes `key`."""
         key_inner, key_lights = jax.random.split(key)
         inner = self.env.sample_level(key_inner, inside(params))
         return PerturbedLevel(inner, jax.random.bits(key_lights, (_SEED_WORDS,), jnp.uint32))
 
     def initial_memory(self, level: PerturbedLevel, params: PerturbedParams) -> _Lights:
-        """Returns the first spotlights, at the start of their tracks, in the light unless it goes off at once."""
+        """Return the initial spotlights at the start of their tracks; the frame is dark only if it dims at once."""
         number = jnp.minimum(params.initial_spawns, self.max_initial_spotlights)
         tracks = jax.vmap(partial(_track, level.seed, params=params))(jnp.arange(self.max_initial_spotlights))
         return _Lights(
@@ -203,7 +201,7 @@ class SpotlightPerturbation(Wrapper):
         )
 
     def transition(self, state: WrappedState, action: jax.Array, params: PerturbedParams) -> Transition:
-        """Applies the rules of the environment inside, and lets the spotlights run."""
+        """Apply the rules of the inner environment, and move the spotlights."""
         made = super().transition(state, action, params)
         lights = state.memory
         timer = lights.spawn_timer + 1
@@ -220,7 +218,7 @@ class SpotlightPerturbation(Wrapper):
         return dataclasses.replace(made, state=dataclasses.replace(made.state, memory=lights))
 
     def scene(self, state: WrappedState, params: PerturbedParams) -> WrappedScene:
-        """Returns the scene inside, and the spotlights."""
+        """Return the inner scene and the spotlights."""
         height, width = self._frame_shape
         lights = state.memory
         spots = lights.spots
@@ -235,7 +233,7 @@ class SpotlightPerturbation(Wrapper):
         return WrappedScene(super().scene(state, params), light)
 
     def observe_scene(self, scene: WrappedScene) -> Any:
-        """Returns the observation inside, its frame covered."""
+        """Return the inner observation with the darkened frame."""
         observation = self.env.observe_scene(scene.inner)
         if not isinstance(observation, dict):
             return _covered(observation, scene.extra)
@@ -249,7 +247,7 @@ class SpotlightPerturbation(Wrapper):
 
 
 def lit_bank(bank: Any) -> PerturbedLevel:
-    """Returns a bank of levels of the environment inside with spotlights, the same for the same number of levels."""
+    """Return a level buffer with spotlights; their seeds depend only on the number of levels."""
     number = jax.tree.leaves(bank)[0].shape[0]
     root = jax.random.key(0, impl="threefry2x32")
     return PerturbedLevel(bank, jax.random.bits(root, (number, _SEED_WORDS), jnp.uint32))
@@ -264,7 +262,7 @@ def _capacity(values: Mapping[str, Any]) -> int:
 
 
 def _track(seed: jax.Array, index: jax.Array, params: PerturbedParams) -> spotlights.Tracks:
-    """Returns the track of the `index`-th spotlight of an episode."""
+    """Return the track of the `index`-th spotlight of an episode."""
     key = jax.random.fold_in(jax.random.wrap_key_data(seed, impl="threefry2x32"), index)
     return spotlights.sample_tracks(jax.random.bits(key, (spotlights.TRACK_WORDS,), jnp.uint32), params)
 
@@ -274,7 +272,7 @@ def _scale(side: int, like: jax.Array) -> Pair:
 
 
 def _covered(frame: jax.Array, light: _LightScene) -> jax.Array:
-    """Returns a frame, uint8 (H, W, 3), dark where no spotlight is."""
+    """Return a frame, uint8 (H, W, 3), darkened outside of the spotlights."""
     height, width, _ = frame.shape
     num_words = -(-width // bitplanes.WORD_PX)
 
@@ -295,7 +293,7 @@ def _is_frame(leaf: Any) -> bool:
 
 
 def _frame(space: Box | Dict) -> Any:
-    """Returns the one part of a space that holds RGB frames, or None."""
+    """Return the only part of a space that contains RGB frames, or None."""
     parts = list(space.spaces.values()) if isinstance(space, Dict) else [space]
     frames = [part for part in parts if isinstance(part, Box) and _is_frame(part)]
     return frames[0] if len(frames) == 1 else None

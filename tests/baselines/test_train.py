@@ -313,7 +313,7 @@ def test_the_levels_of_the_papers_are_the_originals_of_seeds_200_000_to_200_049(
 
 
 def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match=r"^'Nothing-v0' is no environment id"):
+    with pytest.raises(ConfigError, match=r"^Unknown environment id 'Nothing-v0'"):
         make_paper_game(dataclasses.replace(CONFIG, env="Nothing-v0"))
 
 

@@ -168,7 +168,7 @@ def test_what_does_not_exist_is_refused() -> None:
         ta.make("jaxgym/FrozenLake-v0", sizes=5)
     env = ta.make("jaxgym/FrozenLake-v0-raw")
     assert env.close() == (None, {})
-    with pytest.raises(RequestError, match="reset it first"):
+    with pytest.raises(RequestError, match="Reset it first"):
         env.step("<action>up</action>")
     with pytest.raises(AssertionError, match="number of players"):
         env.reset(num_players=2)

@@ -217,7 +217,7 @@ def test_a_reset_starts_in_a_level_of_the_bank() -> None:
 
 @pytest.mark.parametrize("env_id", [IDS["emm"], IDS["emp"], IDS["ss"], IDS["ess"]])
 def test_a_single_level_is_no_bank(env_id: str) -> None:
-    with pytest.raises(LevelError, match=rf"^{env_id} was given a bank that is no stack of at least one level; give"):
+    with pytest.raises(LevelError, match=rf"^{env_id}: expected a level buffer with at least one level, got"):
         jaxgym.make(env_id, levels=row(levels.original(env_id, [0]), 0))
 
 
@@ -260,24 +260,24 @@ def test_an_id_without_originals_is_told_which_have_some() -> None:
     spec = jaxgym.spec_of(GAME)
     with without_new_ids():
         jaxgym.register("Mine-v0", jaxgym.Spec(spec.build, spec.options))
-        with pytest.raises(LevelError, match=r"^Mine-v0 was asked for .* ids with original levels are .*") as raised:
+        with pytest.raises(LevelError, match=r"^Mine-v0 has no original levels\. Use ") as raised:
             levels.original("Mine-v0", [0])
-        listed = str(raised.value).partition("levels are ")[2].partition(":")[0].split(", ")
+        listed = str(raised.value).partition("original levels: ")[2].removesuffix(".").split(", ")
         assert listed == [name for name in jaxgym.registered_envs() if jaxgym.spec_of(name).original is not None]
         assert GAME in listed
-    with pytest.raises(UnknownIdError, match="is no environment id"):
+    with pytest.raises(UnknownIdError, match="Unknown environment id"):
         levels.original("Yours-v0", [0])
 
 
 @pytest.mark.parametrize("seeds", [[-1], [1.5], [2**32], ["7"], [True, False]])
 def test_a_seed_outside_of_the_range_is_refused(seeds: list[Any]) -> None:
-    with pytest.raises(LevelError, match=r"^a level seed was given as .*; give integers from 0 to 4294967295\.$"):
+    with pytest.raises(LevelError, match=r"^level seed: expected integers from 0 to 4294967295, got .*\.$"):
         levels.original(GAME, seeds)
 
 
 @pytest.mark.parametrize("seeds", [[], 3, [[1, 2]]])
 def test_seeds_have_one_axis(seeds: Any) -> None:
-    with pytest.raises(LevelError, match=r"^original was given seeds of shape .*; give one axis with at least one"):
+    with pytest.raises(LevelError, match=r"^original: expected a list of at least one seed, got shape .*\.$"):
         levels.original(GAME, seeds)
 
 

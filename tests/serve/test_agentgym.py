@@ -170,11 +170,11 @@ def test_an_id_may_be_written_as_a_string_or_a_real_number(textcraft: str) -> No
 def test_a_call_for_an_id_that_is_not_known_is_answered_with_an_error(textcraft: str) -> None:
     closed = post(textcraft, "/create")["id"]
     post(textcraft, "/close", id=closed)
-    reason = {"error": f"environment {closed} was closed, or is not yours; create another one."}
+    reason = {"error": f"Environment {closed} is closed, or belongs to another token. Create another one."}
     assert post(textcraft, "/step", id=closed, action="inventory") == reason
     assert post(textcraft, "/reset", id=closed) == reason
     assert get(textcraft, f"/observation?id={closed}") == reason
-    never = "there is no environment {}; give an id that /create returned."
+    never = "Unknown environment {}. Use an id that /create returned."
     for number in (-1, 10**8, 10**40):
         assert post(textcraft, "/step", id=number, action="inventory") == {"error": never.format(number)}
 
@@ -214,7 +214,7 @@ def test_the_same_data_idx_is_the_same_task(frozen_lake: str) -> None:
     assert first[0] == first[1]
     assert post(frozen_lake, "/reset", id=numbers[0], data_idx=6)["observation"] != first[0]
     refused = post(frozen_lake, "/reset", id=numbers[0], data_idx=-1)
-    assert refused == {"error": "data_idx -1 was given; give an integer from 0 to 4294967295."}
+    assert refused == {"error": "data_idx: expected an integer from 0 to 4294967295, got -1."}
     for number in numbers:
         post(frozen_lake, "/close", id=number)
 
@@ -236,7 +236,7 @@ def test_a_batch_answers_as_the_calls_one_by_one(frozen_lake: str) -> None:
 def test_in_a_batch_an_unknown_id_does_not_keep_the_others(frozen_lake: str) -> None:
     number = post(frozen_lake, "/create")["id"]
     answers = post(frozen_lake, "/step_batch", ids=[10**8, number], actions=["up", "up"])
-    assert "there is no environment" in answers[0]["error"]
+    assert "Unknown environment" in answers[0]["error"]
     assert answers[1] == get(frozen_lake, f"/observation?id={number}")
     for body in ({"ids": [number, number], "actions": ["up"] * 2}, {"ids": [number], "actions": []}):
         assert "error" in post(frozen_lake, "/step_batch", **body)
@@ -260,7 +260,7 @@ def test_each_environment_of_a_command_is_followed_by_its_options() -> None:
 
 
 def test_an_environment_is_served_once() -> None:
-    with pytest.raises(OptionError, match="FrozenLake-v0 was given twice"):
+    with pytest.raises(OptionError, match="got FrozenLake-v0 twice"):
         load(AgentGym("frozen_lake", ("FrozenLake-v0", "size=8")))
 
 
@@ -352,14 +352,12 @@ def test_a_full_server_says_so_and_idle_environments_make_room(app: Guard, pool:
     numbers = [call(app, "POST", "/create")[1]["id"] for _ in range(2)]
     status, answer = call(app, "POST", "/create")
     assert status == 503
-    assert "of 2 are open" in answer["error"]
+    assert "at most 2 open sessions" in answer["error"]
     time.sleep(0.4)
     fresh = call(app, "POST", "/create")[1]["id"]
     assert len(pool) == 1
     for number in numbers:
-        assert (
-            "perhaps since it was idle for 0.3 s" in call(app, "POST", "/step", id=number, action="<left>")[1]["error"]
-        )
+        assert "after 0.3 s without a call" in call(app, "POST", "/step", id=number, action="<left>")[1]["error"]
     assert call(app, "GET", "/list_envs") == (200, [fresh])
     call(app, "POST", "/close", id=fresh)
 

@@ -405,14 +405,14 @@ def test_an_error_of_one_call_does_not_disturb_the_others(pool: SessionPool) -> 
 @pytest.mark.parametrize(
     ("ids", "replies", "error", "says"),
     [
-        (["nobody"], ["<left>"], serve.UnknownSessionError, "there is no session 'nobody'; give an id that open"),
-        (["0", "0"], ["<left>", "<left>"], serve.RequestError, "given twice in one call; give each session once"),
-        (["0", "1"], ["<left>"], serve.RequestError, "2 ids were given with 1 replies; give a list of one for each"),
-        (["0", "1"], ["<left>", None], serve.RequestError, "a reply was given as None; give a string"),
-        (["0", "nobody"], ["<left>", "<left>"], serve.UnknownSessionError, "there is no session"),
-        (["0", ["1"]], ["<left>", "<left>"], serve.UnknownSessionError, r"there is no session \['1'\]"),
-        (["0"], "<left>", serve.RequestError, "replies were given as the string '<left>'; give a list of replies"),
-        (["0"], [b"<left>" * 10**6], serve.RequestError, "a reply was given as b'<left>.{,60}; give a string"),
+        (["nobody"], ["<left>"], serve.UnknownSessionError, r"Unknown session 'nobody'\. Use an id that open"),
+        (["0", "0"], ["<left>", "<left>"], serve.RequestError, "ids: expected different sessions, got '.*' twice"),
+        (["0", "1"], ["<left>"], serve.RequestError, r"replies: expected one for each of 2 ids, got 1\."),
+        (["0", "1"], ["<left>", None], serve.RequestError, r"reply: expected a string, got None\."),
+        (["0", "nobody"], ["<left>", "<left>"], serve.UnknownSessionError, "Unknown session"),
+        (["0", ["1"]], ["<left>", "<left>"], serve.UnknownSessionError, r"Unknown session \['1'\]"),
+        (["0"], "<left>", serve.RequestError, "replies: expected a list, got the string '<left>'"),
+        (["0"], [b"<left>" * 10**6], serve.RequestError, r"reply: expected a string, got b'<left>.{,60}\.$"),
     ],
 )
 def test_a_call_that_is_refused_steps_nobody(
@@ -440,7 +440,7 @@ def test_an_id_that_is_no_string_disturbs_no_other_call(pool: SessionPool) -> No
         with pytest.raises(serve.UnknownSessionError) as error:
             call()
         errors.append(error.value)
-    assert {str(error) for error in errors} == {f"there is no session {wrong!r}; give an id that open returned."}
+    assert {str(error) for error in errors} == {f"Unknown session {wrong!r}. Use an id that open returned."}
     assert wrong not in pool
     pool.close([opening.id])
 
@@ -448,7 +448,7 @@ def test_an_id_that_is_no_string_disturbs_no_other_call(pool: SessionPool) -> No
 def test_a_closed_session_can_not_be_used(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3)
     pool.close([opening.id])
-    with pytest.raises(serve.ClosedSessionError, match="was closed; open another one"):
+    with pytest.raises(serve.ClosedSessionError, match=r"was closed\. Open another one"):
         pool.step_one(opening.id, "<left>")
     with pytest.raises(serve.ClosedSessionError):
         pool.close([opening.id])
@@ -456,7 +456,7 @@ def test_a_closed_session_can_not_be_used(pool: SessionPool) -> None:
 
 def test_a_full_pool_refuses_sessions_and_opens_none(pool: SessionPool) -> None:
     ids = [opening.id for opening in pool.open_many("corridor", range(60))]
-    with pytest.raises(serve.CapacityError, match="5 more sessions were asked for while 60 of 64 are open; close some"):
+    with pytest.raises(serve.CapacityError, match="at most 64 open sessions, got 5 more than the 60 open ones"):
         pool.open_many("corridor", range(5))
     assert len(pool) == 60
     pool.close(ids)
@@ -478,7 +478,7 @@ def test_idle_sessions_make_room(pool: SessionPool, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])
 def test_a_seed_that_is_none_is_refused(pool: SessionPool, seed: Any) -> None:
-    with pytest.raises(serve.RequestError, match="give an integer from 0 to 4294967295"):
+    with pytest.raises(serve.RequestError, match="seed: expected an integer from 0 to 4294967295"):
         pool.open("corridor", seed)
 
 
@@ -487,8 +487,8 @@ def test_a_seed_that_is_none_is_refused(pool: SessionPool, seed: Any) -> None:
     [
         ("corridors", {}, UnknownIdError, "did you mean 'corridor'"),
         (["corridor"], {}, UnknownIdError, "did you mean 'corridor'"),
-        ("corridor", "size=4", OptionError, "given the options 'size=4'; give a mapping from names to values"),
-        ("corridor", {1: 2, "size": 4}, OptionError, "give a mapping from names to values"),
+        ("corridor", "size=4", OptionError, "options: expected a mapping from names to values, got 'size=4'"),
+        ("corridor", {1: 2, "size": 4}, OptionError, "options: expected a mapping from names to values"),
         ("corridor", {"max_turn": 3}, OptionError, "did you mean 'max_turns'"),
         ("corridor", {"on_parse_failure": "die"}, OptionError, "give 'refuse' or 'end' or 'fallback'"),
         ("corridor", {"step_cost": -1}, OptionError, "give a finite float32 number from 0.0 up"),
@@ -503,19 +503,19 @@ def test_a_game_that_is_none_is_refused(
 
 def test_a_fallback_that_the_words_lack_is_refused(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corridor.CorridorWords, "fallback", text.Words.fallback)
-    with pytest.raises(OptionError, match="its words have no fallback; give 'refuse' or 'end', or define that method"):
+    with pytest.raises(OptionError, match="on_parse_failure: expected 'refuse' or 'end', got 'fallback'"):
         pool.open("corridor", 3, {"on_parse_failure": "fallback", "max_turns": 7})
 
 
 @pytest.mark.parametrize("capacity", [0, 1.5, True, MOST_SESSIONS + 1, 10**12])
 def test_a_capacity_that_is_none_or_more_than_a_machine_holds_is_refused(capacity: Any) -> None:
-    with pytest.raises(serve.RequestError, match=f"give an integer from 1 to {MOST_SESSIONS}"):
+    with pytest.raises(serve.RequestError, match=f"capacity: expected an integer from 1 to {MOST_SESSIONS}"):
         SessionPool(capacity=capacity)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "60", True])
 def test_an_idle_time_that_is_none_is_refused(seconds: Any) -> None:
-    with pytest.raises(serve.RequestError, match="give a number above 0, or None to close none"):
+    with pytest.raises(serve.RequestError, match="idle_seconds: expected a positive number or None"):
         SessionPool(idle_seconds=seconds)
 
 

@@ -102,7 +102,7 @@ def test_max_turns_cuts_a_trajectory() -> None:
 def test_rows_of_several_games_are_played_together_and_records_keep_their_order() -> None:
     rows = [row(seed, name) for seed in range(3) for name in ("corridor", "FrozenLake-v0")]
     policy = rollouts.ScriptedPolicy("random", seed=1)
-    with pytest.raises(OptionError, match="name no actions"):
+    with pytest.raises(OptionError, match="does not define reply_of"):
         play(rows, policy)
     records = play(
         rows, lambda request: RIGHT if request.env_config["name"] == "corridor" else "down", rollouts.Terms(max_turns=4)
@@ -143,7 +143,7 @@ def test_a_seed_that_is_left_out_is_drawn_and_told() -> None:
     ("config", "error", "says"),
     [
         ({"name": "corridors"}, UnknownIdError, "did you mean"),
-        ({}, UnknownIdError, "no environment with words"),
+        ({}, UnknownIdError, "Unknown text environment"),
         ({"name": "corridor", "bonsu": 1}, OptionError, "did you mean 'bonus'"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_row_that_cannot_be_played_is_refused_before_any_is(config: Any, error
 def test_a_wrong_seed_costs_its_own_trajectory() -> None:
     records = play([row(), {"env_config": {"name": "corridor", "seed": -1}}], lambda _: "<right right right>")
     assert records[0]["error"] is None
-    assert "a seed was given as -1" in records[1]["error"]
+    assert "seed: expected an integer from 0 to 4294967295, or None, got -1." in records[1]["error"]
 
 
 def test_a_subclass_may_change_every_hook() -> None:
@@ -238,7 +238,7 @@ def test_a_final_failure_is_not_tried_again() -> None:
 def test_a_policy_that_stalls_is_left_after_a_while() -> None:
     terms = rollouts.Terms(turn_seconds=0.02, retries=1, backoff_seconds=0.0)
     records = play([row(), row()], lambda _: asyncio.sleep(30.0, RIGHT), terms)
-    assert [record["error"] for record in records] == ["there was no reply within 0.02 s."] * 2
+    assert [record["error"] for record in records] == ["no reply within 0.02 s."] * 2
 
 
 def test_waiting_times_double(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +280,8 @@ def test_chats_that_wait_make_one_batch() -> None:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (lambda chats: [RIGHT] * (len(chats) + 1), "gave 2 replies to 1 chats"),
-        (lambda chats: [7 for _ in chats], "gave 7, which is no string"),
+        (lambda chats: [RIGHT] * (len(chats) + 1), "expected 1 replies of the function, got 2"),
+        (lambda chats: [7 for _ in chats], "expected a string or a Choice of the function, got 7"),
         (lambda chats: chats[0]["no"], "the function raised TypeError"),
     ],
 )
@@ -339,11 +339,11 @@ def test_long_replies_are_worth_less() -> None:
 @pytest.mark.parametrize(
     ("functions", "weights", "says"),
     [
-        (["format"], [1.0], r"reward_weights has 1 entries for 2 columns \(format, gym\); give one for each"),
-        ([], [1.0, 2.0], "reward_weights has 2 entries for 1 columns"),
+        (["format"], [1.0], r"reward_weights: expected 2 numbers \(format, gym\), got 1"),
+        ([], [1.0, 2.0], r"reward_weights: expected 1 numbers \(gym\), got 2"),
         (["fromat"], None, "did you mean 'format'"),
-        (["format", "format"], None, "two columns"),
-        (["format"], [1.0, math.nan], r"reward_weights are \[1.0, nan\]; give finite numbers"),
+        (["format", "format"], None, "different names, got 'format' twice"),
+        (["format"], [1.0, math.nan], r"reward_weights: expected finite numbers, got \[1.0, nan\]"),
     ],
 )
 def test_rewards_that_do_not_fit_are_refused(functions: Any, weights: Any, says: str) -> None:
@@ -352,7 +352,7 @@ def test_rewards_that_do_not_fit_are_refused(functions: Any, weights: Any, says:
 
 
 def test_a_reward_function_gives_one_number_for_each_trajectory() -> None:
-    with pytest.raises(OptionError, match="gave 2 numbers for 1 trajectory"):
+    with pytest.raises(OptionError, match="expected one reward for one trajectory, got 2"):
         play([row()], lambda _: "<right right right>", blend=rollouts.Blend([lambda *_, **__: [1.0, 2.0]]))
 
 
@@ -385,16 +385,16 @@ def test_a_killed_run_goes_on_from_what_is_on_disk(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     rollouts.Folder(tmp_path, {"seed": 1, "rows": [1]})
-    with pytest.raises(OptionError, match="is of a run with seed=1 and was given 2"):
+    with pytest.raises(OptionError, match="expected seed=1 as in its run, got 2"):
         rollouts.Folder(tmp_path, {"seed": 2, "rows": [1]})
-    with pytest.raises(OptionError, match="is of a run with number of rows=1 and was given 2; give the same settings"):
+    with pytest.raises(OptionError, match=r"expected number of rows=1 as in its run, got 2\. Use the same settings"):
         rollouts.Folder(tmp_path, {"seed": 1, "rows": [1, 2]})
-    with pytest.raises(OptionError, match=r"is of a run with rows\[0\]=1 and was given 'xxx.{,40}; give the same"):
+    with pytest.raises(OptionError, match=r"expected rows\[0\]=1 as in its run, got 'xxx.{,40}\. Use the same"):
         rollouts.Folder(tmp_path, {"seed": 1, "rows": ["x" * 1000]})
-    with pytest.raises(OptionError, match="is of a run with tag=None and was given 1"):
+    with pytest.raises(OptionError, match="expected tag=None as in its run, got 1"):
         rollouts.Folder(tmp_path, {"seed": 1, "rows": [1], "tag": 1})
     (tmp_path / "settings.json").write_text("")
-    with pytest.raises(OptionError, match=r"settings.json is no JSON, so no run has written it; give another folder"):
+    with pytest.raises(OptionError, match=r"settings.json: expected JSON, got something else\. Use another folder"):
         rollouts.Folder(tmp_path, {"seed": 1, "rows": [1]})
 
 
@@ -402,7 +402,7 @@ def test_a_folder_that_can_not_be_made_is_told_in_one_sentence(tmp_path: Path) -
     file = tmp_path / "file"
     file.write_text("")
     for path, why in ((file, "File exists"), (file / "folder", "Not a directory")):
-        with pytest.raises(OSError, match=f"nothing can be kept in {path}: {why}; give another folder"):
+        with pytest.raises(OSError, match=f"can't write to {path}: {why}. Use another folder"):
             rollouts.Folder(path, {})
 
 
@@ -419,12 +419,12 @@ def test_rows_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text(json.dumps({**row(), "tag": "a\u2028b"}, ensure_ascii=False), encoding="utf-8")
     assert runs.read_rows(file) == [{**row(), "tag": "a\u2028b"}]
     nameless = ("{}", "[]", '{"env_config": "name"}')
-    for line, says in (("\n{", "line 2 of .* is no JSON"), *((line, "names no game") for line in nameless)):
+    for line, says in (("\n{", "line 2: expected JSON"), *((line, "got no name") for line in nameless)):
         file.write_text(line)
         with pytest.raises(OptionError, match=says):
             runs.read_rows(file)
     file.write_bytes(b"\xff")
-    with pytest.raises(OptionError, match="is no text in UTF-8"):
+    with pytest.raises(OptionError, match="expected UTF-8 text"):
         runs.read_rows(file)
 
 
@@ -456,7 +456,7 @@ def test_an_endpoint_that_fails_in_every_way_costs_attempts_only() -> None:
         record = play([row()], rollouts.EndpointPolicy(url, "m"), rollouts.Terms(retries=6, backoff_seconds=0.0))[0]
     assert (record["error"], record["is_solved"]) == (None, True)
     assert sum(record["failures"].values()) == 6
-    assert all("answered" in reason for reason in record["failures"])
+    assert all("got status" in reason for reason in record["failures"])
     assert rollouts.summaries([record])[0].failures == 6
 
 
@@ -557,10 +557,10 @@ def test_a_local_model_counts_tokens_up_to_its_end_token(tokens: list[int], reas
 @pytest.mark.parametrize(
     ("said", "attempts", "says"),
     [
-        (400, 1, "answered 400"),
-        (500, 3, "answered 500"),
-        (0.3, 3, "could not be asked: APITimeoutError"),
-        (b"nonsense", 3, "answered with no completion"),
+        (400, 1, "got status 400"),
+        (500, 3, "got status 500"),
+        (0.3, 3, "the request failed: APITimeoutError"),
+        (b"nonsense", 3, "got another response"),
     ],
 )
 def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> None:
@@ -579,7 +579,7 @@ def test_what_an_endpoint_did_is_told(said: Any, attempts: int, says: str) -> No
 
 def test_an_endpoint_that_is_not_there_is_told() -> None:
     record = play([row()], rollouts.EndpointPolicy("http://127.0.0.1:9/v1", "m"))[0]
-    assert "could not be asked: APIConnectionError" in record["error"]
+    assert "the request failed: APIConnectionError" in record["error"]
 
 
 # The command.
@@ -610,7 +610,7 @@ def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.Cap
     assert "5/5" in capsys.readouterr().err
     assert len((tmp_path / "completions.jsonl").read_text().splitlines()) == 5
     assert cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"]) == printed
-    with pytest.raises(OptionError, match=r"is of a run with rewards\['format'\]=0.5 and was given None"):
+    with pytest.raises(OptionError, match=r"expected rewards\['format'\]=0.5 as in its run, got None"):
         cli.run(words)
 
 
@@ -626,34 +626,37 @@ def test_the_first_rows_of_a_file_are_played_as_many_as_are_asked_for(tmp_path: 
 def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: pytest.CaptureFixture[str]) -> None:
     with (
         chat_server.serving(lambda _: 404) as url,
-        pytest.raises(cli.FailureError, match="no episode was played to its end"),
+        pytest.raises(cli.FailureError, match="every episode failed"),
     ):
         cli.run(["rollout", "--env", "corridor", "--model", url, "--episodes", "3"])
     printed = capsys.readouterr().out
     assert printed.splitlines()[2].split() == ["Corridor-v0", "3", "3", *["-"] * 9, "3"]
     assert "\nErrors:\n3 x " in printed
-    assert "answered 404" in printed
+    assert "got status 404" in printed
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--env", "frozen_lake"], "give one policy"),
-        (["--env", "frozen_lake", "--model", "expert", "--hf", "folder"], "give one policy"),
-        (["--env", "frozen_lake", "--model", "gpt"], "or a URL"),
-        (["--model", "expert"], "give games with --env"),
+        (["--env", "frozen_lake"], "expected one policy"),
+        (["--env", "frozen_lake", "--model", "expert", "--hf", "folder"], "expected one policy"),
+        (["--env", "frozen_lake", "--model", "gpt"], "a URL with http://"),
+        (["--model", "expert"], "expected environments with --env"),
         (["--env", "frozen_lakes", "--model", "expert"], "did you mean"),
-        (["--env", "frozen_lake", "--model", "expert", "--episodes", "0"], "--episodes 0"),
-        (["--env", "frozen_lake", "--model", "expert", "--reward-weights", "1", "2"], "reward_weights has 2"),
+        (
+            ["--env", "frozen_lake", "--model", "expert", "--episodes", "0"],
+            "--episodes: expected an integer of at least 1, got 0",
+        ),
+        (["--env", "frozen_lake", "--model", "expert", "--reward-weights", "1", "2"], "reward_weights: expected 1"),
         (
             ["--env", "frozen_lake", "--model", "expert", "--seed", str(2**32 - 2), "--episodes", "3"],
-            "3 episodes from --seed 4294967294 reach level 4294967296, and the last is 4294967295; give a lower seed",
+            "expected level seeds up to 4294967295, got 4294967296 for 3 episodes from --seed 4294967294. Use a lower",
         ),
-        (["--rows", os.devnull, "--model", "expert"], f"{os.devnull} has 0 rows; give a file with some."),
-        (["--rows", os.devnull, "--model", "expert", "--episodes", "2"], "has 0 rows; give a file with 2."),
+        (["--rows", os.devnull, "--model", "expert"], f"{os.devnull}: expected at least 1 rows, got 0."),
+        (["--rows", os.devnull, "--model", "expert", "--episodes", "2"], "expected at least 2 rows, got 0."),
         (
             ["--rows", os.devnull, "--model", "expert", "--env", "size=8"],
-            "size was given beside --rows; give options in",
+            "expected no options with --rows, got size. Put options into",
         ),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["Nothing-v0"], "'Nothing-v0' is no environment with words"),
+        (["Nothing-v0"], "Unknown text environment 'Nothing-v0'"),
         (["mystery_path_girdd"], "did you mean 'mystery_path_grid'"),
         ([*GAME, "nothing=1"], "no option 'nothing'"),
         ([*GAME, "--seed", "-1"], "--seed -1"),

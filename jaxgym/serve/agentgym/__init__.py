@@ -1,1 +1,1 @@
-"""A server of several environments that speaks AgentGym."""
+"""AgentGym server of several environments."""

@@ -1,4 +1,4 @@
-"""How the bodies and queries of AgentGym's routes are read, without a library on the way of every step."""
+"""Parsing of the bodies and queries of AgentGym's routes; a validation library would slow down every step."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ _NEEDED = object()
 
 
 class BodyError(ValueError):
-    """A body or query that is malformed.
+    """Malformed body or query.
 
     Attributes:
-        where: Where, such as `["body", "id"]`.
+        where: Path of the fault, such as `["body", "id"]`.
     """
 
     def __init__(self, where: list[str], what: str):
@@ -24,12 +24,12 @@ class BodyError(ValueError):
 
 
 class Field(NamedTuple):
-    """One entry of a body or query.
+    """Field of a body or query.
 
     Attributes:
-        name: Its key.
-        read: Returns the value of what was sent, or raises a ValueError that says what to send.
-        default: The value where it is left out; it has to be sent without one.
+        name: The key.
+        read: Returns the validated value, or raises a ValueError.
+        default: The default value; a field without one is required.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Field(NamedTuple):
 
 
 class CallRoute(NamedTuple):
-    """One route.
+    """Route of an environment.
 
     Attributes:
         method: GET, with its fields in the query, or POST, with its fields in a JSON body.
-        path: Its path, behind the prefix of its environment.
-        call: The name of the wrapper's method; it takes the owner and the fields.
-        fields: The fields in that order. Without any, a body is not looked at.
+        path: The path after the prefix of the environment.
+        call: Name of the wrapper's method; it takes the owner and the fields.
+        fields: The fields in the order of the method's arguments. Without fields, the body is ignored.
     """
 
     method: str
@@ -54,7 +54,7 @@ class CallRoute(NamedTuple):
 
 
 def integer(sent: Any) -> int:
-    """Reads an integer; also one that is written as a string, as a query has it, or as a real number."""
+    """Read an integer, also from a string of digits, as in a query, or a whole float."""
     if type(sent) is int:
         return sent
     if (isinstance(sent, str) and _DIGITS.fullmatch(sent)) or (isinstance(sent, float) and sent.is_integer()):
@@ -63,36 +63,36 @@ def integer(sent: Any) -> int:
 
 
 def words(sent: Any) -> str:
-    """Reads a string."""
+    """Read a string."""
     if isinstance(sent, str):
         return sent
     raise ValueError("Input should be a valid string")
 
 
 def integers(sent: Any) -> list[int]:
-    """Reads a list of integers."""
+    """Read a list of integers."""
     if isinstance(sent, list) and all(type(entry) is int for entry in sent):
         return sent
     raise ValueError("Input should be a list of integers")
 
 
 def texts(sent: Any) -> list[str]:
-    """Reads a list of strings."""
+    """Read a list of strings."""
     if isinstance(sent, list) and set(map(type, sent)) <= {str}:
         return sent
     raise ValueError("Input should be a list of strings")
 
 
 def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a reader that also takes null, which is None."""
+    """Return a reader that also accepts null."""
     return lambda sent: None if sent is None else read(sent)
 
 
 def read_body(fields: Sequence[Field], body: bytes) -> list[Any]:
-    """Return the values of the fields of a JSON body; other entries are not looked at.
+    """Return the values of the fields of a JSON body; ignore other entries.
 
     Raises:
-        BodyError: If it is no JSON object, or a field is missing or of another kind.
+        BodyError: If it is not a JSON object, or a field is missing or has another type.
     """
     if not fields:
         return []
@@ -106,10 +106,10 @@ def read_body(fields: Sequence[Field], body: bytes) -> list[Any]:
 
 
 def read_query(fields: Sequence[Field], query: bytes) -> list[Any]:
-    """Return the values of the fields of a query string; other entries are not looked at.
+    """Return the values of the fields of a query string; ignore other entries.
 
     Raises:
-        BodyError: If a field is missing or of another kind.
+        BodyError: If a field is missing or has another type.
     """
     return _read(fields, dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)), "query") if fields else []
 

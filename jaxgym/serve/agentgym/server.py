@@ -3,8 +3,8 @@
     POST /create {}                                   ─>  {"id": 0, "observation": "Crafting commands: ...", ...}
     POST /step   {"id": 0, "action": "get 1 flax"}    ─>  {"observation": "Got 1 flax", "reward": 0.0, "done": false}
 
-`jaxgym.serve.agentgym.wrapper` has the calls; here is what HTTP adds. A malformed call is answered with status 422, an
-invalid one with 200 and `{"error": ...}`, as AgentGym's clients expect, and one to a full server with 503.
+`jaxgym.serve.agentgym.wrapper` implements the calls. A malformed call returns status 422; an invalid call returns 200
+and `{"error": ...}`, as AgentGym's clients expect; a full server returns 503.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ from jaxgym.serve.web.serving import AgentGym
 
 _OK, _BAD, _NOT_FOUND, _NOT_ALLOWED, _MALFORMED, _FULL = 200, 400, 404, 405, 422, 503
 _SWEEPS = 4
-"""Searches for idle sessions in the time after which they are closed."""
+"""Number of searches for idle sessions in each period of `idle_seconds`."""
 
 
 class AgentGymApp:
-    """The app of some environments: one at the root, or several, each under a prefix."""
+    """App of one environment at the root, or of several environments under prefixes."""
 
     def __init__(self, pool: SessionPool, wrappers: Mapping[str, AgentGymWrapper], tells_apart: bool = False):
-        """Compile what the environments need, so that nothing is compiled in service.
+        """Compile the programs of the environments, so that no request has to wait for compilation.
 
         Args:
             pool: The pool of their sessions.
-            wrappers: The wrapper of each prefix, such as `"/textcraft"`; `""` is the root.
-            tells_apart: Whether an environment belongs to the token that it was created with.
+            wrappers: The wrappers by prefix, such as `"/textcraft"`; `""` is the root.
+            tells_apart: Whether an environment belongs to the token of the client that created it.
 
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
@@ -78,7 +78,7 @@ class AgentGymApp:
         await send({"type": "http.response.body", "body": content})
 
     async def answer(self, method: str, path: str, query: bytes, body: bytes, owner: str | None) -> tuple[int, Any]:
-        """Return status and content of the answer to a request; `owner` is the token if environments belong to one."""
+        """Return status and content of a response; `owner` is the token if environments belong to tokens."""
         if self._timer is None:
             self._close_idle()
         known = self._routes.get((method, path)) or self._routes.get((method, path.rstrip("/") or "/"))
@@ -97,7 +97,7 @@ class AgentGymApp:
             return _OK, {"error": message_of(error)}
 
     def served(self) -> Served:
-        """Return what the page shows: of environments that belong to tokens only those of the caller."""
+        """Return the sessions for the page; if environments belong to tokens, only those of the caller."""
         wrappers = list(self._wrappers.values())
 
         def keys(owner: str) -> list[str]:
@@ -115,7 +115,7 @@ class AgentGymApp:
         return _NOT_FOUND, {"detail": "Not Found"}
 
     def _close_idle(self) -> None:
-        """Close idle sessions, again and again; runs in the event loop."""
+        """Close idle sessions and schedule the next search; runs in the event loop."""
         if self._pool.idle_seconds is not None:
             self._pool.close_idle()
             for wrapper in self._wrappers.values():
@@ -129,18 +129,18 @@ async def _body(receive: Receive) -> bytes:
     while message.get("more_body"):
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HTTPException(_BAD, "the client left before its request was complete.")
+            raise HTTPException(_BAD, "the client disconnected before its request was complete.")
         pieces.append(message.get("body", b""))
     return b"".join(pieces)
 
 
 def load(serving: AgentGym) -> AgentGymApp:
-    """Return the app with its environments, ready to be played, which takes seconds.
+    """Make the app and compile its programs, which takes seconds.
 
     Raises:
-        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
+        OptionError, UnknownIdError, LevelError: If an id or an option is invalid.
     """
-    # The clients of AgentGym send what their own parsers left of a reply.
+    # AgentGym's clients parse replies themselves and send the result, so lenient parsing is allowed.
     pool = SessionPool(
         serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page, allows_lenient=True
     )
@@ -148,7 +148,7 @@ def load(serving: AgentGym) -> AgentGymApp:
     for env, options in serving.games():
         prefix = f"/{text.short_name_of(env)}"
         if prefix in wrappers:
-            raise OptionError(f"{env} was given twice; a server has one of each, so serve the other at another port.")
+            raise OptionError(f"expected different environments, got {env} twice. Serve one of them at another port.")
         wrappers[prefix] = wrap(env, pool, parse_options(options))
     wrappers = {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers
     app = AgentGymApp(pool, wrappers, tells_apart=serving.token_file is not None)
@@ -157,11 +157,11 @@ def load(serving: AgentGym) -> AgentGymApp:
 
 
 def make_app(serving: AgentGym, app: AgentGymApp) -> guard.App:
-    """Return the app of some environments with the page."""
+    """Return the app with the page."""
     return with_page(app, serving, app.served())
 
 
 def serve(serving: AgentGym, bound: socket.socket) -> None:
-    """Load the environments and serve until the process is asked to end; see `jaxgym.serve.web.http.run`."""
+    """Load the environments and serve until the process receives a signal; see `jaxgym.serve.web.http.run`."""
     log.say(f"loading {serving.env}")
     run(make_app(serving, load(serving)), serving, bound)

@@ -1,8 +1,8 @@
-"""What stands behind AgentGym's routes: the environments of a server, under ids that count from 0.
+"""Implementation of AgentGym's routes; the ids of environments count from 0.
 
-    POST /step {"id": 3, "action": "get 1 flax"}  ─>  AgentGymWrapper.step(owner, 3, "get 1 flax")  ─>  what is answered
+    POST /step {"id": 3, "action": "get 1 flax"}  ─>  AgentGymWrapper.step(owner, 3, "get 1 flax")  ─>  response
 
-A wrapper answers as AgentGym's guide for environments says. A subclass may change answers and add routes.
+A wrapper follows AgentGym's guide for environments. A subclass can change responses and add routes.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from jaxgym.serve.sessions import Outcome
 from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
 
-_MOST_UNKNOWN = 16  # ids of a batch that are told one by one if none of them is known
+_MOST_UNKNOWN = 16  # maximum size of a batch without a known id that gets an error for each id
 
 ID = Field("id", integer)
-"""The field of an environment's id."""
+"""Field of an environment's id."""
 
 
 class GoneError(SessionError):
-    """An id that no environment of the caller has."""
+    """Id of no environment of the caller."""
 
 
 class Running:
-    """One environment that was created.
+    """Created environment.
 
     Attributes:
-        key: The session of the pool.
-        owner: Who created it; None where nobody is told from another.
-        first: The text that the episode started with; empty before the first reset.
+        key: The session id of the pool.
+        owner: Token of the client that created it; None if environments do not belong to tokens.
+        first: First observation text of the episode; empty before the first reset.
         last: The last `observation`, `reward`, `score` and `done`.
     """
 
@@ -46,7 +46,7 @@ class Running:
         self.last: dict[str, Any] = {}
 
     def note(self, outcome: Outcome) -> dict[str, Any]:
-        """Takes note of a turn and returns what is told of it."""
+        """Record a turn and return its `observation`, `reward`, `score` and `done`."""
         self.last = {
             "observation": outcome.text,
             "reward": outcome.reward,
@@ -57,15 +57,15 @@ class Running:
 
 
 class AgentGymWrapper:
-    """The environments of one id, each a session of a pool, with the answers of AgentGym's guide.
+    """Environments of one id, each a session of a pool, with the responses of AgentGym's guide.
 
-    It is used from one event loop. An answer is anything that JSON holds; what is wrong with a call that is well formed
-    is raised as a `SessionError` and answered as `{"error": ...}`.
+    It is used from one event loop. A response is any JSON value. An invalid call raises a `SessionError`, which becomes
+    the response `{"error": ...}`.
 
     Attributes:
-        env_id: The id of the environment.
+        env_id: The environment id.
         name: Its short name.
-        instructions: The rules and the form of a reply; empty before `prepare`.
+        instructions: The system prompt; empty before `prepare`.
     """
 
     ROUTES: ClassVar[tuple[CallRoute, ...]] = (
@@ -82,18 +82,18 @@ class AgentGymWrapper:
         CallRoute("POST", "/step_batch", "step_batch", (Field("ids", integers), Field("actions", texts))),
         CallRoute("POST", "/reset_batch", "reset_batch", (Field("ids", integers), Field("data_idxs", integers))),
     )
-    """The routes, each with the method that makes its answer and the fields of its body or query."""
+    """The routes, each with its method and the fields of its body or query."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
-        """Makes a wrapper without environments.
+        """Make a wrapper without environments.
 
         Args:
-            name: An id that has words, or its short name.
-            pool: Where the sessions are.
-            options: Options of the environment, of its words, and of sessions.
+            name: Id or short name of an environment with a text interface.
+            pool: The session pool.
+            options: Options of the environment, of its text interface, and of sessions.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no words.
+            UnknownIdError: If there is no such environment, or it has no text interface.
         """
         self.env_id, _ = text.text_spec_of(name)
         self.name, self.instructions = text.short_name_of(self.env_id), ""
@@ -102,7 +102,7 @@ class AgentGymWrapper:
         self._count = 0
 
     def prepare(self) -> None:
-        """Compiles what is needed, so that nothing is compiled in service; may run in another thread.
+        """Compile the programs, so that no request has to wait for compilation; can run in another thread.
 
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
@@ -115,11 +115,11 @@ class AgentGymWrapper:
         return Hosted(self._pool, self.env_id, self.name, self._options, self.instructions)
 
     def sessions(self, owner: str | None) -> list[str]:
-        """Return the sessions of the caller's environments, by their ids in the pool."""
+        """Return the session ids of the caller's environments."""
         return [running.key for running in self._running.values() if running.owner == owner]
 
     def sweep(self) -> None:
-        """Forgets environments whose sessions the pool has closed for idleness."""
+        """Remove environments whose sessions the pool has closed because they were idle."""
         gone = [number for number, running in self._running.items() if running.key not in self._pool]
         for number in gone:
             del self._running[number]
@@ -132,23 +132,23 @@ class AgentGymWrapper:
         """
         last = 2 * levels.SPLIT_SIZE - 1
         if not 0 <= data_idx <= last:
-            raise RequestError(f"data_idx {data_idx} was given; give an integer from 0 to {last}.")
+            raise RequestError(f"data_idx: expected an integer from 0 to {last}, got {data_idx}.")
         return data_idx
 
     # The routes of the guide.
 
     async def hello(self, owner: str | None) -> Any:
-        """Says who answers."""
+        """Return the name of the environment."""
         del owner
         return f"This is environment {self.name}."
 
     async def create(self, owner: str | None) -> Any:
-        """Creates an environment, whose task is the first one before a reset says otherwise; returns its id."""
+        """Create an environment and return its id; its task is task 0 until a reset."""
         number = await self._create(owner, 0)
         return {"id": number}
 
     async def step(self, owner: str | None, number: int, action: str) -> Any:
-        """Makes a turn; after the end it changes and pays nothing."""
+        """Make a turn; after the end it changes nothing and its reward is 0."""
         running = self._find(owner, number)
         try:
             outcome = await self._pool.astep(running.key, action)
@@ -157,17 +157,17 @@ class AgentGymWrapper:
         return self.told_of_step(running.note(outcome))
 
     async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
-        """Starts a task."""
+        """Start a task."""
         running = self._find(owner, number)
         await self._start(number, running, data_idx or 0)
         return self.told_of_reset(number, running.last)
 
     async def observe(self, owner: str | None, number: int) -> Any:
-        """Return the last observation; starts the task where none was started."""
+        """Return the last observation; start the task if necessary."""
         return self.told_of_observation((await self._started(owner, number)).last)
 
     async def close(self, owner: str | None, number: int) -> Any:
-        """Ends an environment; its id is never given again."""
+        """Close an environment; its id is not used again."""
         try:
             await self._close(owner, number)
         except SessionError as error:
@@ -175,14 +175,14 @@ class AgentGymWrapper:
         return {"closed": True}
 
     async def detail(self, owner: str | None, number: int) -> Any:
-        """Return how an environment stands."""
+        """Return the status of an environment."""
         running = await self._started(owner, number)
         return {**running.last, "deleted": False}
 
     # Further routes.
 
     async def render(self, owner: str | None, number: int) -> Any:
-        """Return the frame of an environment, a PNG as a data URL; the first one takes a second to compile."""
+        """Return the frame of an environment as a data URL of a PNG; the first call compiles for a second."""
         running = await self._started(owner, number)
         try:
             frame = await asyncio.to_thread(self._pool.frame, running.key)
@@ -196,14 +196,14 @@ class AgentGymWrapper:
         return [number for number, running in self._running.items() if running.owner == owner]
 
     async def instruction_text(self, owner: str | None) -> Any:
-        """Return the rules and the form of a reply."""
+        """Return the system prompt."""
         del owner
         return self.instructions
 
     async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
-        """Makes a turn in each of some environments; returns an answer for each, that of its step."""
+        """Make a turn in each of several environments; return the response of each step."""
         if len(numbers) != len(actions):
-            raise RequestError(f"{len(numbers)} ids were given with {len(actions)} actions; give one for each.")
+            raise RequestError(f"actions: expected one for each of {len(numbers)} ids, got {len(actions)}.")
         found, answers = self._find_all(owner, numbers)
         lanes = list(found)
         outcomes = self._pool.step([found[lane].key for lane in lanes], [actions[lane] for lane in lanes])
@@ -212,9 +212,9 @@ class AgentGymWrapper:
         return answers
 
     async def reset_batch(self, owner: str | None, numbers: Sequence[int], data_idxs: Sequence[int]) -> Any:
-        """Starts a task in each of some environments; returns an answer for each, that of its reset."""
+        """Start a task in each of several environments; return the response of each reset."""
         if len(numbers) != len(data_idxs):
-            raise RequestError(f"{len(numbers)} ids were given with {len(data_idxs)} data_idxs; give one for each.")
+            raise RequestError(f"data_idxs: expected one for each of {len(numbers)} ids, got {len(data_idxs)}.")
         seeds = [self.seed_of(data_idx) for data_idx in data_idxs]
         found, answers = self._find_all(owner, numbers)
         lanes = list(found)
@@ -224,19 +224,19 @@ class AgentGymWrapper:
             answers[lane] = self.told_of_reset(numbers[lane], found[lane].last)
         return answers
 
-    # What is told: `last` has observation, reward, score and done.
+    # Responses; `last` has observation, reward, score and done.
 
     def told_of_step(self, last: dict[str, Any]) -> Any:
-        """Return what is answered to a step."""
+        """Return the response of a step."""
         return last
 
     def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
-        """Return what is answered to a reset."""
+        """Return the response of a reset."""
         del number
         return last
 
     def told_of_observation(self, last: dict[str, Any]) -> Any:
-        """Return what is answered to the question for the observation."""
+        """Return the response of an observation request."""
         return last
 
     # Environments.
@@ -258,17 +258,17 @@ class AgentGymWrapper:
 
     def _gone(self, number: int) -> GoneError:
         idle = self._pool.idle_seconds
-        why = "" if idle is None else f", perhaps since it was idle for {idle:g} s"
+        why = "" if idle is None else f" (after {idle:g} s without a call, or by a call)"
         if 0 <= number < self._count:
-            return GoneError(f"environment {number} was closed{why}, or is not yours; create another one.")
-        return GoneError(f"there is no environment {number}; give an id that /create returned.")
+            return GoneError(f"Environment {number} is closed{why}, or belongs to another token. Create another one.")
+        return GoneError(f"Unknown environment {number}. Use an id that /create returned.")
 
     def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, Running], list[Any]]:
-        """Return the environments by their place in a batch, and the answers to the others in theirs."""
+        """Return the known environments by their index in a batch, and the responses with the errors of the others."""
         if len(set(numbers)) < len(numbers):
-            raise RequestError("an id was given twice in one batch; give each once.")
+            raise RequestError("ids: expected different ids in a batch, got one twice.")
         if len(numbers) > self._pool.capacity:
-            raise RequestError(f"{len(numbers)} ids were given in one batch; there are {self._pool.capacity} at most.")
+            raise RequestError(f"ids: expected at most {self._pool.capacity} in a batch, got {len(numbers)}.")
         found, answers = dict[int, Running](), list[Any]([None] * len(numbers))
         for lane, number in enumerate(numbers):
             try:

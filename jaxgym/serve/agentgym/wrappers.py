@@ -1,4 +1,4 @@
-"""Which wrapper serves which environment, and that of TextCraft, which answers as the platform's own server does."""
+"""Table of wrappers by environment, and the wrapper of TextCraft, which reproduces AgentGym's own server."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -18,10 +18,10 @@ from jaxgym.serve.sessions import SESSION_OPTIONS
 
 
 class TextCraftWrapper(AgentGymWrapper):
-    """TextCraft with the answers of the platform's own server.
+    """TextCraft with the responses of AgentGym's own server.
 
-    The number of a task, any integer, is taken modulo the number of goals; where the option `depth` allows some goals
-    only, modulo the number of these. The first task of an environment is that of its id.
+    The task of an index, any integer, is that index modulo the number of goals that the option `depth` allows. The
+    first task of an environment is that of its id.
     """
 
     ROUTES: ClassVar[tuple[CallRoute, ...]] = (
@@ -37,7 +37,7 @@ class TextCraftWrapper(AgentGymWrapper):
     )
 
     def prepare(self) -> None:
-        """Makes the levels of all tasks and compiles what is needed."""
+        """Make the levels of all tasks and compile the programs."""
         if self._options.get("levels") is None:
             self._options["levels"] = textcraft_tasks(self.name, self._options)
         super().prepare()
@@ -47,12 +47,12 @@ class TextCraftWrapper(AgentGymWrapper):
         return data_idx % levels.num_levels(self._options["levels"])
 
     async def hello(self, owner: str | None) -> Any:
-        """Says who answers."""
+        """Return the name of the environment."""
         del owner
         return "This is environment TextCraft."
 
     async def create(self, owner: str | None, commands: str | None = None, goal: str | None = None) -> Any:
-        """Creates an environment and starts the task of its id; what is asked for is not looked at, as there."""
+        """Create an environment and start the task of its id; ignore the arguments, as AgentGym's server does."""
         del commands, goal
         number = await self._create(owner, self._count)
         running = self._running[number]
@@ -60,7 +60,7 @@ class TextCraftWrapper(AgentGymWrapper):
         return self.told_of_reset(number, running.last)
 
     async def close(self, owner: str | None, number: int) -> Any:
-        """Ends an environment; returns whether there was one."""
+        """Close an environment; return whether it was open."""
         try:
             await self._close(owner, number)
         except SessionError:
@@ -68,12 +68,12 @@ class TextCraftWrapper(AgentGymWrapper):
         return True
 
     async def detail(self, owner: str | None, number: int) -> Any:
-        """Return how an environment stands."""
+        """Return the status of an environment."""
         last = self._find(owner, number).last
         return {"observation": last["observation"], "done": last["done"], "reward": last["reward"], "deleted": False}
 
     async def commands(self, owner: str | None, number: int) -> Any:
-        """Return the crafting commands of the task, one a line."""
+        """Return the crafting commands of the task, one on each line."""
         return self._find(owner, number).first.partition("\n\nGoal: craft ")[0].removeprefix("Crafting commands:\n")
 
     async def goal(self, owner: str | None, number: int) -> Any:
@@ -81,20 +81,20 @@ class TextCraftWrapper(AgentGymWrapper):
         return self._find(owner, number).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
 
     def told_of_step(self, last: dict[str, Any]) -> Any:
-        """Return what is answered to a step."""
+        """Return the response of a step."""
         return {"observation": last["observation"], "reward": last["reward"], "done": last["done"]}
 
     def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
-        """Return what is answered to a reset."""
+        """Return the response of a reset."""
         return {"id": number, "observation": last["observation"], "done": last["done"], "reward": last["reward"]}
 
     def told_of_observation(self, last: dict[str, Any]) -> Any:
-        """Return what is answered to the question for the observation."""
+        """Return the response of an observation request."""
         return last["observation"]
 
 
 def textcraft_tasks(name: str, options: Mapping[str, Any]) -> Any:
-    """Return the levels of TextCraft's tasks in their order, those of depths that the options allow."""
+    """Return the levels of TextCraft's tasks in order, for the depths that the options allow."""
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS and option != "levels"}
     env, params, _ = text.make_registered(name, **own)
     rows = np.flatnonzero(np.isin(world().depths[world().goals], np.asarray(params.depth.values)))
@@ -105,18 +105,18 @@ _wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
 
 
 def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
-    """Has an environment served by a wrapper of its own.
+    """Register a wrapper for an environment.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     _wrappers[text.text_spec_of(env_id)[0]] = wrapper
 
 
 def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
-    """Makes the wrapper of an environment: the one that was registered for it, else that of AgentGym's guide.
+    """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     return _wrappers.get(text.text_spec_of(name)[0], AgentGymWrapper)(name, pool, options)

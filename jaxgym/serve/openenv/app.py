@@ -1,4 +1,4 @@
-"""The app of an OpenEnv server: sockets, each with a session, and the routes over HTTP."""
+"""App of an OpenEnv server: WebSockets, each with a session, and the HTTP routes."""
 
 import asyncio
 import contextlib
@@ -24,39 +24,39 @@ from jaxgym.serve.web.serving import Serving, token_of
 _log = logging.getLogger(__name__)
 
 _NORMAL, _AWAY = 1000, 1001
-_PATIENCE = 2.0  # seconds that a full server waits for a client's first frame, and a close for a client to read it
+_PATIENCE = 2.0  # s; timeout of a full server for a client's first frame, and of a close for the client to read it
 
 Scope = MutableMapping[str, Any]
 
 
 class _HangUp(Exception):
-    """End of a conversation, with a last frame or without one."""
+    """End of a conversation, with or without a last frame."""
 
     def __init__(self, last: str | None = None):
         self.last = last
 
 
 class OpenEnvApp:
-    """The app: `/ws` and `/mcp` over WebSocket, and the routes over HTTP."""
+    """App with `/ws` and `/mcp` over WebSocket, and the HTTP routes."""
 
     def __init__(self, serving: Serving, hosted: Hosted):
-        """Make it.
+        """Make the app.
 
         Args:
-            serving: How many sessions there may be, and for how long.
-            hosted: The game.
+            serving: The settings, with the maximum number of sessions and their idle time.
+            hosted: The environment.
         """
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
         self._methods = rpc.Methods(sessions)
         self._closing_idle: asyncio.Task[None] | None = None
         token = token_of(serving)
-        # OpenEnv does not tell its clients apart, so with several tokens nobody watches what others play.
+        # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
         is_of_many = token is not None and len(token.split()) > 1
         served = Served([hosted], lambda _: [] if is_of_many else sessions.ids())
         self._http = with_page(routes(serving, sessions, self._methods), serving, served)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or talk with the client of a socket."""
+        """Answer a request, or serve a WebSocket."""
         if self._closing_idle is None:
             self._closing_idle = asyncio.create_task(self._sessions.close_idle())
         path = scope["path"].rstrip("/") or "/"
@@ -72,7 +72,7 @@ class OpenEnvApp:
     # Sockets.
 
     async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Talk with the client of a socket to its end; its session ends with it, unless it was there before."""
+        """Serve a WebSocket until it closes; then close its session, unless the session was created before it."""
         is_rpc = scope["path"] == "/mcp"
         named = None if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
         await receive()
@@ -90,7 +90,7 @@ class OpenEnvApp:
             await self._converse(session, receive, send, self._call if is_rpc else self._frame)
         except _HangUp as end:
             await _close(send, _NORMAL, "", end.last)
-        except (OSError, asyncio.CancelledError):  # the client is gone, or does not read
+        except (OSError, asyncio.CancelledError):  # the client has disconnected or does not read
             return
         finally:
             session.hang_up = None
@@ -118,19 +118,19 @@ class OpenEnvApp:
         send: Send,
         answer: Callable[[ClientSession, str], Awaitable[str]],
     ) -> None:
-        """Answer what a client sends until it goes."""
+        """Answer the messages of a client until it disconnects."""
         while (message := await receive())["type"] == "websocket.receive":
             text = message.get("text")
             if text is None:
-                raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is text, not bytes."))
+                raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a text frame, got bytes."))
             session.used = time.monotonic()
             try:
                 told = await answer(session, text)
             except (_HangUp, OSError):
                 raise
-            except Exception:  # the client reads that the server failed, and goes on
+            except Exception:  # the client gets an error frame and can continue
                 _log.exception("a frame could not be answered")
-                told = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; its log tells how.")
+                told = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
             await send({"type": "websocket.send", "text": told})
 
     async def _frame(self, session: ClientSession, text: str) -> str:
@@ -140,7 +140,7 @@ class OpenEnvApp:
         except (ValueError, RecursionError) as error:
             return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
         if type(frame) is not dict:
-            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "a frame is a JSON object with the key type."))
+            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a JSON object with the key type."))
         sessions, kind = self._sessions, frame.get("type")
         try:
             if kind == "step":
@@ -170,20 +170,20 @@ class OpenEnvApp:
 
 
 async def _turn_away(receive: Receive, send: Send, last: str) -> None:
-    """Say why there is no session for a client, and close the socket."""
+    """Send an error frame to a client without a session, and close the socket."""
     try:
         await send({"type": "websocket.send", "text": last})
-        # Clients send before they read: a socket that is closed by then is all that they would see.
+        # Clients send a message before they read. If the socket were closed at once, they would not get the frame.
         with contextlib.suppress(TimeoutError):
             if (await asyncio.wait_for(receive(), _PATIENCE))["type"] == "websocket.disconnect":
                 return
         await _close(send, _NORMAL, "")
-    except OSError:  # the client is gone
+    except OSError:  # the client has disconnected
         return
 
 
 async def _close(send: Send, code: int, reason: str, last: str | None = None) -> None:
-    """Close a socket, after a last frame if there is one, unless the client is gone."""
+    """Close a socket, after a last frame if there is one; ignore a client that has disconnected."""
     try:
         if last is not None:
             await send({"type": "websocket.send", "text": last})
@@ -193,7 +193,7 @@ async def _close(send: Send, code: int, reason: str, last: str | None = None) ->
 
 
 def _hanging_up(send: Send, conversation: "asyncio.Task[Any] | None") -> Callable[[], Awaitable[None]]:
-    """Return a function that ends a conversation, whether its client reads that or not."""
+    """Return a function that ends a conversation, even if the client does not read."""
 
     async def hang_up() -> None:
         try:

@@ -1,6 +1,6 @@
-"""Clients of OpenEnv servers: an episode with plain calls, and a scheduler for ms-swift.
+"""Clients of OpenEnv servers: synchronous episodes, and a scheduler for ms-swift.
 
-The scheduler is a subclass of ms-swift's where that can be imported, and behaves alike where it can't.
+The scheduler is a subclass of ms-swift's if ms-swift is installed; otherwise it behaves in the same way.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _UNFIT = "VALIDATION_ERROR"
 
 
 class _PlainScheduler:
-    """The part of ms-swift's scheduler that its subclasses use."""
+    """Part of ms-swift's scheduler that its subclasses use."""
 
     def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **_: Any):
         self.infer_engine, self.max_turns = infer_engine, max_turns
@@ -44,17 +44,17 @@ else:
 
 
 class OpenEnvScheduler(_Scheduler):
-    """Plays trajectories on an OpenEnv server, with the hooks of ms-swift's scheduler of that name.
+    """Scheduler of trajectories on an OpenEnv server, with the hooks of ms-swift's scheduler of that name.
 
-    An `env_config` has what `OpenEnvWrapper` takes, and `system_message`; without one the prompt of the observation is
-    the system message. A session belongs to a trajectory from its start to its end, by `max_turns` too.
+    An `env_config` has the entries of `OpenEnvWrapper` and `system_message`; the default system message is the prompt
+    of the observation. A trajectory has a session from its start to its end, also if `max_turns` truncates it.
 
     Attributes:
-        max_concurrent_envs: Episodes that are started at a time, of those that start together.
-        max_trajectories: The most trajectories at a time; those beyond it wait until others have ended. As many as
-            there are if None; the server needs a session for each.
-        env_config_defaults: Entries for rows that don't have them.
-        wait_seconds: How long a trajectory waits for others to end.
+        max_concurrent_envs: Maximum number of episodes that start at the same time.
+        max_trajectories: Maximum number of concurrent trajectories; others wait. None means no limit; the server needs
+            a session for each trajectory.
+        env_config_defaults: Default entries of `env_config`.
+        wait_seconds: Timeout of a waiting trajectory in seconds.
     """
 
     max_concurrent_envs: int = 64
@@ -63,7 +63,7 @@ class OpenEnvScheduler(_Scheduler):
     wait_seconds: float = 600.0
 
     def __init__(self, infer_engine: Any = None, max_turns: int | None = None, **more: Any):
-        """Makes a scheduler as ms-swift does."""
+        """Make a scheduler as ms-swift does."""
         super().__init__(infer_engine, max_turns, **more)
         self._envs: dict[str, Any] = {}
         self._total_rewards: dict[str, float] = {}
@@ -79,13 +79,13 @@ class OpenEnvScheduler(_Scheduler):
         """Start an episode for each request, and put its first messages into the request.
 
         Raises:
-            ValueError: If more trajectories start together than there may be at a time.
-            OpenEnvError, OSError: If an episode can't be started; none of these requests has a session then.
+            ValueError: If there are more requests than `max_trajectories`.
+            OpenEnvError, OSError: If an episode can't be started; then all sessions of these requests are closed.
         """
         if self.max_trajectories is not None and len(requests) > self.max_trajectories:
             raise ValueError(
-                f"{len(requests)} trajectories start together, of {self.max_trajectories} at a time: "
-                "raise max_trajectories, and the sessions of the server."
+                f"expected at most {self.max_trajectories} trajectories to start together, got {len(requests)}. "
+                "Increase max_trajectories and the sessions of the server."
             )
         together = asyncio.Semaphore(self.max_concurrent_envs)
 
@@ -114,19 +114,19 @@ class OpenEnvScheduler(_Scheduler):
     async def _take_room(self, uuid: str) -> None:
         until = time.monotonic() + self.wait_seconds
         while True:
-            with self._room:  # of no event loop: trajectories of several wait here
+            with self._room:  # a thread lock, because trajectories can run in several event loops
                 if self.max_trajectories is None or len(self._taken) < self.max_trajectories:
                     self._taken.add(uuid)
                     return
             if time.monotonic() > until:
                 raise TimeoutError(
-                    f"none of {self.max_trajectories} trajectories ended in {self.wait_seconds:g} s; "
-                    "raise max_trajectories."
+                    f"expected one of {self.max_trajectories} trajectories to end in {self.wait_seconds:g} s, got "
+                    "none. Increase max_trajectories."
                 )
             await asyncio.sleep(0.02)
 
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Make the step of a reply; return whether the trajectory has ended, and its rewards so far."""
+        """Make the step of a reply; return whether the trajectory has ended, and its rewards."""
         uuid = infer_request.uuid
         if uuid not in self._envs:
             infos = {"total_reward": 0.0, "step_rewards": [], "gym_done": True, "error": "no episode is open."}
@@ -151,9 +151,10 @@ class OpenEnvScheduler(_Scheduler):
         return {"done": has_ended or is_cut, "rollout_infos": infos}
 
     async def _take_turn(self, uuid: str, text: str) -> tuple[bool, dict[str, Any]]:
-        """Make the step of a reply and keep its reward and the next message; return whether the episode has ended.
+        """Make the step of a reply; store its reward and the next message.
 
-        The second result are further entries of `rollout_infos`.
+        Returns:
+            Whether the episode has ended, and further entries of `rollout_infos`.
         """
         observation, reward, has_ended, _ = await self._act(self._envs[uuid], text)
         self._total_rewards[uuid] += reward
@@ -166,13 +167,13 @@ class OpenEnvScheduler(_Scheduler):
         try:
             return await wrapper.astep(action)
         except OpenEnvError as error:
-            # A model that writes JSON of its own means a reply, not fields of an action.
+            # The JSON object of the model is not an action of OpenEnv, so it is sent as a message.
             if error.code != _UNFIT or action == {"message": text}:
                 raise
             return await wrapper.astep({"message": text})
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Puts what was observed into the messages, for the next turn."""
+        """Add the observation text to the messages for the next turn."""
         del response_choice, current_turn
         text = self._pending_obs.get(infer_request.uuid)
         if text is not None:
@@ -180,10 +181,10 @@ class OpenEnvScheduler(_Scheduler):
             self._pending_obs[infer_request.uuid] = None
         return {"infer_request": infer_request}
 
-    # What a subclass may say otherwise.
+    # Methods that a subclass can override.
 
     def parse_action(self, text: str) -> dict[str, Any]:
-        """Returns the action of a reply: a JSON object as it is, within a fence or not; all else as the message."""
+        """Return the action of a reply: a JSON object, also in a code fence; any other reply is the message."""
         inner = text.strip()
         lines = inner.splitlines()
         if len(lines) > 1 and lines[0].startswith("```") and lines[-1].strip() == "```":
@@ -195,7 +196,7 @@ class OpenEnvScheduler(_Scheduler):
         return said if isinstance(said, dict) else {"message": text}
 
     def format_observation(self, observation: Any) -> str:
-        """Returns the text of an observation: `text`, else its first message, else all of it as JSON."""
+        """Return the text of an observation: `text`, or its first message, or the whole observation as JSON."""
         if isinstance(observation, Mapping):
             if isinstance(observation.get("text"), str):
                 return observation["text"]
@@ -205,7 +206,7 @@ class OpenEnvScheduler(_Scheduler):
         return json.dumps(observation, ensure_ascii=False, default=str)
 
     def rules_of(self, observation: Any) -> str:
-        """Returns the system message of an observation, which is its prompt; empty if it has none."""
+        """Return the prompt of an observation, the system message; empty if it has none."""
         prompt = observation.get("prompt") if isinstance(observation, Mapping) else None
         return prompt if isinstance(prompt, str) else ""
 
@@ -231,7 +232,7 @@ class OpenEnvScheduler(_Scheduler):
 
 
 def register(name: str = "jaxgym_openenv_scheduler") -> None:
-    """Puts the scheduler into ms-swift's table of schedulers.
+    """Register the scheduler with ms-swift.
 
     Raises:
         ImportError: If ms-swift can't be imported.

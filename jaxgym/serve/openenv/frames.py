@@ -1,6 +1,6 @@
-"""Frames of OpenEnv's WebSockets, and checks of what they and the bodies of HTTP requests hold.
+"""Frames of OpenEnv's WebSockets, and validation of frames and HTTP bodies.
 
-An invalid value raises a `FrameError`, whose entries have the form of pydantic's, as OpenEnv's clients expect them.
+An invalid value raises a `FrameError`, whose entries have pydantic's format, as OpenEnv's clients expect.
 """
 
 import json
@@ -19,14 +19,14 @@ Errors = list[dict[str, Any]]
 
 
 class FrameError(ValueError):
-    """A value of a request that does not have the form of the schema.
+    """Value of a request that does not match the schema.
 
     Attributes:
-        errors: What is wrong and where, one entry each.
+        errors: The faults, with type, path, message and input.
     """
 
     def __init__(self, errors: Errors):
-        """Keep the first few errors, with what they quote cut: an answer is short whatever was sent."""
+        """Store the first few errors with truncated inputs, so that a response is short for any request."""
         self.errors = [_shortened(error) for error in errors[:MOST_ERRORS]]
         super().__init__("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in self.errors))
 
@@ -40,12 +40,12 @@ def _shortened(error: dict[str, Any]) -> dict[str, Any]:
 
 
 def fault(kind: str, place: tuple[str | int, ...], text: str, given: Any) -> dict[str, Any]:
-    """Return the entry of one error: its type, where it is, and what was given there."""
+    """Return the entry of one error, with its type, path, message and input."""
     return {"type": kind, "loc": list(place), "msg": text, "input": given}
 
 
 def extra_faults(given: Mapping[str, Any], names: Container[str], place: tuple[str | int, ...] = ()) -> Errors:
-    """Return an error for each entry of an object that has none of these names."""
+    """Return an error for each entry of an object whose name is not in `names`."""
     more = [name for name in given if name not in names][:MOST_ERRORS]
     return [fault("extra_forbidden", (*place, name), "Extra inputs are not permitted", given[name]) for name in more]
 
@@ -66,7 +66,7 @@ def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
 
     Args:
         action: An object with the string `message` and perhaps the object `metadata`.
-        place: Where the action is in the request.
+        place: Path of the action in the request.
 
     Raises:
         FrameError: If it has another form.
@@ -88,7 +88,7 @@ def data_of(frame: dict[str, Any], *, required: bool) -> dict[str, Any]:
     """Return the entry `data` of a frame, an object.
 
     Raises:
-        FrameError: If it is not, or missing though required, or if the frame has further entries.
+        FrameError: If it is not an object, if it is required and missing, or if the frame has unknown entries.
     """
     check_keys(frame, "type", "data")
     if required and "data" not in frame:
@@ -97,14 +97,14 @@ def data_of(frame: dict[str, Any], *, required: bool) -> dict[str, Any]:
 
 
 def check_keys(frame: dict[str, Any], *names: str) -> None:
-    """Raise FrameError if a frame has an entry with none of these names."""
+    """Raise `FrameError` if a frame has an entry whose name is not in `names`."""
     errors = extra_faults(frame, names)
     if errors:
         raise FrameError(errors)
 
 
 def observation_frame(observation: str) -> str:
-    """Return the frame of an observation that is JSON already."""
+    """Return the frame of an observation in JSON."""
     return f'{{"type":"observation","data":{observation}}}'
 
 
@@ -114,5 +114,5 @@ def error_frame(code: str, message: str, **more: Any) -> str:
 
 
 def fault_frame(error: FrameError) -> str:
-    """Return the frame that says which values of a frame are invalid."""
+    """Return the error frame for invalid values of a frame."""
     return error_frame(VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)

@@ -1,7 +1,7 @@
-"""`/mcp` over HTTP: calls of OpenEnv, and clients of the Model Context Protocol over its streamable HTTP.
+"""`/mcp` over HTTP: calls of OpenEnv, and the Model Context Protocol (MCP) over streamable HTTP.
 
-`initialize` opens a session for a client of that protocol; the header `Mcp-Session-Id` then names it in every request.
-Without that header a call is one of OpenEnv: it names its session in its parameters, or plays in one of its own.
+`initialize` opens a session for an MCP client; every further request names it in the header `Mcp-Session-Id`. A call
+without that header is a call of OpenEnv: its parameters name a session, or it gets a temporary one.
 """
 
 import time
@@ -20,9 +20,9 @@ from jaxgym.serve.web.reading import read_json
 
 SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
-"""Versions of the protocol, the newest first."""
+"""Supported versions of the protocol, the newest first."""
 
-_BATCHES = "2025-03-26"  # the one version whose messages may come several at a time
+_BATCHES = "2025-03-26"  # the only version with batches of messages
 _MOST_IN_BATCH = 10
 _TAKEN, _EMPTY, _BAD, _GONE, _NOT_ALLOWED = 202, 204, 400, 404, 405
 _CALL, _NOTE = "call", "note"
@@ -38,7 +38,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if named is not None and (session is None or session.is_ending):
         return _rejected("Session not found: initialize", _GONE)
     if request.method in ("GET", "HEAD"):
-        response = answer({"detail": "this server opens no streams; POST messages."}, _NOT_ALLOWED)
+        response = answer({"detail": "expected POST, got GET. This server opens no streams."}, _NOT_ALLOWED)
         response.headers["Allow"] = "POST, DELETE"
         return response
     if request.method == "DELETE":
@@ -56,7 +56,9 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if kind == _CALL and given["method"] == "ping":
         return answer(rpc.rpc_result(given["id"], {}))
     if version is not None:
-        return _rejected(f"a client of version {version} has to initialize, and to send the header {SESSION}.")
+        return _rejected(
+            f"expected initialize, or the header {SESSION} of its response, from a client of version {version}."
+        )
     if kind == _NOTE and str(given.get("method")).startswith("notifications/"):
         return Response(status_code=_TAKEN)
     told = await methods.answer(given, None)  # a call of OpenEnv
@@ -66,7 +68,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
 
 def _ended(sessions: ClientSessions, session: ClientSession | None) -> Response:
     if session is None:
-        return answer({"detail": f"the header {SESSION} says which session ends."}, _BAD)
+        return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
     if session.hang_up is None:
         sessions.close(session)
     session.is_ending = True
@@ -87,7 +89,7 @@ async def _answered(given: Any, methods: Methods, session: ClientSession) -> Res
 
 
 def _kind(given: Any) -> str | None:
-    """Return whether a message asks for an answer or is a note, as responses are too; None if it is no message."""
+    """Return the kind of a message: a call needs a response, a note (also a response) does not; None if malformed."""
     if not isinstance(given, dict) or given.get("jsonrpc") != "2.0":
         return None
     has_id = type(given.get("id")) in (str, int) and rpc.id_of(given) is not None
@@ -133,7 +135,7 @@ async def _called(given: dict[str, Any], methods: Methods, session: ClientSessio
     if given["method"] != "tools/call":
         return said
     if "error" in said and said["error"]["code"] == rpc.INVALID_PARAMS:
-        # A model that reads what is wrong can do better; an error of the protocol ends many an agent.
+        # A tool result with the error lets the model correct its call; many agents stop at a protocol error.
         content = [{"type": "text", "text": said["error"]["message"]}]
         return rpc.rpc_result(given["id"], {"content": content, "isError": True})
     if "result" in said:

@@ -1,13 +1,13 @@
-"""Episodes on an OpenEnv server, with plain calls.
+"""Episodes on an OpenEnv server, with synchronous calls.
 
     wrapper = OpenEnvWrapper({"base_url": "http://localhost:8000", "reset_kwargs": {"seed": 3}})
     observation, metadata = wrapper.reset()
     observation, reward, has_ended, metadata = wrapper.step({"message": "<action>right</action>"})
     wrapper.close()
 
-All sockets of a process live in one thread with an event loop of its own: calls come from any thread or event loop,
-each time from another, and block none. An episode whose socket is lost is repeated in a new session: the same seed, the
-same actions, and only if the server then says the same as before does it go on.
+One background thread with an event loop holds all sockets of a process, so calls can come from any thread or event
+loop. If the socket of an episode is lost, the client repeats the episode in a new session with the same seed and
+actions. It continues only if the server returns the same observation.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HIGHEST_SEED = 2**31
 _FULL = "CAPACITY_REACHED"
 _REFUSED, _FAILED = 400, 500
-_LATER = (408, 429)  # the statuses between these two that ask for another try
+_LATER = (408, 429)  # statuses from 400 to 499 that are retried
 
 _DEFAULTS: Mapping[str, Any] = {
     "base_url": "http://localhost:8000",
@@ -45,10 +45,10 @@ Step = tuple[Any, float, bool, Any]
 
 
 class OpenEnvError(RuntimeError):
-    """What a server answers instead of an observation.
+    """Error of a server.
 
     Attributes:
-        code: Its code, such as `"VALIDATION_ERROR"`, or `"HTTP_401"` where it opens no socket.
+        code: The error code, such as `"VALIDATION_ERROR"`, or `"HTTP_401"` if the server opens no socket.
     """
 
     def __init__(self, message: str, code: str):
@@ -57,12 +57,12 @@ class OpenEnvError(RuntimeError):
 
 
 class LostError(ConnectionError):
-    """An episode that can't go on: its socket is lost, and it can't be repeated."""
+    """Loss of an episode whose socket is lost and that can't be repeated."""
 
 
 @functools.cache
 def _loop_of(process: int) -> asyncio.AbstractEventLoop:
-    del process  # a fork has no threads, and makes a loop of its own
+    del process  # part of the cache key: a forked child needs its own thread and loop
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="openenv", daemon=True).start()
     return loop
@@ -73,7 +73,7 @@ def _submit(coroutine: Coroutine[Any, Any, Result]) -> "concurrent.futures.Futur
 
 
 class _Remote:
-    """The socket of one episode; its coroutines run in the loop of the sockets."""
+    """Socket of one episode; its coroutines run in the background loop."""
 
     def __init__(self, config: Mapping[str, Any]):
         config = {**_DEFAULTS, **{name: value for name, value in config.items() if value is not None}}
@@ -89,18 +89,18 @@ class _Remote:
         """Start an episode, in a new session if the old one is lost."""
         start = dict(self.reset_kwargs)
         if start.get("seed") is None and "split" not in start:
-            start["seed"] = secrets.randbelow(_HIGHEST_SEED)  # known, so that the episode can be repeated
+            start["seed"] = secrets.randbelow(_HIGHEST_SEED)  # sampled here, so that the episode can be repeated
         self._past = []
         return await self._call("reset", start)
 
     async def step(self, action: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a step, in a session that has the same past if the old one is lost."""
+        """Make a step; repeat the episode in a new session if the old one is lost."""
         if not self._past:
             await self.reset()
         return await self._call("step", dict(action))
 
     async def _call(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Make a call, again if the socket is lost or the server is full."""
+        """Make a call with retries if the socket is lost or the server is full."""
         for left in reversed(range(self.tries)):
             try:
                 if self._socket is None:
@@ -124,7 +124,7 @@ class _Remote:
             await self.close()
             _log.warning("%s: %s; %d more tries", self.url, reason, left)
             await asyncio.sleep(self.delay * (self.tries - left))
-        raise LostError(f"{self.url}: no try was allowed; give tries from 1 up.")
+        raise LostError(f"{self.url}: tries: expected an integer of at least 1, got {self.tries}.")
 
     async def _repeat(self) -> None:
         """Make the calls of this episode in a new session."""
@@ -142,13 +142,15 @@ class _Remote:
             if self._socket is None:
                 self._socket = await self._connect()
             await self._socket.send(json.dumps({"type": kind, "data": dict(data)}))
-            # After a timeout the answer may still come: a socket that was not read to the end is not used again.
+            # After a timeout the response can still arrive, so the caller does not use this socket again.
             answer = json.loads(await asyncio.wait_for(self._socket.recv(), self.timeout))
         except InvalidStatus as error:
             response = error.response
             if _REFUSED <= response.status_code < _FAILED and response.status_code not in _LATER:
                 told = bytes(response.body or b"").decode(errors="replace").strip()
-                raise OpenEnvError(told or "no socket is opened here", f"HTTP_{response.status_code}") from error
+                raise OpenEnvError(
+                    told or "the server does not accept a socket", f"HTTP_{response.status_code}"
+                ) from error
             raise ConnectionError(str(error)) from error
         except (ConnectionClosed, InvalidHandshake) as error:
             raise ConnectionError(str(error)) from error
@@ -172,7 +174,7 @@ class _Remote:
         )
 
     async def close(self) -> None:
-        """Close the socket; whatever goes wrong with that."""
+        """Close the socket; log failures."""
         connection, self._socket = self._socket, None
         if connection is not None:
             try:
@@ -192,23 +194,23 @@ class OpenEnvWrapper:
     """
 
     def __init__(self, env_config: Mapping[str, Any]):
-        """Keep where to connect; nothing is sent before `reset`.
+        """Make a client; it connects at the first `reset`.
 
         Args:
             env_config: `base_url` (default `http://localhost:8000`), `reset_kwargs`, `token`, `message_timeout`
-                (default 60 s), `tries` (default 3) and `retry_delay` (default 2 s, growing with each try); whatever
-                else there is is not read.
+                (default 60 s), `tries` (default 3) and `retry_delay` (default 2 s, multiplied by the number of the
+                try); other entries are ignored.
         """
         self._remote = _Remote(env_config)
-        # Trainers forget to close; the thread of the sockets would keep the session for good.
+        # Trainers do not always close episodes, and the background thread would keep the session open forever.
         weakref.finalize(self, _abandon, self._remote).atexit = False
 
     def reset(self) -> tuple[Any, Any]:
         """Start an episode; return observation and metadata.
 
         Raises:
-            OpenEnvError: If the server refuses, or has no room for another session.
-            OSError: If there is no server, or it does not answer.
+            OpenEnvError: If the server returns an error, or is full.
+            OSError: If the server does not respond.
         """
         return _opened(_submit(self._remote.reset()).result())
 
@@ -216,14 +218,14 @@ class OpenEnvWrapper:
         """Make a step; return observation, reward, whether the episode has ended, and metadata.
 
         Raises:
-            OpenEnvError: If the server refuses the action; the session goes on.
+            OpenEnvError: If the server rejects the action; the session continues.
             LostError: If the socket is lost and the server does not repeat the episode.
-            OSError: If there is no server, or it does not answer.
+            OSError: If the server does not respond.
         """
         return _stepped(_submit(self._remote.step(action)).result())
 
     def close(self) -> None:
-        """End the session; it may be called at any time, and again."""
+        """End the session; can be called at any time, also repeatedly."""
         _submit(self._remote.close()).result()
 
     async def areset(self) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""What a server of OpenEnv answers over HTTP: each call plays in a session of its own."""
+"""HTTP routes of an OpenEnv server; each call uses a temporary session."""
 
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ from jaxgym.serve.web.serving import Serving
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
 _VERSION = "1.0.0"
-_ALLOWED = f"give one from 0 to {tasks.SPLIT_SIZE - 1}"
+_ALLOWED = f"expected an integer from 0 to {tasks.SPLIT_SIZE - 1}"
 
 
 class _Path(NamedTuple):
-    """A path: its methods, what answers it, and what is told of the first of them, if anything."""
+    """Path with its HTTP methods, its handler, and the summary for `/openapi.json`, if any."""
 
     path: str
     methods: str
@@ -62,12 +62,12 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
         routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
         exception_handlers={**refusals("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
-    app.router.redirect_slashes = False  # a redirect repeats what was asked for
+    app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
 
 
 def _openapi(name: str) -> dict[str, Any]:
-    """Return the description of the routes."""
+    """Return the OpenAPI description of the routes."""
     paths = {
         path: {
             methods.split()[0].lower(): {"summary": about, "responses": {"200": {"description": "As it should be."}}}
@@ -79,7 +79,7 @@ def _openapi(name: str) -> dict[str, Any]:
 
 
 class _Routes:
-    """The routes of a server."""
+    """Handlers of the routes."""
 
     def __init__(self, serving: Serving, sessions: ClientSessions, methods: Methods):
         self._serving, self._sessions, self._methods = serving, sessions, methods
@@ -98,7 +98,7 @@ class _Routes:
         return answer(
             {
                 "name": hosted.short_name,
-                "description": f"{hosted.env_id} of jaxgym, in words.",
+                "description": f"{hosted.env_id} of jaxgym, as text.",
                 "readme_content": hosted.instructions,
                 "version": metadata.version("jaxgym"),
                 "author": "The jaxgym authors",
@@ -148,7 +148,7 @@ class _Routes:
         first, end = 0 if first is None else first, tasks.SPLIT_SIZE if end is None else end
         is_range = type(first) is int and type(end) is int and 0 <= first <= end <= tasks.SPLIT_SIZE
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
-            raise HTTPException(_MISSING, f"there are 2^31 tasks; ask for a range of at most {_MOST_TASKS}.")
+            raise HTTPException(_MISSING, f"expected a range of at most {_MOST_TASKS} of the 2^31 tasks.")
         if not is_range:
             raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}, with start up to stop")
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
@@ -181,4 +181,4 @@ async def _fault(_: Request, error: Exception) -> Response:
 
 
 async def _gone(*_: Any) -> Response:
-    return answer({"detail": "nobody is there to read this."}, _BAD)
+    return answer({"detail": "the client has disconnected."}, _BAD)

@@ -1,4 +1,4 @@
-"""JSON-RPC of an OpenEnv server: its methods, and the tools of a game, those that its environment of TRL has.
+"""JSON-RPC of an OpenEnv server: its methods, and the tools of an environment, which are those of TRL.
 
 >>> tool = tools_of("frozen_lake")["move"]
 >>> tool.schema["properties"]["direction"]["enum"], tool.reply({"direction": "up"})
@@ -23,10 +23,10 @@ from jaxgym.text import Refusal
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR, SERVER_ERROR = -32602, -32603, -32000
 LONGEST_CALL_ID = 100
-"""Maximum length of the id of a call, in bytes of JSON; every answer repeats it."""
+"""Maximum length of the id of a call, in bytes of JSON; the response repeats it."""
 
 BEGIN, REPLY = "begin", "reply"
-"""The tool that starts an episode, and the one that takes any reply; the others are the game's."""
+"""Tool that starts an episode, and tool that takes any reply; the other tools are those of the environment."""
 
 _BEGIN = {
     "name": BEGIN,
@@ -46,10 +46,10 @@ _MESSAGE = {
 
 
 class RpcError(ValueError):
-    """An error of a call.
+    """Error of a call.
 
     Attributes:
-        code: A code of JSON-RPC.
+        code: Error code of JSON-RPC.
         more: Details for programs, or None.
     """
 
@@ -59,18 +59,18 @@ class RpcError(ValueError):
 
 
 def rpc_result(call_id: Any, result: Any) -> dict[str, Any]:
-    """Return the answer of a call that succeeded."""
+    """Return the response of a successful call."""
     return {"jsonrpc": "2.0", "id": call_id, "result": result}
 
 
 def rpc_error(call_id: Any, error: RpcError) -> dict[str, Any]:
-    """Return the answer of a call that failed."""
+    """Return the response of a failed call."""
     more = {} if error.more is None else {"data": dict(error.more)}
     return {"jsonrpc": "2.0", "id": call_id, "error": {"code": error.code, "message": message_of(error), **more}}
 
 
 def id_of(given: Any) -> str | int | float | None:
-    """Return the id of a call for its answer; None if it has none that can be repeated."""
+    """Return the id of a call for its response, or None if it is missing, invalid or too long."""
     call_id = given.get("id") if isinstance(given, dict) else None
     if not isinstance(call_id, str | int | float) or len(json.dumps(call_id)) > LONGEST_CALL_ID:
         return None
@@ -78,12 +78,12 @@ def id_of(given: Any) -> str | int | float | None:
 
 
 class Tool(NamedTuple):
-    """A tool that a model may call.
+    """Tool for a model.
 
     Attributes:
-        description: Its purpose.
-        schema: JSON schema of its arguments.
-        reply: Returns the reply that its arguments stand for, or why they are invalid.
+        description: The description for the model.
+        schema: JSON schema of the arguments.
+        reply: Returns the reply of the arguments, or a `Refusal` if they are invalid.
     """
 
     description: str
@@ -92,14 +92,14 @@ class Tool(NamedTuple):
 
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
-    """Return the tools of a game that make moves, by name.
+    """Return the tools that act in an environment, by name.
 
     Args:
-        name: An id that has words, or its short name.
+        name: Id or short name of an environment with a text interface.
         options: The options of its sessions.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     own = {
         tool: _tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], getattr(function, "schema"), function)  # noqa: B009 a function has no attribute that a type checker knows
@@ -118,10 +118,10 @@ def _tool(name: str, about: str, schema: dict[str, Any], function: Callable[...,
 
 
 class Methods:
-    """The methods that clients call, over WebSocket and HTTP."""
+    """Methods of JSON-RPC, over WebSocket and HTTP."""
 
     def __init__(self, sessions: ClientSessions):
-        """Make the tools of the game.
+        """Make the tools of the environment.
 
         Args:
             sessions: The sessions that calls name, open and close.
@@ -130,7 +130,7 @@ class Methods:
         self._moves = tools_of(sessions.hosted.env_id, sessions.hosted.options)
 
     async def answer_text(self, text: str, session: ClientSession | None) -> dict[str, Any]:
-        """Answer a call that is JSON; see `answer`."""
+        """Answer a call in JSON; see `answer`."""
         try:
             given = read_json(text)
         except (ValueError, RecursionError) as error:
@@ -142,14 +142,14 @@ class Methods:
 
         Args:
             given: The call.
-            session: The session of the socket or header that it came with, or None.
+            session: The session of the WebSocket or of the header, or None.
         """
         call_id = id_of(given)
         try:
             is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
             if not is_call or call_id != given.get("id"):
                 wanted = '{"jsonrpc": "2.0", "id": ..., "method": "tools/list"}'
-                raise RpcError(INVALID_REQUEST, f"Invalid request: give {wanted}")
+                raise RpcError(INVALID_REQUEST, f"Invalid request: expected a call such as {wanted}")
             params = {} if given.get("params") is None else given["params"]
             if not isinstance(params, dict):
                 raise RpcError(INVALID_PARAMS, "Params must be an object")
@@ -196,7 +196,7 @@ class Methods:
             raise RpcError(INVALID_PARAMS, "Invalid params - 'session_id' is required")
         session = self._known(session_id)
         if session is own:
-            raise RpcError(INVALID_REQUEST, "A session ends with its WebSocket; close that one.")
+            raise RpcError(INVALID_REQUEST, "A session ends with its WebSocket. Close the WebSocket.")
         if session.hang_up is not None:
             session.is_ending = True
             return {"session_id": session.id, "closed": False, "closing": True}
@@ -212,7 +212,7 @@ class Methods:
         tool = self._moves.get(name)
         if name != BEGIN and tool is None:
             known = ", ".join([BEGIN, *self._moves])
-            raise RpcError(INVALID_PARAMS, f"Tool not found: {quoted(name)}; give {known}")
+            raise RpcError(INVALID_PARAMS, f"Tool not found: {quoted(name)}. Use one of {known}.")
         if tool is None:
             start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
             if isinstance(start, str):
@@ -221,7 +221,7 @@ class Methods:
             text = f"{observed['observation']['prompt']}\n\n{observed['observation']['text']}"
         else:
             reply = tool.reply(given)
-            # Wrong arguments are an invalid turn; the error flag also shows them to the clients of the protocol.
+            # Invalid arguments are an invalid reply, and MCP clients also get the error flag.
             is_error = not isinstance(reply, str)
             observed = json.loads(await self._sessions.step(session, reply))
             text = observed["observation"]["text"]

@@ -1,4 +1,4 @@
-"""A server of one game that speaks OpenEnv: `jaxgym serve openenv --env sudoku`, and apps for other ASGI servers."""
+"""OpenEnv server of one environment: `jaxgym serve openenv --env sudoku`, and apps for other ASGI servers."""
 
 import socket
 from collections.abc import Sequence
@@ -13,41 +13,41 @@ from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, to
 
 
 def load(serving: Serving) -> OpenEnvApp:
-    """Return the app with its game, ready to be played, which takes seconds.
+    """Make the app and compile its programs, which takes seconds.
 
     Raises:
-        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
+        OptionError, UnknownIdError, LevelError: If an id or an option is invalid.
     """
-    # Clients of this protocol score for themselves: unless the options say otherwise, the reward is the environment's.
+    # OpenEnv clients compute their own rewards, so the default is the environment's reward only.
     return OpenEnvApp(serving, host(serving, {"scoring": "environment"}, spare=SPARE))
 
 
 def serve(serving: Serving, bound: socket.socket) -> None:
-    """Load the game and serve until the process is asked to end; see `jaxgym.serve.web.http.run`."""
+    """Load the environment and serve until the process receives a signal; see `jaxgym.serve.web.http.run`."""
     log.say(f"loading {serving.env}")
     run(load(serving), serving, bound)
 
 
 def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
-    """Return what `jaxgym serve openenv` is told, with its defaults and those of the process's environment.
+    """Return the settings of `jaxgym serve openenv`; defaults can come from environment variables.
 
     Args:
-        env: Id of an environment that has words, or its short name.
-        options: Options, NAME=VALUE each.
-        **more: Any of the other settings, such as `max_sessions`.
+        env: Id or short name of an environment with a text interface.
+        options: Options, each NAME=VALUE.
+        **more: Other settings, such as `max_sessions`.
 
     Raises:
-        OptionError: If a setting does not take its value.
+        OptionError: If the value of a setting is invalid.
     """
     return OpenEnv(env, tuple(options), **more)
 
 
 def make_app(serving: Serving) -> App:
-    """Return the app for any ASGI server, which loads the game when the server starts.
+    """Return the app for any ASGI server; it loads the environment when the server starts.
 
     Raises:
-        OptionError: If the file of the token is empty.
-        OSError: If it can't be read.
+        OptionError: If the token file is empty.
+        OSError: If the token file can't be read.
     """
     token_of(serving)
     be_a_server()
@@ -55,6 +55,6 @@ def make_app(serving: Serving) -> App:
 
 
 def listen_and_serve(serving: Serving) -> None:
-    """Serve until the process is asked to end; see `jaxgym.serve.web.serving.starting` and `serve`."""
+    """Serve until the process receives a signal; see `jaxgym.serve.web.serving.starting` and `serve`."""
     with starting(serving) as bound:
         serve(serving, bound)

@@ -1,4 +1,4 @@
-"""The sessions of an OpenEnv server: what a client has seen of its episode, and the calls that go to the pool."""
+"""Sessions of an OpenEnv server: their observations, and their calls of the pool."""
 
 import asyncio
 import json
@@ -14,32 +14,32 @@ from jaxgym.serve.web.http import Hosted
 from jaxgym.text import Refusal
 
 SPARE = 32
-"""Sessions beyond those that clients may hold: for calls over HTTP, which hold theirs for one step, and for people."""
+"""Sessions in addition to those of clients: for HTTP calls, which need one for the call, and for the page."""
 
 _GAME = -1  # the sender of a message of the game
 
 
 class ClientSession:
-    """A session of a client.
+    """Session of a client.
 
-    Some clients take the first message for all that was said so far. If it is longer than before, they cut off as many
-    characters as they had. So the message of a longer text is the message before and that text.
+    Some clients expect the whole conversation in the first message: if it is longer than the last one, they remove as
+    many characters as the last one had. A text that is longer than the last message is therefore appended to it.
 
     Attributes:
-        id: Its id, which can't be guessed.
+        id: The session id, a random string.
         used: Time of the client's last message, in seconds of `time.monotonic`.
-        hang_up: Closes the client's socket; None if it has none.
-        is_ending: Whether it ends with its socket.
-        version: The version of the Model Context Protocol that its client speaks; empty for a client of OpenEnv.
-        episode_id: The id of the episode, as the client knows it; None before one has started.
-        turns: Steps of the client in this episode.
+        hang_up: Closes the client's socket; None without a socket.
+        is_ending: Whether the session ends with its socket.
+        version: Version of the Model Context Protocol of the client; empty for a client of OpenEnv.
+        episode_id: Id of the episode for the client; None before the first.
+        turns: Number of steps of the client in this episode.
         seed: The level seed of the episode.
     """
 
     __slots__ = ("_last", "_prompt", "episode_id", "hang_up", "id", "is_ending", "seed", "turns", "used", "version")
 
     def __init__(self, opening: Opening):
-        """Take a session of the pool that has not started."""
+        """Wrap a session of the pool that has not started."""
         self.id, self.used = opening.id, time.monotonic()
         self.hang_up: Callable[[], Awaitable[None]] | None = None
         self.is_ending, self.version = False, ""
@@ -48,7 +48,7 @@ class ClientSession:
         self._prompt = '{"observation":{"prompt":' + json.dumps(opening.instructions) + ',"text":'
 
     def opened(self, opening: Opening, episode_id: str | None) -> str:
-        """Return the observation of an episode that has started, as JSON."""
+        """Return the first observation of an episode, as JSON."""
         self.episode_id, self.seed, self.turns = episode_id or str(uuid.uuid4()), opening.seed, 0
         self._last = opening.text
         said = json.dumps(opening.text)
@@ -87,18 +87,18 @@ class ClientSession:
 
 
 class ClientSessions:
-    """The sessions of the clients of a server; used in one event loop.
+    """Sessions of the clients of a server; used in one event loop.
 
     Attributes:
-        hosted: The game.
+        hosted: The environment.
         max_sessions: Maximum number of sessions.
     """
 
     def __init__(self, hosted: Hosted, max_sessions: int, idle_seconds: float):
-        """Start with none.
+        """Make an empty collection.
 
         Args:
-            hosted: The game; its pool has room for `SPARE` more than the sessions.
+            hosted: The environment; its pool has room for `max_sessions + SPARE` sessions.
             max_sessions: Maximum number of sessions.
             idle_seconds: A session is closed if its client sends nothing for this time; 0 means never.
         """
@@ -137,12 +137,12 @@ class ClientSessions:
         return self._open.get(session_id) if isinstance(session_id, str) else None
 
     def close(self, session: ClientSession) -> None:
-        """Close a session, unless it is closed."""
+        """Close a session if it is open."""
         if self._open.pop(session.id, None) is not None:
             self._pool.close([session.id])
 
     async def close_idle(self) -> None:
-        """Close idle sessions and their sockets, again and again."""
+        """Close idle sessions and their sockets, repeatedly."""
         while self._idle_seconds:
             await asyncio.sleep(min(max(self._idle_seconds / 4, 0.1), 5.0))
             last = time.monotonic() - self._idle_seconds
@@ -178,10 +178,10 @@ class ClientSessions:
         }
 
     async def once(self, call: Callable[[ClientSession], Awaitable[Any]]) -> Any:
-        """Make a call in a session of its own.
+        """Make a call in a temporary session.
 
         Raises:
-            CapacityError: If too many do that at a time.
+            CapacityError: If there are too many such calls at the same time.
         """
         session = self._new()
         try:

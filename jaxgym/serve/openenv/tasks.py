@@ -6,22 +6,22 @@ from jaxgym.serve.openenv.frames import Errors, FrameError, fault, object_of
 
 HIGHEST_SEED = 2**32 - 1
 SPLITS = {"train": 0, "test": 2**31}
-"""First seeds of the splits: those of training levels and of held-out levels."""
+"""First seeds of the splits: training levels and held-out levels."""
 
 SPLIT_SIZE = 2**31
 _LONGEST_ID = 255
 
 
 def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None, str | None]:
-    """Return seed and id of the episode that a reset asks for, None where it names none; other entries are not read.
+    """Return the seed and the episode id in the arguments of a reset, or None; ignore other entries.
 
     Args:
-        given: An object with `seed`, `split` and `index`, and `episode_id`, all optional. Beside a split and an index,
-            a seed has to be theirs, as in a task: one of another split is likely to be meant as an index.
-        place: Where the object is in the request.
+        given: An object with `seed`, `split`, `index` and `episode_id`, all optional. A seed with a split or an index
+            must belong to them, as in a task; another seed is probably an index.
+        place: Path of the object in the request.
 
     Raises:
-        FrameError: If one of these is invalid.
+        FrameError: If an entry is invalid.
     """
     given = object_of(given, place)
     seed, split, index, episode_id = (given.get(name) for name in ("seed", "split", "index", "episode_id"))

@@ -1,1 +1,1 @@
-"""The page at `/` of a server: sessions to watch, and one to play."""
+"""Web page at `/` of a server, to watch and play sessions."""

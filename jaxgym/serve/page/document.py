@@ -1,4 +1,4 @@
-"""The page itself, one HTML file, and the headers that keep it from loading or running anything else."""
+"""The page, one HTML file, with headers that forbid other scripts, styles and servers."""
 
 import base64
 import hashlib
@@ -15,14 +15,14 @@ SAFE = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Headers of the page and of the answers to its calls."""
+"""Headers of the page and of the responses to its calls."""
 
 
 def document(needs_token: bool) -> Response:
     """Return the page.
 
     Args:
-        needs_token: Whether the page has to ask for a token before it calls.
+        needs_token: Whether the page needs a token for its calls.
     """
     page = resources.files("jaxgym.serve.page").joinpath("page.html").read_text("utf-8")
     page = page.replace('data-token="no"', 'data-token="yes"') if needs_token else page
@@ -30,7 +30,7 @@ def document(needs_token: bool) -> Response:
 
 
 def _policy(page: str) -> dict[str, str]:
-    """Return the policy that allows no other script or style and no other server."""
+    """Return the content security policy that allows no other script, style or server."""
     digests: dict[str, list[str]] = {"script": [], "style": []}
     for kind, content in _INLINE.findall(page):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

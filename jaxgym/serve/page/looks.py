@@ -1,4 +1,4 @@
-"""Presentation of a game on the page: buttons for moves that are directions, and its frames."""
+"""Presentation of an environment on the page: buttons for directions, and frames."""
 
 import dataclasses
 import itertools
@@ -27,16 +27,16 @@ _PLACES = {
     "down-left": "down-left",
     "down-right": "down-right",
 }
-"""Where on a pad of three by three the button of a move belongs."""
+"""Position of the button of an action on a pad of three by three."""
 
 
 class Button(NamedTuple):
-    """The button of a move that is a direction.
+    """Button of an action that is a direction.
 
     Attributes:
-        label: The name of the move.
-        place: Where it belongs, such as `"up-left"`.
-        reply: The reply that makes the move.
+        label: Name of the action.
+        place: Position on the pad, such as `"up-left"`.
+        reply: The reply of the action.
     """
 
     label: str
@@ -45,12 +45,12 @@ class Button(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """Presentation of a game to a person.
+    """Presentation of an environment.
 
     Attributes:
-        buttons: Those of all moves, if these are directions; else none.
-        example: A reply in the form of the instructions; empty if the game has none.
-        draw: Returns the frame of a scene with NumPy leaves as a PNG, or None if the game has no frames.
+        buttons: A button for each action if all actions are directions; otherwise empty.
+        example: A reply in the form of the system prompt; empty if the text interface defines none.
+        draw: Returns the frame of a scene with NumPy leaves as a PNG, or None if the environment has no frames.
     """
 
     buttons: Sequence[Button]
@@ -59,24 +59,24 @@ class Looks(NamedTuple):
 
 
 def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
-    """Return how a game looks; frames are drawn whatever its observations are.
+    """Return the presentation of an environment; it has frames also if its observations are symbolic.
 
     Args:
-        name: An id that has words, or its short name.
-        options: What its sessions are played with.
+        name: Id or short name of an environment with a text interface.
+        options: The options of its sessions.
 
     Raises:
         UnknownIdError, OptionError: See `jaxgym.text.make`.
     """
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS}
-    # A scene tells all, whatever its level is of.
+    # Only scenes are rendered, so the level buffer of the sessions is not needed.
     env, params, words = text.make_registered(name, **{**own, "levels": "fresh"})
     replies = _replies(env, params, words)
     return Looks(_buttons(words, replies), replies[0] if replies else "", _drawer(env))
 
 
 def _replies(env: Any, params: Any, words: text.Words[Any]) -> list[str]:
-    """Return a reply for each action, or for the first one where there are more than a pad has places."""
+    """Return a reply for each action, for at most one action more than the pad has positions."""
     space = env.action_space(params)
     sizes = [int(space.n)] if hasattr(space, "n") else [int(size) for size in space.nvec]
     actions: list[Any] = list(itertools.islice(itertools.product(*map(range, sizes)), len(set(_PLACES.values())) + 1))

@@ -1,10 +1,10 @@
-"""What stands behind the page at `/`: the games, the sessions that can be watched, and those that people play.
+"""Routes of the page at `/`: environments, sessions to watch, and sessions to play.
 
-    browser  ─GET /page/sessions─>  the open sessions, each under an id that lets watch and nothing else
-             ─POST /page/play────>  a session of one's own, under a key that lets play
+    browser  ─GET /page/sessions─>  the open sessions, each with an id for watching only
+             ─POST /page/play────>  a new session, with a key for playing
 
-To watch a session does not start, step or keep it open, and its own id is never sent. Its frame is drawn from what the
-host knows of it already, in a thread, once for all who watch.
+Watching a session does not start it, step it or keep it open, and its session id is never sent. The server renders a
+frame from the scene on the host, in a thread, once for all viewers.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from jaxgym.serve.web.serving import Serving
 
 PREFIX = "/page/"
 MOST_PLAYED = 8
-"""Maximum number of sessions that people play at a time, all together."""
+"""Maximum number of open sessions of people, over all browsers."""
 
 PLAY_SECONDS = 900.0
 """Seconds without a reply after which a person's session is closed."""
 
 _MOST_LISTED = 100
 _MOST_FRAMES = 32
-_GONE = "this session was closed, perhaps since it was idle for too long; start another one."
+_GONE = "This session is closed, by a call or because it was idle for too long. Start another one."
 
 
 class Served(NamedTuple):
-    """Sessions that browsers can watch and play.
+    """Sessions and environments for browsers.
 
     Attributes:
-        games: The games, on one pool, which keeps the history of its sessions.
-        sessions: Returns the ids of the sessions that the owner of a token may watch; the token is empty without one.
+        games: The environments, on one pool that keeps histories.
+        sessions: Takes a token, or an empty string; returns the ids of the sessions that its owner can watch.
     """
 
     games: Sequence[Hosted]
@@ -54,12 +54,12 @@ class Served(NamedTuple):
 
 
 def with_page(app: App, serving: Serving, served: Served) -> App:
-    """Return an app that answers with the page and to its calls, and leaves all else to another app.
+    """Return an app that serves the page and its calls, and passes other requests to the app of the protocol.
 
     Args:
         app: The app of the protocol.
-        serving: Whether there is a page, and whether it needs a token.
-        served: The sessions and games to watch and play.
+        serving: The settings, with `page` and `token_file`.
+        served: The sessions and environments.
     """
     if not serving.page:
         return app
@@ -74,9 +74,9 @@ def with_page(app: App, serving: Serving, served: Served) -> App:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             response = calls
             if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-                response = _answer({"error": "these calls are for the page of this server."}, 403)
+                response = _answer({"error": "expected a call of this server's page, got one of another site."}, 403)
             elif scope["method"] == "POST" and not headers.get("content-type", "").startswith("application/json"):
-                response = _answer({"error": "send JSON, with that content type."}, 415)
+                response = _answer({"error": "expected the content type application/json, got another one."}, 415)
         await response(scope, receive, send)
 
     return either
@@ -96,12 +96,12 @@ def _routes(page: "_Page") -> Starlette:
         ],
         exception_handlers=refusals("error", SAFE),
     )
-    app.router.redirect_slashes = False  # a redirect repeats what was asked for
+    app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
 
 
 class _PersonSession(NamedTuple):
-    """A session that a person plays: its id in the pool, the token of the person, and the game."""
+    """Session of a person: its id in the pool, the person's token, and the environment."""
 
     id: str
     owner: str
@@ -114,10 +114,10 @@ class _Page:
     def __init__(self, served: Served):
         self._games, self._others = served.games, served.sessions
         self._pool = served.games[0].pool
-        self._played: dict[str, _PersonSession] = {}  # by the key of the person
-        self._watches: dict[str, tuple[str, int]] = {}  # of the pool's ids: an id to watch it by, and its number
+        self._played: dict[str, _PersonSession] = {}  # by the key for playing
+        self._watches: dict[str, tuple[str, int]] = {}  # id for watching and number, by the pool's session id
         self._count = self._opening = 0
-        self._looks: dict[str, asyncio.Future[Looks]] = {}  # of the ids of environments
+        self._looks: dict[str, asyncio.Future[Looks]] = {}  # by environment id
         self._frames: dict[tuple[str, int, int], asyncio.Future[bytes | None]] = {}
         self._drawing = asyncio.Semaphore(1)
 
@@ -161,12 +161,12 @@ class _Page:
         game = next((game for game in self._games if game.short_name == given.get("game")), None)
         if game is None:
             known = ", ".join(game.short_name for game in self._games)
-            raise HTTPException(404, f"no such game is served; give one of {known}.")
+            raise HTTPException(404, f"Unknown environment. Use one of {known}.")
         self._close_idle()
         seed = _seed(given)
         if len(self._played) + self._opening >= MOST_PLAYED:
-            raise CapacityError(f"people play {MOST_PLAYED} sessions already; leave one, or wait for one.")
-        self._opening += 1  # its place is taken before another call is answered
+            raise CapacityError(f"expected at most {MOST_PLAYED} sessions of people, got one more. Close one, or wait.")
+        self._opening += 1  # counted before the next call runs
         try:
             opening = await self._pool.aopen(game.env_id, seed, game.options)
         finally:
@@ -179,7 +179,7 @@ class _Page:
         given, played = await self._own(request)
         reply = given.get("reply")
         if not isinstance(reply, str):
-            raise HTTPException(422, "give the reply, a string.")
+            raise HTTPException(422, "reply: expected a string, got something else.")
         await self._pool.astep(played.id, reply)
         return self._view_of_play(given["key"], _number(given, "episode"), _number(given, "number"))
 
@@ -195,7 +195,7 @@ class _Page:
         return _answer({"closed": True})
 
     async def _own(self, request: Request) -> tuple[dict[str, Any], _PersonSession]:
-        """Return the body of a call and the session whose key it has."""
+        """Return the body of a call and the session of its key."""
         given = await _body(request)
         key = given.get("key")
         played = self._played.get(key) if isinstance(key, str) else None
@@ -204,7 +204,7 @@ class _Page:
         return given, played
 
     def _view_of_play(self, key: str, episode: int, number: int) -> Response:
-        played = self._played.get(key)  # it may have been closed since
+        played = self._played.get(key)  # another call can have closed it
         session = None if played is None else self._pool.look(played.id)
         if played is None or session is None:
             raise HTTPException(404, _GONE)
@@ -219,10 +219,10 @@ class _Page:
                 if session is not None:
                     self._pool.close([played.id])
 
-    # Sessions, by the ids that let watch them.
+    # Sessions, by their ids for watching.
 
     def _shown(self, owner: str) -> dict[str, Session]:
-        """Return the open sessions that a person may watch, by the pool's ids."""
+        """Return the open sessions that a person can watch, by the pool's ids."""
         own = [played.id for played in self._played.values() if played.owner == owner]
         looked = {name: self._pool.look(name) for name in (*self._others(owner), *own)}
         for name in [name for name in self._watches if name not in self._pool]:
@@ -255,7 +255,7 @@ class _Page:
         }
 
     def _view(self, name: str, session: Session, episode: int, number: int) -> dict[str, Any]:
-        """Return a session and the turns that follow one; all that are kept if that one is of another episode."""
+        """Return a session and its turns after turn `number` of an episode; all turns if the episode is another one."""
         summary, history = self._summary(name, session), session.history
         if history is None:
             return {**summary, "episode": 0, "opening": session.text or "", "turns": []}
@@ -283,7 +283,7 @@ class _Page:
                 del self._frames[next(iter(self._frames))]
             self._frames[at] = asyncio.ensure_future(self._draw(self._game_of(session), scene))
         try:
-            # Another may wait for the same frame when this one has gone.
+            # Other requests may wait for the same frame, so the cancellation of this one must not cancel it.
             return await asyncio.shield(self._frames[at])
         except Exception:
             self._frames.pop(at, None)
@@ -307,7 +307,7 @@ def _seed(given: Mapping[str, Any]) -> int | None:
 def _number(given: Mapping[str, Any], name: str) -> int:
     number = given.get(name, 0)
     if type(number) is not int or number < 0:
-        raise HTTPException(422, f"{name} is no integer from 0 up.")
+        raise HTTPException(422, f"{name}: expected an integer of at least 0, got another value.")
     return number
 
 
@@ -317,7 +317,7 @@ async def _body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
-        raise HTTPException(422, "send a JSON object.")
+        raise HTTPException(422, "expected a JSON object, got something else.")
     return given
 
 

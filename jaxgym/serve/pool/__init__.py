@@ -1,4 +1,4 @@
-"""The pool of sessions, which every protocol stands on, and what it is made of."""
+"""The session pool, which all protocols use, and its parts."""
 
 from jaxgym.serve.pool.pool import SessionPool
 

@@ -1,8 +1,7 @@
-"""Calls for one session each, which wait to be made together.
+"""Queue of calls for single sessions, which are made in batches.
 
-Calls wait in a queue. There is no dispatcher thread: the first caller that finds the lock free makes all calls that
-wait, and one that frees the lock asks one of those who came meanwhile to lead. Only the future of a call belongs to an
-event loop.
+There is no dispatcher thread: the first caller that acquires the lock makes all queued calls. When a caller releases
+the lock, it wakes another waiting caller to make the calls that have arrived meanwhile.
 """
 
 import asyncio
@@ -15,26 +14,26 @@ from typing import Any, Self
 
 from jaxgym.text import Refusal
 
-# `signal.signal` makes enums of what it takes and returns, which takes as long as a part of a step.
+# `signal.signal` converts its arguments and results to enums, which is slow compared with a step.
 _signals: Any = importlib.import_module("_signal")
 
 
 class Interrupts:
-    """A context that holds back SIGINT in the main thread, where a lock is held or a step is half made.
+    """Context that delays SIGINT in the main thread while a lock is held or a step runs.
 
     The process's handler is called at the end of the context.
 
     Attributes:
-        came: Whether an interrupt came.
+        came: Whether an interrupt has arrived.
     """
 
     __slots__ = ("_handler", "_signal", "_wake", "came")
 
     def __init__(self, wake: Callable[[], None] | None = None):
-        """Hold nothing back yet.
+        """Make a context that is not active yet.
 
         Args:
-            wake: Called when an interrupt comes.
+            wake: Called when an interrupt arrives.
         """
         self._wake, self.came = wake, False
         self._handler: Any = None
@@ -62,13 +61,13 @@ class Interrupts:
 
 
 class PoolCall:
-    """One reply to a session, or a seed to start its next episode with.
+    """Reply to a session, or the start of its next episode.
 
     Attributes:
         session_id: The session.
         reply: The reply, or None to start an episode.
-        seed: The level seed of that episode; None for the session's own.
-        result: An `Outcome` or `Opening`, or the exception that the caller gets; None before it is made.
+        seed: The level seed of that episode; None for the session's current seed.
+        result: An `Outcome`, an `Opening`, or the exception to raise; None before the call is made.
     """
 
     __slots__ = ("reply", "result", "seed", "session_id")
@@ -79,10 +78,10 @@ class PoolCall:
 
 
 class ThreadCall(PoolCall):
-    """A call that a thread waits for.
+    """Call of a thread.
 
     Attributes:
-        has_left: Whether the thread waits no longer.
+        has_left: Whether the thread has stopped waiting.
     """
 
     __slots__ = ("_woken", "has_left")
@@ -90,27 +89,27 @@ class ThreadCall(PoolCall):
     def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None):
         super().__init__(session_id, reply, seed)
         self.has_left = False
-        self._woken = threading.Lock()  # free once, whenever there is something to see
+        self._woken = threading.Lock()  # used as a binary semaphore
         self._woken.acquire()
 
     def is_dropped(self) -> bool:
-        """Return whether an interrupt took the thread away."""
+        """Return whether the thread has stopped waiting because of an interrupt."""
         return self.has_left
 
     def lead(self) -> bool:
         """Wake the thread."""
         if self.has_left:
             return False
-        # Whoever wakes it twice before it looks says nothing new.
+        # A second wake-up before the thread runs has no effect.
         if self._woken.locked():
             self.wake()
         return True
 
     def wake(self) -> None:
-        """Let the thread look whether the call is made, or whether it can lead."""
+        """Wake the thread, which checks whether its call is made and whether it can acquire the pool's lock."""
         try:
             self._woken.release()
-        except RuntimeError:  # of a lock that another thread has just freed
+        except RuntimeError:  # another thread has just released it
             return
 
     def wait(self) -> None:
@@ -119,11 +118,11 @@ class ThreadCall(PoolCall):
 
 
 class LoopCall(PoolCall):
-    """A call that a coroutine waits for.
+    """Call of a coroutine.
 
     Attributes:
-        loop: The event loop that the coroutine runs in.
-        future: What it awaits.
+        loop: The event loop of the coroutine.
+        future: The future that the coroutine awaits.
     """
 
     __slots__ = ("_calls", "future", "loop")
@@ -135,15 +134,15 @@ class LoopCall(PoolCall):
         self._calls = calls
 
     def is_dropped(self) -> bool:
-        """Return whether the coroutine was cancelled, or its event loop closed."""
+        """Return whether the coroutine is canceled, or its event loop is closed."""
         return self.future.cancelled() or self.loop.is_closed()
 
     def lead(self) -> bool:
-        """Have its event loop make the calls that wait."""
+        """Schedule `Calls.flush` in the event loop; return whether that was possible."""
         return not self.is_dropped() and call_soon(self.loop, self._calls.flush, self.loop)
 
     def settle(self) -> None:
-        """Hand the result over; runs in the call's event loop."""
+        """Set the result of the future; runs in the call's event loop."""
         if self.future.cancelled():
             return
         if isinstance(self.result, BaseException):
@@ -153,16 +152,16 @@ class LoopCall(PoolCall):
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> bool:
-    """Have an event loop of any thread call a function; return whether the loop was still open."""
+    """Schedule a function in an event loop of any thread; return whether the loop was open."""
     try:
         loop.call_soon_threadsafe(function, *arguments)
-    except RuntimeError:  # of a loop that is closed
+    except RuntimeError:  # the loop is closed
         return False
     return True
 
 
 class Calls:
-    """The lock of a pool, as a context, and the calls that wait for it."""
+    """Lock of a pool, as a context, with the queue of calls that wait for it."""
 
     def __init__(self, make: Callable[[Sequence[PoolCall]], None]):
         """Make an empty queue.
@@ -174,7 +173,7 @@ class Calls:
         self._lock = threading.Lock()
         self._queue: deque[ThreadCall | LoopCall] = deque()
         self._flushing: set[asyncio.AbstractEventLoop] = set()
-        self._interrupts = Interrupts()  # of who holds the lock
+        self._interrupts = Interrupts()  # of the holder of the lock
 
     def __enter__(self) -> None:
         interrupts = Interrupts().__enter__()
@@ -187,7 +186,7 @@ class Calls:
         interrupts.__exit__()
 
     def _free(self) -> None:
-        """Free the lock, and ask one of those who came meanwhile to lead."""
+        """Release the lock, and wake a caller that makes the queued calls."""
         self._lock.release()
         self._ask_to_lead()
 
@@ -197,7 +196,7 @@ class Calls:
                 return
 
     def wait(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> Any:
-        """Make a call of a thread, together with those that wait; return its result or raise it."""
+        """Make a call of a thread together with the queued calls; return or raise its result."""
         call = ThreadCall(session_id, reply, seed)
         is_queued = False
         try:
@@ -212,7 +211,7 @@ class Calls:
                         else:
                             call.wait()
         except BaseException:
-            # This thread may have been asked to lead, and does not: another one has to.
+            # If this thread was woken to make the queued calls, another caller has to make them.
             call.has_left = True
             self._ask_to_lead()
             raise
@@ -221,7 +220,7 @@ class Calls:
         return call.result
 
     def future(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> "asyncio.Future[Any]":
-        """Return the result of a call of a coroutine, to be awaited; it is made with all others of this round."""
+        """Return the future of a coroutine's call; all calls of one iteration of the event loop are made together."""
         call = LoopCall(session_id, reply, seed, self)
         loop = call.loop
         self._queue.append(call)
@@ -231,15 +230,15 @@ class Calls:
         return call.future
 
     def flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make all calls that wait, if the lock is free; runs in the event loop."""
+        """Make all queued calls if the lock is free; runs in the event loop."""
         self._flushing.discard(loop)
         with Interrupts():
-            # Whoever holds the lock asks for this again when it is free: the loop is not kept waiting.
+            # The loop must not block; the holder of the lock schedules `flush` again when it releases the lock.
             if self._lock.acquire(blocking=False):
                 self._lead(loop)
 
     def _lead(self, here: asyncio.AbstractEventLoop | None) -> None:
-        """Make all calls that wait, one a session, and hand the results over; free the lock."""
+        """Make all queued calls, one for each session, release the lock, and deliver the results."""
         calls: dict[str, ThreadCall | LoopCall] = {}
         try:
             later: list[ThreadCall | LoopCall] = []
@@ -256,7 +255,7 @@ class Calls:
 
 
 def _hand_over(calls: Iterable[ThreadCall | LoopCall], here: asyncio.AbstractEventLoop | None) -> None:
-    """Hand the results of calls to their callers; `here` is the event loop that this runs in, if any."""
+    """Deliver the results of calls to their callers; `here` is the current event loop, if any."""
     elsewhere: dict[asyncio.AbstractEventLoop, list[LoopCall]] = {}
     for call in calls:
         if isinstance(call, ThreadCall):

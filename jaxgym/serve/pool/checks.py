@@ -1,4 +1,4 @@
-"""Arguments of a pool: each is checked before any session is touched."""
+"""Validation of the arguments of a pool, before any session changes."""
 
 import numbers
 import reprlib
@@ -12,41 +12,41 @@ from jaxgym.text import Refusal
 
 
 def checked_seed(seed: Any) -> int:
-    """Returns a level seed; that of a random training level for None.
+    """Return a level seed; a random training seed for None.
 
     Raises:
-        RequestError: If it is no seed.
+        RequestError: If it is not a level seed.
     """
     last = 2 * levels.SPLIT_SIZE - 1
-    if type(seed) is int and 0 <= seed <= last:  # the common case, in a tenth of the time
+    if type(seed) is int and 0 <= seed <= last:  # fast path
         return seed
     if seed is None:
         return secrets.randbelow(levels.SPLIT_SIZE)
     seed = plain(seed)
     if not is_integer(seed) or not 0 <= seed <= last:
-        raise RequestError(f"a seed was given as {seed!r}; give an integer from 0 to {last}, or None for a random one.")
+        raise RequestError(f"seed: expected an integer from 0 to {last}, or None, got {seed!r}.")
     return seed
 
 
 def check_reply(reply: object) -> None:
-    """Refuses what is neither a string nor a reason why a reply is invalid."""
+    """Raise `RequestError` if a reply is neither a string nor a `Refusal`."""
     if type(reply) is not str and not isinstance(reply, str | Refusal):  # the common case first
-        raise RequestError(f"a reply was given as {reprlib.repr(reply)}; give a string.")
+        raise RequestError(f"reply: expected a string, got {reprlib.repr(reply)}.")
 
 
 def checked_id(session_id: Any) -> str:
-    """Returns an id; what is none is refused here, since whoever makes calls for others can't trip over it."""
+    """Return a session id, or raise here, so that the thread that makes the batch never gets an invalid one."""
     if not isinstance(session_id, str):
-        raise UnknownSessionError(f"there is no session {reprlib.repr(session_id)}; give an id that open returned.")
+        raise UnknownSessionError(f"Unknown session {reprlib.repr(session_id)}. Use an id that open returned.")
     return session_id
 
 
 def check_no_string(name: str, given: object) -> None:
-    """Refuses a string where a list is meant."""
+    """Raise `RequestError` if a list argument is a string."""
     if isinstance(given, str):
-        raise RequestError(f"{name} were given as the string {reprlib.repr(given)}; give a list of {name}.")
+        raise RequestError(f"{name}: expected a list, got the string {reprlib.repr(given)}.")
 
 
 def is_time(seconds: object) -> bool:
-    """Whether something is a number of seconds above 0."""
+    """Return whether a value is a positive number."""
     return isinstance(seconds, numbers.Real) and not isinstance(seconds, bool) and float(seconds) > 0

@@ -1,4 +1,4 @@
-"""The sessions of one game under one set of options: their states on the device, and their turns."""
+"""Sessions of one environment with one set of options: their states on the device, and their turns."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,19 +21,19 @@ _new_outcome = partial(tuple.__new__, Outcome)
 
 
 class Session:
-    """The host's part of a session; its state is a row of its game's table.
+    """Host data of a session; its state is a row of its game's table.
 
     Attributes:
-        game: What it plays.
+        game: The table of its game.
         slot: Its row.
         seed: The level seed.
-        text: The last text; None before it has started.
-        number: Turns so far in this episode.
+        text: The last observation text; None before the start.
+        number: Number of turns in this episode.
         total_reward: Sum of the rewards of this episode.
-        ledger: What scores this episode; None where the environment's reward is all.
-        last: The outcome that ended the episode, or None.
-        used: When it was last asked for something, in seconds of the pool's clock.
-        history: Its last turns, where the pool remembers them.
+        ledger: The reward tracker of this episode; None if the only component is the environment's reward.
+        last: The result that ended the episode, or None.
+        used: Time of the last call, in seconds of the pool's clock.
+        history: The last turns, if the pool keeps a history.
     """
 
     __slots__ = ("game", "history", "last", "ledger", "number", "seed", "slot", "text", "total_reward", "used")
@@ -48,7 +48,7 @@ class Session:
         self.history: History | None = None
 
     def standing(self) -> Standing:
-        """Returns how it stands."""
+        """Return the status."""
         flags = (False, False) if self.last is None else (self.last.terminated, self.last.truncated)
         return Standing(
             self.game.env_id, self.seed, self.text is not None, self.text or "", self.number, self.total_reward, *flags
@@ -56,26 +56,26 @@ class Session:
 
 
 class GameTable:
-    """A table of states, whose rows are sessions, and what is needed to play them. Its caller holds the pool's lock.
+    """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock.
 
     Attributes:
-        env_id: The environment.
-        instructions: The rules and the form of a reply.
+        env_id: The environment id.
+        instructions: The system prompt.
         params: The parameters, on the host.
-        count: Sessions that are open.
+        count: Number of open sessions.
     """
 
     def __init__(
         self, env_id: str, words: Words[Any], params: Any, terms: SessionOptions, programs: Programs, on_device: Any
     ):
-        """Makes the table.
+        """Make the table.
 
         Args:
-            env_id: The environment.
-            words: Its words.
-            params: Its parameters, on the host.
-            terms: The values of the options of its sessions.
-            programs: Its compiled programs.
+            env_id: The environment id.
+            words: The text interface.
+            params: The parameters, on the host.
+            terms: The options of its sessions.
+            programs: The compiled programs.
             on_device: The parameters on the device.
         """
         self.env_id, self.params = env_id, params
@@ -92,32 +92,32 @@ class GameTable:
         self._costs = {name: cost for name, cost in costs.items() if cost}
 
     def _warm_up(self) -> None:
-        """Lets words that have programs of their own compile these, in all sizes that a batch is made of."""
+        """Make texts for batches of all sizes, so that text interfaces with jitted programs compile them."""
         outside = [len(self._table)] * _WARM_UP
         self._table, rows = self._programs.start(self._table, outside, range(_WARM_UP), self._on_device)
         self._words.open_all(self._programs.seen.view(rows).scene, self.params)
 
     def take(self, seed: int, used: float) -> Session:
-        """Returns a new session; the caller has made sure that a row is free."""
+        """Return a new session; the caller has checked that a row is free."""
         self.count += 1
         return Session(self, self._free.pop(), seed, used)
 
     def give_back(self, session: Session) -> None:
-        """Frees the row of a session."""
+        """Free the row of a session."""
         self.count -= 1
         self._free.append(session.slot)
 
     def observe(self, session: Session) -> Any:
-        """Returns the observation of a session's state, on the host."""
+        """Return the observation of a session's state, on the host."""
         return self._programs.draw(self._table, session.slot, self._on_device)
 
     def scene(self, session: Session) -> Any:
-        """Returns the scene of a session."""
+        """Return the scene of a session."""
         seen: Seen = self._programs.seen.view(self._rows[[session.slot]])
         return jax.tree.map(lambda leaf: leaf[0], seen.scene)
 
     def start(self, sessions: Sequence[Session]) -> None:
-        """Starts the episodes of the sessions' seeds."""
+        """Start the episodes of the sessions' seeds."""
         slots = np.asarray([session.slot for session in sessions], np.intp)
         seeds = [session.seed for session in sessions]
         self._table, rows = self._programs.start(self._table, slots, seeds, self._on_device)
@@ -134,7 +134,7 @@ class GameTable:
                 session.ledger = self._words.ledger(shape.unflatten([leaf[row] for leaf in leaves]), self.params)
 
     def step(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
-        """Makes a turn in each of some sessions, no session twice; starts those that have not started."""
+        """Make a turn in each of several different sessions; start those that have not started."""
         fresh = [session for session in sessions if session.text is None]
         if fresh:
             self.start(fresh)
@@ -171,7 +171,7 @@ class GameTable:
         return outcomes
 
     def _parsed(self, reply: str | Refusal) -> Move | Refusal:
-        """Parses a reply, and remembers a short one: models mostly say the same few things."""
+        """Parse a reply; cache short replies, because models repeat a few of them."""
         if isinstance(reply, Refusal):
             return reply
         move = self._words.parse(reply)
@@ -182,7 +182,7 @@ class GameTable:
         return move
 
     def _made(self, sessions: Sequence[Session], moves: Sequence[Move | Refusal]) -> Seen:
-        """Makes the actions of moves, and returns what is then seen."""
+        """Make the actions of parsed replies, and return the output of the steps."""
         plans: list[Sequence[Any]] = [() if isinstance(move, Refusal) else move.actions for move in moves]
         slots = np.asarray([session.slot for session in sessions], np.intp)
         counts = np.asarray(list(map(len, plans)))
@@ -249,7 +249,7 @@ class GameTable:
                 infos[lane] = shape.unflatten([column[lane] for column in columns])
                 are_solved[lane] = self._words.is_solved(infos[lane])
         flags = (turns.terminated.tolist(), turns.truncated.tolist())
-        # One call of C for each: the constructor that a NamedTuple has takes thrice as long.
+        # `tuple.__new__` takes a third of the time of the NamedTuple's constructor.
         outcomes = list(
             map(
                 _new_outcome,

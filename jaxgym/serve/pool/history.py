@@ -1,4 +1,4 @@
-"""The last turns of a session's episode, kept for viewers."""
+"""Last turns of a session's episode, for viewers."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -8,20 +8,20 @@ from jaxgym.serve.sessions import Outcome
 from jaxgym.text import Refusal
 
 TURNS = 32
-"""Turns of an episode that are kept."""
+"""Maximum number of turns in a history."""
 
 LONGEST = 4096
-"""Characters of a reply or a text that are kept."""
+"""Maximum number of characters of a reply or a text in a history."""
 
 _FIELDS = ("number", "reply", "text", "reward", "refusal")
 
 
 class History:
-    """The last turns of a session's episode.
+    """Last turns of a session's episode.
 
     Attributes:
-        episode: How many episodes have started.
-        opening: The first text of this one.
+        episode: Number of episodes that have started.
+        opening: First observation text of this episode.
     """
 
     __slots__ = ("_turns", "episode", "opening")
@@ -31,13 +31,13 @@ class History:
         self._turns: deque[tuple[int, str, str, float, str | None]] = deque(maxlen=TURNS)
 
     def start(self, text: str) -> None:
-        """Begin an episode."""
+        """Start an episode."""
         self.episode += 1
         self.opening = text[:LONGEST]
         self._turns.clear()
 
     def after(self, episode: int, number: int) -> list[dict[str, Any]]:
-        """Return the turns that follow one, by field; all that are kept if that one is of another episode."""
+        """Return the turns after turn `number` of an episode, by field; all turns if it is not the current episode."""
         first = number if episode == self.episode else 0
         return [dict(zip(_FIELDS, turn, strict=True)) for turn in self._turns if turn[0] > first]
 
@@ -45,7 +45,7 @@ class History:
     def add_all(
         histories: Iterable["History | None"], replies: Iterable[str | Refusal], outcomes: Iterable[Outcome]
     ) -> None:
-        """Keep a turn of each of some sessions."""
+        """Add one turn to each of several histories."""
         for history, reply, outcome in zip(histories, replies, outcomes, strict=True):
             if history is not None:
                 said = reply if isinstance(reply, str) else reply.reason

@@ -1,4 +1,4 @@
-"""The games of a pool: each is made once, and those that differ in numbers alone share their programs."""
+"""Games of a pool: each is made once, and games with parameters of equal shapes share their programs."""
 
 import reprlib
 import threading
@@ -17,19 +17,19 @@ from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
 from jaxgym.text.catalogue import PARSING
 
 _MOST_IDLE = 64
-"""Games without sessions that are kept, since they are likely to be asked for again."""
+"""Maximum number of cached games without sessions."""
 
 Options = Mapping[str, Any]
 
 
 class Games:
-    """Games by name and options; making one may take seconds, in which the others go on."""
+    """Games by name and options; making one can take seconds and does not block the others."""
 
     def __init__(self, capacity: int, device: Any, *, allows_lenient: bool):
-        """Makes an empty library.
+        """Make an empty library.
 
         Args:
-            capacity: The most sessions of a game.
+            capacity: Maximum number of sessions of a game.
             device: The JAX device of the states.
             allows_lenient: Whether `parsing="lenient"` is accepted.
         """
@@ -39,15 +39,15 @@ class Games:
         self._programs: dict[Any, Programs] = {}
 
     def has(self, name: str, options: Options) -> bool:
-        """Whether a game has been made, so that `get` takes no time."""
+        """Return whether a game has been made, so that `get` returns at once."""
         return _key(name, options) in self._games
 
     def get(self, name: str, options: Options) -> GameTable:
-        """Returns a game; makes it where it has not been made yet.
+        """Return a game; make it if necessary.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no words.
-            OptionError: If an option does not exist or does not take the given value.
+            UnknownIdError: If there is no such environment, or it has no text interface.
+            OptionError: If an option does not exist or its value is invalid.
             LevelError: See `jaxgym.make`.
         """
         key = _key(name, options)
@@ -59,7 +59,7 @@ class Games:
                     idle = [other for other, (_, game) in self._games.items() if not game.count]
                     for other in idle[: max(len(idle) - _MOST_IDLE, 0)]:
                         del self._games[other]
-                    # The options are kept: a bank among them is told from others by where it lies in memory.
+                    # The key identifies a level buffer by its `id`, so the options keep the buffer alive.
                     known = self._games[key] = (dict(options), self._make(name, options))
         return known[1]
 
@@ -70,12 +70,12 @@ class Games:
         for option in options:
             if option not in known:
                 raise OptionError(
-                    f"a session of {env_id} has no option {option!r}{nearest(option, known)}; "
-                    f"give one of {', '.join(sorted(known))}."
+                    f"A session of {env_id} has no option {option!r}{nearest(option, known)}. "
+                    f"The options are {', '.join(sorted(known))}."
                 )
         if options.get("parsing") == "lenient" and not self._allows_lenient:
             raise OptionError(
-                f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server reads prose."
+                f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server supports 'lenient'."
             )
         terms = SessionOptions.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
@@ -97,28 +97,26 @@ def _check_fallback(env_id: str, words: text.Words[Any]) -> None:
         words.fallback()
     except NotImplementedError as error:
         raise OptionError(
-            f"a session of {env_id} was given on_parse_failure='fallback', and its words have no fallback; "
-            "give 'refuse' or 'end', or define that method."
+            f"{env_id}: on_parse_failure: expected 'refuse' or 'end', got 'fallback'. To use it, define the method "
+            "fallback of the text interface."
         ) from error
 
 
 def _key(name: str, options: Options) -> Any:
-    """Returns what a game is known by.
+    """Return the cache key of a game.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
-        OptionError: If the options are no mapping from names.
+        UnknownIdError: If there is no such environment, or it has no text interface.
+        OptionError: If the options are not a mapping with string keys.
     """
     env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
-        raise OptionError(
-            f"a session of {name} was given the options {reprlib.repr(options)}; give a mapping from names to values."
-        )
+        raise OptionError(f"{name}: options: expected a mapping from names to values, got {reprlib.repr(options)}.")
     return env_id, _frozen(options)
 
 
 def _frozen(options: Any) -> Any:
-    """Returns something hashable that is equal for options that mean the same."""
+    """Return a hashable form of options; equal options have equal forms."""
     options = plain(options)
     if isinstance(options, Mapping):
         return tuple(sorted((name, _frozen(value)) for name, value in options.items()))

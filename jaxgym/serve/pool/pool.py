@@ -1,4 +1,4 @@
-"""The pool of sessions: the one mutable object on the host, on which every protocol stands."""
+"""The session pool, the only mutable host object, which all protocols use."""
 
 import asyncio
 import secrets
@@ -20,24 +20,23 @@ from jaxgym.serve.sessions import Opening, Outcome, Standing
 from jaxgym.text import Refusal
 
 MOST_SESSIONS = 2**20
-"""The largest capacity: each game has a row of some hundred bytes for each session, whether it is open or not."""
+"""Maximum capacity: each game allocates a row of some hundred bytes for each session of the capacity."""
 
-_REMEMBERED = 4  # closed sessions whose end can be told, per session of the capacity
+_REMEMBERED = 4  # number of closed sessions with a stored reason, per session of the capacity
 
 Options = Mapping[str, Any]
 
 
 class SessionPool:
-    """Sessions of games in words, stepped together.
+    """Run many text episodes in one batched JAX state.
 
-    A session is one row of a batched state on the device. All calls may come from any thread; those for one session
-    (`step_one`, and the coroutines, of any event loop) are made together with others that arrive at the same time, in
-    one jitted step of one of a few sizes. Programs are compiled when a game's first session is opened, or ahead by
-    `prepare`; after that nothing is compiled any more.
+    Each session is one row of a batched state on the device. All methods are thread-safe. Calls for one session
+    (`step_one` and the coroutines, in any event loop) that arrive at the same time are grouped and advanced by one
+    jitted step of one of a few batch sizes. The programs are compiled when a game's first session is opened, or by
+    `prepare`; later calls compile nothing.
 
-    The same game, options, seed and replies lead to the same texts and rewards, whatever other sessions do.
-
-    A call that raises a `SessionError` has not changed any session.
+    A session's texts and rewards depend only on its game, options, seed and replies, not on other sessions. A call that
+    raises a `SessionError` leaves every session unchanged.
     """
 
     def __init__(
@@ -49,56 +48,54 @@ class SessionPool:
         keeps_history: bool = False,
         allows_lenient: bool = False,
     ):
-        """Makes an empty pool.
+        """Make an empty pool.
 
         Args:
-            capacity: The most sessions at a time, over all games: 1 to `MOST_SESSIONS`. Each game that is played sets
-                room for all of them aside.
-            idle_seconds: Sessions that were not asked for anything for so long are closed when room or time is
-                needed: by `open`, `open_many` and `close_idle`. Never if None.
+            capacity: Maximum number of open sessions of all games together, 1 to `MOST_SESSIONS`. Each game allocates
+                states for all of them.
+            idle_seconds: Time without a call in seconds after which `open`, `open_many` and `close_idle` close a
+                session; None disables this.
             device: The JAX device of the states; JAX's default if None.
-            keeps_history: Whether sessions remember their last turns, for viewers.
-            allows_lenient: Whether sessions may be opened with `parsing="lenient"`, which searches prose for an action.
-                Off for training: a reply that earns a reward by accident teaches a model to write such replies.
+            keeps_history: Whether sessions keep their last turns, for viewers.
+            allows_lenient: Whether sessions can use `parsing="lenient"`, which searches prose for an action. Do not use
+                it in training: rewards for accidental actions teach a model to write such replies.
 
         Raises:
-            RequestError: If the capacity is no integer from 1 to `MOST_SESSIONS`, or the idle time no number above 0.
+            RequestError: If the capacity is not an integer from 1 to `MOST_SESSIONS`, or the idle time is not positive.
         """
         if not is_integer(capacity) or not 1 <= capacity <= MOST_SESSIONS:
-            raise RequestError(f"a pool was given capacity={capacity!r}; give an integer from 1 to {MOST_SESSIONS}.")
+            raise RequestError(f"capacity: expected an integer from 1 to {MOST_SESSIONS}, got {capacity!r}.")
         if idle_seconds is not None and not is_time(idle_seconds):
-            raise RequestError(
-                f"a pool was given idle_seconds={idle_seconds!r}; give a number above 0, or None to close none."
-            )
+            raise RequestError(f"idle_seconds: expected a positive number or None, got {idle_seconds!r}.")
         self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
         self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
-        self._calls = Calls(self._make_calls)  # its lock is that of the sessions and their states
+        self._calls = Calls(self._make_calls)  # its lock guards the sessions and their states
         self._sessions: dict[str, Session] = {}
         self._closed: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """Sessions that are open."""
+        """Return the number of open sessions."""
         return len(self._sessions)
 
     def __contains__(self, session_id: object) -> bool:
-        """Whether a session is open."""
+        """Return whether a session is open."""
         return isinstance(session_id, str) and session_id in self._sessions
 
     # Games.
 
     def prepare(self, name: str, options: Options | None = None) -> str:
-        """Makes a game and compiles its programs, so that opening its sessions takes no time.
+        """Make a game and compile its programs, so that its sessions open at once.
 
         Args:
-            name: An id that has words, or its short name.
-            options: Options of the environment, of its words, and of sessions (`SESSION_OPTIONS`).
+            name: Id or short name of an environment with a text interface.
+            options: Options of the environment, of its text interface, and of sessions (`SESSION_OPTIONS`).
 
         Returns:
-            The instructions.
+            The system prompt.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no words.
-            OptionError: If an option does not exist or does not take the given value.
+            UnknownIdError: If there is no such environment, or it has no text interface.
+            OptionError: If an option does not exist or its value is invalid.
             LevelError: See `jaxgym.make`.
         """
         return self._games.get(name, options or {}).instructions
@@ -108,28 +105,28 @@ class SessionPool:
     def open(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
-        """Opens a session; see `open_many`."""
+        """Open a session; see `open_many`."""
         return self.open_many(name, [seed], options, start=start)[0]
 
     def open_many(
         self, name: str, seeds: Sequence[int | None], options: Options | None = None, *, start: bool = True
     ) -> list[Opening]:
-        """Opens one session for each seed.
+        """Open one session for each seed.
 
         Args:
-            name: An id that has words, or its short name.
-            seeds: Level seeds (see `jaxgym.levels`): 0 to 2^31 - 1 are training levels, from there to 2^32 - 1 held
-                out. With a bank of n levels, seed s starts level s mod n. None stands for a random training seed.
+            name: Id or short name of an environment with a text interface.
+            seeds: Level seeds: 0 to 2^31 - 1 are training levels, 2^31 to 2^32 - 1 are held out. With a buffer of n
+                levels, seed s starts level s mod n. None samples a training seed.
             options: See `prepare`.
-            start: Whether to start the episodes; otherwise the first step of a session does.
+            start: Whether to start the episodes; otherwise the first step of a session starts its episode.
 
         Returns:
-            For each session its id, seed and first text.
+            Session id, seed, system prompt and first observation text of each session.
 
         Raises:
             UnknownIdError, OptionError, LevelError: See `prepare`.
-            RequestError: If a seed is none.
-            CapacityError: If there is no room for all of them.
+            RequestError: If a seed is invalid.
+            CapacityError: If the pool is full.
         """
         seeds = [checked_seed(seed) for seed in seeds]
         game = self._games.get(name, options or {})
@@ -138,8 +135,8 @@ class SessionPool:
             self._close_idle(used)
             if len(self._sessions) + len(seeds) > self.capacity:
                 raise CapacityError(
-                    f"{len(seeds)} more sessions were asked for while {len(self._sessions)} of {self.capacity} are "
-                    "open; close some, or make a pool of a larger capacity."
+                    f"expected at most {self.capacity} open sessions, got {len(seeds)} more than the "
+                    f"{len(self._sessions)} open ones. Close some, or make a pool of a larger capacity."
                 )
             opened = {secrets.token_hex(16): game.take(seed, used) for seed in seeds}
             if self._keeps_history:
@@ -156,10 +153,10 @@ class SessionPool:
             return [_opening(session_id, session) for session_id, session in opened.items()]
 
     def close(self, ids: Sequence[str]) -> None:
-        """Closes sessions, each of which was open.
+        """Close open sessions.
 
         Raises:
-            UnknownSessionError: If there is no such session.
+            UnknownSessionError: If an id is not that of an open session.
             RequestError: If an id is given twice.
         """
         with self._calls:
@@ -168,7 +165,7 @@ class SessionPool:
                 self._close(session_id, "was closed")
 
     def close_idle(self) -> int:
-        """Closes the sessions that were idle for `idle_seconds`; returns how many these were."""
+        """Close the sessions that have been idle for `idle_seconds`; return their number."""
         with self._calls:
             return self._close_idle(time.monotonic())
 
@@ -192,8 +189,8 @@ class SessionPool:
         if session is None:
             why = self._closed.get(session_id)
             if why is None:
-                raise UnknownSessionError(f"there is no session {session_id!r}; give an id that open returned.")
-            raise ClosedSessionError(f"the session {session_id!r} {why}; open another one.")
+                raise UnknownSessionError(f"Unknown session {session_id!r}. Use an id that open returned.")
+            raise ClosedSessionError(f"The session {session_id!r} {why}. Open another one.")
         return session
 
     def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
@@ -201,35 +198,35 @@ class SessionPool:
         try:
             if len(set(ids)) < len(ids):
                 twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
-                raise RequestError(f"the session {twice!r} was given twice in one call; give each session once a call.")
+                raise RequestError(f"ids: expected different sessions, got {twice!r} twice.")
             return [self._sessions[session_id] for session_id in ids]
-        except (KeyError, TypeError):  # of an id that nobody has, or one that can't be looked up
+        except (KeyError, TypeError):  # an unknown or unhashable id
             return [self._session(session_id) for session_id in ids]
 
     # Turns.
 
     def step(self, ids: Sequence[str], replies: Sequence[str | Refusal]) -> list[Outcome]:
-        """Makes a turn in each of some sessions: the fast path.
+        """Make one turn in each of several sessions; this is the fastest way.
 
-        A session that has not started is started first; one whose episode has ended answers its last text again,
-        with reward 0 and its flags as they were.
+        A session that has not started is started first. A session whose episode has ended returns its last result again
+        with reward 0.
 
         Args:
-            ids: Sessions, each once, of any games.
-            replies: A reply for each; a `Refusal` for one that is known to be invalid, as a tool call with wrong
-                arguments is.
+            ids: Different sessions, of any games.
+            replies: One reply for each session; a `Refusal` is an invalid reply, for example a tool call with wrong
+                arguments.
 
         Returns:
-            What the replies led to, in the order of the ids.
+            The results of the turns, in the order of the ids.
 
         Raises:
-            UnknownSessionError: If there is no such session.
-            RequestError: If an id is given twice, there are more or fewer replies than ids, or a reply is neither.
+            UnknownSessionError: If an id is not that of an open session.
+            RequestError: If an id is given twice, the numbers of ids and replies differ, or a reply has another type.
         """
         check_no_string("ids", ids)
         check_no_string("replies", replies)
         if len(ids) != len(replies):
-            raise RequestError(f"{len(ids)} ids were given with {len(replies)} replies; give a list of one for each.")
+            raise RequestError(f"replies: expected one for each of {len(ids)} ids, got {len(replies)}.")
         if set(map(type, replies)) != {str}:
             for reply in replies:
                 check_reply(reply)
@@ -237,15 +234,15 @@ class SessionPool:
             return self._step(self._sessions_of(ids), replies)
 
     def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
-        """Starts another episode in each of some sessions; None stands for a random training seed.
+        """Start another episode in each of several sessions; the seed None samples a training seed.
 
         Raises:
-            UnknownSessionError: If there is no such session.
-            RequestError: If an id is given twice, a seed is none, or there are not as many of both.
+            UnknownSessionError: If an id is not that of an open session.
+            RequestError: If an id is given twice, a seed is invalid, or the numbers of ids and seeds differ.
         """
         check_no_string("ids", ids)
         if len(ids) != len(seeds):
-            raise RequestError(f"{len(ids)} ids were given with {len(seeds)} seeds; give one for each.")
+            raise RequestError(f"seeds: expected one for each of {len(ids)} ids, got {len(seeds)}.")
         seeds = [checked_seed(seed) for seed in seeds]
         with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
@@ -273,18 +270,18 @@ class SessionPool:
     # Calls for one session.
 
     def step_one(self, session_id: str, reply: str | Refusal) -> Outcome:
-        """Makes a turn in one session, together with what other threads and coroutines ask for; see `step`."""
+        """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
         check_reply(reply)
         return self._calls.wait(checked_id(session_id), reply, None)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
-        """Starts another episode in one session, together with what others ask for; see `reset`."""
+        """Start another episode in one session, batched with other calls; see `reset`."""
         return self._calls.wait(checked_id(session_id), None, checked_seed(seed))
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
-        """Opens a session as `open` does; the event loop goes on while a game is compiled."""
+        """Open a session as `open` does, without blocking the event loop during compilation."""
         seed = checked_seed(seed)
         if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
@@ -293,22 +290,22 @@ class SessionPool:
             return opening
         try:
             return await self._calls.future(opening.id, None, seed)
-        except BaseException:  # the caller never learns the id, so nobody else can close the session
+        except BaseException:  # the caller does not get the id, so it can't close the session
             if opening.id in self:
                 self.close([opening.id])
             raise
 
     async def astep(self, session_id: str, reply: str | Refusal) -> Outcome:
-        """Makes a turn in one session, together with what other coroutines and threads ask for; see `step`."""
+        """Make a turn in one session, batched with the calls of other coroutines and threads; see `step`."""
         check_reply(reply)
         return await self._calls.future(checked_id(session_id), reply, None)
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
-        """Starts another episode in one session, together with what others ask for; see `reset`."""
+        """Start another episode in one session, batched with other calls; see `reset`."""
         return await self._calls.future(checked_id(session_id), None, checked_seed(seed))
 
     async def aclose(self, session_id: str) -> None:
-        """Closes a session; see `close`."""
+        """Close a session; see `close`."""
         self.close([session_id])
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
@@ -331,33 +328,33 @@ class SessionPool:
                 openings = self._reset([call.session_id for call, _ in starts], sessions, seeds)
                 for (call, _), opening in zip(starts, openings, strict=True):
                     call.result = opening
-        except BaseException as error:  # whatever it is, those who wait have to hear of it
+        except BaseException as error:  # every waiting caller needs a result
             for call in calls:
                 call.result = error if call.result is None else call.result
             if not isinstance(error, Exception):
                 raise
 
-    # What a session shows.
+    # Views of a session.
 
     def look(self, session_id: str) -> Session | None:
-        """Returns a session to be looked at, which counts as no use of it; None if there is none that is open."""
+        """Return an open session without resetting its idle time, or None if it is not open."""
         return self._sessions.get(session_id)
 
     def standing(self, session_id: str) -> Standing:
-        """Returns how a session stands.
+        """Return the status of a session.
 
         Raises:
-            UnknownSessionError: If there is no such session.
+            UnknownSessionError: If the session is not open.
         """
         with self._calls:
             return self._session(session_id).standing()
 
     def frame(self, session_id: str) -> np.ndarray:
-        """Returns the frame of a session's state, uint8 (84, 84, 3); its program is compiled when first asked for.
+        """Return the frame of a session's state, uint8 (84, 84, 3); the first call compiles its program.
 
         Raises:
-            UnknownSessionError: If there is no such session.
-            RequestError: If the session's observations are no frames.
+            UnknownSessionError: If the session is not open.
+            RequestError: If the session's observations are not frames.
         """
         with self._calls:
             session = self._started(session_id)
@@ -365,16 +362,16 @@ class SessionPool:
         frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
         if frame is None or frame.dtype != np.uint8:
             raise RequestError(
-                f"a frame of {session.game.env_id} was asked for, whose observations are none; "
-                "open it with observation='pixels'."
+                f"{session.game.env_id}: expected an observation with a frame, got none. "
+                "Open the session with observation='pixels'."
             )
         return frame
 
     def scene(self, session_id: str) -> Any:
-        """Returns what a viewer may know of a session's state, with NumPy leaves.
+        """Return the scene of a session's state, with NumPy leaves.
 
         Raises:
-            UnknownSessionError: If there is no such session.
+            UnknownSessionError: If the session is not open.
         """
         with self._calls:
             session = self._started(session_id)

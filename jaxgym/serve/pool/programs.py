@@ -1,9 +1,9 @@
-"""The jitted programs of a game's sessions, compiled ahead for a few batch sizes.
+"""Jitted programs of a game's sessions, compiled ahead of time for a few batch sizes.
 
-    table of states, uint8 (capacity, width)  --start or step of some rows-->  table, what the host needs of those rows
+    table of states, uint8 (capacity, width)  --start or step of some rows-->  table, step output of these rows
 
-A row of the table is the state of one session. Lanes that only fill a batch up name a row behind the table, which is
-read as another one and never written.
+A row of the table is the state of one session. Padding of a batch uses a row index beyond the table: JAX clips it when
+it reads and drops it when it writes.
 """
 
 import dataclasses
@@ -22,25 +22,25 @@ from jaxgym import levels, threefry
 from jaxgym.rows import Rows
 
 SIZES = (16, 64, 256, 1024)
-"""The batch sizes that are compiled, as far as a pool has room for; larger batches take several.
+"""Batch sizes of the compiled programs, up to the capacity of the pool; a larger batch takes several calls.
 
-A call has a price of its own: four times the lanes take from 1 to 4 times the time. Steps apart, a turn is mostly text,
-and nothing of that is made for what fills a batch up.
+A call has a fixed cost: four times the rows take 1 to 4 times the time. Most of the remaining time of a turn goes to
+texts, which are not made for padding.
 """
 
-_FILLED = 0.5  # of a size, from which on it is worth the time to compile it
-_START_SIZES = SIZES[:2]  # a program that samples levels takes long to compile, and starts come in ones and twos
+_FILLED = 0.5  # smallest share of a batch size that the capacity has to fill for this size to be compiled
+_START_SIZES = SIZES[:2]  # programs that sample levels compile slowly, and few sessions start at the same time
 
 
 class Seen(NamedTuple):
-    """What the host learns of a row.
+    """Step output of a row for the host.
 
     Attributes:
-        scene: The scene after the move.
-        reward: Sum of the rewards of the move, float32 ().
+        scene: The scene after the actions.
+        reward: Sum of the rewards of the actions, float32 ().
         terminated: Whether the rules of the game ended the episode, bool ().
-        truncated: Whether the environment's time limit did, bool ().
-        info: The environment's `info` of the last step; zeros before the first.
+        truncated: Whether the environment's time limit ended the episode, bool ().
+        info: The environment's `info` of the last step; zeros before the first step.
     """
 
     scene: Any
@@ -52,16 +52,16 @@ class Seen(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Logic:
-    """What is compiled: one environment, played `max_actions` actions at most in a run."""
+    """Functions to compile: starts and steps of one environment, with at most `max_actions` actions in a call."""
 
     env: Any
     max_actions: int
 
     def start(self, seed: jax.Array, params: Any) -> tuple[Any, Seen]:
-        """Returns the state in which the level of a seed starts, and what is seen of it.
+        """Return the initial state of a seed's level, and its step output.
 
-        Without a bank it is the level of that seed (see `jaxgym.levels`), else the bank's at that place, counted on
-        from the start again behind the last one.
+        Without a level buffer it is the level of that seed (see `jaxgym.levels`); with a buffer of n levels, level
+        `seed % n`.
         """
         if params.levels is None:
             level = self.env.sample_level(levels.level_key(seed, threefry.FLAT), params)
@@ -78,13 +78,13 @@ class Logic:
         return blank._replace(scene=self.env.scene(state, params))
 
     def _act(self, state: Any, action: jax.Array, params: Any) -> tuple[Any, Seen]:
-        # The step is deterministic: its key is for the reset that this step does not make.
+        # The key of a step is for auto-reset, which `step_env` does not do.
         _, state, reward, terminated, info = self.env.step_env(jax.random.key(0), state, action, params)
         truncated = self.env.is_truncated(state, params)
         return state, Seen(self.env.scene(state, params), reward, terminated, truncated, info)
 
     def move(self, state: Any, count: jax.Array, actions: jax.Array, params: Any) -> tuple[Any, Seen]:
-        """Makes the first `count` of some actions, the rest dropped where the episode ends."""
+        """Make the first `count` actions; stop at the end of the episode."""
         if self.max_actions == 1:
             return self._act(state, actions[0], params)
 
@@ -102,21 +102,21 @@ class Logic:
 
 
 class Programs:
-    """The compiled programs of one environment and of all parameters of the same shapes.
+    """Compiled programs of one environment, for all parameters of the same shapes.
 
     Attributes:
-        states: How a state is laid out in a row of the table.
-        seen: How a `Seen` is laid out in a row of the answer.
-        max_actions: The most actions of a request's lane.
+        states: Layout of a state in a row of the table.
+        seen: Layout of a `Seen` in a row of the result.
+        max_actions: Maximum number of actions in a row of a request.
     """
 
     def __init__(self, logic: Logic, params: Any, capacity: int, device: Any):
-        """Compiles all programs.
+        """Compile all programs.
 
         Args:
-            logic: What to compile.
+            logic: The functions to compile.
             params: Parameters on the device.
-            capacity: Rows of the table.
+            capacity: Number of rows of the table.
             device: The device.
         """
         self.max_actions = logic.max_actions
@@ -139,7 +139,7 @@ class Programs:
         self._draw: Callable[..., Any] | None = None
 
     def new_table(self) -> jax.Array:
-        """Returns a table of zeros."""
+        """Return a table of zeros."""
         return jax.device_put(np.zeros((self._capacity, self.states.width), np.uint8), self._device)
 
     def _start(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
@@ -155,7 +155,7 @@ class Programs:
         return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
 
     def request(self, slots: Any, counts: Any, plans: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Returns int32 (n, ...): for each lane its slot, how many actions it makes, and these."""
+        """Return a request, int32 (n, ...): in each row the slot, the number of actions, and the actions."""
         width = self.max_actions * math.prod(self._branches)
         request = np.zeros((len(slots), 2 + width), np.int32)
         request[:, 0], request[:, 1] = slots, counts
@@ -163,20 +163,20 @@ class Programs:
         numbers = np.fromiter(itertools.chain.from_iterable(made) if self._branches else made, np.int32)
         if len(numbers) == len(slots) * width:
             request[:, 2:] = numbers.reshape(-1, width)
-        else:  # a row is filled from the left
+        else:  # rows are filled from the left
             request[:, 2:][np.arange(width) < math.prod(self._branches) * request[:, 1:2]] = numbers
         return request
 
     def start(
         self, table: jax.Array, slots: Sequence[int] | np.ndarray, seeds: Sequence[int], params: Any
     ) -> tuple[Any, Any]:
-        """Starts the levels of seeds in some rows; returns the table and uint8 (n, seen.width)."""
+        """Start the levels of n seeds in n rows; return the table and the step output, uint8 (n, seen.width)."""
         return self._in_runs(self._starts, table, np.array([slots, seeds], np.uint32).T, params)
 
     def move(
         self, table: jax.Array, slots: np.ndarray, counts: np.ndarray, plans: Sequence[Sequence[Any]], params: Any
     ) -> tuple[Any, Any]:
-        """Makes 1 to `max_actions` actions in each of some rows; returns the table and uint8 (n, seen.width)."""
+        """Make 1 to `max_actions` actions in each of n rows; return the table and the output, uint8 (n, seen.width)."""
         return self._in_runs(self._moves, table, self.request(slots, counts, plans), params)
 
     def _in_runs(self, programs: Mapping[Any, Any], table: Any, request: np.ndarray, params: Any) -> tuple[Any, Any]:
@@ -196,7 +196,7 @@ class Programs:
         return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def draw(self, table: jax.Array, slot: int, params: Any) -> Any:
-        """Returns the observation of the state in a row, on the host; compiled when it is first asked for."""
+        """Return the observation of the state in a row, on the host; the first call compiles the program."""
         slots = np.asarray([slot], np.int32)
         if self._draw is None:
             self._draw = jax.jit(self._observe).lower(table, slots, params).compile()
@@ -208,5 +208,5 @@ class Programs:
 
 
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:
-    """Returns the sizes that are of use to a pool: the last one may be larger, but most of it is filled."""
+    """Return the batch sizes for a capacity; the last one can be larger if the capacity fills half of it."""
     return sizes[: 1 + sum(_FILLED * size <= capacity for size in sizes[1:])]

@@ -1,4 +1,4 @@
-"""Rollouts: whole chats of a policy with games in words, many at a time, kept on disk."""
+"""Rollouts: chats of a policy with text environments, many at a time, saved to disk."""
 
 from jaxgym.serve.rollout.endpoint import EndpointPolicy
 from jaxgym.serve.rollout.policies import BatchPolicy, Choice, Message, Policy, PolicyError, Request

@@ -1,4 +1,4 @@
-"""The command `jaxgym rollout`: a run with a progress bar, and a table of what came of it."""
+"""The command `jaxgym rollout`: a run with a progress bar, and a table of its results."""
 
 import asyncio
 import dataclasses
@@ -21,7 +21,7 @@ from jaxgym.serve.rollout.scheduler import Scheduler, Terms
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
 EPISODES = 128
-"""How many episodes are played of games, where no number is given."""
+"""Default number of episodes of `--env`."""
 HEADER = (
     *("game", "episodes", "errors", "success", "return", "reward", "turns", "refusals"),
     *("max_turns", "length", "tokens_in", "tokens_out", "failures"),
@@ -31,14 +31,14 @@ _MOST_REASONS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Player:
-    """Who plays.
+    """Flags of the policy.
 
     Attributes:
         model: "expert", "random", or the URL of an endpoint; empty for a local model.
         folder: The folder of a local model, or None.
         name: The model's name at the endpoint.
-        temperature: Of sampling.
-        max_tokens: The most tokens of a reply.
+        temperature: Sampling temperature.
+        max_tokens: Maximum number of tokens of a reply.
     """
 
     model: str
@@ -48,23 +48,23 @@ class Player:
     max_tokens: int
 
     def policy(self, terms: Terms, seed: int) -> Policy:
-        """Returns the policy.
+        """Return the policy.
 
         Raises:
-            OptionError: If there is none, or more than one.
-            ImportError: If what it needs is missing.
+            OptionError: If the flags do not name exactly one policy.
+            ImportError: If a package that the policy needs is missing.
         """
         if bool(self.model) == bool(self.folder):
-            raise OptionError("give one policy: --model expert, random or a URL, or --hf and the folder of a model.")
+            raise OptionError(
+                "expected one policy, got none or two. Use --model expert, --model random, --model URL, or --hf FOLDER."
+            )
         if self.folder is not None:
             function = local_model(self.folder, max_tokens=self.max_tokens, temperature=self.temperature)
             return BatchPolicy(function, terms.concurrency)
         if self.model == "expert" or self.model == "random":
             return ScriptedPolicy(self.model, seed)
         if "://" not in self.model:
-            raise OptionError(
-                f"--model {self.model!r} was given; give expert, random, or a URL with http:// before it."
-            )
+            raise OptionError(f"--model: expected expert, random, or a URL with http://, got {self.model!r}.")
         sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return EndpointPolicy(self.model, self.name, sampling=sampling, timeout_seconds=terms.turn_seconds)
 
@@ -72,44 +72,45 @@ class Player:
 def rows_for(
     names: Sequence[str], episodes: int | None, seed: int, options: Mapping[str, Any], dataset: Path | None
 ) -> list[Row]:
-    """Returns the first rows of a dataset, or those of a number of episodes of some games.
+    """Return the first rows of a dataset, or the rows of a number of episodes of several environments.
 
     Raises:
-        UnknownIdError: If a game does not exist, or has no words.
-        OptionError: If both or none were given, there are no such levels, or the dataset has a line that is no row, or
-            too few lines.
+        UnknownIdError: If an environment does not exist or has no text interface.
+        OptionError: If both or neither are given, a seed is too large, or the dataset is invalid or too short.
     """
     if bool(names) == (dataset is not None):
-        raise OptionError("give games with --env, or the rows of a file with --rows.")
+        raise OptionError("expected environments with --env or a file with --rows, got both or neither.")
     if episodes is not None and episodes < 1:
-        raise OptionError(f"--episodes {episodes} was given; give a number from 1 up.")
+        raise OptionError(f"--episodes: expected an integer of at least 1, got {episodes}.")
     if dataset is not None:
         return _first_rows(dataset, episodes, options)
     episodes = EPISODES if episodes is None else episodes
     last = seed + (episodes - 1) // len(names)
     if last >= 2 * SPLIT_SIZE:
         raise OptionError(
-            f"{episodes} episodes from --seed {seed} reach level {last}, and the last is {2 * SPLIT_SIZE - 1}; "
-            "give a lower seed or fewer episodes."
+            f"expected level seeds up to {2 * SPLIT_SIZE - 1}, got {last} for {episodes} episodes from --seed {seed}. "
+            "Use a lower seed or fewer episodes."
         )
     return rows_of(names, episodes, seed, options)
 
 
 def _first_rows(dataset: Path, episodes: int | None, options: Mapping[str, Any]) -> list[Row]:
     if options:
-        raise OptionError(f"{', '.join(options)} was given beside --rows; give options in the env_config of the rows.")
+        raise OptionError(
+            f"expected no options with --rows, got {', '.join(options)}. Put options into the env_config of the rows."
+        )
     rows = read_rows(dataset)
     if not rows or len(rows) < (episodes or 0):
-        raise OptionError(f"{dataset} has {len(rows)} rows; give a file with {episodes or 'some'}.")
+        raise OptionError(f"{dataset}: expected at least {episodes or 1} rows, got {len(rows)}.")
     return rows[:episodes]
 
 
 def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: Path | None, seed: int) -> list[Record]:
-    """Plays rows, or what a folder lacks of them, with a progress bar.
+    """Play the rows that are not yet in the folder, with a progress bar.
 
     Raises:
-        UnknownIdError, OptionError, LevelError: If a row can't be played, or the folder is of another run.
-        ImportError: If what the policy needs is missing.
+        UnknownIdError, OptionError, LevelError: If a row is invalid, or the folder is of another run.
+        ImportError: If a package that the policy needs is missing.
     """
     scheduler = Scheduler(player.policy(terms, seed), terms)
     try:
@@ -136,7 +137,7 @@ def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: P
 
 
 def lines_of(summary: Summary) -> tuple[str, ...]:
-    """Returns the cells of a summary below `HEADER`; empty ones where no episode was played to its end."""
+    """Return the cells of a summary in the order of `HEADER`; "-" if every episode failed."""
     counts = (summary.env, str(summary.episodes), str(summary.errors))
     if summary.errors == summary.episodes:
         return (*counts, *["-"] * (len(HEADER) - len(counts) - 1), str(summary.failures))
@@ -160,7 +161,7 @@ def _shown(mean: float, form: str) -> str:
 
 
 def report(records: Sequence[Record]) -> tuple[list[tuple[str, ...]], str]:
-    """Returns the rows of the table, and what is said of errors below it."""
+    """Return the rows of the table, and the text about errors below it."""
     reasons = [record["error"] for record in records if record["error"] is not None]
     told = [f"{reasons.count(reason)} x {reason}" for reason in dict.fromkeys(reasons)]
     more = f"\nand {len(told) - _MOST_REASONS} other reasons" if len(told) > _MOST_REASONS else ""

@@ -1,4 +1,4 @@
-"""A policy behind an OpenAI-compatible endpoint, such as vLLM's or SGLang's server, or a hosted model."""
+"""Policy of an OpenAI-compatible endpoint, such as a server of vLLM or SGLang, or a hosted model."""
 
 import asyncio
 import importlib
@@ -14,7 +14,7 @@ _SERVER_ERRORS = 500
 
 
 class EndpointPolicy(Policy):
-    """Asks for chat completions. It is for one event loop."""
+    """Policy that requests chat completions; for one event loop."""
 
     def __init__(
         self,
@@ -25,14 +25,14 @@ class EndpointPolicy(Policy):
         sampling: Mapping[str, Any] | None = None,
         timeout_seconds: float = 120.0,
     ):
-        """Makes a client; nothing is asked before the first reply.
+        """Make a client; it sends no request before the first reply.
 
         Args:
-            url: The base, such as `http://localhost:8000/v1`.
-            model: The model's name; the first that the endpoint lists if None.
-            api_key: The key; the variable `OPENAI_API_KEY` of the process, or none, if None.
+            url: The base URL, such as `http://localhost:8000/v1`.
+            model: The model's name; if None, the first that the endpoint lists.
+            api_key: The key; if None, the environment variable `OPENAI_API_KEY`, if it is set.
             sampling: Arguments of a completion, such as `temperature` and `max_tokens`.
-            timeout_seconds: After so long without an answer an attempt has failed.
+            timeout_seconds: Timeout of a request in seconds.
 
         Raises:
             ImportError: If the package `openai` is missing.
@@ -47,10 +47,10 @@ class EndpointPolicy(Policy):
         self._naming = asyncio.Lock()
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the completion of a chat; one without a text, such as `content: null`, is a completion.
+        """Return the completion of a chat; a completion without text, such as `content: null`, is valid.
 
         Raises:
-            PolicyError: If the endpoint fails, or what it says is no completion.
+            PolicyError: If the endpoint fails or does not return a completion.
         """
         try:
             model = await self._name()
@@ -65,13 +65,14 @@ class EndpointPolicy(Policy):
             raise
         except self._openai.APIStatusError as error:
             is_final = error.status_code < _SERVER_ERRORS and error.status_code not in _WORTH_ANOTHER_TRY
-            raise PolicyError(
-                f"{self._url} answered {error.status_code}: {error.message}", is_final=is_final
-            ) from error
+            reason = f"{self._url}: expected a completion, got status {error.status_code}: {error.message}"
+            raise PolicyError(reason, is_final=is_final) from error
         except self._openai.OpenAIError as error:
-            raise PolicyError(f"{self._url} could not be asked: {type(error).__name__}: {error}") from error
+            raise PolicyError(f"{self._url}: the request failed: {type(error).__name__}: {error}") from error
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise PolicyError(f"{self._url} answered with no completion: {type(error).__name__}: {error}") from error
+            raise PolicyError(
+                f"{self._url}: expected a completion, got another response: {type(error).__name__}: {error}"
+            ) from error
         reason = getattr(choice, "finish_reason", None)
         return Choice(
             Message(content),
@@ -85,12 +86,12 @@ class EndpointPolicy(Policy):
             if self._model is None:
                 listed = await self._client.models.list()
                 if not listed.data:
-                    raise PolicyError(f"{self._url} lists no model: name one.", is_final=True)
+                    raise PolicyError(f"{self._url} lists no model. Name one.", is_final=True)
                 self._model = str(listed.data[0].id)
             return self._model
 
 
 def _tokens(usage: Any, name: str) -> int | None:
-    """Returns a number of tokens, or None where the endpoint does not give one."""
+    """Return a number of tokens, or None if the endpoint does not report it."""
     count = getattr(usage, name, None)
     return count if type(count) is int and count >= 0 else None

@@ -1,4 +1,4 @@
-"""A language model of Hugging Face's format in a local folder, as a function over a batch of chats."""
+"""Language model of a local folder in Hugging Face's format, as a function of a batch of chats."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -13,20 +13,20 @@ from jaxgym.serve.rollout.policies import Chat, Choice, Message
 def local_model(
     folder: Path, *, max_tokens: int = 256, temperature: float = 1.0, device: str | None = None
 ) -> Callable[[list[Chat]], list[Choice]]:
-    """Loads a model and its tokenizer from a folder; nothing is downloaded.
+    """Load a model and its tokenizer from a folder, without downloads.
 
     Args:
-        folder: What `save_pretrained` of model and tokenizer wrote.
-        max_tokens: The most tokens of a reply.
-        temperature: Of sampling; 0 takes the likeliest token.
-        device: A device of torch; a GPU if there is one, else the CPU, if None.
+        folder: Folder that `save_pretrained` of the model and the tokenizer has written.
+        max_tokens: Maximum number of tokens of a reply.
+        temperature: Sampling temperature; 0 selects the most likely token.
+        device: A device of torch; if None, a GPU if there is one, else the CPU.
 
     Returns:
         A function that takes chats and returns a reply for each, with the number of tokens of prompt and reply.
 
     Raises:
         ImportError: If `transformers` or `torch` is missing.
-        OptionError: If the folder holds no model.
+        OptionError: If the folder contains no model.
     """
     try:
         torch: Any = importlib.import_module("torch")
@@ -34,7 +34,7 @@ def local_model(
     except ImportError as error:
         raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
     if not (folder / "config.json").exists():
-        raise OptionError(f"{folder} holds no model: give a folder that save_pretrained wrote, with a config.json.")
+        raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -72,7 +72,7 @@ def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[in
 
     Args:
         text: The decoded reply.
-        tokens: What was generated, up to an end token and padding behind it, or up to the limit of tokens.
+        tokens: The generated tokens, with an end token and padding, or up to the maximum number of tokens.
         prompt_tokens: Tokens of the prompt, without padding.
         ends: The end tokens.
     """

@@ -1,4 +1,4 @@
-"""Who plays: anything that answers a chat."""
+"""Policies, which reply to chats."""
 
 import asyncio
 import dataclasses
@@ -11,23 +11,23 @@ Chat = list[dict[str, Any]]
 
 
 class PolicyError(RuntimeError):
-    """A policy has no reply.
+    """Failure of a policy to reply.
 
     Attributes:
-        is_final: Whether asking again is of no use.
+        is_final: Whether a retry is useless.
     """
 
     def __init__(self, reason: str, *, is_final: bool = False):
-        """Takes one sentence that says why."""
+        """Make an error with a reason in one sentence."""
         super().__init__(reason)
         self.is_final = is_final
 
 
 class Message(NamedTuple):
-    """A completion of a policy.
+    """Completion of a policy.
 
     Attributes:
-        content: The text, or parts as chat clients have them. None is a completion without text.
+        content: The text, or a list of parts in the format of chat clients. None is a completion without text.
         role: "assistant".
     """
 
@@ -36,13 +36,13 @@ class Message(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A reply, with the names that ms-swift and chat endpoints give to its parts.
+    """Reply, with the field names of ms-swift and chat endpoints.
 
     Attributes:
-        message: What was said.
-        finish_reason: "stop", "length" where a limit of tokens cut it, another reason of an endpoint, or None.
-        prompt_tokens: Tokens of the chat, or None if unknown.
-        completion_tokens: Tokens of the reply, or None if unknown.
+        message: The message.
+        finish_reason: "stop", "length" if the token limit truncated it, another reason of an endpoint, or None.
+        prompt_tokens: Number of tokens of the chat, or None if unknown.
+        completion_tokens: Number of tokens of the reply, or None if unknown.
     """
 
     message: Message
@@ -53,12 +53,12 @@ class Choice(NamedTuple):
 
 @dataclasses.dataclass
 class Request:
-    """A trajectory on its way, with the names that ms-swift gives to its parts.
+    """Running trajectory, with the field names of ms-swift.
 
     Attributes:
-        uuid: What it is known by.
+        uuid: The id.
         messages: The chat so far.
-        data_dict: The columns of its row; once it has started, `env_config` in it has the game's `name` and `seed`.
+        data_dict: The columns of its row; after the start, its `env_config` has the `name` and the `seed`.
     """
 
     uuid: str
@@ -67,15 +67,15 @@ class Request:
 
     @property
     def env_config(self) -> Mapping[str, Any]:
-        """The game, its seed and its options."""
+        """Name, seed and options of the environment."""
         return self.data_dict.get("env_config") or {}
 
 
 class Policy:
-    """Answers chats; a subclass defines `reply`."""
+    """Base class of policies; a subclass defines `reply`."""
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Makes sure, before anything is played, that a game can be played.
+        """Check, before any episode starts, that the policy can play an environment.
 
         Raises:
             OptionError: If it can't.
@@ -83,41 +83,41 @@ class Policy:
         del name, options
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the reply to a chat; it may be cancelled, and asked again for the same.
+        """Return the reply to a chat; the call can be canceled and repeated.
 
         Raises:
-            PolicyError: If there is none.
+            PolicyError: If the policy fails.
         """
-        raise NotImplementedError  # Every policy has its own.
+        raise NotImplementedError
 
     def forget(self, request: Request) -> None:
-        """Is told that a trajectory has ended."""
+        """Free the resources of a trajectory that has ended."""
         del request
 
 
 class BatchPolicy(Policy):
-    """A function over a batch of chats, such as a local model's generation.
+    """Policy of a function of a batch of chats, such as a local model.
 
-    Chats that wait while the function runs make its next batch. It runs in a thread, one call at a time.
+    The function runs in a thread, one call at a time. Chats that arrive during a call form the next batch.
     """
 
     def __init__(self, function: Callable[[list[Chat]], Sequence[str | Choice | None]], max_batch: int = 64):
-        """Takes the function.
+        """Make a policy of a function.
 
         Args:
-            function: Takes 1 to `max_batch` chats; returns a reply for each, with its tokens as a `Choice`. None is an
-                empty completion.
-            max_batch: The most chats of a call.
+            function: Takes 1 to `max_batch` chats; returns a reply for each, a string or a `Choice`. None is an empty
+                completion.
+            max_batch: Maximum batch size.
         """
         self._function, self._max_batch = function, max_batch
         self._waiting: deque[tuple[Chat, asyncio.Future[Choice]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the function's reply.
+        """Return the function's reply.
 
         Raises:
-            PolicyError: If the function raises, returns another number of replies, or one of another type.
+            PolicyError: If the function raises, or returns a wrong number of replies or a reply of another type.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Choice] = loop.create_future()
@@ -128,7 +128,7 @@ class BatchPolicy(Policy):
 
     async def _work(self) -> None:
         try:
-            await asyncio.sleep(0)  # Others ask in the same round of the loop.
+            await asyncio.sleep(0)  # other requests arrive in the same iteration of the loop
             while self._waiting:
                 taken = [self._waiting.popleft() for _ in range(min(self._max_batch, len(self._waiting)))]
                 await self._settle([(chat, future) for chat, future in taken if not future.cancelled()])
@@ -148,10 +148,10 @@ class BatchPolicy(Policy):
     async def _answers(self, chats: list[Chat]) -> list[Choice | PolicyError]:
         try:
             replies = list(await asyncio.to_thread(self._function, chats))
-        except Exception as error:  # whatever a user's function raises costs these episodes only
+        except Exception as error:  # an exception of the user's function ends these episodes only
             return [PolicyError(f"the function raised {type(error).__name__}: {error}") for _ in chats]
         if len(replies) != len(chats):
-            return [PolicyError(f"the function gave {len(replies)} replies to {len(chats)} chats.") for _ in chats]
+            return [PolicyError(f"expected {len(chats)} replies of the function, got {len(replies)}.") for _ in chats]
         return list(map(_choice, replies))
 
 
@@ -160,4 +160,4 @@ def _choice(reply: Any) -> Choice | PolicyError:
         return reply
     if reply is None or isinstance(reply, str):
         return Choice(Message(reply))
-    return PolicyError(f"the function gave {reply!r}, which is no string.")
+    return PolicyError(f"expected a string or a Choice of the function, got {reply!r}.")

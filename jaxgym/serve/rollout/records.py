@@ -1,4 +1,4 @@
-"""What is kept of rollouts: a folder with `completions.jsonl`, one trajectory a line, and `settings.json`."""
+"""Folder of a rollout, with `completions.jsonl`, one trajectory on each line, and `settings.json`."""
 
 import json
 import reprlib
@@ -14,22 +14,22 @@ Record = dict[str, Any]
 
 
 class Folder:
-    """The trajectories of a run, which may have been killed at any time.
+    """Trajectories of a run that can be continued.
 
     Attributes:
-        path: Where it is.
-        records: The trajectories by the number of their row, those that ended with an error left out.
+        path: The folder.
+        records: The trajectories without an error, by row index.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]):
-        """Opens a folder, or makes it; lines that are cut off, or of failed trajectories, are dropped from it.
+        """Open or create a folder; drop incomplete lines and failed trajectories.
 
         Args:
             path: The folder.
-            settings: What the trajectories depend on, in JSON.
+            settings: Settings that determine the trajectories, in JSON.
 
         Raises:
-            OptionError: If the folder is of a run with other settings, or holds a file that no run has written.
+            OptionError: If the folder is of a run with other settings, or its settings file is invalid.
             OSError: If it can't be written.
         """
         self.path = path
@@ -40,13 +40,13 @@ class Folder:
             if not known.exists():
                 _write(known, json.dumps(told, indent=1) + "\n")
         except OSError as error:
-            raise OSError(f"nothing can be kept in {path}: {error.strerror}; give another folder.") from error
+            raise OSError(f"can't write to {path}: {error.strerror}. Use another folder.") from error
         differs = _difference("", _settings_of(known), told)
         if differs is not None:
             name, before, after = differs
             raise OptionError(
-                f"{path} is of a run with {name}={reprlib.repr(before)} and was given {reprlib.repr(after)}; "
-                "give the same settings to continue it, or another folder."
+                f"{path}: expected {name}={reprlib.repr(before)} as in its run, got {reprlib.repr(after)}. "
+                "Use the same settings to continue it, or another folder."
             )
         self.records: dict[int, Record] = {}
         self._file = path / COMPLETIONS
@@ -58,22 +58,22 @@ class Folder:
             _write(self._file, "".join(json.dumps(record) + "\n" for record in self.records.values()))
 
     def add(self, record: Record) -> None:
-        """Appends a trajectory."""
+        """Append a trajectory."""
         with self._file.open("a") as file:
             file.write(json.dumps(record) + "\n")
         self.records[record["index"]] = record
 
 
 def _settings_of(file: Path) -> Any:
-    """Returns what the file of the settings says."""
+    """Return the content of the settings file."""
     try:
         return json.loads(file.read_text())
     except ValueError as error:
-        raise OptionError(f"{file} is no JSON, so no run has written it; give another folder.") from error
+        raise OptionError(f"{file}: expected JSON, got something else. Use another folder.") from error
 
 
 def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:
-    """Returns where two values in JSON differ first, and what stands there in either; None if they are equal."""
+    """Return the path of the first difference of two JSON values, and both values there; None if they are equal."""
     if before == after:
         return None
     if isinstance(before, dict) and isinstance(after, dict):
@@ -89,7 +89,7 @@ def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | No
 
 
 def _record_of(line: str) -> Record | None:
-    """Returns the trajectory of a line, or None if the line was not written to its end."""
+    """Return the trajectory of a line, or None if the line is incomplete."""
     try:
         record = json.loads(line)
     except json.JSONDecodeError:
@@ -98,7 +98,7 @@ def _record_of(line: str) -> Record | None:
 
 
 def _write(path: Path, content: str) -> None:
-    """Writes a file whole or not at all."""
+    """Write a file atomically."""
     beside = path.with_suffix(".partial")
     beside.write_text(content)
     beside.replace(path)

@@ -1,4 +1,4 @@
-"""Runs: the rows of a dataset, played and kept, and what came of it."""
+"""Runs: the rows of a dataset are played and saved, and the results are summarized."""
 
 import asyncio
 import dataclasses
@@ -17,18 +17,18 @@ from jaxgym.serve.rollout.rewards import Blend
 from jaxgym.serve.rollout.scheduler import Scheduler
 
 Row = dict[str, Any]
-"""Columns of a dataset; `env_config` has the game's `name`, its `seed`, and options."""
+"""Columns of a dataset row; `env_config` has the `name`, the `seed` and the options of the environment."""
 
 
 def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping[str, Any] | None = None) -> list[Row]:
-    """Returns the rows of a number of episodes, one game after another in turns, the k-th on level `seed` + k.
+    """Return rows that alternate between environments; the k-th row of each has the level seed `seed` + k.
 
     Raises:
-        UnknownIdError: If a game does not exist, or has no words.
-        OptionError: If there is no game.
+        UnknownIdError: If an environment does not exist or has no text interface.
+        OptionError: If there is no environment.
     """
     if not names:
-        raise OptionError("no game was given; name one or more.")
+        raise OptionError("expected at least one environment, got none.")
     env_ids = [text.text_spec_of(name)[0] for name in names]
     return [
         {
@@ -43,15 +43,15 @@ def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Returns the rows of a file with one JSON object a line.
+    """Return the rows of a file with one JSON object on each line.
 
     Raises:
-        OptionError: If it holds no text, or a line is none, or names no game.
+        OptionError: If the file is not UTF-8, or a line is not JSON or has no name.
     """
     try:
         text_of_rows = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise OptionError(f"{path} is no text in UTF-8; give a file with one JSON object a line.") from error
+        raise OptionError(f"{path}: expected UTF-8 text with one JSON object on each line, got other bytes.") from error
     rows: list[Row] = []
     for number, line in enumerate(text_of_rows.split("\n"), start=1):
         if not line.strip():
@@ -59,10 +59,10 @@ def read_rows(path: Path) -> list[Row]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise OptionError(f"line {number} of {path} is no JSON: {error.msg}.") from error
+            raise OptionError(f"{path}, line {number}: expected JSON, got something else: {error.msg}.") from error
         played = row.get("env_config") if isinstance(row, dict) else None
         if not isinstance(played, dict) or "name" not in played:
-            raise OptionError(f'line {number} of {path} names no game; give {{"env_config": {{"name": ...}}}}.')
+            raise OptionError(f'{path}, line {number}: expected {{"env_config": {{"name": ...}}}}, got no name.')
         rows.append(row)
     return rows
 
@@ -74,17 +74,17 @@ def rollout(
     folder: Folder | None = None,
     on_record: Callable[[Record], None] | None = None,
 ) -> list[Record]:
-    """Plays every row that the folder has not, and returns all trajectories in the order of the rows.
+    """Play every row that is not yet in the folder, and return all trajectories in the order of the rows.
 
     Args:
-        rows: What to play.
-        scheduler: How, and by whom.
-        blend: What a trajectory is worth; the sum of its episode's rewards if None.
-        folder: Where to keep them.
-        on_record: Told of each trajectory when it has ended.
+        rows: Rows of a dataset.
+        scheduler: The scheduler with its policy.
+        blend: Reward of a trajectory; the sum of its episode's rewards if None.
+        folder: Folder that saves the trajectories, if any.
+        on_record: Called with each trajectory at its end.
 
     Raises:
-        UnknownIdError, OptionError, LevelError: If a row can't be played.
+        UnknownIdError, OptionError, LevelError: If a row is invalid.
     """
     return asyncio.run(arollout(rows, scheduler, blend, folder, on_record))
 
@@ -96,7 +96,7 @@ async def arollout(
     folder: Folder | None = None,
     on_record: Callable[[Record], None] | None = None,
 ) -> list[Record]:
-    """Plays rows as `rollout` does, in a running event loop."""
+    """Play rows as `rollout` does, in a running event loop."""
     blend = Blend() if blend is None else blend
     records = {} if folder is None else dict(folder.records)
     ahead = [index for index in range(len(rows)) if index not in records]
@@ -122,10 +122,10 @@ async def arollout(
 
 
 def check(rows: Sequence[Row], scheduler: Scheduler) -> None:
-    """Makes sure, before anything is played, that all rows can be.
+    """Check all rows before any episode starts.
 
     Raises:
-        UnknownIdError, OptionError, LevelError: If one can't.
+        UnknownIdError, OptionError, LevelError: If a row is invalid.
     """
     seen = set[str]()
     for row in rows:
@@ -158,25 +158,25 @@ async def _play(index: int, row: Row, scheduler: Scheduler, blend: Blend) -> Rec
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """Results of the trajectories of one game; means exclude those that ended with an error, which are counted.
+    """Results of the trajectories of one environment. Means are over trajectories without an error.
 
-    A mean is NaN where one of these trajectories lacks the number, as where an endpoint gives no numbers of tokens.
+    A mean is NaN if one of these trajectories lacks the number, for example the numbers of tokens of some endpoints.
 
     Attributes:
-        env: Its id, or "all".
-        episodes: Trajectories.
-        errors: Those that ended with an error.
+        env: The id, or "all".
+        episodes: Number of trajectories.
+        errors: Number of trajectories that ended with an error.
         success: Share of successes.
         total_reward: Mean sum of an episode's rewards.
-        total_reward_error: Its standard error.
-        reward: Mean blended reward.
+        total_reward_error: Standard error of `total_reward`.
+        reward: Mean weighted reward.
         turns: Mean number of turns.
-        refusals: Mean number of refused replies, empty completions included.
-        max_turns: Share of those that were cut after `max_turns` turns.
-        length: Mean number of replies that were cut at the limit of tokens.
+        refusals: Mean number of invalid replies, including empty completions.
+        max_turns: Share of trajectories that were truncated after `max_turns` turns.
+        length: Mean number of replies that were truncated at the token limit.
         prompt_tokens: Mean sum of the tokens of an episode's prompts.
         completion_tokens: Mean sum of the tokens of an episode's replies.
-        failures: Failed attempts at a reply, in all trajectories together.
+        failures: Number of failed attempts at a reply, over all trajectories.
     """
 
     env: str
@@ -196,7 +196,7 @@ class Summary:
 
 
 def summaries(records: Iterable[Record]) -> list[Summary]:
-    """Returns a summary for each game, and one for all where there are several."""
+    """Return a summary for each environment, and one for all if there are several."""
     by_env: dict[str, list[Record]] = {}
     for record in records:
         by_env.setdefault(record["env"], []).append(record)

@@ -1,6 +1,6 @@
-"""Trajectories: a policy and a session of a game take turns.
+"""Trajectories: alternating turns of a policy and a session.
 
-The hooks have the names and the forms of ms-swift's schedulers, and a subclass may override each of them:
+The hooks have the names and signatures of ms-swift's schedulers; a subclass can override each of them:
 
     on_trajectory_start ─▶ reply ─▶ on_turn_end ─▶ check_finished ─▶ step ─▶ reply ─▶ ...
 """
@@ -22,20 +22,20 @@ from jaxgym.text import Move
 from jaxgym.text.reasoning import without_reasoning
 
 MOST_TURNS = 512
-"""Turns after which a trajectory is cut where nothing else is said: as many as the longest time limit of a game."""
+"""Default maximum number of turns, equal to the longest time limit of a built-in environment."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """How trajectories are run.
+    """Settings of a rollout.
 
     Attributes:
-        max_turns: Turns after which a trajectory is cut. With None nothing ends a trajectory of a game without a time
-            limit, or of a model whose replies are never moves.
-        concurrency: Trajectories at a time.
-        turn_seconds: After so long without a reply an attempt has failed.
-        retries: Further attempts at a reply; then the trajectory ends with an error.
-        backoff_seconds: Waiting time before the first of them, doubled for each further one.
+        max_turns: Turns after which a trajectory is truncated. With None, a trajectory of an environment without a time
+            limit, or of a model whose replies are all invalid, never ends.
+        concurrency: Number of concurrent trajectories.
+        turn_seconds: Timeout of a reply in seconds.
+        retries: Number of retries of a failed reply; then the trajectory ends with an error.
+        backoff_seconds: Waiting time before the first retry in seconds, doubled for each further retry.
     """
 
     max_turns: int | None = MOST_TURNS
@@ -45,28 +45,27 @@ class Terms:
     backoff_seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses what can't be run."""
+        """Validate the settings."""
         if self.max_turns is not None and self.max_turns < 1:
-            raise OptionError(f"max_turns={self.max_turns} was given; give a number from 1 up, or None for no limit.")
+            raise OptionError(f"max_turns: expected an integer of at least 1, or None, got {self.max_turns}.")
         are_times = self.turn_seconds > 0 and self.backoff_seconds >= 0  # neither of NaN
         if self.concurrency < 1 or self.retries < 0 or not are_times:
             raise OptionError(
-                f"concurrency={self.concurrency}, retries={self.retries}, turn_seconds={self.turn_seconds} and "
-                f"backoff_seconds={self.backoff_seconds} were given; the first is from 1, the second and the last from "
-                "0 up, and a turn takes more than 0 s."
+                "expected concurrency >= 1, retries >= 0, turn_seconds > 0 and backoff_seconds >= 0, got "
+                f"{self.concurrency}, {self.retries}, {self.turn_seconds} and {self.backoff_seconds}."
             )
 
 
 class Scheduler:
-    """Runs trajectories of any games, each with an episode of its own in a pool."""
+    """Scheduler of trajectories of any environments, each with an episode in a session pool."""
 
     def __init__(self, policy: Policy, terms: Terms | None = None, pool: SessionPool | None = None):
-        """Makes a scheduler without trajectories.
+        """Make a scheduler without trajectories.
 
         Args:
-            policy: Who plays.
-            terms: How trajectories are run.
-            pool: Where the sessions live; the pool of the process if None.
+            policy: The policy.
+            terms: The settings.
+            pool: The session pool; the shared pool of the process if None.
         """
         self.policy, self.terms = policy, Terms() if terms is None else terms
         self._pool = pool
@@ -74,10 +73,10 @@ class Scheduler:
         self._infos: dict[str, dict[str, Any]] = {}
 
     def check(self, env_config: Mapping[str, Any]) -> None:
-        """Makes sure that a row can be played, and compiles the programs of its game.
+        """Check a row, and compile the programs of its environment.
 
         Raises:
-            UnknownIdError, OptionError, LevelError: If it can't.
+            UnknownIdError, OptionError, LevelError: If the row is invalid.
         """
         name, options = env_config.get("name", ""), options_of(env_config)
         Episode(name, None, options, self._pool).check()
@@ -86,11 +85,11 @@ class Scheduler:
     # The hooks.
 
     async def on_trajectory_start(self, requests: Sequence[Request]) -> None:
-        """Starts an episode for each request, and puts rules and first text into its messages.
+        """Start an episode for each request, and put system prompt and first text into its messages.
 
         Raises:
-            UnknownIdError, OptionError, LevelError: If a row's game can't be made.
-            SessionError: If its seed is none, or there is no room for it.
+            UnknownIdError, OptionError, LevelError: If an environment can't be made.
+            SessionError: If a seed is invalid, or the pool is full.
         """
         await asyncio.gather(*map(self._start, requests))
 
@@ -110,15 +109,15 @@ class Scheduler:
         self._episodes[request.uuid] = episode
 
     async def on_turn_end(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Gives the reply to the episode, and adds up what it led to.
+        """Make the turn of a reply, and add its result to the record.
 
         Args:
-            request: The trajectory; the reply stands at the end of its messages.
+            request: The trajectory; the reply is its last message.
             choice: The reply.
-            current_turn: Turns so far, this one included.
+            current_turn: Number of turns, including this one.
 
         Returns:
-            `rollout_infos`, and `done` where the episode has ended.
+            `rollout_infos`, and `done` if the episode has ended.
         """
         episode, infos = self._episodes[request.uuid], self._infos[request.uuid]
         words = game_of(episode.name, options_of(request.env_config))[2]
@@ -136,12 +135,12 @@ class Scheduler:
         return {"rollout_infos": infos, **ending}
 
     def check_finished(self, request: Request, choice: Choice, current_turn: int) -> bool:
-        """Whether a trajectory whose episode goes on is cut here: after `max_turns`."""
+        """Return whether a running trajectory is truncated, after `max_turns` turns."""
         del request, choice
         return self.terms.max_turns is not None and current_turn >= self.terms.max_turns
 
     def step(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Adds the next text to the messages; returns the request."""
+        """Add the next text to the messages; return the request."""
         del choice, current_turn
         outcome = self._episodes[request.uuid].outcome
         if outcome is not None:
@@ -151,18 +150,18 @@ class Scheduler:
     # The loop.
 
     async def run(self, request: Request) -> dict[str, Any]:
-        """Runs a trajectory to its end.
+        """Run a trajectory to its end.
 
         Args:
-            request: The trajectory; its messages are the whole chat afterwards.
+            request: The trajectory; afterwards its messages are the whole chat.
 
         Returns:
-            `total_reward`, `step_rewards`, `parts` (each part of the reward, summed up), `num_turns`, `num_refusals`,
-            `num_exact` (replies in the form asked for), `is_solved`, `terminated`, `truncated`, `stopped` ("done",
-            "max_turns" or "error"), and `error`, which says why it was not played to its end, or None. Of the
-            completions: `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of both
-            numbers of tokens (None where a turn has none), `num_empty` (without text), `num_length` (cut at the limit
-            of tokens), and `failures`, how often each failed attempt at a reply failed.
+            `total_reward`, `step_rewards`, `parts` (sum of each reward component), `num_turns`, `num_refusals` (invalid
+            replies), `num_exact` (replies in the form of the prompt), `is_solved`, `terminated`, `truncated`, `stopped`
+            ("done", "max_turns" or "error"), and `error` (the reason of a failure, or None). Of the completions:
+            `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of `prompt_tokens`
+            and `completion_tokens` (None if a turn has none), `num_empty` (without text), `num_length` (truncated at
+            the token limit), and `failures` (the count of each failure of an attempt at a reply).
         """
         stopped, why = "error", None
         self._infos[request.uuid] = _blank()
@@ -189,8 +188,8 @@ class Scheduler:
         return {**infos, "stopped": stopped, "error": why}
 
     async def _reply(self, request: Request) -> Choice:
-        """Asks until there is a reply, or no attempt is left."""
-        terms, failure = self.terms, PolicyError("it was not asked.")
+        """Request a reply with retries; raise the last failure."""
+        terms, failure = self.terms, PolicyError("no reply was requested.")
         for attempt in range(terms.retries + 1):
             if attempt:
                 await asyncio.sleep(terms.backoff_seconds * 2 ** (attempt - 1))
@@ -198,10 +197,10 @@ class Scheduler:
                 choice = await asyncio.wait_for(self.policy.reply(request), terms.turn_seconds)
                 return choice._replace(message=Message(content_text(choice.message.content)))
             except TimeoutError:
-                failure = PolicyError(f"there was no reply within {terms.turn_seconds:g} s.")
+                failure = PolicyError(f"no reply within {terms.turn_seconds:g} s.")
             except PolicyError as error:
                 failure = error
-            except Exception as error:  # a policy of somebody else costs its own episodes at most
+            except Exception as error:  # an exception of the user's policy ends its own episodes only
                 failure = PolicyError(f"the policy raised {type(error).__name__}: {error}")
             failures: dict[str, int] = self._infos[request.uuid]["failures"]
             failures[str(failure)] = failures.get(str(failure), 0) + 1
@@ -211,7 +210,7 @@ class Scheduler:
 
 
 def _blank() -> dict[str, Any]:
-    """Returns what is known of a trajectory before its first turn."""
+    """Return the record of a trajectory before its first turn."""
     return {
         "total_reward": 0.0,
         "step_rewards": [],
@@ -232,7 +231,7 @@ def _blank() -> dict[str, Any]:
 
 
 def _with_turn(infos: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
-    """Returns what is known of the completions of a trajectory after another one."""
+    """Return the entries of the record about completions, after another completion."""
     turns = [*infos["turns"], usage_of(choice)]
     sums = {
         name: None if infos[name] is None or turns[-1][name] is None else infos[name] + turns[-1][name]

@@ -1,4 +1,4 @@
-"""Policies without a model: the scripted expert of a game, and one that draws its actions."""
+"""Policies without a model: the scripted expert of an environment, and random actions."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ Action = int | tuple[int, ...]
 
 
 def game_of(name: str, options: Mapping[str, Any]) -> Game:
-    """Returns environment, parameters and words of a game, with levels that are those of their seeds.
+    """Return the environment, its parameters and its text interface, with fresh levels.
 
     Raises:
         UnknownIdError, OptionError, LevelError: See `jaxgym.text.make`.
@@ -36,39 +36,39 @@ def _made(name: str, options: str) -> Game:
 
 
 class ScriptedPolicy(Policy):
-    """The expert of each game, or a policy that draws actions of its action space.
+    """Scripted expert of each environment, or random actions.
 
-    The expert reads states, which no session shows: each trajectory has an episode of its own beside the session's,
-    which takes the same way, since the same level and actions lead to the same states.
+    The expert reads states, which sessions do not expose. Each trajectory therefore has a second episode on the same
+    level; the same actions lead to the same states.
     """
 
     def __init__(self, kind: Literal["expert", "random"], seed: int = 0):
-        """Chooses one.
+        """Make a policy.
 
         Args:
-            kind: Which.
-            seed: What the random one draws from, together with the level seed and the turn.
+            kind: The kind of policy.
+            seed: Seed of the random actions, in addition to the level seed.
         """
         self._kind, self._seed = kind, seed
         self._players: dict[str, Callable[[], Action]] = {}
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Makes sure that a game has an expert, and words for actions.
+        """Check that an environment has an expert, and a reply for each action.
 
         Raises:
-            OptionError: If it lacks one of them.
+            OptionError: If it does not.
         """
         env, params, words = game_of(name, options)
         if self._kind == "expert" and registry.load(env.env_id).expert is None:
-            raise OptionError(f"{env.env_id} has no expert: play it at random, or by a model.")
+            raise OptionError(f"{env.env_id} has no expert. Use a model or random actions.")
         zero = np.zeros(env.action_space(params).shape, np.int32).tolist()
         try:
             words.reply_of(tuple(zero) if isinstance(zero, list) else zero)
         except NotImplementedError as error:
-            raise OptionError(f"the words of {env.env_id} name no actions (reply_of): play it by a model.") from error
+            raise OptionError(f"{env.env_id}: its text interface does not define reply_of. Use a model.") from error
 
     async def reply(self, request: Request) -> Choice:
-        """Returns the next action, as the game words it."""
+        """Return the reply for the next action."""
         entries = dict(request.env_config)
         name, seed = entries.pop("name"), entries.pop("seed")
         env, params, words = game_of(name, entries)
@@ -79,7 +79,7 @@ class ScriptedPolicy(Policy):
         return Choice(Message(words.reply_of(player())))
 
     def forget(self, request: Request) -> None:
-        """Drops the trajectory's own episode."""
+        """Drop the second episode of a trajectory."""
         self._players.pop(request.uuid, None)
 
     def _random(self, env: Any, params: Any, seed: int) -> Callable[[], Action]:

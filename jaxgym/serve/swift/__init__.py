@@ -1,12 +1,12 @@
-"""Environments of ms-swift: every game in words as a class for its `gym_scheduler`.
+"""Environments of ms-swift: a class of every text environment for its `gym_scheduler`.
 
     from jaxgym.serve import swift
-    swift.register()                      # all games, by short name and by id, in ms-swift's table
-    swift.FrozenLakeEnv({"seed": 3})      # the class of one game
+    swift.register()                      # registers all environments with ms-swift, by short name and id
+    swift.FrozenLakeEnv({"seed": 3})      # the class of one environment
 
-The classes are subclasses of ms-swift's `Env` where it can be imported, and behave alike where it can't. An
-`env_config` holds `seed` and options of the environment, of its words, and of sessions
-(`jaxgym.serve.SESSION_OPTIONS`); `name` is for the scheduler, and entries that are None are as if left out.
+The classes are subclasses of ms-swift's `Env` if ms-swift is installed; otherwise they behave in the same way. An
+`env_config` has `seed` and options of the environment, of its text interface, and of sessions
+(`jaxgym.serve.SESSION_OPTIONS`). The entry `name` and entries that are None are ignored.
 """
 
 import functools
@@ -25,7 +25,7 @@ Step = tuple[str, float, bool, dict[str, Any]]
 
 
 class _Alike:
-    """What ms-swift's `Env` is to its subclasses."""
+    """Part of ms-swift's `Env` that its subclasses use."""
 
     def __init__(self, env_config: Any):
         self.env_config = env_config
@@ -45,58 +45,57 @@ else:
 
 
 class TextEnv(_Env):
-    """One trajectory of a game in words.
+    """Trajectory of a text environment.
 
-    Its sessions live in the pool of the process; methods may be called from any thread or event loop, each time from
-    another. No reply raises: one that is no move is told why in the next observation.
+    It uses the shared session pool of the process. Methods can be called from any thread or event loop. No reply raises
+    an exception: the next observation has the error text of an invalid reply.
 
     Attributes:
-        env_config: The row's entries, as they were given.
-        env_id: The environment; set in the subclass of each game.
+        env_config: The entries of the row.
+        env_id: The environment id; set in the subclass of each environment.
     """
 
     env_id: str = ""
 
     def __init__(self, env_config: Mapping[str, Any] | None):
-        """Keeps the row's entries; they are checked by `reset`."""
+        """Store the entries of a row; `reset` validates them."""
         super().__init__(env_config)
         self._episode: Episode | None = None
 
     async def reset(self, config: Any = None) -> tuple[str, dict[str, Any], str]:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
-            config: ms-swift's request; not read, since the entries of its row were given to the constructor.
+            config: ms-swift's request; ignored, because the constructor has the entries of its row.
 
         Returns:
-            The first user message, seed and id, and the system message.
+            The first user message, a dict with seed and id, and the system message.
 
         Raises:
-            OptionError: If an entry is no option, or does not take its value.
-            RequestError: If the seed is none.
-            CapacityError: If there is no room for another session.
+            OptionError: If an entry is not an option or its value is invalid.
+            RequestError: If the seed is invalid.
+            CapacityError: If the pool is full.
         """
         del config
         await self.close()
         entries = {} if self.env_config is None else self.env_config
         if not isinstance(entries, Mapping):
             raise OptionError(
-                f"{self.env_id} was given env_config={reprlib.repr(entries)}: give the entries of a row by name, such "
-                'as {"seed": 3}.'
+                f'{self.env_id}: env_config: expected a mapping such as {{"seed": 3}}, got {reprlib.repr(entries)}.'
             )
         self._episode = Episode(self.env_id, entries.get("seed"), options_of(entries))
         opening: Opening = await self._episode.astart()
         return opening.text, {"env_id": opening.env_id, "seed": opening.seed}, opening.instructions
 
     async def step(self, action: Sequence[Mapping[str, Any]]) -> Step:
-        """Makes a turn.
+        """Make a turn.
 
         Args:
             action: The whole chat; the content of its last message is the reply.
 
         Returns:
-            The next user message, the reward of the turn, whether the episode has ended, and what there is to know.
-            After the end the last text comes again, with reward 0.
+            The next user message, the reward of the turn, whether the episode has ended, and `info_of` the turn. After
+            the end, it returns the last text again with reward 0.
         """
         if self._episode is None:
             await self.reset()
@@ -106,14 +105,14 @@ class TextEnv(_Env):
         return outcome.text, float(outcome.reward), has_ended, info_of(outcome)
 
     async def close(self) -> None:
-        """Gives the session back; it may be called at any time."""
+        """Close the session; can be called at any time."""
         if self._episode is not None:
             self._episode.close()
             self._episode = None
 
 
 def info_of(outcome: Outcome) -> dict[str, Any]:
-    """Returns what there is to know about a turn, under names of our own."""
+    """Return the `info` of a turn."""
     return {
         "step": outcome.number,
         "refusal": outcome.refusal,
@@ -127,7 +126,7 @@ def info_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def class_name(env_id: str) -> str:
-    """Returns the name of the class of an environment.
+    """Return the name of the class of an environment.
 
     >>> class_name("MortarMayhem-Grid-v0"), class_name("FrozenLake-v1")
     ('MortarMayhemGridEnv', 'FrozenLakeV1Env')
@@ -136,10 +135,10 @@ def class_name(env_id: str) -> str:
 
 
 def env_class(name: str) -> type[TextEnv]:
-    """Returns the class of a game, by its id or its short name.
+    """Return the class of an environment, by its id or its short name.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     return _env_class(text.text_spec_of(name)[0])
 
@@ -157,7 +156,7 @@ def _env_class(env_id: str) -> type[TextEnv]:
 
 
 def register() -> list[str]:
-    """Puts the classes of all games into ms-swift's table of environments, by short name and id; returns these names.
+    """Register the classes of all environments with ms-swift, by short name and id; return these names.
 
     Raises:
         ImportError: If ms-swift can't be imported.

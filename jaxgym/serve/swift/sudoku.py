@@ -1,7 +1,7 @@
-"""A scheduler of ms-swift for Sudoku: a board with hints in every message, and a score in five parts.
+"""Scheduler of ms-swift for Sudoku: a board with hints in every message, and five reward components.
 
-It plays on the pool of this process or, where a row's `env_config` has a `base_url`, on an OpenEnv server. It reads
-texts alone, so both are scored alike; the scores are those of `jaxgym.envs.sudoku.text`.
+It plays on the pool of this process, or on an OpenEnv server if the `env_config` of a row has a `base_url`. It reads
+texts only, so the rewards of both are equal; they are the components of `jaxgym.envs.sudoku.text`.
 """
 
 import importlib
@@ -32,7 +32,7 @@ _NO_MOVE = -1.0
 
 
 def parse_board(text: str) -> np.ndarray | None:
-    """Returns the last board of a text, int8 (9, 9) with 0 for empty cells, or None if it has none."""
+    """Return the last board of a text, int8 (9, 9) with 0 for empty cells, or None if it has none."""
     rows = [_CELL.findall(found[1])[:_SIZE] for line in text.splitlines() if (found := _ROW.match(line))]
     rows = [row for row in rows if len(row) == _SIZE][-_SIZE:]
     return (
@@ -43,14 +43,14 @@ def parse_board(text: str) -> np.ndarray | None:
 
 
 class Referee:
-    """Scores one game by its texts, and writes the messages.
+    """Reward tracker of one game that reads its texts, and writer of the messages.
 
     Attributes:
-        parts: The five parts of the latest score.
+        parts: The five latest reward components.
     """
 
     def __init__(self, text: str):
-        """Starts from the first text."""
+        """Start with the first observation text."""
         self._text = text
         self._board = parse_board(text)
         self._start = self._most = self._filled()
@@ -64,11 +64,11 @@ class Referee:
         return 0 if self._board is None else int(np.count_nonzero(self._board))
 
     def first_message(self) -> str:
-        """Returns the board and hints, or the text as it is where it has no board."""
+        """Return the board and hints, or the text if it has no board."""
         return self._text if self._board is None else self._shown()
 
     def next_message(self) -> str:
-        """Returns how far the game is, the board and hints."""
+        """Return the progress, the board and hints."""
         n = self._accepted
         shown = self._text if self._board is None else self._shown()
         return f"Step {n}. Progress: {n} cells filled.\n\nBoard:\n{shown}"
@@ -81,12 +81,12 @@ class Referee:
         return words.board_texts(boards)[0] + words.hint_texts(boards, tried)[0]
 
     def note(self, move: Move, text: str, reward: float) -> dict[str, float]:
-        """Takes note of a move and the text that followed; returns the five parts of the score.
+        """Record a turn and return the five reward components.
 
         Args:
-            move: The move, of `SudokuWords` without flat actions.
-            text: All that the game has said, or what it has said since.
-            reward: Its reward of this turn.
+            move: The parsed reply of `SudokuWords`, without flat actions.
+            text: All texts of the episode, or the text of this turn.
+            reward: The environment's reward of this turn.
         """
         said = text[len(self._text) :] if text.startswith(self._text) and len(text) > len(self._text) else text
         self._text = text
@@ -114,28 +114,28 @@ class Referee:
 
 
 class LocalSudoku:
-    """A game on the pool of this process, with the coroutines of `OpenEnvWrapper`."""
+    """Episode on the pool of this process, with the coroutines of `OpenEnvWrapper`."""
 
     def __init__(self, env_config: Mapping[str, Any]):
-        """Take `seed` and options of the environment and of sessions."""
+        """Make an episode of an `env_config` with `seed` and options of the environment and of sessions."""
         self._episode = Episode("sudoku", env_config.get("seed"), options_of(env_config, _APART))
 
     async def areset(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the first text as an observation, and nothing."""
+        """Start the episode; return the first observation and an empty dict."""
         return {"prompt": (await self._episode.astart()).text}, {}
 
     async def astep(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, dict[str, Any]]:
-        """Make the move of `message`; return observation, the environment's reward, whether it ended, and nothing."""
+        """Make the turn of `message`; return observation, reward, whether the episode has ended, and an empty dict."""
         outcome = await self._episode.astep(str(action["message"]))
         return {"prompt": outcome.text}, float(outcome.is_solved), self._episode.has_ended, {}
 
     async def aclose(self) -> None:
-        """Give the session back."""
+        """Close the session."""
         self._episode.close()
 
 
 def observed_text(observation: Any) -> str:
-    """Returns the text of an observation: its first message, else its prompt, else all of it."""
+    """Return the text of an observation: its first message, or its prompt, or the whole observation."""
     if isinstance(observation, Mapping):
         messages = observation.get("messages")
         if messages and isinstance(messages, Sequence) and isinstance(messages[0], Mapping):
@@ -146,10 +146,10 @@ def observed_text(observation: Any) -> str:
 
 
 class SudokuScheduler(OpenEnvScheduler):
-    """Plays Sudoku in the process, or on an OpenEnv server where a row's `env_config` has a `base_url`.
+    """Scheduler of Sudoku in this process, or on an OpenEnv server if the `env_config` of a row has a `base_url`.
 
-    A reply without a move ends the trajectory with the last score less 1. `total_reward` is the latest score, not a sum
-    over turns; a flawless game has 4.
+    `total_reward` is the latest combined reward, not a sum over turns; a perfect game has 4. An invalid reply ends the
+    trajectory and subtracts 1.
     """
 
     def __init__(self, *args: Any, **more: Any):
@@ -191,7 +191,7 @@ class SudokuScheduler(OpenEnvScheduler):
 
 
 def register(name: str = "jaxgym_sudoku_scheduler") -> None:
-    """Put the scheduler into ms-swift's table of schedulers.
+    """Register the scheduler with ms-swift.
 
     Raises:
         ImportError: If ms-swift can't be imported.

@@ -1,4 +1,4 @@
-"""Answers in JSON, those to invalid requests among them."""
+"""JSON responses, including those to invalid requests."""
 
 import json
 import reprlib
@@ -17,13 +17,13 @@ MOST_SAID = 1000
 """Maximum length of an error message."""
 
 MOST_ERRORS = 4
-"""Maximum number of faults of one request that its answer lists."""
+"""Maximum number of faults of one request in a response."""
 
 
 def quoted(given: Any, most: int = _MOST_QUOTED) -> str:
-    """Return a value of a request for an error message: as it is if it is short printable ASCII, else escaped and cut.
+    """Return a value of a request for an error message, escaped and truncated unless it is short printable ASCII.
 
-    With `most` characters the result has at most twice as many bytes in JSON, and three more.
+    The result has at most 2 · `most` + 3 bytes in JSON.
     """
     given = given if isinstance(given, str) else reprlib.repr(given)
     if len(given) <= most and given.isascii() and given.isprintable():
@@ -33,23 +33,23 @@ def quoted(given: Any, most: int = _MOST_QUOTED) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message of an error for an answer, cut to a length that leaves the answer below 4 kB."""
+    """Return the message of an error, truncated so that the response is smaller than 4 kB."""
     return quoted(str(error), MOST_SAID)
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns a response that holds JSON."""
+    """Return a JSON response."""
     return Response(json.dumps(content), status, headers, "application/json")
 
 
 def refusals(
     key: str, headers: Mapping[str, str] | None = None
 ) -> dict[Any, Callable[[Request, Exception], Awaitable[Response]]]:
-    """Returns what an app of Starlette answers where a call raises one of its errors, or one of a session.
+    """Return the exception handlers of a Starlette app for HTTP errors and session errors.
 
     Args:
-        key: Under which the reason stands.
-        headers: Headers of these answers.
+        key: Key of the error message in the response.
+        headers: Headers of the responses.
     """
 
     async def tell(_: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The guard in front of every route of a server: host, origin, token and size of a request."""
+"""Guard in front of every route of a server: it checks host, origin, token and size of a request."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
@@ -17,14 +17,14 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _ONCE = (b"host", b"origin", b"authorization", b"content-length")
 _BEARER = b"bearer"
 _BAD, _UNAUTHORIZED, _FORBIDDEN, _TOO_LONG = 400, 401, 403, 413
-_DIGITS = 18  # of a length: more are as good as a longer one, and Python refuses to read thousands
+_DIGITS = 18  # digits of a length that are read: enough to exceed any limit; Python rejects thousands of digits
 
 
 class RequestRejected(Exception):
-    """A request that no route may answer.
+    """Request that the guard rejects.
 
     Attributes:
-        status: The status of the answer.
+        status: Status of the response.
     """
 
     def __init__(self, status: int, reason: str):
@@ -33,23 +33,23 @@ class RequestRejected(Exception):
 
 
 def token_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return the bearer token of a request, empty without one; the scheme may have any case (RFC 9110, 11.1)."""
+    """Return the bearer token of a request, empty without one; ignore the case of the scheme (RFC 9110, 11.1)."""
     given = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, token = given.partition(b" ")
     return token.strip(b" ") if scheme.lower() == _BEARER else b""
 
 
 def asks_for_page(scope: Mapping[str, Any]) -> bool:
-    """Return whether a request comes from a browser that wants to show `/`."""
+    """Return whether a request is that of a browser for the page `/`."""
     if scope["path"] != "/" or scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
         return False
     return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
 
 
 class Guard:
-    """An app that passes on only requests with a known host, no foreign origin, a valid token and a bounded body.
+    """App that passes only requests with a known host, no foreign origin, a valid token and a body of limited size.
 
-    `GET /health` needs no token. The page at `/` needs none either, since it holds no session.
+    `GET /health` needs no token. The page at `/` needs none either, because it contains no session data.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class Guard:
 
         Args:
             app: The app behind the guard.
-            token: The valid tokens, one a line; None if requests need none.
+            token: The valid tokens, one on each line; None if requests need no token.
             max_bytes: Maximum length of a body.
             has_page: Whether the app has a page at `/`.
             host: The address that the server is bound to.
-            allowed_hosts: Names beside that address and those of this machine that `Host` and `Origin` may have.
+            allowed_hosts: Names in `Host` and `Origin` that are allowed in addition to that address and this machine.
         """
         self._app, self._max_bytes, self._has_page = app, max_bytes, has_page
         self._expected = None if token is None else [line.encode() for line in token.split()]
         self._hosts = KnownHosts(host, allowed_hosts)
 
     def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
-        """Answer a request, or have the app answer it."""
+        """Reject a request, or pass it to the app."""
         try:
             self._check_headers(scope)
             self._check_token(scope)
@@ -86,7 +86,7 @@ class Guard:
         return self._app(scope, self._bounded(receive) if scope["type"] == "http" else receive, send)
 
     def _check_headers(self, scope: Mapping[str, Any]) -> None:
-        """Raise RequestRejected unless host, origin and announced length of a request are acceptable."""
+        """Raise `RequestRejected` unless host, origin and content length of a request are acceptable."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in _ONCE:
@@ -95,15 +95,17 @@ class Guard:
                 headers[name] = value
         host = headers.get(b"host")
         if host is None:
-            # HTTP/1.0 knows no Host, and browsers, which alone can be made to send a foreign one, do not use it.
+            # HTTP/1.0 has no Host. Only browsers can be tricked into sending a foreign host, and they do not use it.
             if scope["type"] == "websocket" or scope.get("http_version", "1.1") != "1.0":
                 raise RequestRejected(_BAD, "expected the header Host, got none. Send the name of this server.")
         elif not self._hosts.has(host, scope):
-            reason = "the header Host names another server. Use localhost or the bound address, or serve with "
+            reason = "expected this server in the header Host. Use localhost or the bound address, or serve with "
             raise RequestRejected(_FORBIDDEN, reason + "--allowed-host NAME.")
         origin = headers.get(b"origin")
         if origin is not None and not self._hosts.has_page(origin, host, scope):
-            raise RequestRejected(_FORBIDDEN, "pages of other sites may not use this server.")
+            raise RequestRejected(
+                _FORBIDDEN, "expected a page of this server in the header Origin. Other pages are rejected."
+            )
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
             raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
@@ -112,7 +114,7 @@ class Guard:
         if self._expected is None or scope["path"] == "/health" or (self._has_page and asks_for_page(scope)):
             return
         given = token_of_request(scope["headers"])
-        # All are compared, so that the time is the same for every token.
+        # Every token is compared, so that the time does not depend on the token.
         if not any([hmac.compare_digest(given, expected) for expected in self._expected]):
             raise RequestRejected(_UNAUTHORIZED, "expected the token of this server: Authorization: Bearer TOKEN.")
 
@@ -136,4 +138,4 @@ async def _reject(error: RequestRejected, scope: MutableMapping[str, Any], recei
         response.headers["WWW-Authenticate"] = "Bearer"
     if scope["type"] == "websocket":
         await receive()
-    await response(scope, receive, send)  # before a socket is accepted it is one of HTTP
+    await response(scope, receive, send)  # a WebSocket that is not accepted yet can be answered over HTTP

@@ -1,4 +1,4 @@
-"""Names of hosts: those that a request may have in `Host` and `Origin`, against DNS rebinding and foreign pages."""
+"""Allowed hosts in `Host` and `Origin`, as a protection against DNS rebinding and pages of other sites."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class KnownHosts:
-    """The names of a server: its address, those of this machine, and those that were allowed."""
+    """Names of a server: its address, the names of this machine, and further allowed names."""
 
     def __init__(self, bound: str, allowed: Iterable[str]):
-        """Keep the names.
+        """Store the names.
 
         Args:
             bound: The address that the server is bound to.
@@ -27,14 +27,14 @@ class KnownHosts:
         name = _name_of(host)
         if name in _LOOPBACK or name in self._own:
             return True
-        # Behind a wildcard address, the bound address is the one that this connection came to. A name is not one.
+        # With a wildcard address, the address of this connection counts. Only an IP address is compared, not a name.
         local = (scope.get("server") or ("",))[0]
         return name.endswith(".localhost") or (_is_address(name) and (name == local or ip_address(name).is_loopback))
 
     def has_page(self, origin: bytes, host: bytes | None, scope: Mapping[str, Any]) -> bool:
-        """Return whether `Origin` names a page of this server, or of an allowed host."""
+        """Return whether `Origin` is a page of this server or of an allowed host."""
         authority = origin.partition(b"://")[2]
-        # Another server of this machine has another port, and its pages are as foreign as those of other machines.
+        # Pages of another port of this machine belong to another server, so they are foreign.
         if host is not None and _port_of(authority) == _port_of(host):
             return bool(authority) and self.has(authority, scope)
         return bool(authority) and _name_of(authority) in self._allowed

@@ -1,4 +1,4 @@
-"""Common parts of the servers: `host` loads a game, `run` serves an app until the process is asked to end."""
+"""Common parts of the servers: `host` loads an environment, `run` serves an app until the process gets a signal."""
 
 import asyncio
 import dataclasses
@@ -22,25 +22,25 @@ from jaxgym.serve.web.sockets import SocketConnection
 
 KILOBYTE = 1024
 END_SECONDS = 10
-"""Seconds that a server waits at its end for open calls, and for connections to close."""
+"""Timeout in seconds at shutdown for open calls, and for connections to close."""
 
 LINGER_SECONDS = 10.0
-"""Seconds that a closing connection waits for its client to read."""
+"""Timeout in seconds of a closing connection for its client to read."""
 
-_PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may well not look at its sockets for minutes
+_PING_SECONDS, _PONG_SECONDS = 30.0, 600.0  # a trainer may not read its sockets for minutes
 KEEP_ALIVE_SECONDS = 75
 
 
 @dataclasses.dataclass(frozen=True)
 class Hosted:
-    """A game that is ready to be played.
+    """Environment of a server with compiled programs.
 
     Attributes:
-        pool: Where its sessions live.
-        env_id: Its id.
+        pool: The session pool.
+        env_id: The environment id.
         short_name: Its short name.
-        options: Options of its sessions, as they were given.
-        instructions: The rules and the form of a reply.
+        options: Options of its sessions.
+        instructions: The system prompt.
     """
 
     pool: SessionPool
@@ -51,15 +51,15 @@ class Hosted:
 
 
 def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0) -> Hosted:
-    """Return the game, ready to be played: its programs are compiled here, which takes seconds.
+    """Load an environment and compile its programs, which takes seconds.
 
     Args:
-        serving: The game, its options, and how many sessions there may be.
-        defaults: Options for which this protocol has another default.
-        spare: Sessions beyond those that clients may hold.
+        serving: The settings, with the environment, its options, and the maximum number of sessions.
+        defaults: Options for which the protocol has another default.
+        spare: Number of sessions in addition to those of clients.
 
     Raises:
-        OptionError, UnknownIdError, LevelError: If something that was given does not exist.
+        OptionError, UnknownIdError, LevelError: If the environment or an option is invalid.
     """
     env_id, _ = text.text_spec_of(serving.env)
     options = {**(defaults or {}), **parse_options(serving.options)}
@@ -70,7 +70,7 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
 
 
 def freeze() -> None:
-    """Have garbage collections pass over what is loaded, which is there for good: they take milliseconds less."""
+    """Exclude all loaded objects from garbage collection, which makes collections faster by milliseconds."""
     gc.collect()
     gc.freeze()
 
@@ -79,8 +79,8 @@ def behind_guard(app: App, serving: Serving) -> Guard:
     """Return the app of a protocol behind its guard.
 
     Raises:
-        OptionError: If the file of the token is empty.
-        OSError: If it can't be read.
+        OptionError: If the token file is empty.
+        OSError: If the token file can't be read.
     """
     return Guard(
         app,
@@ -93,7 +93,7 @@ def behind_guard(app: App, serving: Serving) -> Guard:
 
 
 def loaded_at_start(load: Callable[[], App]) -> App:
-    """Return an app for any ASGI server that is loaded when the server starts, before it lets clients in."""
+    """Return an app for any ASGI server that is loaded when the server starts, before it accepts clients."""
     loaded: list[App] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -116,7 +116,7 @@ def loaded_at_start(load: Callable[[], App]) -> App:
 
 
 def close_late(connections: Iterable[Any]) -> None:
-    """Close the connections whose request is late, and cut those whose client does not read what closes them."""
+    """Close connections whose request is late, and abort closing connections whose client does not read."""
     now = time.monotonic()
     for connection in list(connections):
         if connection.transport.is_closing():
@@ -128,24 +128,24 @@ def close_late(connections: Iterable[Any]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that has ended as it was asked to when it is asked to end."""
+    """Server that returns normally after a signal."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the server."""
+        """Shut down the server."""
         await super().shutdown(sockets)
-        self._captured_signals.clear()  # uvicorn would raise them again
+        self._captured_signals.clear()  # uvicorn would raise the signals again
 
 
 def make_server(app: App, serving: Serving) -> uvicorn.Server:
-    """Return the server of a protocol, which is yet to run.
+    """Return the server of a protocol without starting it.
 
     Args:
-        app: WebSockets and HTTP.
-        serving: Token and sizes.
+        app: The app for WebSockets and HTTP.
+        serving: The settings.
 
     Raises:
-        OptionError: If the file of the token is empty.
-        OSError: If it can't be read.
+        OptionError: If the token file is empty.
+        OSError: If the token file can't be read.
     """
     log.log_to_stderr()
 
@@ -178,16 +178,16 @@ def make_server(app: App, serving: Serving) -> uvicorn.Server:
 
 
 def run(app: App, serving: Serving, bound: socket.socket) -> None:
-    """Serve until the process is asked to end (SIGTERM or SIGINT); calls in hand are answered then.
+    """Serve until the process receives SIGTERM or SIGINT; then answer the open calls and return.
 
     Args:
         app: See `make_server`.
-        serving: Token and sizes.
+        serving: The settings.
         bound: The socket of `bind`.
 
     Raises:
-        OptionError: If the file of the token is empty.
-        OSError: If it can't be read, or the address is taken.
+        OptionError: If the token file is empty.
+        OSError: If the token file can't be read, or the address is in use.
     """
     server = make_server(app, serving)
     listen(serving, bound)
@@ -196,8 +196,8 @@ def run(app: App, serving: Serving, bound: socket.socket) -> None:
 
 
 def announce(serving: Serving, listener: socket.socket) -> None:
-    """Say where the server is, and who may read its token."""
+    """Log the address of the server, and a warning if other users can read the token file."""
     if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
-        log.say(f"every user of this machine can read {serving.token_file}; chmod 600 keeps it.")
+        log.say(f"every user of this machine can read {serving.token_file}. Run chmod 600 on it.")
     host, port = listener.getsockname()[:2]
     log.say(f"{serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}")

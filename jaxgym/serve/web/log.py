@@ -1,4 +1,4 @@
-"""The log of a server on stderr: a line that can't be written is dropped, and never holds up or ends the server."""
+"""Log of a server on stderr; a line that can't be written is dropped, so that it never blocks or stops the server."""
 
 import contextlib
 import logging
@@ -7,20 +7,20 @@ import select
 import sys
 
 _PIECE = 4096
-"""Bytes written at a time: a pipe that takes any takes these without blocking (POSIX, PIPE_BUF)."""
+"""Number of bytes of one write: a writable pipe accepts as many without blocking (POSIX, PIPE_BUF)."""
 
 _DESCRIPTORS = (0, 1, 2)
 
 
 def write(text: str) -> None:
-    """Write text to stderr, or drop it: stderr may be closed, full, or a pipe that its reader does not empty."""
+    """Write text to stderr, or drop it if stderr is closed or not writable."""
     stream = sys.stderr
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):
         try:
             descriptor = stream.fileno()
-        except OSError:  # not a file, such as one that a test puts in place
+        except OSError:  # stderr is not a file, for example in tests
             stream.write(text)
             return
         content = text.encode(errors="backslashreplace")
@@ -31,12 +31,12 @@ def write(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line of the server itself."""
+    """Write a log line of the server."""
     write(f"jaxgym: {text}\n")
 
 
 class StderrHandler(logging.Handler):
-    """Writes log records with `write`."""
+    """Handler that writes log records with `write`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
@@ -53,7 +53,7 @@ def log_to_stderr() -> None:
 
 
 def keep_standard_descriptors() -> None:
-    """Open what is closed of stdin, stdout and stderr, so that no socket becomes one of them."""
+    """Open closed standard descriptors, so that no socket gets the number of stdin, stdout or stderr."""
     for descriptor in _DESCRIPTORS:
         try:
             os.fstat(descriptor)

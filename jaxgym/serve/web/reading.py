@@ -1,4 +1,4 @@
-"""JSON of requests, read strictly: finite numbers, and each key of an object once."""
+"""Strict parsing of JSON requests: finite numbers, and no duplicate keys."""
 
 import json
 import math
@@ -11,8 +11,8 @@ _MOST_KEY = 40
 
 def _number(text: str) -> float:
     number = float(text)
-    if not math.isfinite(number):  # an error message quotes it in JSON, which has no such numbers
-        raise ValueError(f"{text[:20]} is no number of JSON")
+    if not math.isfinite(number):  # JSON responses with error messages can't contain it
+        raise ValueError(f"expected a finite number, got {text[:20]}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""uvicorn's protocol of HTTP, with a bound on each part of a request and on the time that it takes."""
+"""uvicorn's HTTP protocol with limits on the size of each part of a request, and on its time."""
 
 import json
 import math
@@ -13,15 +13,15 @@ LONGEST_HEAD = 64 * 1024
 """Maximum length of the head of a request, and of the extensions and trailers of a chunked body, in bytes."""
 
 MOST_DISCARDED = 2**23
-"""Maximum number of bytes that are read and thrown away of a request that is answered already."""
+"""Maximum number of bytes that are discarded of a request that is already answered."""
 
 DISCARD_SECONDS = 1.0
-"""For how long that is done: a client that still sends would not see the answer."""
+"""Time in seconds for discarding. Without it, a client that still sends would not get the response."""
 
 _END = b"\r\n\r\n"
-_CHUNK_FRAMING = 20  # 16 digits of a size and two ends of lines
-# HTTP/1.1 lets a server ignore an upgrade, such as one to h2c (RFC 9110, 7.8). The parser would take the body for that
-# of another protocol, so it does not get to see the header.
+_CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
+# HTTP/1.1 allows a server to ignore an upgrade, such as one to h2c (RFC 9110, 7.8). The parser would treat the body as
+# another protocol, so the header is renamed before parsing.
 _ANY_UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:)", re.IGNORECASE)
 _UPGRADE = re.compile(rb"(?<=\r\n)upgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re.IGNORECASE)
 _ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
@@ -42,35 +42,36 @@ _NO_HTTP = _answer(400, "Bad Request", "expected a request of HTTP/1.1, got some
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A connection over HTTP.
+    """HTTP connection.
 
-    A head is parsed when it is complete, and only when the request before it is answered: of what a client sends ahead,
-    the connection holds one read. A body goes to the app, which bounds it. What frames a chunked body (sizes,
-    extensions, trailers) is bounded here and never seen by the app.
+    A head is parsed when it is complete and the previous request is answered; the connection buffers one read of
+    pipelined requests. The app limits the size of a body. The framing of a chunked body (sizes, extensions, trailers)
+    is limited here and not passed to the app.
 
     Attributes:
-        deadline: When the connection is closed unless its request is complete, in seconds of `time.monotonic`.
+        deadline: Time at which the connection is closed unless its request is complete, in seconds of
+            `time.monotonic`.
     """
 
     deadline = math.inf
-    _held = b""  # an incomplete head, or what follows a request that is being answered
+    _held = b""  # an incomplete head, or bytes after a request that is not answered yet
     _is_in_body = _is_chunked = _is_discarding = _is_over = False
-    _has_ended = False  # whether the chunked body that is being parsed has
-    _left = 0  # bytes of the body that are yet to come, unless it is chunked
+    _has_ended = False  # whether the current chunked body has ended
+    _left = 0  # remaining bytes of a body that is not chunked
     _framing = _discarded = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Start on a connection."""
+        """Open the connection."""
         super().connection_made(transport)
         self.deadline = time.monotonic() + self.timeout_keep_alive
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Clean up after the connection is closed."""
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def give_up(self) -> None:
-        """Close the connection at its deadline, unless the app has yet to take what came."""
+        """Close the connection at its deadline, unless the app still has to read received bytes."""
         if self.flow.read_paused:
             self.deadline = time.monotonic() + self.timeout_keep_alive
         else:
@@ -78,7 +79,7 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes."""
+        """Process received bytes."""
         self._unset_keepalive_if_required()
         if self._is_discarding:
             self._discarded += len(data)
@@ -101,7 +102,7 @@ class HttpConnection(HttpToolsProtocol):
             self.deadline = time.monotonic() + self.timeout_keep_alive
 
     def _take_head(self, data: bytes) -> bytes:
-        """Parse the head at the start of some bytes, or hold them until it is complete; return those behind it."""
+        """Parse the head at the start of `data`, or buffer it until it is complete; return the remaining bytes."""
         end = data.find(_END) + len(_END)
         if end < len(_END):
             end, self._held = len(data), data
@@ -116,7 +117,7 @@ class HttpConnection(HttpToolsProtocol):
         return data[end:]
 
     def _take_body(self, data: bytes) -> bytes:
-        """Parse what some bytes have of a body; return those behind it."""
+        """Parse the part of a body at the start of `data`; return the remaining bytes."""
         if not self._is_chunked:
             end = self._left
             self._left -= min(end, len(data))
@@ -148,7 +149,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._reject(_NO_HTTP)
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the protocol of WebSockets, unless that can't read the head."""
+        """Pass the connection to the WebSocket protocol; reject it if that protocol can't read the head."""
         super().handle_websocket_upgrade()
         socket: Any = self.transport.get_protocol()
         if not socket.handshake_initiated:
@@ -156,7 +157,7 @@ class HttpConnection(HttpToolsProtocol):
             self._reject(_NO_HTTP)
 
     def _reject(self, answer: bytes) -> None:
-        """Close the connection, with an answer unless the app has given one or is about to end one."""
+        """Close the connection; send a response first unless the app has sent one or has started one."""
         is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if not self._is_discarding and not is_answering:
             self.transport.write(answer)
@@ -164,13 +165,13 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless it comes in one read with the end of a chunked body: its head would have no bound."""
+        """Begin a request; raise if it follows a chunked body in the same read, because its head would be unlimited."""
         if self._is_over or self._has_ended:
             raise httptools.HttpParserError("bytes behind the last request")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End the head of a request; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
+        """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
         absolute = _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
@@ -179,30 +180,30 @@ class HttpConnection(HttpToolsProtocol):
         self._left, self._framing = int(headers.get(b"content-length", 0)), 0
         super().on_headers_complete()
         if self._is_chunked:
-            self.headers = []  # trailers go there; those of the head stay in the scope
+            self.headers = []  # collects the trailers; the scope has the headers
 
     def on_chunk_header(self) -> None:
-        """Take the size of a chunk, whose own framing counts for nothing."""
+        """Process the size of a chunk; the minimum framing of a chunk does not count."""
         self._framing -= _CHUNK_FRAMING
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
+        """Process a part of a body."""
         self._framing -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request."""
+        """Process the end of a request."""
         self._is_in_body, self._has_ended = False, self._is_chunked
         if self._is_discarding:
             self._is_discarding = False
-            # What came since the answer has unset the timer that the end of the answer had set.
+            # The end of the response set this timer, and the discarded bytes have unset it.
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """End an answer; the rest of a request that was not read to its end is thrown away for a while."""
+        """Process the end of a response; discard the rest of an incomplete request for `DISCARD_SECONDS`."""
         super().on_response_complete()
         if self.transport.is_closing():
             return

@@ -1,6 +1,6 @@
-"""Settings of a server, and how a process becomes one: bind the address, load the game, listen.
+"""Settings of a server, and the start of a server process: bind the address, load the environment, listen.
 
-Nothing that this module imports takes time, so that `--help` and a wrong flag answer at once.
+This module has no slow imports, so that `--help` and the errors of wrong flags are printed at once.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from jaxgym.errors import OptionError
 from jaxgym.serve.web import log
 
 MISUSED, FAILED = 2, 1
-"""Exit codes: what was asked for does not exist; what it needs is missing, or the port is taken."""
+"""Exit codes: an argument is invalid; a requirement is missing, or the port is in use."""
 
 _HIGHEST_PORT = 65535
 _VISIBLE = range(0x21, 0x7F)
 _HOST_NAME = re.compile(r"[\w.-]+|[0-9a-fA-F:.]*::?[0-9a-fA-F:.]*", re.ASCII)
-_MOST_SESSIONS = 10**6  # a pool holds these, and those that calls over HTTP play in
+_MOST_SESSIONS = 10**6  # leaves room in a pool for the temporary sessions of HTTP calls
 BACKLOG = 2048
 
 
@@ -36,7 +36,7 @@ def _number(name: str, default: int) -> int:
     if not given:
         return default
     if not (given.isascii() and given.isdecimal()):
-        raise OptionError(f"the environment variable {name} is {given!r}; give an integer, or leave it unset.")
+        raise OptionError(f"environment variable {name}: expected an integer, got {given!r}. Correct or unset it.")
     return int(given)
 
 
@@ -46,27 +46,28 @@ def _allowed_hosts() -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Serving:
-    """What every protocol is told."""
+    """Settings of every protocol."""
 
     env: str
-    """Id of an environment that has words, or its short name, such as mystery_path_grid."""
+    """Id or short name of an environment with a text interface, such as mystery_path_grid."""
     options: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Options of the environment, its words and its sessions, NAME=VALUE, values in JSON or bare words."""
+    """Options of the environment, its text interface and its sessions, NAME=VALUE, with VALUE in JSON or a plain
+    string."""
     host: str = dataclasses.field(default_factory=lambda: os.environ.get("HOST") or "127.0.0.1")
-    """Address to listen at; 0.0.0.0 lets other machines in. The environment variable HOST if it is set."""
+    """Address to listen on; 0.0.0.0 allows other machines. Default: the environment variable HOST, if it is set."""
     port: int = dataclasses.field(default_factory=lambda: _number("PORT", 8000))
-    """Port to listen at; 0 takes a free one. The environment variable PORT if it is set."""
+    """Port to listen on; 0 selects a free one. Default: the environment variable PORT, if it is set."""
     max_sessions: int = dataclasses.field(default_factory=lambda: _number("MAX_CONCURRENT_ENVS", 256))
-    """The most sessions at a time. The environment variable MAX_CONCURRENT_ENVS if it is set."""
+    """Maximum number of open sessions. Default: the environment variable MAX_CONCURRENT_ENVS, if it is set."""
     idle_seconds: float = 3600.0
-    """Sessions that were asked for nothing for so long are closed; 0 means never."""
+    """Time without a call in seconds after which a session is closed; 0 means never."""
     token_file: Path | None = None
-    """File with a token, or several, one a line; requests then have to bring one: `Authorization: Bearer TOKEN`."""
+    """File with one or more tokens, one on each line; requests then need one: `Authorization: Bearer TOKEN`."""
     allowed_host: tyro.conf.UseAppendAction[tuple[str, ...]] = dataclasses.field(default_factory=_allowed_hosts)
-    """A name that clients may give in Host, and pages in Origin, beside this machine's own names and the bound address;
-    once for each name. The environment variable ALLOWED_HOSTS, names with commas between them, if it is set."""
+    """Name that is allowed in the headers Host and Origin, in addition to this machine's names and the bound address;
+    repeat the flag for several. Default: the environment variable ALLOWED_HOSTS, separated by commas, if it is set."""
     max_kilobytes: int = 256
-    """The longest request or message, in units of 1024 bytes."""
+    """Maximum size of a request or message, in units of 1024 bytes."""
     page: bool = True
     """Serve a page at / to watch and play sessions."""
 
@@ -75,33 +76,33 @@ class Serving:
         for name, low in lows.items():
             if not getattr(self, name) >= low:
                 flag = "--" + name.replace("_", "-")
-                raise OptionError(f"{flag} {getattr(self, name)} was given; give a number from {low} up.")
+                raise OptionError(f"{flag}: expected a number of at least {low}, got {getattr(self, name)}.")
         for name in self.allowed_host:
             if not _HOST_NAME.fullmatch(name):
                 raise OptionError(
                     f"--allowed-host: expected a host name or address, got {name!r}. Leave out scheme, port and path."
                 )
         if self.port > _HIGHEST_PORT:
-            raise OptionError(f"--port {self.port} was given; give a number up to {_HIGHEST_PORT}.")
+            raise OptionError(f"--port: expected a number of at most {_HIGHEST_PORT}, got {self.port}.")
         if self.max_sessions > _MOST_SESSIONS:
-            raise OptionError(f"--max-sessions {self.max_sessions} was given; give a number up to {_MOST_SESSIONS}.")
+            raise OptionError(f"--max-sessions: expected at most {_MOST_SESSIONS}, got {self.max_sessions}.")
 
 
 @dataclasses.dataclass(frozen=True)
 class OpenEnv(Serving):
-    """Serve sessions to clients of OpenEnv, over WebSocket and HTTP."""
+    """Serve text episodes over OpenEnv (WebSocket and HTTP)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AgentGym(Serving):
-    """Serve sessions to clients of AgentGym, over HTTP."""
+    """Serve text episodes over AgentGym (HTTP)."""
 
     options: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Options of the environment, its words and its sessions, NAME=VALUE; and further environments, each followed by
-    its options. Of several environments each is served under its short name, as /textcraft and /frozen_lake."""
+    """Options of the environment, its text interface and its sessions, NAME=VALUE; then further environments, each
+    followed by its options. Each of several environments is served under its short name, such as /textcraft."""
 
     def games(self) -> list[tuple[str, list[str]]]:
-        """Returns the environments, each with its options as they were given."""
+        """Return the environments, each with its NAME=VALUE options."""
         games: list[tuple[str, list[str]]] = [(self.env, [])]
         for word in self.options:
             if "=" in word:
@@ -115,11 +116,11 @@ PROTOCOLS: Mapping[str, type[Serving]] = {"openenv": OpenEnv, "agentgym": AgentG
 
 
 def token_of(serving: Serving) -> str | None:
-    """Returns the token that requests have to bring, or several, one a line; or None.
+    """Return the tokens of the token file, one on each line, or None without a file.
 
     Raises:
-        OptionError: If its file is empty, or holds anything but visible ASCII characters.
-        OSError: If its file can't be read.
+        OptionError: If the file is empty, or contains other than visible ASCII characters.
+        OSError: If the file can't be read.
     """
     path = serving.token_file
     if path is None:
@@ -130,20 +131,20 @@ def token_of(serving: Serving) -> str | None:
         raise OSError(f"--token-file {path} can't be read: {error.strerror}.") from error
     lines = token.split()
     if not lines or any(byte not in _VISIBLE for line in lines for byte in line):
-        what = "holds what no header can bring; write visible ASCII characters" if lines else "is empty; write a token"
-        raise OptionError(f"--token-file {path} {what} into it, one token a line.")
+        got = "other characters" if lines else "an empty file"
+        raise OptionError(f"--token-file {path}: expected tokens of visible ASCII characters, got {got}.")
     return "\n".join(line.decode() for line in lines)
 
 
 def bind(serving: Serving) -> socket.socket:
-    """Return a socket at the address of a server, which does not listen: clients are refused until the game is loaded.
+    """Return a bound socket that does not listen yet, so that clients are refused until the environment is loaded.
 
     Raises:
         OSError: If the address is not available.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in serving.host else socket.AF_INET)
     try:
-        if os.name == "posix":  # elsewhere the option means that two servers share a port
+        if os.name == "posix":  # on other systems the option allows two servers on one port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if bound.family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -155,10 +156,10 @@ def bind(serving: Serving) -> socket.socket:
 
 
 def listen(serving: Serving, bound: socket.socket) -> None:
-    """Let clients in.
+    """Start to listen.
 
     Raises:
-        OSError: If another server has come to listen at the address since it was bound.
+        OSError: If another server listens at the address since it was bound.
     """
     try:
         bound.listen(BACKLOG)
@@ -169,27 +170,27 @@ def listen(serving: Serving, bound: socket.socket) -> None:
 def _unavailable(serving: Serving, error: OSError) -> OSError:
     reason = error.strerror if error.errno is None or error.errno < 0 else os.strerror(error.errno)
     where = f"{serving.host} port {serving.port}"
-    return OSError(f"can't listen at {where}: {reason}; give another --host or --port.")
+    return OSError(f"can't listen at {where}: {reason}. Use another --host or --port.")
 
 
 @contextlib.contextmanager
 def starting(serving: Serving) -> Iterator[socket.socket]:
     """Make the process a server and yield its socket; see `bind` and `be_a_server`.
 
-    Until the server takes the signals, SIGTERM ends the process at once with exit code 0, and SIGINT with 130.
+    Until the server handles signals, SIGTERM ends the process at once with exit code 0, and SIGINT with 130.
     """
     with _ending_when_asked(), bind(serving) as bound:
-        token_of(serving)  # a file that can't be used ends the server before it loads
+        token_of(serving)  # raises for an invalid file before the environment is loaded
         be_a_server()
         yield bound
 
 
 @contextlib.contextmanager
 def _ending_when_asked() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # signals are not for others
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can set signal handlers
         yield
         return
-    # What is being imported could keep an exception to itself.
+    # The handlers exit, because a module that is being imported could swallow an exception.
     codes = {signal.SIGTERM: 0, signal.SIGINT: interrupts.CODE}
     kept = {number: signal.signal(number, lambda *_, code=code: os._exit(code)) for number, code in codes.items()}
     try:
@@ -200,32 +201,32 @@ def _ending_when_asked() -> Iterator[None]:
 
 
 def be_a_server() -> None:
-    """Settle how a server uses the machine and JAX, before anything is computed.
+    """Configure the process and JAX for a server, before any computation.
 
-    JAX stays off a language model's accelerator, unless the environment of the process says otherwise.
+    JAX uses the CPU and leaves accelerators to the language model, unless `JAX_PLATFORMS` is set.
     """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     log.keep_standard_descriptors()
     _let_many_in()
-    jax = importlib.import_module("jax")  # takes seconds, which nobody waits for who mistypes a flag
-    if jax.config.values["jax_platforms"] is None:  # of a program that imported it first, such as a game of its own
+    jax = importlib.import_module("jax")  # takes seconds, so it is imported after the flags are validated
+    if jax.config.values["jax_platforms"] is None:  # JAX was imported before the variable was set
         jax.config.update("jax_platforms", os.environ["JAX_PLATFORMS"])
-    # Small steps are done before a thread could take them over; JAX reads this from no environment.
+    # A small step takes less time than its dispatch to another thread. JAX has no environment variable for this option.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def _let_many_in() -> None:
-    """Lets the process have as many sockets as it may."""
+    """Raise the limit of open files, and so of sockets, to its maximum."""
     try:
         resource = importlib.import_module("resource")
-    except ImportError:  # of a system without limits
+    except ImportError:  # Windows has no such limit
         return
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def exiting(serve: Callable[[], None]) -> None:
-    """Serves, and ends the process with a line of text where that can't be."""
+    """Serve; on an error, log its message and exit."""
     try:
         serve()
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""uvicorn's protocol of WebSockets, where nothing piles up that a client does not read or an app does not answer."""
+"""uvicorn's WebSocket protocol with limits on messages that a client does not read or the app has not answered."""
 
 import math
 from typing import Any
@@ -10,23 +10,23 @@ MOST_PIECES = 1024
 """Maximum number of pieces of a message."""
 
 MOST_AHEAD = 1024
-"""Maximum number of messages that wait for the app."""
+"""Maximum number of queued messages for the app."""
 
 _TOO_BIG, _NO_TEXT, _POLICY = 1009, 1007, 1008
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """A connection of a WebSocket.
+    """WebSocket connection.
 
     Attributes:
-        deadline: When the connection is cut, in seconds of `time.monotonic`.
+        deadline: Time at which the connection is aborted, in seconds of `time.monotonic`.
     """
 
     deadline = math.inf
     _is_ending = _is_waiting = False
 
     def shutdown(self) -> None:
-        """End the connection with the server, as soon as the app has answered what came."""
+        """End the connection at shutdown, after the app has answered the received messages."""
         self._is_ending = True
         if self._is_waiting or not self.handshake_complete:
             super().shutdown()
@@ -42,7 +42,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self._is_waiting = False
 
     async def send(self, message: Any) -> None:
-        """Send a message of the app; a request that is rejected with an answer over HTTP is over, and not logged.
+        """Send a message of the app; an HTTP response ends a rejected handshake, which is not logged.
 
         Raises:
             ClientDisconnected: If this server has closed the connection.
@@ -54,29 +54,29 @@ class SocketConnection(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
     def handle_ping(self) -> None:
-        """Answer a ping, unless the client does not read: answers would pile up."""
+        """Answer a ping unless the client does not read, so that responses do not accumulate."""
         if self.writable.is_set():
             super().handle_ping()
         else:
             self.conn.data_to_send()
 
     def handle_cont(self, event: Any) -> None:
-        """Take a further piece of a message."""
+        """Process a further piece of a message."""
         if len(self.frames) >= MOST_PIECES:
-            self._fail(_TOO_BIG, "a message in too many pieces")
+            self._fail(_TOO_BIG, f"expected at most {MOST_PIECES} pieces of a message")
             return
         super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
-        """Pass a message on; text that is not UTF-8 ends the connection, and is not logged."""
+        """Pass a message to the app; text that is not UTF-8 ends the connection and is not logged."""
         if self.queue.qsize() >= MOST_AHEAD:
-            self._fail(_POLICY, "too many messages ahead of their answers")
+            self._fail(_POLICY, f"expected at most {MOST_AHEAD} messages without a response")
             return
         if self.curr_msg_data_type == "text" and not self.close_sent:
             try:
                 b"".join(self.frames).decode()
             except UnicodeDecodeError:
-                self._fail(_NO_TEXT, "a message that is no UTF-8")
+                self._fail(_NO_TEXT, "expected a message in UTF-8")
                 return
         super().send_receive_event_to_app()
 

@@ -459,7 +459,7 @@ def test_a_bank_with_more_distractors_than_the_options_allow_is_refused() -> Non
     def bank_of(distractors: int) -> Any:
         return levels.make_bank(*jaxgym.make("TextCraft-v0", distractors=distractors), levels.train_seeds(8))
 
-    with pytest.raises(LevelError, match=r"^TextCraft-v0 was given a bank whose level 0 has book="):
+    with pytest.raises(LevelError, match=r"^TextCraft-v0: expected a level buffer of these options, got book="):
         jaxgym.make("TextCraft-v0", levels=bank_of(10), distractors=0)
     for given, allowed in ((0, 0), (0, 10), (3, 3), (10, 10)):
         jaxgym.make("TextCraft-v0", levels=bank_of(given), distractors=allowed)

@@ -268,7 +268,7 @@ def test_the_named_maps_are_those_of_gymnasium_with_ends_in_the_corners() -> Non
 def test_a_bank_of_another_map_is_refused() -> None:
     env, params = jaxgym.make("FrozenLake-v0")
     sampled = levels.make_bank(env, params, levels.train_seeds(MANY))
-    with pytest.raises(LevelError, match="these options do not make"):
+    with pytest.raises(LevelError, match="expected a level buffer of these options"):
         jaxgym.make("FrozenLake-v0", map_name="4x4", levels=sampled)
 
 
