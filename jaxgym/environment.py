@@ -7,7 +7,7 @@ This class makes a gymnax 1.x environment of it: six values a step, auto-reset, 
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -59,17 +59,6 @@ class EnvParams(gymnax_environment.EnvParams):
     max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]
     levels: Any = None
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any], **derived: Any) -> Self:
-        """Returns parameters with the given values in the fields of their names; a value without a field is left out.
-
-        Args:
-            values: Checked option values by name.
-            **derived: Fields that are no options.
-        """
-        own = {field.name for field in dataclasses.fields(cls)} - {"max_steps_in_episode", "levels"}
-        return cls(**{name: values[name] for name in own & values.keys()}, **derived)
-
 
 @struct.dataclass
 class Transition:
@@ -116,6 +105,20 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         super().__setattr__(name, value)
 
     # What a game defines.
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields of the environment and its parameters that follow from the options; none by default.
+
+        Args:
+            env_id: The id, to name in an error.
+            values: A plain value for each option, and what `Spec.fixed` holds. A result of the same name replaces it.
+
+        Raises:
+            OptionError: If values do not fit each other.
+        """
+        del env_id, values
+        return {}
 
     def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
         """Samples everything that is random in an episode; consumes `key`."""
@@ -387,6 +390,9 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         state = jax.eval_shape(self.initial_state, level, params)
         leaves = jax.tree_util.tree_leaves_with_path(state)
         return Dict({jax.tree_util.keystr(path).lstrip("."): _unbounded(leaf) for path, leaf in leaves})
+
+
+AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:

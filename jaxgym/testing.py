@@ -13,15 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.environment import Environment, EnvParams, Transition
+from jaxgym.environment import AnyEnvironment, EnvParams, Transition
+from jaxgym.options import declared
 from jaxgym.spaces import Box, Dict, Discrete
 
 _SEEDS = 8
 _TIME_LIMIT = 3
 _EAGER_STEPS = 2
 _STEP_VALUES = 6
-
-AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 class ContractError(AssertionError):
@@ -47,6 +46,7 @@ def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int
     params = env.default_params if params is None else params
     case = _Case(env, params, seed)
     for check in (
+        _check_options,
         _check_structure,
         _check_spaces,
         _check_keys,
@@ -128,6 +128,15 @@ def _difference(one: Any, other: Any) -> str | None:
 def _require_equal(one: Any, other: Any, message: str) -> None:
     path = _difference(one, other)
     _require(path is None, f"{message}: {path} differs")
+
+
+def _check_options(case: _Case) -> None:
+    for name, option in declared(type(case.params)).items():
+        expected, found = (_describe(value) for value in (option.convert(option.default), getattr(case.params, name)))
+        _require(expected == found, f"the option {name} is declared as {expected}, and parameters hold {found}")
+    for name, option in declared(type(case.env)).items():
+        value = getattr(case.env, name)
+        _require(option.accepts(value), f"the option {name} takes {option.allowed}, and the environment has {value!r}")
 
 
 def _check_structure(case: _Case) -> None:
