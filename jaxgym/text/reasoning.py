@@ -123,7 +123,7 @@ _NO_ANSWER = {"<!--": "-->", "~~": "~~", '"""': '"""', "'''": "'''"}
 """Opening and closing marks of comments, struck-through text and string literals, which hold no answer."""
 
 
-class Visible(NamedTuple):
+class VisibleText(NamedTuple):
     """The part of a reply that may hold its answer.
 
     Attributes:
@@ -135,7 +135,7 @@ class Visible(NamedTuple):
     is_cut: bool
 
 
-def without_reasoning(reply: str) -> Visible:
+def without_reasoning(reply: str) -> VisibleText:
     """Return the assistant's turn of a reply without its reasoning, its last `LONGEST` characters at most.
 
     The turn ends at the first token that ends it or begins the turn of another role. Reasoning that is not closed
@@ -148,14 +148,14 @@ def without_reasoning(reply: str) -> Visible:
         text = text if final else ""
     lowered = _ascii(text).lower()
     if lowered.count("<") > _MOST_SIGNS:
-        return Visible("", is_cut=True)
+        return VisibleText("", is_cut=True)
     marks = sorted(_marks(text, lowered))
     if marks:
         text = _outside(text, lowered, marks)
     if any(map(text.__contains__, _NO_ANSWER)):
         text = _without_comments(text) if sum(map(text.count, _NO_ANSWER)) <= _MOST_SIGNS else ""
     is_cut = len(text) > LONGEST
-    return Visible(_without_leading(text[-LONGEST:].strip()), is_cut)
+    return VisibleText(_without_leading(text[-LONGEST:].strip()), is_cut)
 
 
 def ascii_lower(text: str) -> str:
