@@ -21,7 +21,8 @@ from typing import Any
 import jax
 
 import jaxgym
-from jaxgym import serve, text
+from jaxgym import text
+from jaxgym.serve.pool import SessionPool
 
 REPLIES = 1 << 14
 
@@ -30,7 +31,7 @@ class Player:
     """Random replies, and the clock."""
 
     def __init__(self, settings: argparse.Namespace):
-        self.pool = serve.SessionPool(capacity=settings.sessions)
+        self.pool = SessionPool(capacity=settings.sessions)
         options = dict(option.split("=", 1) for option in settings.options)
         env, params, words = text.make(settings.env)
         sample = jax.jit(jax.vmap(env.action_space(params).sample))

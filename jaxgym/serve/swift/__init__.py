@@ -2,11 +2,11 @@
 
     from jaxgym.serve import swift
     swift.register()                      # all games, by short name and by id, in ms-swift's table
-    swift.FrozenLakeEnv({"seed": 3})      # the class of one game
+    swift.env_class("frozen_lake")        # the class of one game
 
 The classes are subclasses of ms-swift's `Env` where it can be imported, and behave alike where it can't. An
 `env_config` holds `seed` and options of the environment, of its words, and of sessions
-(`jaxgym.serve.SESSION_OPTIONS`); `name` is for the scheduler, and entries that are None are as if left out.
+(`jaxgym.serve.pool.SESSION_OPTIONS`); `name` is for the scheduler, and entries that are None are as if left out.
 """
 
 import functools
@@ -166,10 +166,3 @@ def register() -> list[str]:
     classes = {name: env_class(name) for pair in text.text_envs().items() for name in pair}
     table.update(classes)
     return list(classes)
-
-
-def __getattr__(name: str) -> type[TextEnv]:
-    for env_id in text.text_envs().values():
-        if class_name(env_id) == name:
-            return env_class(env_id)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
