@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxgym import forks, levels, pytrees
 from jaxgym.errors import ActionError, LevelError
-from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, unbounded
 
 _ACTIONS = np.iinfo(np.int32)
 
@@ -389,18 +389,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         level = jax.eval_shape(self.sample_level, jax.random.key(0), params)
         state = jax.eval_shape(self.initial_state, level, params)
         leaves = jax.tree_util.tree_leaves_with_path(state)
-        return Dict({jax.tree_util.keystr(path).lstrip("."): _unbounded(leaf) for path, leaf in leaves})
+        return Dict({jax.tree_util.keystr(path).lstrip("."): unbounded(leaf) for path, leaf in leaves})
 
 
 AnyEnvironment = Environment[Any, Any, Any, Any]
-
-
-def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
-    """Returns a box that holds every value of the array's dtype."""
-    if leaf.dtype == jnp.bool_:
-        return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
-    if jnp.issubdtype(leaf.dtype, jnp.integer):
-        whole = jnp.iinfo(leaf.dtype)
-        return Box(low=int(whole.min), high=int(whole.max), shape=leaf.shape, dtype=leaf.dtype)
-    real = jnp.finfo(leaf.dtype)
-    return Box(low=float(real.min), high=float(real.max), shape=leaf.shape, dtype=leaf.dtype)

@@ -284,7 +284,7 @@ def traced(kind: Option, **changes: Any) -> Any:
 def static(kind: Option, **changes: Any) -> Any:
     """Declare a field of an environment as an option; the field holds a plain Python value, and fixes the program.
 
-    A default of `None` stands for a value that `Environment.derive` returns; the field itself then has no default.
+    If the option's default is `None`, the field has no default; `Environment.derive` may return a value in its place.
 
     Args:
         kind: The default, the allowed values and the line of help.
