@@ -91,7 +91,8 @@ class Spec:
         text: The text interface, if there is one.
 
     Raises:
-        ValueError: If an option of the text interface has the name of one of the environment's.
+        ValueError: If an option of the text interface has the name of one of the environment's, or `changes` has a name
+            that is none of the options.
     """
 
     environment: type[AnyEnvironment]
@@ -109,6 +110,9 @@ class Spec:
     text: TextSpec | None = None
 
     def __post_init__(self) -> None:
+        unknown = self.changes.keys() - self.options.keys()
+        if unknown:
+            raise ValueError(f"expected options in changes, got {', '.join(sorted(unknown))}. Correct their names.")
         taken = self.all_options.keys() & (self.text.options.keys() if self.text else set())
         if taken:
             raise ValueError(
