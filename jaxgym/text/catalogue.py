@@ -1,24 +1,13 @@
 """Environments that have a text interface, and `make`, which returns both."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from jaxgym import registration, registry
 from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
-from jaxgym.options import Option, Word, resolve
+from jaxgym.options import resolve
 from jaxgym.spec import TextSpec
-from jaxgym.text.words import Words
-
-PARSING: Mapping[str, Option] = {
-    "parsing": Word(
-        "strict",
-        "whether a reply counts only if its explicit answer is exactly valid, or prose is searched as well",
-        words=("strict", "lenient"),
-    ),
-}
-"""The option that every environment with words has."""
-
+from jaxgym.text.words import PARSING, Words
 
 def text_envs() -> dict[str, str]:
     """Return the ids that have a text interface, by short name.

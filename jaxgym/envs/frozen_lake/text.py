@@ -49,7 +49,7 @@ class FrozenLakeWords(Words[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    dialect: str = "swift"
+    dialect: str
 
     def instructions(self, params: Any) -> str:
         """Returns what the letters mean, the rules, and the form of a move."""
