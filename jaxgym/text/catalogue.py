@@ -9,6 +9,7 @@ from jaxgym.options import resolve
 from jaxgym.spec import TextSpec
 from jaxgym.text.words import PARSING, Words
 
+
 def text_envs() -> dict[str, str]:
     """Return the ids that have a text interface, by short name.
 
