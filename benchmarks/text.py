@@ -20,7 +20,8 @@ from typing import Any
 import jax
 
 import jaxgym
-from jaxgym import serve, text
+from jaxgym import text
+from jaxgym.serve.pool import SessionPool
 
 REPLIES = 1 << 14
 
@@ -29,7 +30,7 @@ class Player:
     """Random replies, and the clock."""
 
     def __init__(self, settings: argparse.Namespace):
-        self.pool = serve.SessionPool(capacity=settings.sessions)
+        self.pool = SessionPool(capacity=settings.sessions)
         options = dict(option.split("=", 1) for option in settings.options)
         env, params, words = text.make(settings.env)
         sample = jax.jit(jax.vmap(env.action_space(params).sample))

@@ -24,7 +24,7 @@ def options_table(env_ids: Sequence[str]) -> str:
 
 def perturbation_table() -> str:
     """The Markdown table of the options of `SpotlightPerturbation`."""
-    return _table({"SpotlightPerturbation": spotlight_perturbation.options()})
+    return _table({"SpotlightPerturbation": spotlight_perturbation.OPTIONS})
 
 
 def _table(specs: Mapping[str, Mapping[str, Option]]) -> str:

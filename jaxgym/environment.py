@@ -8,7 +8,7 @@ one observation.
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jax import lax
 
 from jaxgym import forks, levels, pytrees
 from jaxgym.errors import ActionError, LevelError
-from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, unbounded
 
 _ACTIONS = np.iinfo(np.int32)
 
@@ -59,17 +59,6 @@ class EnvParams(gymnax_environment.EnvParams):
     # gymnax declares int, and accepts any value that can be compared with the time.
     max_steps_in_episode: jax.Array | np.ndarray | int = 0  # pyright: ignore[reportIncompatibleVariableOverride]
     levels: Any = None
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any], **derived: Any) -> Self:
-        """Return parameters whose fields have the values of the same names; ignore values without a field.
-
-        Args:
-            values: Validated option values by name.
-            **derived: Values of fields that are not options.
-        """
-        own = {field.name for field in dataclasses.fields(cls)} - {"max_steps_in_episode", "levels"}
-        return cls(**{name: values[name] for name in own & values.keys()}, **derived)
 
 
 @struct.dataclass
@@ -117,6 +106,20 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         super().__setattr__(name, value)
 
     # Methods that a game defines.
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields of the environment and its parameters that follow from the options; none by default.
+
+        Args:
+            env_id: The id, to name in an error.
+            values: A plain value for each option, and what `Spec.fixed` holds. A result of the same name replaces it.
+
+        Raises:
+            OptionError: If values do not fit each other.
+        """
+        del env_id, values
+        return {}
 
     def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
         """Sample a level, which contains everything random of an episode; consumes `key`."""
@@ -391,15 +394,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         level = jax.eval_shape(self.sample_level, jax.random.key(0), params)
         state = jax.eval_shape(self.initial_state, level, params)
         leaves = jax.tree_util.tree_leaves_with_path(state)
-        return Dict({jax.tree_util.keystr(path).lstrip("."): _unbounded(leaf) for path, leaf in leaves})
+        return Dict({jax.tree_util.keystr(path).lstrip("."): unbounded(leaf) for path, leaf in leaves})
 
 
-def _unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
-    """Return a box that contains every value of an array's dtype."""
-    if leaf.dtype == jnp.bool_:
-        return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
-    if jnp.issubdtype(leaf.dtype, jnp.integer):
-        whole = jnp.iinfo(leaf.dtype)
-        return Box(low=int(whole.min), high=int(whole.max), shape=leaf.shape, dtype=leaf.dtype)
-    real = jnp.finfo(leaf.dtype)
-    return Box(low=float(real.min), high=float(real.max), shape=leaf.shape, dtype=leaf.dtype)
+AnyEnvironment = Environment[Any, Any, Any, Any]

@@ -299,11 +299,9 @@ def build_original(
             f"{', '.join(known)}."
         )
     given = with_preset(env_id, spec.presets, preset, given)
-    resolve(env_id, spec.all_options, given)
-    plain = {name: np.asarray(given.get(name, option.default)).tolist() for name, option in spec.all_options.items()}
+    plain = resolve(env_id, spec.all_options, given)
     plain |= {name: size for name, size in spec.original.sizes(plain).items() if plain[name] is None}
-    values = resolve(env_id, spec.all_options, plain)
-    env, params = spec.build(env_id, {name: value for name, value in values.items() if name != "max_steps"})
+    env, params = spec.build(env_id, resolve(env_id, spec.all_options, plain))
     return spec.original, env, params, plain
 
 

@@ -1,10 +1,12 @@
-"""What the options of an environment are: their defaults, the values they take, and the check in `make`.
+"""Options of an environment: their defaults, the values they take, and the check in `make`.
 
-An environment declares its options as a mapping from name to one of the kinds below. `make`, the command line and the
-documentation read that mapping; nothing else knows an option's default or range.
+An option is declared once, as one of the kinds below on the field that holds its value: `traced` declares it on a field
+of `Params`, `static` on a field of the environment. `make`, the command line, the documentation and `check_env` read
+these declarations.
 """
 
 import dataclasses
+import functools
 import json
 import math
 import numbers
@@ -85,9 +87,13 @@ class Option:
         """Whether `value` is allowed."""
         raise NotImplementedError  # Every kind says its own.
 
+    def plain(self, value: Any) -> Any:
+        """Return an accepted value as a plain Python value."""
+        return plain(value)
+
     def convert(self, value: Any) -> Any:
-        """Returns an accepted value in the form that the environment stores."""
-        return value
+        """Return an accepted value as the arrays that parameters hold."""
+        raise NotImplementedError(f"expected a kind that can be traced, got {type(self).__name__}. Use `static`.")
 
 
 def is_integer(value: Any) -> bool:
@@ -108,7 +114,7 @@ def _as_float32(value: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Integer(Option):
-    """An integer in a closed range; stored as int32 ()."""
+    """An integer in a closed range; int32 () where it is traced."""
 
     low: int = LOWEST_INT
     high: int = HIGHEST_INT
@@ -123,8 +129,12 @@ class Integer(Option):
         value = plain(value)
         return is_integer(value) and self.low <= value <= self.high
 
+    def plain(self, value: Any) -> Any:
+        """Return an int."""
+        return int(plain(value))
+
     def convert(self, value: Any) -> np.ndarray:
-        """Returns int32 ()."""
+        """Return int32 ()."""
         return np.asarray(value, dtype=np.int32)
 
 
@@ -134,7 +144,7 @@ def _bound(bound: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Static(Integer):
-    """An integer that fixes the shape of an array, so it stays a Python int and belongs to the environment.
+    """An integer or None that fixes the shape of an array, so it is static.
 
     Attributes:
         none: What `None` stands for, in words.
@@ -151,18 +161,17 @@ class Static(Integer):
         """Whether `value` is None or an integer in the range."""
         return value is None or super().accepts(value)
 
-    def convert(self, value: Any) -> Any:
-        """Returns an int or None."""
-        return value if value is None else int(value)
+    def plain(self, value: Any) -> Any:
+        """Return an int or None."""
+        return None if value is None else super().plain(value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Real(Option):
-    """A number in a closed range that float32 holds, stored as float32 (); `static` ones stay a Python float."""
+    """A number in a closed range that float32 holds; float32 () where it is traced."""
 
     low: float | None = None
     high: float | None = None
-    static: bool = False
 
     @property
     def allowed(self) -> str:
@@ -179,16 +188,18 @@ class Real(Option):
         high = math.inf if self.high is None else _as_float32(self.high)
         return math.isfinite(rounded) and low <= rounded <= high
 
-    def convert(self, value: Any) -> Any:
-        """Returns float32 (), or a float if static."""
-        return float(value) if self.static else np.asarray(value, dtype=np.float32)
+    def plain(self, value: Any) -> float:
+        """Return a float."""
+        return float(plain(value))
+
+    def convert(self, value: Any) -> np.ndarray:
+        """Return float32 ()."""
+        return np.asarray(value, dtype=np.float32)
 
 
 @dataclasses.dataclass(frozen=True)
 class Flag(Option):
-    """True or False, stored as bool (); `static` ones stay a Python bool."""
-
-    static: bool = False
+    """True or False; bool () where it is traced."""
 
     @property
     def allowed(self) -> str:
@@ -199,14 +210,14 @@ class Flag(Option):
         """Whether `value` is a bool."""
         return isinstance(plain(value), bool)
 
-    def convert(self, value: Any) -> Any:
-        """Returns bool (), or a bool if static."""
-        return bool(value) if self.static else np.asarray(value, dtype=np.bool_)
+    def convert(self, value: Any) -> np.ndarray:
+        """Return bool ()."""
+        return np.asarray(value, dtype=np.bool_)
 
 
 @dataclasses.dataclass(frozen=True)
 class Word(Option):
-    """One of a few words; it picks a program, so it stays a Python str.
+    """One of a few words; it picks a program, so it is static.
 
     Attributes:
         words: The words.
@@ -228,7 +239,7 @@ class Word(Option):
 
 @dataclasses.dataclass(frozen=True)
 class IntegerList(Option):
-    """A list of integers to sample from at every reset, stored as `Choices`."""
+    """A list of integers to sample from at every reset; `Choices` where it is traced."""
 
     low: int = 0
     high: int = HIGHEST_INT
@@ -248,8 +259,46 @@ class IntegerList(Option):
         return all(is_integer(item) and self.low <= item <= self.high for item in listed)
 
     def convert(self, value: Any) -> Choices:
-        """Returns the list as `Choices`."""
+        """Return the list as `Choices`."""
         return Choices.of(value)
+
+
+OBSERVATION = Word("pixels", "what an observation is", words=("pixels", "symbolic"))
+"""The option `observation` of every game of the package."""
+
+_KEY = "option"
+
+
+def traced(kind: Option, **changes: Any) -> Any:
+    """Declare a field of `Params` as an option; the field holds arrays, so that its values can be vmapped.
+
+    Args:
+        kind: The default, the allowed values and the line of help.
+        **changes: Attributes of `kind` that differ here.
+    """
+    kind = dataclasses.replace(kind, **changes)
+    default = functools.partial(kind.convert, kind.default)
+    return dataclasses.field(default_factory=default, kw_only=True, metadata={_KEY: kind})
+
+
+def static(kind: Option, **changes: Any) -> Any:
+    """Declare a field of an environment as an option; the field holds a plain Python value, and fixes the program.
+
+    If the option's default is `None`, the field has no default; `Environment.derive` may return a value in its place.
+
+    Args:
+        kind: The default, the allowed values and the line of help.
+        **changes: Attributes of `kind` that differ here.
+    """
+    kind = dataclasses.replace(kind, **changes)
+    default = {} if kind.default is None else {"default": kind.plain(kind.default)}
+    return dataclasses.field(**default, kw_only=True, metadata={_KEY: kind})
+
+
+def declared(*classes: type) -> dict[str, Option]:
+    """Return the options that dataclasses declare, by name in the order of the fields."""
+    fields = [field for each in classes for field in dataclasses.fields(each)]
+    return {field.name: field.metadata[_KEY] for field in fields if _KEY in field.metadata}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,7 +341,7 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
         given: The values that the user gave, by name.
 
     Returns:
-        A value for every option, converted to the form that the environment stores.
+        A plain Python value for every option.
 
     Raises:
         OptionError: If a name is not among the options or a value is not allowed.
@@ -306,7 +355,7 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
             option = options[name]
             hint = nearest(value, option.words) if isinstance(option, Word) else ""
             raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {option.allowed}.")
-    return {name: option.convert(plain(given.get(name, option.default))) for name, option in options.items()}
+    return {name: option.plain(given.get(name, option.default)) for name, option in options.items()}
 
 
 def parse_options(words: Iterable[str]) -> dict[str, Any]:

@@ -12,12 +12,10 @@ from jax.core import Tracer
 
 from jaxgym import forks, registry
 from jaxgym import levels as level_banks
-from jaxgym.environment import Environment, EnvParams
+from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import Preset, plain, resolve, with_preset
 from jaxgym.spec import Spec
-
-AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 def register(env_id: str, spec: Spec | str, *, short_name: str | None = None) -> None:
@@ -113,10 +111,7 @@ def make_registered(
     spec = registry.load(env_id)
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
     given = {**spec.sizes_of(levels), **with_preset(env_id, spec.presets, preset, given)}
-    values = resolve(env_id, spec.all_options, given)
-    limit = values.pop("max_steps")
-    env, params = spec.build(env_id, values)
-    params = dataclasses.replace(params, max_steps_in_episode=limit)
+    env, params = spec.build(env_id, resolve(env_id, spec.all_options, given))
     params = dataclasses.replace(params, levels=_bank(spec, env, params, levels))
     return dataclasses.replace(env, initial_params=params), params
 

@@ -47,3 +47,14 @@ class MultiDiscrete(gymnax_spaces.Box):
     def sample(self, key: jax.Array) -> jax.Array:
         """Sample uniformly, int32 (len(nvec),); consumes `key`."""
         return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec, dtype=np.int32), dtype=jnp.int32)
+
+
+def unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
+    """Return a box that holds every value of the array's dtype."""
+    if leaf.dtype == jnp.bool_:
+        return Box(low=0, high=1, shape=leaf.shape, dtype=leaf.dtype)
+    if jnp.issubdtype(leaf.dtype, jnp.integer):
+        whole = jnp.iinfo(leaf.dtype)
+        return Box(low=int(whole.min), high=int(whole.max), shape=leaf.shape, dtype=leaf.dtype)
+    real = jnp.finfo(leaf.dtype)
+    return Box(low=float(real.min), high=float(real.max), shape=leaf.shape, dtype=leaf.dtype)

@@ -7,10 +7,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from jaxgym.environment import Environment, EnvParams
-from jaxgym.options import Integer, Option, Preset
-
-Builder = Callable[[str, Mapping[str, Any]], tuple[Environment[Any, Any, Any, Any], EnvParams]]
+from jaxgym.environment import AnyEnvironment, EnvParams
+from jaxgym.options import Integer, Option, Preset, declared
 
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
 
@@ -77,8 +75,10 @@ class Spec:
     """Declaration of an environment.
 
     Attributes:
-        build: Takes the id and a value for each option; returns the environment and its parameters.
-        options: The options by name, `levels` and `max_steps` apart, which every environment has.
+        environment: The class of the environment; its fields declare the static options.
+        params: The class of its parameters; its fields declare the traced options.
+        fixed: Plain values of fields for this environment. An option among these fields is none of its options.
+        changes: Attributes that differ from the declaration of an option, such as `{"size": {"default": 5}}`.
         max_steps: The default time limit.
         default_bank: Takes the parameters; returns the bank where `levels` is not given. Resets sample if None.
         sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
@@ -91,11 +91,14 @@ class Spec:
         text: The text interface, if there is one.
 
     Raises:
-        ValueError: If an option of the text interface has the name of one of the environment's.
+        ValueError: If an option of the text interface has the name of one of the environment's, or `changes` has a name
+            that is none of the options.
     """
 
-    build: Builder
-    options: Mapping[str, Option]
+    environment: type[AnyEnvironment]
+    params: type[EnvParams] = EnvParams
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    changes: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict[str, Mapping[str, Any]])
     max_steps: int = 0
     default_bank: Callable[[Any], Any] | None = None
     sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
@@ -107,6 +110,9 @@ class Spec:
     text: TextSpec | None = None
 
     def __post_init__(self) -> None:
+        unknown = self.changes.keys() - self.options.keys()
+        if unknown:
+            raise ValueError(f"expected options in changes, got {', '.join(sorted(unknown))}. Correct their names.")
         taken = self.all_options.keys() & (self.text.options.keys() if self.text else set())
         if taken:
             raise ValueError(
@@ -115,6 +121,36 @@ class Spec:
             )
 
     @property
+    def options(self) -> dict[str, Option]:
+        """The options by name, `levels` and `max_steps` apart, which every environment has."""
+        return {
+            name: dataclasses.replace(option, **self.changes.get(name, {}))
+            for name, option in declared(self.params, self.environment).items()
+            if name not in self.fixed
+        }
+
+    @property
     def all_options(self) -> dict[str, Option]:
         """The options by name, with `max_steps`."""
         return {**self.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=self.max_steps)}
+
+    def build(self, env_id: str, values: Mapping[str, Any]) -> tuple[AnyEnvironment, EnvParams]:
+        """Return the environment and its parameters.
+
+        Args:
+            env_id: The id.
+            values: A plain value for each of `all_options`.
+
+        Raises:
+            OptionError: If values do not fit each other.
+        """
+        values = {**values, **self.fixed, "max_steps_in_episode": _MAX_STEPS.convert(values["max_steps"])}
+        values |= self.environment.derive(env_id, values)
+        traced = {name: option.convert(values[name]) for name, option in declared(self.params).items()}
+        params = self.params(**_fields_of(self.params, values | traced))
+        return self.environment(**_fields_of(self.environment, values), env_id=env_id, initial_params=params), params
+
+
+def _fields_of(each: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(each)}
+    return {name: value for name, value in values.items() if name in names}

@@ -14,15 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.environment import Environment, EnvParams, Transition
+from jaxgym.environment import AnyEnvironment, EnvParams, Transition
+from jaxgym.options import declared
 from jaxgym.spaces import Box, Dict, Discrete
 
 _SEEDS = 8
 _TIME_LIMIT = 3
 _EAGER_STEPS = 2
 _STEP_VALUES = 6
-
-AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 class ContractError(AssertionError):
@@ -32,6 +31,7 @@ class ContractError(AssertionError):
 def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int = 0) -> None:
     """Check that an environment satisfies the contract.
 
+    - Parameters match their options.
     - Spaces: they contain observations and actions; `reset` and `step` return equal structures, shapes and dtypes.
     - Keys: the same key gives the same episode; different keys give different levels.
     - Programs: jit equals eager execution, vmap equals a loop, and equal instances share a trace. A step renders once
@@ -49,6 +49,7 @@ def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int
     """
     params = env.default_params if params is None else params
     case = _Case(env, params, seed)
+    _check_options(case)
     _check_structure(case)
     case.compile()
     for check in (
@@ -148,6 +149,12 @@ def _difference(one: Any, other: Any) -> str | None:
 def _require_equal(one: Any, other: Any, message: str) -> None:
     path = _difference(one, other)
     _require(path is None, f"{message}: {path} differs")
+
+
+def _check_options(case: _Case) -> None:
+    for name, option in declared(type(case.params)).items():
+        expected, found = (_describe(value) for value in (option.convert(option.default), getattr(case.params, name)))
+        _require(expected == found, f"the parameter {name} is {found}; its option is declared as {expected}")
 
 
 def _check_structure(case: _Case) -> None:

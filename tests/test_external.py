@@ -79,7 +79,8 @@ for name in ("Broken-v0", "no_such_module:Echo-v0", "echo_game:Ech-v0"):
 def test_it_plays_as_text_in_sessions_and_in_the_classes_of_trainers(environment: dict[str, str]) -> None:
     program = """
 from jaxgym import text
-from jaxgym.serve import SessionPool, rollout, trl
+from jaxgym.serve import rollout, trl
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import runs
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 

@@ -101,7 +101,7 @@ DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
 BRIDGES = {
     f"jaxgym.serve.{name}"
-    for name in ("openenv.client", "openenv.server", "rollout", "swift", "swift.sudoku", "textarena", "trl")
+    for name in ("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.sudoku", "textarena", "trl")
 }
 
 # What can't be imported without a package that is no dependency.

@@ -7,12 +7,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxgym
 from jaxgym.errors import OptionError
-from jaxgym.options import MAX_CHOICES, Choices, Flag, Integer, IntegerList, Real, Static, Word, resolve
+from jaxgym.options import (
+    MAX_CHOICES,
+    Choices,
+    Flag,
+    Integer,
+    IntegerList,
+    Real,
+    Static,
+    Word,
+    declared,
+    resolve,
+    static,
+    traced,
+)
 
 GAME = "MortarMayhem-v0"
 
@@ -258,16 +272,17 @@ def test_a_traced_option_is_stored_as_an_array_without_axes(kind: Any, given_val
 @pytest.mark.parametrize(
     ("kind", "given_value", "stored"),
     [
+        (Integer(1, ""), np.int64(7), 7),
         (Static(None, ""), np.int64(7), 7),
         (Static(None, ""), None, None),
-        (Real(0.0, "", static=True), 1, 1.0),
-        (Flag(True, "", static=True), np.bool_(False), False),
-        (Word("a", "", words=("a", "b")), "b", "b"),
+        (Real(0.0, ""), 1, 1.0),
+        (Flag(True, ""), np.bool_(False), False),
+        (Word("a", "", words=("a", "b")), np.str_("b"), "b"),
     ],
 )
 def test_a_static_option_is_stored_as_a_plain_value(kind: Any, given_value: Any, stored: Any) -> None:
-    assert kind.convert(given_value) == stored
-    assert type(kind.convert(given_value)) is type(stored)
+    assert kind.plain(given_value) == stored
+    assert type(kind.plain(given_value)) is type(stored)
 
 
 @pytest.mark.parametrize(
@@ -296,6 +311,35 @@ def test_a_kind_tells_its_values_in_words(kind: Any, words: str) -> None:
 def test_resolve_fills_in_the_defaults() -> None:
     options = {"size": Integer(4, "", low=0), "name": Word("a", "", words=("a", "b")), "is_on": Flag(True, "")}
     assert resolve("Game-v0", options, {"name": "b"}) == {"size": 4, "name": "b", "is_on": True}
+
+
+@struct.dataclass
+class Declaring:
+    """Options of each sort, and a field that is none."""
+
+    counts: Choices = traced(IntegerList([4], ""))
+    speed: Any = traced(Real(1.5, "", low=0.0), default=2.5, help="px per step")
+    size: int = static(Static(None, ""))
+    name: str = static(Word("a", "", words=("a", "b")))
+    other: int = 3
+
+
+def test_a_declaration_is_a_field_with_the_default_of_its_option() -> None:
+    made = Declaring(size=5)
+    chex.assert_trees_all_equal((made.counts, made.speed), (Choices.of([4]), np.float32(2.5)))
+    assert (made.size, made.name, made.other) == (5, "a", 3)
+    with pytest.raises(TypeError, match="size"):
+        Declaring()
+
+
+def test_declared_options_are_in_the_order_of_the_fields() -> None:
+    assert list(declared(Declaring)) == ["counts", "speed", "size", "name"]
+    assert declared(Declaring)["speed"] == Real(2.5, "px per step", low=0.0)
+
+
+def test_a_word_is_not_traced() -> None:
+    with pytest.raises(NotImplementedError, match=r"^expected a kind that can be traced, got Word\. Use `static`\.$"):
+        Word("a", "", words=("a",)).convert("a")
 
 
 def test_every_default_of_every_game_is_allowed_and_has_a_line_of_help() -> None:

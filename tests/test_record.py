@@ -14,7 +14,7 @@ import jaxgym
 from baselines import config, evaluate, game, train
 from jaxgym import cli, registry
 from jaxgym.errors import OptionError
-from jaxgym.options import Word
+from jaxgym.options import Word, static
 from tests.t_maze import TMaze
 
 FRAMELESS, SYMBOLIC_FIRST = "Frameless-v0", "SymbolicFirst-v0"
@@ -24,7 +24,7 @@ FRAMELESS, SYMBOLIC_FIRST = "Frameless-v0", "SymbolicFirst-v0"
 class Drawable(TMaze):
     """A T-Maze with frames."""
 
-    observation: str = dataclasses.field(default="symbolic", kw_only=True)
+    observation: str = static(Word("symbolic", "what an observation is", words=("symbolic", "pixels")))
 
     def observation_space(self, params: Any = None) -> Any:
         if self.observation == "symbolic":
@@ -37,24 +37,9 @@ class Drawable(TMaze):
         return jnp.broadcast_to(scene.place.astype(jnp.uint8), (8, 8, 3))
 
 
-def frameless(env_id: str, values: Any) -> tuple[Any, Any]:
-    del values
-    params = jaxgym.EnvParams()
-    return TMaze(env_id, params), params
-
-
-def symbolic_first(env_id: str, values: Any) -> tuple[Any, Any]:
-    params = jaxgym.EnvParams()
-    return Drawable(env_id, params, observation=values["observation"]), params
-
-
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    observation = Word("symbolic", "what an observation is", words=("symbolic", "pixels"))
-    made = {
-        FRAMELESS: jaxgym.Spec(frameless, {}),
-        SYMBOLIC_FIRST: jaxgym.Spec(symbolic_first, {"observation": observation}),
-    }
+    made = {FRAMELESS: jaxgym.Spec(TMaze), SYMBOLIC_FIRST: jaxgym.Spec(Drawable)}
     for env_id, spec in made.items():
         monkeypatch.setitem(registry._entries, env_id, registry.Entry(spec))
 

@@ -150,6 +150,22 @@ def test_the_text_interface_has_other_options_than_its_environment() -> None:
         dataclasses.replace(spec, text=clash)
 
 
+def test_a_variant_changes_declared_options_only() -> None:
+    spec = jaxgym.spec_of("FrozenLake-v0")
+    larger = dataclasses.replace(spec, changes={"size": {"default": 8}, "p": {"low": 0.5}}, fixed={"is_slippery": True})
+    assert larger.options.keys() == spec.options.keys() - {"is_slippery"}
+    assert larger.options["p"].allowed == "a number from 0.5 to 1.0"
+    with without_new_ids():
+        jaxgym.register("LargeLake-v0", larger)
+        env, params = jaxgym.make("LargeLake-v0")
+        assert (env.observation_space(params).shape, bool(params.is_slippery)) == ((84, 84, 3), True)
+        assert env.sample_level(jax.random.key(0), params).is_hole.shape == (8, 8)
+        with pytest.raises(OptionError, match="has no option 'is_slippery'"):
+            jaxgym.make("LargeLake-v0", is_slippery=False)
+    with pytest.raises(ValueError, match=r"^expected options in changes, got sizes\. Correct their names\.$"):
+        dataclasses.replace(spec, changes={"sizes": {"default": 8}})
+
+
 def test_an_entry_point_is_imported_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "registered_later.py").write_text("import jaxgym\nLAKE = jaxgym.spec_of('FrozenLake-v0')\n")
     monkeypatch.syspath_prepend(tmp_path)

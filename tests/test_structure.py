@@ -27,9 +27,6 @@ COMPUTED_IMPORTS = {"jaxgym", "jaxgym.registry", "baselines.memories"}
 NAMES_MODULES = r"\b(import_module_of|(jaxgym|registration|text|catalogue)\.(make|spec_of|presets))$"
 """Functions that import the module of a name. For names from requests, servers have `make_registered` and `load`."""
 
-# Packages that do not keep the last two rules yet.
-NOT_YET = ("jaxgym.serve",)
-
 ONE_PER_GAME = {"State", "Params", "Level", "Scene", "Visible"}
 """Class names that each package of a game may define once."""
 
@@ -137,7 +134,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_every_imported_module_is_named_by_a_constant() -> None:
-    assert not [place for place in computed_imports(trees("jaxgym", "baselines")) if not place.startswith(NOT_YET)]
+    assert not computed_imports(trees("jaxgym", "baselines"))
 
 
 def test_a_server_imports_no_module_that_a_request_names() -> None:
@@ -148,7 +145,7 @@ def test_a_server_imports_no_module_that_a_request_names() -> None:
 
 
 def test_lazy_names_are_those_of_the_package_only() -> None:
-    assert {name for name in lazy_modules(trees("jaxgym", "baselines")) if not name.startswith(NOT_YET)} == LAZY_NAMES
+    assert lazy_modules(trees("jaxgym", "baselines")) == LAZY_NAMES
 
 
 def test_a_class_name_has_one_definition() -> None:

@@ -14,7 +14,7 @@ from baselines.grpo.model import Sizes, sample
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import PAD, Tokeniser
 from jaxgym.levels import held_out_seeds, train_seeds
-from jaxgym.serve import SessionPool
+from jaxgym.serve.pool import SessionPool
 
 _KEPT = 8
 
@@ -82,7 +82,7 @@ class Chain:
 
         Raises:
             ConfigError: if a reply of the settings is refused.
-            UnknownIdError, OptionError: see `jaxgym.serve.SessionPool.prepare`.
+            UnknownIdError, OptionError: see `jaxgym.serve.pool.SessionPool.prepare`.
         """
         pool = SessionPool(capacity=settings.sessions)
         chain = cls(pool, settings, pool.prepare(settings.env, settings.session_options))

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxgym import forks, registration
-from jaxgym.environment import Environment, EnvParams
+from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.errors import ActionError, LevelError, OptionError, shown
 from jaxgym.options import is_integer, plain
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
@@ -24,8 +24,6 @@ _FRAMES_PER_S = {
     "FrozenLake-v0": 4,
     "Sudoku-v0": 4,
 }
-
-AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 @dataclasses.dataclass(frozen=True)

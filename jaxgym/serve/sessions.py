@@ -4,37 +4,33 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxgym.options import Integer, Option, Real, Word, resolve
-
-SESSION_OPTIONS: Mapping[str, Option] = {
-    "max_turns": Integer(0, "turns after which an episode is truncated, invalid replies included; 0 means no limit", 0),
-    "refusal_cost": Real(0.0, "penalty of an invalid reply", 0.0, static=True),
-    "format_cost": Real(0.0, "penalty of a valid reply in another form than the prompt asks for", 0.0, static=True),
-    "step_cost": Real(0.0, "penalty of every turn", 0.0, static=True),
-    "on_parse_failure": Word(
-        "refuse",
-        "effect of an invalid reply: return the error text, end the episode, or make the game's fallback action",
-        words=("refuse", "end", "fallback"),
-    ),
-    "scoring": Word(
-        "parts",
-        "reward of a turn: the components of the text interface, or the environment's reward only",
-        words=("parts", "environment"),
-    ),
-}
-"""Options of a session, in addition to those of the environment and of its text interface."""
+from jaxgym.options import Integer, Option, Real, Word, declared, resolve, static
 
 
 @dataclasses.dataclass(frozen=True)
 class SessionOptions:
-    """Values of the options of a session; see `SESSION_OPTIONS`."""
+    """Values of the options of a session."""
 
-    max_turns: int
-    refusal_cost: float
-    format_cost: float
-    step_cost: float
-    on_parse_failure: str
-    scoring: str
+    max_turns: int = static(
+        Integer(0, "turns after which an episode is truncated, refused replies included; 0 means no limit", 0)
+    )
+    refusal_cost: float = static(Real(0.0, "taken off the reward of a turn whose reply is refused", 0.0))
+    format_cost: float = static(Real(0.0, "taken off where a move is understood, but not in the form asked for", 0.0))
+    step_cost: float = static(Real(0.0, "taken off the reward of every turn", 0.0))
+    on_parse_failure: str = static(
+        Word(
+            "refuse",
+            "what a refused reply does: tell why and wait, end the episode, or make the game's fallback move",
+            words=("refuse", "end", "fallback"),
+        )
+    )
+    scoring: str = static(
+        Word(
+            "parts",
+            "what is scored, where the game's words score a turn in parts: these, or the environment's reward alone",
+            words=("parts", "environment"),
+        )
+    )
 
     @classmethod
     def of(cls, env_id: str, given: Mapping[str, Any]) -> "SessionOptions":
@@ -43,8 +39,11 @@ class SessionOptions:
         Raises:
             OptionError: If the value of an option is invalid.
         """
-        values = resolve(env_id, SESSION_OPTIONS, given)
-        return cls(**{**values, "max_turns": int(values["max_turns"])})
+        return cls(**resolve(env_id, SESSION_OPTIONS, given))
+
+
+SESSION_OPTIONS: Mapping[str, Option] = declared(SessionOptions)
+"""The options of a session, beside those of the environment and of its words."""
 
 
 class Opening(NamedTuple):

@@ -2,7 +2,7 @@
 
     from jaxgym.serve import trl
     trainer = GRPOTrainer(..., environment_factory=trl.FrozenLakeEnv)
-    trainer = GRPOTrainer(..., environment_factory=functools.partial(trl.FrozenLakeEnv, size=8))
+    trainer = GRPOTrainer(..., environment_factory=functools.partial(trl.make, "mortar_mayhem_grid", arena_size=4))
 
 A trainer offers every public method except `reset` and `get_reward` to the model as a tool, so each class has only the
 tools of its environment. Their docstrings are part of the prompt. The columns `seed` and `env_config` of a row set the
@@ -224,6 +224,15 @@ def env_class(name: str) -> type[_TextEnv]:
     return _env_class(text.text_spec_of(name)[0])
 
 
+def make(name: str, **options: Any) -> _TextEnv:
+    """Return an instance of the class of a game: `functools.partial(make, name)` is a factory that can be pickled.
+
+    Raises:
+        UnknownIdError: If there is no such environment, or it has no words.
+    """
+    return env_class(name)(**options)
+
+
 @functools.cache
 def _env_class(env_id: str) -> type[_TextEnv]:
     if env_id in _OWN:
@@ -260,10 +269,3 @@ def _tools_of(game: type) -> list[str]:
 
 def _env_id_of(game: type) -> str:
     return next(env_id for env_id in text.text_envs().values() if issubclass(game, _env_class(env_id)))
-
-
-def __getattr__(name: str) -> type[_TextEnv]:
-    for env_id in text.text_envs().values():
-        if class_name(env_id) == name:
-            return env_class(env_id)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,23 +1,13 @@
 """Text environments by name, and `make`, which returns an environment with its text interface."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from jaxgym import registration, registry
 from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
-from jaxgym.options import Option, Word, resolve
+from jaxgym.options import resolve
 from jaxgym.spec import TextSpec
-from jaxgym.text.words import Words
-
-PARSING: Mapping[str, Option] = {
-    "parsing": Word(
-        "strict",
-        "strict: a reply counts only if its explicit answer is exactly valid; lenient: prose is searched as well",
-        words=("strict", "lenient"),
-    ),
-}
-"""The option of every text interface."""
+from jaxgym.text.words import PARSING, Words
 
 
 def text_envs() -> dict[str, str]:

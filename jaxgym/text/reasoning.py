@@ -127,7 +127,7 @@ _NO_ANSWER = {"<!--": "-->", "~~": "~~", '"""': '"""', "'''": "'''"}
 """Opening and closing marks of comments, struck-through text and string literals, which are not answers."""
 
 
-class Visible(NamedTuple):
+class VisibleText(NamedTuple):
     """Part of a reply that can contain its answer.
 
     Attributes:
@@ -139,7 +139,7 @@ class Visible(NamedTuple):
     is_cut: bool
 
 
-def without_reasoning(reply: str) -> Visible:
+def without_reasoning(reply: str) -> VisibleText:
     """Return the last `LONGEST` characters of the assistant's turn, without its reasoning.
 
     The turn ends at the first token that ends it or begins the turn of another role. Reasoning that is not closed
@@ -159,7 +159,7 @@ def without_reasoning(reply: str) -> Visible:
     if comments:
         text = _without_comments(text, comments) if sum(map(text.count, comments)) <= _MOST_SIGNS else ""
     is_cut = len(text) > LONGEST
-    return Visible(_without_leading(text[-LONGEST:].strip()), is_cut)
+    return VisibleText(_without_leading(text[-LONGEST:].strip()), is_cut)
 
 
 def ascii_lower(text: str) -> str:

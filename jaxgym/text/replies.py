@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from jaxgym.text.forms import Form, bracketed
-from jaxgym.text.reasoning import LONGEST, Visible, without_reasoning
+from jaxgym.text.reasoning import LONGEST, VisibleText, without_reasoning
 from jaxgym.text.tool_calls import with_json_calls
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def find_answer(reply: str, forms: Sequence[Form], *, takes_first: bool = False)
     return find_in(without_reasoning(reply), forms, takes_first=takes_first)
 
 
-def find_in(visible: Visible, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
+def find_in(visible: VisibleText, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
     """Return the explicit answer of a reply whose reasoning has been removed; see `find_answer`."""
     text = with_json_calls(visible.text)
     # The truncated part can contain an answer in a lower form, or the rest of a reply without a form.
@@ -113,7 +113,7 @@ def read_answer(
     answer = find_in(visible, forms, takes_first=takes_first)
     value = None if answer is None else read(answer.value)
     if answer is not None and value is not None and forms[0] is bracketed and not answer.is_plain:
-        other = find_in(Visible(visible.text, is_cut=False), forms[1:])
+        other = find_in(VisibleText(visible.text, is_cut=False), forms[1:])
         if other is not None and not other.is_plain and read(other.value) != value:
             return answer._replace(text=f"{answer.text} and {other.text}"), None
     return answer, value

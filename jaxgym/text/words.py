@@ -15,6 +15,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 import numpy as np
 
+from jaxgym.options import Option, Word
+
 TScene = TypeVar("TScene")
 
 Action = int | tuple[int, ...]
@@ -125,6 +127,16 @@ class Changes(Ledger):
         return changes
 
 
+PARSING: Mapping[str, Option] = {
+    "parsing": Word(
+        "strict",
+        "whether a reply counts only if its explicit answer is exactly valid, or prose is searched as well",
+        words=("strict", "lenient"),
+    ),
+}
+"""The option that every environment with words has."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Words(Generic[TScene]):
     """Text interface of one environment.
@@ -138,7 +150,7 @@ class Words(Generic[TScene]):
     """
 
     env_id: str
-    parsing: str = dataclasses.field(default="strict", kw_only=True)
+    parsing: str = dataclasses.field(default=PARSING["parsing"].default, kw_only=True)
 
     @property
     def max_actions(self) -> int:

@@ -12,11 +12,9 @@ from typing import Any
 import jax
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import AnyEnvironment, Environment, EnvParams, EnvState, Transition
 from jaxgym.errors import WrapperError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
-
-AnyEnvironment = Environment[Any, Any, Any, Any]
 
 
 @struct.dataclass
@@ -40,7 +38,7 @@ class OuterParams(EnvParams):
         inner: Parameters of the inner environment; their time limit and their level buffer are ignored.
     """
 
-    inner: Any = None
+    inner: Any = dataclasses.field(kw_only=True)
 
 
 @struct.dataclass

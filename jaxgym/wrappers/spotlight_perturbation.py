@@ -17,42 +17,22 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.environment import Transition
+from jaxgym.environment import AnyEnvironment, Transition
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import bitplanes, pairs, spotlights
 from jaxgym.envs.searing_spotlights.pairs import Pair
 from jaxgym.envs.searing_spotlights.scene import darkened
 from jaxgym.errors import WrapperError
-from jaxgym.options import Integer, Option, resolve
+from jaxgym.options import Integer, Option, declared, resolve, traced
 from jaxgym.spaces import Box, Dict
-from jaxgym.wrappers.base import AnyEnvironment, OuterParams, WrappedScene, WrappedState, Wrapper, inside
+from jaxgym.wrappers.base import OuterParams, WrappedScene, WrappedState, Wrapper, inside
 
-_SHARED_OPTIONS = (
-    "initial_spawns",
-    "spot_min_radius",
-    "spot_max_radius",
-    "spot_min_speed",
-    "spot_max_speed",
-    "light_dim_off_duration",
-    "light_threshold",
-    "max_spotlights",
-)
 _SEED_WORDS = 2
 _MOST_SPOTLIGHTS = 64
 _CHANNELS = 3
 _SHIFTS = np.asarray([0, 8, 16], dtype=np.uint32)
 _NOWHERE_PX = np.zeros(2, dtype=np.int32)
-
-
-def options() -> dict[str, Option]:
-    """Return the options of the perturbation; shared names have the meaning of Searing Spotlights."""
-    all_options = spotlight_game.options(initial_spawns=4, agent_health=1.0)
-    return {
-        **{name: all_options[name] for name in _SHARED_OPTIONS},
-        "num_spawns": Integer(-1, "spotlights after those at reset; below 0 for no end to them", low=-1),
-        "spawn_interval": Integer(40, "steps between spotlights", low=1),
-    }
 
 
 @struct.dataclass
@@ -69,18 +49,20 @@ class PerturbedLevel:
 
 
 @struct.dataclass
-class PerturbedParams(OuterParams):
+class PerturbedParams(OuterParams, spotlight_game.LightParams):
     """Traced options of the perturbation, and the parameters of the inner environment."""
 
-    initial_spawns: Any = None
-    num_spawns: Any = None
-    spawn_interval: Any = None
-    spot_min_radius: Any = None
-    spot_max_radius: Any = None
-    spot_min_speed: Any = None
-    spot_max_speed: Any = None
-    light_dim_off_duration: Any = None
-    light_threshold: Any = None
+    num_spawns: jax.Array = traced(Integer(-1, "spotlights after those at reset; below 0 for no end to them", low=-1))
+    spawn_interval: jax.Array = traced(Integer(40, "steps between spotlights", low=1))
+
+
+OPTIONS: Mapping[str, Option] = {
+    **declared(PerturbedParams),
+    "max_spotlights": dataclasses.replace(
+        spotlight_game.MAX_SPOTLIGHTS, none=f"as many as there can be, {_MOST_SPOTLIGHTS} at most"
+    ),
+}
+"""The options of the perturbation; those of one name mean what they mean in Searing Spotlights."""
 
 
 @struct.dataclass
@@ -143,7 +125,7 @@ class SpotlightPerturbation(Wrapper):
         Args:
             env: The environment.
             params: Its parameters; those of `make` if None. Each level of their level buffer gets fixed spotlights.
-            **given: Options, see `options`.
+            **given: Options, see `OPTIONS`.
 
         Returns:
             The wrapped environment and its parameters.
@@ -152,14 +134,14 @@ class SpotlightPerturbation(Wrapper):
             OptionError: If an option does not exist or its value is invalid.
             WrapperError: If the environment has no RGB frames.
         """
-        values = resolve("SpotlightPerturbation", options(), given)
+        values = resolve("SpotlightPerturbation", OPTIONS, given)
         inner = env.default_params if params is None else params
         levels = None if inner.levels is None else lit_bank(inner.levels)
-        fields = {name: value for name, value in values.items() if name != "max_spotlights"}
+        fields = {name: option.convert(values[name]) for name, option in declared(PerturbedParams).items()}
         outer = PerturbedParams(
             inner.max_steps_in_episode, levels, inner=dataclasses.replace(inner, levels=None), **fields
         )
-        return cls(env, _capacity(values), int(values["initial_spawns"]), initial_params=outer), outer
+        return cls(env, _capacity(values), values["initial_spawns"], initial_params=outer), outer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -254,9 +236,10 @@ def lit_bank(bank: Any) -> PerturbedLevel:
 
 
 def _capacity(values: Mapping[str, Any]) -> int:
-    initial, spawns = int(values["initial_spawns"]), int(values["num_spawns"])
+    initial, spawns = values["initial_spawns"], values["num_spawns"]
     total = None if spawns < 0 else initial + spawns
-    most = spotlights.most_alive(initial, total, int(values["spawn_interval"]), float(values["spot_min_speed"]))
+    speed = float(np.float32(values["spot_min_speed"]))
+    most = spotlights.most_alive(initial, total, values["spawn_interval"], speed)
     needed = max(min(most, _MOST_SPOTLIGHTS), initial)
     return spotlight_game.capacity_of("SpotlightPerturbation", values, needed)
 

@@ -11,7 +11,8 @@ import pytest
 
 from jaxgym import text
 from jaxgym.errors import OptionError
-from jaxgym.serve import RequestError, SessionPool, episodes
+from jaxgym.serve import episodes
+from jaxgym.serve.pool import RequestError, SessionPool
 from tests.conformance.experts import expert
 
 try:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jaxgym.serve import SessionPool
+from jaxgym.serve.pool import SessionPool
 from tests.conformance import run
 from tests.conformance.experts import expert
 from tests.serve import chat_server

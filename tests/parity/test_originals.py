@@ -1,5 +1,6 @@
 """Levels of the original's seeds: every recorded layout and episode has the level that we make from its seed."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -259,7 +260,7 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
 def test_an_id_without_originals_is_told_which_have_some() -> None:
     spec = jaxgym.spec_of(GAME)
     with without_new_ids():
-        jaxgym.register("Mine-v0", jaxgym.Spec(spec.build, spec.options))
+        jaxgym.register("Mine-v0", dataclasses.replace(spec, original=None, text=None))
         with pytest.raises(LevelError, match=r"^Mine-v0 has no original levels\. Use ") as raised:
             levels.original("Mine-v0", [0])
         listed = str(raised.value).partition("original levels: ")[2].removesuffix(".").split(", ")
@@ -321,7 +322,7 @@ def made() -> Iterator[list[int]]:
         counts.append(len(seeds))
         return make(env, options, seeds)
 
-    counting = jaxgym.Spec(spec.build, spec.options, original=jaxgym.Original(counted, spec.original.course))
+    counting = dataclasses.replace(spec, original=jaxgym.Original(counted, spec.original.course), text=None)
     with without_new_ids():
         jaxgym.register(COUNTED, counting)
         yield counts

@@ -16,7 +16,7 @@ from flax import struct
 import jaxgym
 from jaxgym import text
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
-from jaxgym.options import Flag, Integer, Real, Static
+from jaxgym.options import Flag, Integer, Real, Static, static, traced
 
 LEFT, STAY, RIGHT = range(3)
 NAMES = ("left", "stay", "right")
@@ -36,8 +36,8 @@ class State(EnvState):
 
 @struct.dataclass
 class Params(EnvParams):
-    bonus: Any = None
-    length: Any = None
+    bonus: jax.Array = traced(Real(1.0, "reward at the goal"))
+    length: jax.Array = traced(Integer(8, "cells", low=3, high=8))
 
 
 @struct.dataclass
@@ -49,7 +49,7 @@ class Scene:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Corridor(Environment[Level, State, Params, Scene]):
-    longest: int = 8
+    longest: int = static(Static(8, "cells of the picture", low=3, high=16))
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         goal = jnp.asarray(params.length, jnp.int32) - 1
@@ -143,11 +143,6 @@ class WordsWithDiary(CorridorWords):
         return Diary()
 
 
-def _build(env_id: str, values: Mapping[str, Any]) -> tuple[Corridor, Params]:
-    params = Params(bonus=values["bonus"], length=values["length"])
-    return Corridor(env_id=env_id, initial_params=params, longest=values["longest"]), params
-
-
 def _words(env: Corridor, values: Mapping[str, Any]) -> CorridorWords:
     return (WordsWithDiary if values["diary"] else CorridorWords)(env.env_id, shouts=values["shouts"])
 
@@ -156,10 +151,5 @@ def register() -> None:
     """Register the game and its text interface, once."""
     if "Corridor-v0" in jaxgym.registered_envs():
         return
-    options = {
-        "bonus": Real(1.0, "reward at the goal"),
-        "length": Integer(8, "cells", low=3, high=8),
-        "longest": Static(8, "cells of the picture", low=3, high=16),
-    }
-    flags = {"shouts": Flag(False, "in capitals", static=True), "diary": Flag(False, "pays news", static=True)}
-    jaxgym.register("Corridor-v0", jaxgym.Spec(build=_build, options=options, text=text.TextSpec(_words, flags)))
+    flags = {"shouts": Flag(False, "in capitals"), "diary": Flag(False, "pays news")}
+    jaxgym.register("Corridor-v0", jaxgym.Spec(Corridor, Params, text=text.TextSpec(_words, flags)))

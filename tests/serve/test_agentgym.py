@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 
 from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
-from jaxgym.serve import SessionPool
 from jaxgym.serve.agentgym import wrappers
 from jaxgym.serve.agentgym.server import AgentGymApp, load, make_app
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web.guard import Guard
 from jaxgym.serve.web.serving import AgentGym
 from tests.serve import corridor

@@ -135,7 +135,7 @@ def test_the_handler_of_the_process_is_in_place_again() -> None:
 
 PROGRAM = """
 import faulthandler, random, signal, threading, time
-from jaxgym.serve import SessionPool
+from jaxgym.serve.pool import SessionPool
 from tests.serve import corridor
 
 faulthandler.dump_traceback_later(100, exit=True)

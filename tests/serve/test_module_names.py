@@ -15,10 +15,11 @@ import pytest
 import jaxgym
 from jaxgym import text
 from jaxgym.errors import UnknownIdError
-from jaxgym.serve import SessionPool, episodes, swift, trl
+from jaxgym.serve import episodes, swift, trl
 from jaxgym.serve import rollout as rollouts
 from jaxgym.serve.agentgym.server import load, make_app
 from jaxgym.serve.openenv.sessions import SPARE
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import runs
 from jaxgym.serve.rollout.scripted import ScriptedPolicy, game_of
 from jaxgym.serve.web import http

@@ -19,13 +19,13 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jaxgym import text
-from jaxgym.serve import SessionPool
 from jaxgym.serve.agentgym.server import AgentGymApp, make_app
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.openenv.app import OpenEnvApp
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page import routes
 from jaxgym.serve.page.looks import looks_of
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.history import LONGEST, TURNS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import AgentGym, OpenEnv

@@ -18,9 +18,17 @@ import jax
 import numpy as np
 import pytest
 
-from jaxgym import levels, serve, text
+from jaxgym import levels, text
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.serve import SessionPool
+from jaxgym.serve.pool import (
+    CapacityError,
+    ClosedSessionError,
+    Outcome,
+    RequestError,
+    SessionError,
+    SessionPool,
+    UnknownSessionError,
+)
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from tests.serve import corridor
 
@@ -58,7 +66,7 @@ def play(pool: SessionPool, seed: int, replies: list[str], **options: Any) -> li
     return texts
 
 
-def one(pool: SessionPool, replies: list[str], seed: int = 3, **options: Any) -> list[serve.Outcome]:
+def one(pool: SessionPool, replies: list[str], seed: int = 3, **options: Any) -> list[Outcome]:
     opening = pool.open("corridor", seed, options)
     outcomes = [pool.step_one(opening.id, reply) for reply in replies]
     pool.close([opening.id])
@@ -259,7 +267,7 @@ def test_sessions_play_the_same_alone_and_among_others(pool: SessionPool) -> Non
 
 def test_sessions_play_the_same_in_another_process(pool: SessionPool) -> None:
     program = """
-from jaxgym.serve import SessionPool
+from jaxgym.serve.pool import SessionPool
 from tests.serve import corridor
 corridor.register()
 pool = SessionPool(capacity=4)
@@ -382,7 +390,7 @@ def test_threads_play_as_if_alone(pool: SessionPool) -> None:
 def test_calls_for_one_session_are_made_one_after_the_other(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3)
 
-    async def twice() -> list[serve.Outcome]:
+    async def twice() -> list[Outcome]:
         return await asyncio.gather(*(pool.astep(opening.id, "<stay>") for _ in range(3)))
 
     assert [outcome.number for outcome in asyncio.run(twice())] == [1, 2, 3]
@@ -398,25 +406,25 @@ def test_an_error_of_one_call_does_not_disturb_the_others(pool: SessionPool) -> 
 
     outcome, error = asyncio.run(both())
     assert outcome.text == "1: .....A.."
-    assert isinstance(error, serve.UnknownSessionError)
+    assert isinstance(error, UnknownSessionError)
     pool.close([opening.id])
 
 
 @pytest.mark.parametrize(
     ("ids", "replies", "error", "says"),
     [
-        (["nobody"], ["<left>"], serve.UnknownSessionError, r"Unknown session 'nobody'\. Use an id that open"),
-        (["0", "0"], ["<left>", "<left>"], serve.RequestError, "ids: expected different sessions, got '.*' twice"),
-        (["0", "1"], ["<left>"], serve.RequestError, r"replies: expected one for each of 2 ids, got 1\."),
-        (["0", "1"], ["<left>", None], serve.RequestError, r"reply: expected a string, got None\."),
-        (["0", "nobody"], ["<left>", "<left>"], serve.UnknownSessionError, "Unknown session"),
-        (["0", ["1"]], ["<left>", "<left>"], serve.UnknownSessionError, r"Unknown session \['1'\]"),
-        (["0"], "<left>", serve.RequestError, "replies: expected a list, got the string '<left>'"),
-        (["0"], [b"<left>" * 10**6], serve.RequestError, r"reply: expected a string, got b'<left>.{,60}\.$"),
+        (["nobody"], ["<left>"], UnknownSessionError, r"Unknown session 'nobody'\. Use an id that open"),
+        (["0", "0"], ["<left>", "<left>"], RequestError, "ids: expected different sessions, got '.*' twice"),
+        (["0", "1"], ["<left>"], RequestError, r"replies: expected one for each of 2 ids, got 1\."),
+        (["0", "1"], ["<left>", None], RequestError, r"reply: expected a string, got None\."),
+        (["0", "nobody"], ["<left>", "<left>"], UnknownSessionError, "Unknown session"),
+        (["0", ["1"]], ["<left>", "<left>"], UnknownSessionError, r"Unknown session \['1'\]"),
+        (["0"], "<left>", RequestError, "replies: expected a list, got the string '<left>'"),
+        (["0"], [b"<left>" * 10**6], RequestError, r"reply: expected a string, got b'<left>.{,60}\.$"),
     ],
 )
 def test_a_call_that_is_refused_steps_nobody(
-    pool: SessionPool, ids: list[Any], replies: Any, error: type[serve.SessionError], says: str
+    pool: SessionPool, ids: list[Any], replies: Any, error: type[SessionError], says: str
 ) -> None:
     opened = {str(place): opening.id for place, opening in enumerate(pool.open_many("corridor", [3, 3]))}
     with pytest.raises(error, match=says):
@@ -437,7 +445,7 @@ def test_an_id_that_is_no_string_disturbs_no_other_call(pool: SessionPool) -> No
     outcome, *errors = asyncio.run(both())
     assert outcome.number == 1
     for call in (lambda: pool.step_one(wrong, "<left>"), lambda: pool.reset_one(wrong), lambda: pool.close([wrong])):
-        with pytest.raises(serve.UnknownSessionError) as error:
+        with pytest.raises(UnknownSessionError) as error:
             call()
         errors.append(error.value)
     assert {str(error) for error in errors} == {f"Unknown session {wrong!r}. Use an id that open returned."}
@@ -448,15 +456,15 @@ def test_an_id_that_is_no_string_disturbs_no_other_call(pool: SessionPool) -> No
 def test_a_closed_session_can_not_be_used(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3)
     pool.close([opening.id])
-    with pytest.raises(serve.ClosedSessionError, match=r"was closed\. Open another one"):
+    with pytest.raises(ClosedSessionError, match=r"was closed\. Open another one"):
         pool.step_one(opening.id, "<left>")
-    with pytest.raises(serve.ClosedSessionError):
+    with pytest.raises(ClosedSessionError):
         pool.close([opening.id])
 
 
 def test_a_full_pool_refuses_sessions_and_opens_none(pool: SessionPool) -> None:
     ids = [opening.id for opening in pool.open_many("corridor", range(60))]
-    with pytest.raises(serve.CapacityError, match="at most 64 open sessions, got 5 more than the 60 open ones"):
+    with pytest.raises(CapacityError, match="at most 64 open sessions, got 5 more than the 60 open ones"):
         pool.open_many("corridor", range(5))
     assert len(pool) == 60
     pool.close(ids)
@@ -471,14 +479,14 @@ def test_idle_sessions_make_room(pool: SessionPool, monkeypatch: pytest.MonkeyPa
     pool.step_one(busy.id, "<stay>")
     clock[0] = 170.0
     assert pool.close_idle() == 1
-    with pytest.raises(serve.ClosedSessionError, match="was closed after 60 s without a call"):
+    with pytest.raises(ClosedSessionError, match="was closed after 60 s without a call"):
         pool.step_one(idle.id, "<left>")
     pool.close([busy.id])
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])
 def test_a_seed_that_is_none_is_refused(pool: SessionPool, seed: Any) -> None:
-    with pytest.raises(serve.RequestError, match="seed: expected an integer from 0 to 4294967295"):
+    with pytest.raises(RequestError, match="seed: expected an integer from 0 to 4294967295"):
         pool.open("corridor", seed)
 
 
@@ -509,17 +517,17 @@ def test_a_fallback_that_the_words_lack_is_refused(pool: SessionPool, monkeypatc
 
 @pytest.mark.parametrize("capacity", [0, 1.5, True, MOST_SESSIONS + 1, 10**12])
 def test_a_capacity_that_is_none_or_more_than_a_machine_holds_is_refused(capacity: Any) -> None:
-    with pytest.raises(serve.RequestError, match=f"capacity: expected an integer from 1 to {MOST_SESSIONS}"):
+    with pytest.raises(RequestError, match=f"capacity: expected an integer from 1 to {MOST_SESSIONS}"):
         SessionPool(capacity=capacity)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "60", True])
 def test_an_idle_time_that_is_none_is_refused(seconds: Any) -> None:
-    with pytest.raises(serve.RequestError, match="idle_seconds: expected a positive number or None"):
+    with pytest.raises(RequestError, match="idle_seconds: expected a positive number or None"):
         SessionPool(idle_seconds=seconds)
 
 
 def test_every_refusal_is_a_session_error_and_a_value_error() -> None:
-    for kind in (serve.UnknownSessionError, serve.ClosedSessionError, serve.CapacityError, serve.RequestError):
-        assert issubclass(kind, serve.SessionError)
+    for kind in (UnknownSessionError, ClosedSessionError, CapacityError, RequestError):
+        assert issubclass(kind, SessionError)
         assert issubclass(kind, ValueError)

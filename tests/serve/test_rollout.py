@@ -14,8 +14,9 @@ import pytest
 
 from jaxgym import cli
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.serve import SessionPool, episodes
+from jaxgym.serve import episodes
 from jaxgym.serve import rollout as rollouts
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import command, local_model, runs
 from tests.serve import chat_server, corridor
 

@@ -15,9 +15,10 @@ import pytest
 
 from jaxgym import text
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.serve import SESSION_OPTIONS, SessionPool, episodes, swift
+from jaxgym.serve import episodes, swift
 from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.serve.openenv.remote import OpenEnvWrapper
+from jaxgym.serve.pool import SESSION_OPTIONS, SessionPool
 from jaxgym.serve.swift import sudoku
 from tests.serve import corridor
 
@@ -150,14 +151,12 @@ def test_every_call_may_come_from_another_loop_and_thread() -> None:
     assert found == [alone] * 8
 
 
-def test_each_game_has_a_class_by_nick_id_and_attribute() -> None:
+def test_each_game_has_a_class_by_short_name_and_id() -> None:
     for nick, env_id in text.text_envs().items():
         made = swift.env_class(nick)
         assert made is swift.env_class(env_id)
-        assert made is getattr(swift, swift.class_name(env_id))
-    assert swift.MortarMayhemGridEnv.env_id == "MortarMayhem-Grid-v0"
-    with pytest.raises(AttributeError, match="NoSuchEnv"):
-        swift.NoSuchEnv  # noqa: B018
+        assert made.env_id == env_id
+    assert swift.env_class("mortar_mayhem_grid").__name__ == "MortarMayhemGridEnv"
     with pytest.raises(UnknownIdError, match="Unknown text environment"):
         swift.env_class("frozen_lakes")
 
@@ -195,14 +194,14 @@ def loaded(path: Path, name: str) -> types.ModuleType:
 def test_the_plugin_registers_every_game_and_the_schedulers(ms_swift: types.SimpleNamespace) -> None:
     loaded(PLUGIN, "_plugin_0f3a")
     assert set(ms_swift.envs) == {*text.text_envs(), *text.text_envs().values()}
-    assert ms_swift.envs["frozen_lake"] is swift.FrozenLakeEnv
+    assert ms_swift.envs["frozen_lake"] is swift.env_class("frozen_lake")
     assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler", "jaxgym_openenv_scheduler"}
 
 
 @pytest.mark.parametrize("entries", ["x", 3, ["seed"]])
 def test_entries_that_have_no_names_are_refused(entries: Any) -> None:
     with pytest.raises(OptionError, match=r"^FrozenLake-v0: env_config: expected a mapping such as .*, got "):
-        asyncio.run(swift.FrozenLakeEnv(entries).reset())
+        asyncio.run(swift.env_class("frozen_lake")(entries).reset())
 
 
 @pytest.mark.parametrize("path", sorted(PLUGIN.parent.glob("*.jsonl")), ids=lambda path: path.stem)

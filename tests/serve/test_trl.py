@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from jaxgym import text
-from jaxgym.errors import OptionError
-from jaxgym.serve import SessionPool, episodes, trl
+from jaxgym.errors import OptionError, UnknownIdError
+from jaxgym.serve import episodes, trl
+from jaxgym.serve.pool import SessionPool
 from tests.serve import corridor
 
 
@@ -115,12 +116,13 @@ def test_a_tool_before_any_reset_starts_a_game() -> None:
     env.reply("<right right right>")
 
 
-def test_classes_can_be_pickled() -> None:
-    factory = functools.partial(trl.MortarMayhemGridEnv, command_count=[3])
-    again = pickle.loads(pickle.dumps(factory))
-    assert (again.func, again.keywords) == (factory.func, factory.keywords)
-    with pytest.raises(AttributeError, match="NoSuchEnv"):
-        trl.NoSuchEnv  # noqa: B018
+def test_a_factory_can_be_pickled() -> None:
+    factory = functools.partial(trl.make, "mortar_mayhem_grid", command_count=[3])
+    made = pickle.loads(pickle.dumps(factory))()
+    assert type(made) is trl.env_class("MortarMayhem-Grid-v0")
+    assert made.reset(seed=3) == factory().reset(seed=3)
+    with pytest.raises(UnknownIdError, match="no_such_game"):
+        trl.make("no_such_game")
 
 
 @pytest.mark.parametrize("dialect", ["swift", "ragen", "textarena"])

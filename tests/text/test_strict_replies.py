@@ -12,7 +12,7 @@ from jaxgym.envs.memory_gym.text import course_moves, free_moves, grid_moves
 from jaxgym.envs.sudoku.text import SudokuWords
 from jaxgym.envs.textcraft.text import TextCraftWords
 from jaxgym.errors import OptionError
-from jaxgym.serve import SessionPool
+from jaxgym.serve.pool import SessionPool
 from jaxgym.text import Move, Refusal
 
 

@@ -4,8 +4,8 @@ from jaxgym.envs.frozen_lake import game, maps, text
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
-    game.build,
-    game.OPTIONS,
+    game.FrozenLake,
+    game.Params,
     max_steps=game.MAX_STEPS,
     sizes_of=game.sizes_of,
     fits=maps.fits,

@@ -27,7 +27,7 @@ from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.frozen_lake import maps
 from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
-from jaxgym.options import Flag, Option, Real, Static, Word
+from jaxgym.options import OBSERVATION, Flag, Real, Static, Word, static, traced
 from jaxgym.spaces import Box, Discrete
 
 MAX_STEPS = 100
@@ -85,49 +85,12 @@ class State(EnvState):
 
 @struct.dataclass
 class Params(EnvParams):
-    """The options that are traced; `OPTIONS` says what each means."""
+    """The traced options."""
 
-    p: Any = None
-    is_slippery: Any = None
-
-
-OPTIONS: dict[str, Option] = {
-    "size": Static(
-        None,
-        "rows and columns of the lake",
-        low=maps.SMALLEST,
-        high=maps.LARGEST,
-        none=f"{DEFAULT_SIZE}, or as many as the map of that name or the bank has",
-    ),
-    "p": Real(0.8, "probability that a cell is frozen, ends apart; no effect on a fixed map", low=0.0, high=1.0),
-    "is_slippery": Flag(False, "let two moves in three slip to the sides"),
-    "map_name": Word(None, "the map of every level, one of Gymnasium's", words=tuple(maps.FIXED), none="sampled ones"),
-    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-}
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["FrozenLake", Params]:
-    """Makes the environment and its parameters from checked option values.
-
-    Raises:
-        OptionError: If `size` is not that of the map.
-    """
-    size, map_name = values["size"], values["map_name"]
-    fixed = None if map_name is None else maps.FIXED[map_name]
-    own = DEFAULT_SIZE if fixed is None else len(fixed)
-    if fixed is not None and size not in (None, own):
-        raise OptionError(
-            f"{env_id} was given size={size} with map_name={map_name!r}, which has {own} rows; leave one of them out."
-        )
-    params = Params(p=values["p"], is_slippery=values["is_slippery"])
-    env = FrozenLake(
-        env_id=env_id,
-        initial_params=params,
-        size=own if size is None else size,
-        map_name=map_name,
-        observation=values["observation"],
+    p: jax.Array = traced(
+        Real(0.8, "probability that a cell is frozen, ends apart; no effect on a fixed map", low=0.0, high=1.0)
     )
-    return env, params
+    is_slippery: jax.Array = traced(Flag(False, "let two moves in three slip to the sides"))
 
 
 def sizes_of(bank: Any) -> dict[str, int]:
@@ -157,9 +120,34 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         v0: the transitions of Gymnasium's FrozenLake-v1.
     """
 
-    size: int
-    map_name: str | None
-    observation: str
+    size: int = static(
+        Static(
+            None,
+            "rows and columns of the lake",
+            low=maps.SMALLEST,
+            high=maps.LARGEST,
+            none=f"{DEFAULT_SIZE}, or as many as the map of that name or the bank has",
+        )
+    )
+    map_name: str | None = static(
+        Word(None, "the map of every level, one of Gymnasium's", words=tuple(maps.FIXED), none="sampled ones")
+    )
+    observation: str = static(OBSERVATION)
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the size of the map.
+
+        Raises:
+            OptionError: If `size` is not that of the map.
+        """
+        size, name = values["size"], values["map_name"]
+        own = DEFAULT_SIZE if name is None else len(maps.FIXED[name])
+        if name is not None and size not in (None, own):
+            raise OptionError(
+                f"{env_id} was given size={size} with map_name={name!r}, which has {own} rows; leave one of them out."
+            )
+        return {"size": own if size is None else size}
 
     def action_space(self, params: Params | None = None) -> Discrete:
         """Return the space of the four actions."""

@@ -49,7 +49,7 @@ class FrozenLakeWords(Words[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    dialect: str = "swift"
+    dialect: str
 
     def instructions(self, params: Any) -> str:
         """Return the meaning of the letters, the rules, and the reply format."""

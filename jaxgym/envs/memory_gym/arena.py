@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgym.options import Flag, Real
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 SCREEN_PX = 84
@@ -18,6 +19,12 @@ SCREEN_PX = 84
 NUM_HEADINGS = 8
 HEADING_DEGREES = 45
 """Degrees per heading step, as in the original."""
+
+
+AGENT_SCALE = Real(0.25, "size of the agent", low=0.04, high=1.0)
+AGENT_SPEED = Real(3.0, "px per step", low=0.0, high=float(SCREEN_PX))
+FLAT_ACTIONS = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2")
+"""Options of several games."""
 
 
 class Heading(enum.IntEnum):

@@ -1,16 +1,25 @@
 """Mortar Mayhem: execute a sequence of commands from memory; on a grid or freely, act-only, or endless."""
 
-from functools import partial
-
-from jaxgym.envs.mortar_mayhem import endless, expert, fits, game, original, presets, text, view
+from jaxgym.envs.mortar_mayhem import commands, endless, expert, fits, game, original, presets, text, view
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
 
+_GRID = {
+    "allowed_commands": {"default": 5},
+    "explosion_duration": {"default": [2]},
+    "explosion_delay": {"default": [6]},
+}
+_ACT_ONLY = {name: {"high": commands.VECTOR_COMMANDS} for name in ("command_count", "max_commands")}
+
 
 def _spec(options: dict[str, Preset], *, grid: bool, act_only: bool) -> Spec:
+    without_speed = {"agent_speed": 0.0, "flat_actions": False} if grid else {}
+    without_clues = {"command_show_duration": [0], "command_show_delay": [0]} if act_only else {}
     return Spec(
-        partial(game.build, grid=grid, act_only=act_only),
-        game.options(grid=grid, act_only=act_only),
+        game.MortarMayhem,
+        game.Params,
+        {"grid": grid, "act_only": act_only, **without_speed, **without_clues},
+        {**(_GRID if grid else {}), **(_ACT_ONLY if act_only else {})},
         fits=fits.fits,
         original=original.ORIGINAL,
         presets=options,
@@ -25,8 +34,8 @@ GRID = _spec(presets.GRID_PRESETS, grid=True, act_only=False)
 ACT_ONLY = _spec(presets.ACT_ONLY_PRESETS, grid=False, act_only=True)
 ACT_ONLY_GRID = _spec(presets.ACT_ONLY_GRID_PRESETS, grid=True, act_only=True)
 ENDLESS = Spec(
-    endless.build,
-    endless.OPTIONS,
+    endless.EndlessMortarMayhem,
+    endless.EndlessMortarMayhemParams,
     sizes_of=original.endless_sizes_of,
     fits=fits.endless_fits,
     original=original.ENDLESS_ORIGINAL,

@@ -28,44 +28,20 @@ import numpy as np
 from flax import struct
 
 from jaxgym import levels
-from jaxgym.environment import Environment, EnvParams, Transition
+from jaxgym.environment import Environment, Transition
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, NO_COMMAND, select
 from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
-from jaxgym.envs.mortar_mayhem.game import MOST_COMMANDS, MOST_STEPS
 from jaxgym.envs.mortar_mayhem.symbols import symbols
 from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
-from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static, Word
+from jaxgym.options import OBSERVATION, Integer, Static, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 _NUM_TILES = seen.LARGEST_ARENA**2
 _LARGEST_TILE = seen.LARGEST_ARENA - 1
 _MOST_GIVEN_COMMANDS = 10_000
-
-OPTIONS: Mapping[str, Option] = {
-    "agent_scale": Real(0.25, "size of the agent", low=0.04, high=1.0, static=True),
-    "agent_speed": Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX)),
-    "allowed_commands": Integer(9, "the first so many commands may occur", low=4, high=9),
-    "initial_command_count": Integer(1, "length of the first sequence", low=1, high=MOST_COMMANDS),
-    "command_show_duration": IntegerList([3], "frames that a command is shown", high=MOST_STEPS),
-    "command_show_delay": IntegerList([1], "blank frames after each command", high=MOST_STEPS),
-    "explosion_duration": IntegerList([6], "steps during which tiles are deadly", low=1, high=MOST_STEPS),
-    "explosion_delay": IntegerList([18], "steps to reach the commanded tile", low=1, high=MOST_STEPS),
-    "visual_feedback": Flag(True, "paint deadly tiles red"),
-    "reward_command_failure": Real(0.0, "reward of a failed command"),
-    "reward_command_success": Real(0.1, "reward of a command carried out"),
-    "max_given_commands": Static(
-        None,
-        "commands that a level can prescribe; the rest follows from its seed",
-        low=1,
-        high=_MOST_GIVEN_COMMANDS,
-        none="those of the bank, or 1",
-    ),
-    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-    "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
-}
 
 
 @struct.dataclass
@@ -101,33 +77,12 @@ class EndlessMortarMayhemState(mortar_mayhem.State):
 
 
 @struct.dataclass
-class EndlessMortarMayhemParams(EnvParams):
-    """The options that are traced; `OPTIONS` says what each means."""
+class EndlessMortarMayhemParams(mortar_mayhem.CommandParams):
+    """The traced options."""
 
-    agent_speed: Any = None
-    allowed_commands: Any = None
-    initial_command_count: Any = None
-    command_show_duration: Any = None
-    command_show_delay: Any = None
-    explosion_duration: Any = None
-    explosion_delay: Any = None
-    visual_feedback: Any = None
-    reward_command_failure: Any = None
-    reward_command_success: Any = None
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMortarMayhem", EndlessMortarMayhemParams]:
-    """Makes the environment and its parameters from checked option values."""
-    params = EndlessMortarMayhemParams.of(values)
-    env = EndlessMortarMayhem(
-        env_id=env_id,
-        initial_params=params,
-        max_given_commands=values["max_given_commands"] or 1,
-        agent_scale=values["agent_scale"],
-        observation=values["observation"],
-        flat_actions=values["flat_actions"],
+    initial_command_count: jax.Array = traced(
+        Integer(1, "length of the first sequence", low=1, high=mortar_mayhem.MOST_COMMANDS)
     )
-    return env, params
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -158,10 +113,24 @@ class EndlessMortarMayhem(
 
     metric: ClassVar[str] = "commands_completed"
 
-    max_given_commands: int
-    agent_scale: float
-    observation: str
-    flat_actions: bool
+    agent_scale: float = static(arena.AGENT_SCALE)
+    max_given_commands: int = static(
+        Static(
+            None,
+            "commands that a level can prescribe; the rest follows from its seed",
+            low=1,
+            high=_MOST_GIVEN_COMMANDS,
+            none="those of the bank, or 1",
+        )
+    )
+    observation: str = static(OBSERVATION)
+    flat_actions: bool = static(arena.FLAT_ACTIONS)
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `max_given_commands`."""
+        del env_id
+        return {"max_given_commands": values["max_given_commands"] or 1}
 
     def action_space(self, params: EndlessMortarMayhemParams | None = None) -> Discrete | MultiDiscrete:
         """Return the space of three times three actions."""

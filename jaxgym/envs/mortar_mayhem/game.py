@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
@@ -43,7 +42,7 @@ from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, i
 from jaxgym.envs.mortar_mayhem.symbols import symbols
 from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
 from jaxgym.errors import OptionError
-from jaxgym.options import Choices, Flag, Integer, IntegerList, Option, Real, Static, Word
+from jaxgym.options import OBSERVATION, Choices, Flag, Integer, IntegerList, Real, Static, static, traced
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 # Within these bounds, int32 can count the frames of a clue phase.
@@ -104,87 +103,27 @@ class State(EnvState):
 
 
 @struct.dataclass
-class Params(EnvParams):
-    """The options that are traced; `MORTAR_MAYHEM_OPTIONS` says what each means."""
+class CommandParams(EnvParams):
+    """Traced options that the endless game has as well."""
 
-    agent_speed: Any = None
-    arena_size: Any = None
-    allowed_commands: Any = None
-    command_count: Any = None
-    command_show_duration: Any = None
-    command_show_delay: Any = None
-    explosion_duration: Any = None
-    explosion_delay: Any = None
-    visual_feedback: Any = None
-    reward_command_failure: Any = None
-    reward_command_success: Any = None
-    reward_episode_success: Any = None
+    agent_speed: jax.Array = traced(arena.AGENT_SPEED)
+    allowed_commands: jax.Array = traced(Integer(9, "the first so many commands may occur", low=4, high=9))
+    command_show_duration: Choices = traced(IntegerList([3], "frames that a command is shown", high=MOST_STEPS))
+    command_show_delay: Choices = traced(IntegerList([1], "blank frames after each command", high=MOST_STEPS))
+    explosion_duration: Choices = traced(IntegerList([6], "steps during which tiles are deadly", 1, MOST_STEPS))
+    explosion_delay: Choices = traced(IntegerList([18], "steps to reach the commanded tile", 1, MOST_STEPS))
+    visual_feedback: jax.Array = traced(Flag(True, "paint deadly tiles red"))
+    reward_command_failure: jax.Array = traced(Real(0.0, "reward of a failed command"))
+    reward_command_success: jax.Array = traced(Real(0.1, "reward of a command carried out"))
 
 
-def options(*, grid: bool, act_only: bool) -> dict[str, Option]:
-    """Returns the options of one of the four games."""
-    table: dict[str, Option] = {
-        "agent_scale": Real(0.25, "size of the agent; no effect in the grid games", low=0.04, high=1.0, static=True),
-        "arena_size": Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA),
-        "allowed_commands": Integer(5 if grid else 9, "the first so many commands may occur", low=4, high=9),
-        "command_count": IntegerList([10], "number of commands", 1, VECTOR_COMMANDS if act_only else MOST_COMMANDS),
-        "explosion_duration": IntegerList([2 if grid else 6], "steps during which tiles are deadly", 1, MOST_STEPS),
-        "explosion_delay": IntegerList([6 if grid else 18], "steps to reach the commanded tile", 1, MOST_STEPS),
-        "visual_feedback": Flag(True, "paint deadly tiles red"),
-        "reward_command_failure": Real(0.0, "reward of a failed command"),
-        "reward_command_success": Real(0.1, "reward of a command carried out"),
-        "reward_episode_success": Real(0.0, "reward for the last command, on top"),
-        "max_commands": Static(
-            None,
-            "largest number of commands that fits, whatever params are played or vmapped",
-            low=1,
-            high=VECTOR_COMMANDS if act_only else MOST_COMMANDS,
-            none=f"{_DEFAULT_MAX_COMMANDS}, or as many as command_count needs",
-        ),
-        "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-    }
-    if not grid:
-        table["agent_speed"] = Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX))
-        table["flat_actions"] = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True)
-    if not act_only:
-        table["command_show_duration"] = IntegerList([3], "frames that a command is shown", high=MOST_STEPS)
-        table["command_show_delay"] = IntegerList([1], "blank frames after each command", high=MOST_STEPS)
-    return table
+@struct.dataclass
+class Params(CommandParams):
+    """The traced options."""
 
-
-def build(env_id: str, values: Mapping[str, Any], *, grid: bool, act_only: bool) -> tuple["MortarMayhem", Params]:
-    """Makes the environment and its parameters from checked option values.
-
-    Raises:
-        OptionError: If `command_count` holds more commands than `max_commands`.
-    """
-    counts = values["command_count"]
-    longest = int(np.max(counts.values))
-    max_commands = values["max_commands"]
-    if max_commands is None:
-        max_commands = max(longest, _DEFAULT_MAX_COMMANDS)
-    if longest > max_commands:
-        raise OptionError(
-            f"{env_id} was given command_count={[int(v) for v in counts.values[: counts.count]]} and "
-            f"max_commands={max_commands}; give counts from 1 to {max_commands}, or max_commands={longest} or more."
-        )
-    absent = {
-        "agent_speed": np.float32(0.0),
-        "command_show_duration": Choices.of([0]),
-        "command_show_delay": Choices.of([0]),
-    }
-    params = Params.of({**absent, **values})
-    env = MortarMayhem(
-        env_id=env_id,
-        initial_params=params,
-        grid=grid,
-        act_only=act_only,
-        max_commands=max_commands,
-        agent_scale=0.25 if grid else values["agent_scale"],
-        observation=values["observation"],
-        flat_actions=values.get("flat_actions", False),
-    )
-    return env, params
+    arena_size: jax.Array = traced(Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA))
+    command_count: Choices = traced(IntegerList([10], "number of commands", 1, MOST_COMMANDS))
+    reward_episode_success: jax.Array = traced(Real(0.0, "reward for the last command, on top"))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -216,10 +155,37 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     metric: ClassVar[str] = "commands_completed"
     grid: bool
     act_only: bool
-    max_commands: int
-    agent_scale: float
-    observation: str
-    flat_actions: bool
+    agent_scale: float = static(arena.AGENT_SCALE, help="size of the agent; no effect in the grid games")
+    max_commands: int = static(
+        Static(
+            None,
+            "largest number of commands that fits, whatever params are played or vmapped",
+            low=1,
+            high=MOST_COMMANDS,
+            none=f"{_DEFAULT_MAX_COMMANDS}, or as many as command_count needs",
+        )
+    )
+    observation: str = static(OBSERVATION)
+    flat_actions: bool = static(arena.FLAT_ACTIONS)
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `max_commands`, and the size of the agent in the grid games.
+
+        Raises:
+            OptionError: If `command_count` holds more commands than `max_commands`.
+        """
+        counts, max_commands = values["command_count"], values["max_commands"]
+        longest = max(counts)
+        if max_commands is None:
+            max_commands = max(longest, _DEFAULT_MAX_COMMANDS)
+        if longest > max_commands:
+            raise OptionError(
+                f"{env_id} was given command_count={counts} and max_commands={max_commands}; "
+                f"give counts from 1 to {max_commands}, or max_commands={longest} or more."
+            )
+        scale = arena.AGENT_SCALE.default if values["grid"] else values["agent_scale"]
+        return {"max_commands": max_commands, "agent_scale": scale}
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of four actions in the grid games, else of three times three."""

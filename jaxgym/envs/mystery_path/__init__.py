@@ -1,7 +1,5 @@
 """Mystery Path: find a hidden path by falling off it, and remember it; on a grid, freely, or endless."""
 
-from functools import partial
-
 from jaxgym.envs.mystery_path import endless, endless_original, expert, fits, game, original, presets, text, view
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
@@ -9,8 +7,10 @@ from jaxgym.spec import Human, Spec
 
 def _spec(options: dict[str, Preset], max_steps: int, *, grid: bool) -> Spec:
     return Spec(
-        partial(game.build, grid=grid),
-        game.options(grid=grid),
+        game.MysteryPath,
+        game.Params,
+        {"grid": grid, **({"agent_speed": 0.0, "flat_actions": False} if grid else {})},
+        {"reward_path_progress": {"default": 0.0}} if grid else {},
         max_steps=max_steps,
         default_bank=game.default_bank,
         fits=fits.fits,
@@ -25,8 +25,8 @@ def _spec(options: dict[str, Preset], max_steps: int, *, grid: bool) -> Spec:
 FREE = _spec(presets.FREE_PRESETS, 512, grid=False)
 GRID = _spec(presets.GRID_PRESETS, 128, grid=True)
 ENDLESS = Spec(
-    endless.build,
-    endless.OPTIONS,
+    endless.EndlessMysteryPath,
+    endless.EndlessMysteryPathParams,
     sizes_of=endless_original.sizes_of,
     fits=fits.endless_fits,
     original=endless_original.ORIGINAL,

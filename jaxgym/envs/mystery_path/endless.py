@@ -36,7 +36,7 @@ from jaxgym.envs.mystery_path.endless_segments import EndlessMysteryPathLevel, d
 from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible, visible_in
 from jaxgym.envs.mystery_path.scene import start_px
 from jaxgym.envs.mystery_path.symbols import endless_symbols
-from jaxgym.options import Flag, Integer, Option, Real, Static, Word
+from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
 from jaxgym.spaces import Box, Discrete
 
 ACTIONS = ((0, 0), (1, 0), (0, -1), (0, 1))
@@ -50,36 +50,6 @@ _DEFAULT_SEGMENTS, _MOST_SEGMENTS = 64, 10_000
 _FALL_COLUMNS = 10
 _FIRST_FALL_ROW = -7
 _ROW_BITS = 32
-
-OPTIONS: Mapping[str, Option] = {
-    "agent_scale": Real(0.25, "size of the agent", low=0.04, high=1.0, static=True),
-    "agent_speed": Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX)),
-    "show_origin": Flag(False, "does nothing, as in the original"),
-    "show_past_path": Flag(True, "show the tiles just walked"),
-    "show_background": Flag(False, "show tiles of ice instead of black"),
-    "show_stamina": Flag(False, "show stamina as a bar at the right edge"),
-    "visual_feedback": Flag(True, "show a red cross off the path"),
-    "camera_offset_scale": Real(5.0, "tiles seen behind the agent; moved into 0 … 5.5 for the camera", static=True),
-    "stamina_level": Integer(20, "steps without a new tile that end the episode", low=1),
-    "reward_fall_off": Real(0.0, "reward of a fall"),
-    "reward_path_progress": Real(0.1, "reward of a tile reached for the first time"),
-    "reward_step": Real(0.0, "reward of every step"),
-    "max_segments": Static(
-        _DEFAULT_SEGMENTS,
-        "segments of eight columns after which an episode is truncated",
-        low=2,
-        high=_MOST_SEGMENTS,
-        none=f"{_DEFAULT_SEGMENTS}",
-    ),
-    "max_given_segments": Static(
-        None,
-        "segments that a level can prescribe; the rest follows from its seed",
-        low=1,
-        high=_MOST_SEGMENTS,
-        none="those of the bank",
-    ),
-    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-}
 
 
 @struct.dataclass
@@ -119,45 +89,30 @@ class EndlessMysteryPathState(EnvState):
 
 @struct.dataclass
 class EndlessMysteryPathParams(EnvParams):
-    """The options that are traced; `OPTIONS` says what each means.
+    """The traced options, and what follows from them in float64.
 
-    `segments` is the bank of segments. `camera` and `stamina_rows` are made of `camera_offset_scale` and
-    `stamina_level` in float64: the latter says for each row of the bar up to which stamina it is red, int32 (84,).
+    Attributes:
+        camera: Place of the camera, from `camera_offset_scale`.
+        stamina_rows: Largest stamina with which each row of the bar is red, from `stamina_level`, int32 (84,).
+        segments: The bank of segments.
     """
 
     SHARED: ClassVar[tuple[str, ...]] = ("levels", "segments")
 
-    agent_speed: Any = None
-    show_past_path: Any = None
-    show_background: Any = None
-    show_stamina: Any = None
-    visual_feedback: Any = None
-    camera: Any = None
-    stamina_level: Any = None
-    stamina_rows: Any = None
-    reward_fall_off: Any = None
-    reward_path_progress: Any = None
-    reward_step: Any = None
-    segments: Any = None
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessMysteryPath", EndlessMysteryPathParams]:
-    """Makes the environment and its parameters from checked option values."""
-    params = EndlessMysteryPathParams.of(
-        values,
-        camera=seen.camera_of(values["camera_offset_scale"]),
-        stamina_rows=seen.stamina_rows(int(values["stamina_level"])),
-        segments=segments.make_bank(),
-    )
-    env = EndlessMysteryPath(
-        env_id=env_id,
-        initial_params=params,
-        max_segments=values["max_segments"] or _DEFAULT_SEGMENTS,
-        max_given_segments=values["max_given_segments"] or 0,
-        agent_scale=values["agent_scale"],
-        observation=values["observation"],
-    )
-    return env, params
+    agent_speed: jax.Array = traced(arena.AGENT_SPEED)
+    show_origin: jax.Array = traced(Flag(False, "does nothing, as in the original"))
+    show_past_path: jax.Array = traced(Flag(True, "show the tiles just walked"))
+    show_background: jax.Array = traced(Flag(False, "show tiles of ice instead of black"))
+    show_stamina: jax.Array = traced(Flag(False, "show stamina as a bar at the right edge"))
+    visual_feedback: jax.Array = traced(Flag(True, "show a red cross off the path"))
+    camera_offset_scale: jax.Array = traced(Real(5.0, "tiles seen behind the agent; moved into 0 … 5.5 for the camera"))
+    stamina_level: jax.Array = traced(Integer(20, "steps without a new tile that end the episode", low=1))
+    reward_fall_off: jax.Array = traced(Real(0.0, "reward of a fall"))
+    reward_path_progress: jax.Array = traced(Real(0.1, "reward of a tile reached for the first time"))
+    reward_step: jax.Array = traced(Real(0.0, "reward of every step"))
+    camera: seen.Camera = dataclasses.field(kw_only=True)
+    stamina_rows: jax.Array = dataclasses.field(kw_only=True)
+    segments: jax.Array = dataclasses.field(kw_only=True)
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -192,10 +147,38 @@ class EndlessMysteryPath(
 
     metric: ClassVar[str] = "tiles_visited"
 
-    max_segments: int
-    max_given_segments: int
-    agent_scale: float
-    observation: str
+    agent_scale: float = static(arena.AGENT_SCALE)
+    max_segments: int = static(
+        Static(
+            _DEFAULT_SEGMENTS,
+            "segments of eight columns after which an episode is truncated",
+            low=2,
+            high=_MOST_SEGMENTS,
+            none=f"{_DEFAULT_SEGMENTS}",
+        )
+    )
+    max_given_segments: int = static(
+        Static(
+            None,
+            "segments that a level can prescribe; the rest follows from its seed",
+            low=1,
+            high=_MOST_SEGMENTS,
+            none="those of the bank",
+        )
+    )
+    observation: str = static(OBSERVATION)
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the numbers of segments, the camera, the rows of the stamina bar, and the bank of segments."""
+        del env_id
+        return {
+            "max_segments": values["max_segments"] or _DEFAULT_SEGMENTS,
+            "max_given_segments": values["max_given_segments"] or 0,
+            "camera": seen.camera_of(values["camera_offset_scale"]),
+            "stamina_rows": seen.stamina_rows(values["stamina_level"]),
+            "segments": segments.make_bank(),
+        }
 
     def action_space(self, params: EndlessMysteryPathParams | None = None) -> Discrete:
         """Return the space of four actions."""

@@ -37,14 +37,13 @@ from jaxgym.envs.mystery_path import scene as seen
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.symbols import NUM_SYMBOLS, symbols
 from jaxgym.envs.mystery_path.visible import Visible, farthest_px, visible_in
-from jaxgym.options import Choices, Flag, IntegerList, Option, Real, Word
+from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Real, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 DEFAULT_LEVELS = 100_000
 """Number of training levels in the default level buffer."""
 
 _SIDES = 4
-_AGENT_SCALE = 0.25
 _BITS = 32
 _SET_WORDS = 2
 
@@ -85,57 +84,21 @@ class State(EnvState):
 
 @struct.dataclass
 class Params(EnvParams):
-    """The options that are traced; `options` says what each means."""
+    """The traced options."""
 
-    agent_speed: Any = None
-    cardinal_origin_choice: Any = None
-    show_origin: Any = None
-    show_goal: Any = None
-    visual_feedback: Any = None
-    reward_goal: Any = None
-    reward_fall_off: Any = None
-    reward_path_progress: Any = None
-    reward_step: Any = None
-
-
-def options(*, grid: bool) -> dict[str, Option]:
-    """Returns the options of one of the two games."""
-    table: dict[str, Option] = {
-        "agent_scale": Real(
-            _AGENT_SCALE, "size of the agent; no effect in the grid game", low=0.04, high=1.0, static=True
-        ),
-        "cardinal_origin_choice": IntegerList(
-            list(range(_SIDES)), "side of the start: 0 left, 1 right, 2 top, 3 bottom", low=0, high=_SIDES - 1
-        ),
-        "show_origin": Flag(False, "paint the start tile blue"),
-        "show_goal": Flag(False, "paint the goal tile green"),
-        "visual_feedback": Flag(True, "show a red cross when the agent is off the path"),
-        "reward_goal": Real(1.0, "reward of the goal"),
-        "reward_fall_off": Real(0.0, "reward of a fall"),
-        "reward_path_progress": Real(
-            0.0 if grid else 0.1, "reward of the first visit of a path tile other than start and goal"
-        ),
-        "reward_step": Real(0.0, "reward of every step"),
-        "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-    }
-    if not grid:
-        table["agent_speed"] = Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX))
-        table["flat_actions"] = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True)
-    return table
-
-
-def build(env_id: str, values: Mapping[str, Any], *, grid: bool) -> tuple["MysteryPath", Params]:
-    """Makes the environment and its parameters from checked option values."""
-    params = Params.of({"agent_speed": np.float32(0.0), **values})
-    env = MysteryPath(
-        env_id=env_id,
-        initial_params=params,
-        grid=grid,
-        agent_scale=_AGENT_SCALE if grid else values["agent_scale"],
-        observation=values["observation"],
-        flat_actions=values.get("flat_actions", False),
+    agent_speed: jax.Array = traced(arena.AGENT_SPEED)
+    cardinal_origin_choice: Choices = traced(
+        IntegerList(list(range(_SIDES)), "side of the start: 0 left, 1 right, 2 top, 3 bottom", high=_SIDES - 1)
     )
-    return env, params
+    show_origin: jax.Array = traced(Flag(False, "paint the start tile blue"))
+    show_goal: jax.Array = traced(Flag(False, "paint the goal tile green"))
+    visual_feedback: jax.Array = traced(Flag(True, "show a red cross when the agent is off the path"))
+    reward_goal: jax.Array = traced(Real(1.0, "reward of the goal"))
+    reward_fall_off: jax.Array = traced(Real(0.0, "reward of a fall"))
+    reward_path_progress: jax.Array = traced(
+        Real(0.1, "reward of the first visit of a path tile other than start and goal")
+    )
+    reward_step: jax.Array = traced(Real(0.0, "reward of every step"))
 
 
 def default_bank(params: Params) -> Level:
@@ -150,9 +113,7 @@ def default_bank(params: Params) -> Level:
 @functools.cache
 def _bank_of(sides: tuple[int, ...]) -> Level:
     params = Params(cardinal_origin_choice=Choices.of(sides))
-    env = MysteryPath(
-        "MysteryPath-v0", params, grid=False, agent_scale=_AGENT_SCALE, observation="pixels", flat_actions=False
-    )
+    env = MysteryPath("MysteryPath-v0", params, grid=False)
     with jax.ensure_compile_time_eval():
         return levels.make_bank(env, params, levels.train_seeds(DEFAULT_LEVELS))
 
@@ -182,9 +143,15 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     """
 
     grid: bool
-    agent_scale: float
-    observation: str
-    flat_actions: bool
+    agent_scale: float = static(arena.AGENT_SCALE, help="size of the agent; no effect in the grid game")
+    observation: str = static(OBSERVATION)
+    flat_actions: bool = static(arena.FLAT_ACTIONS)
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the size of the agent in the grid game."""
+        del env_id
+        return {"agent_scale": arena.AGENT_SCALE.default} if values["grid"] else {}
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of four actions in the grid game, else of three times three."""

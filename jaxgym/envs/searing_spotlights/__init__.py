@@ -4,8 +4,8 @@ from jaxgym.envs.searing_spotlights import endless, expert, fits, game, original
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
-    game.build,
-    game.options(),
+    game.SearingSpotlights,
+    game.Params,
     max_steps=256,
     sizes_of=original.sizes_of,
     fits=fits.fits,
@@ -16,8 +16,13 @@ SPEC = Spec(
     text=text.TEXT,
 )
 ENDLESS = Spec(
-    endless.build,
-    endless.options(),
+    endless.EndlessSearingSpotlights,
+    endless.EndlessSearingSpotlightsParams,
+    changes={
+        "initial_spawns": {"default": 3},
+        "agent_health": {"default": 10.0},
+        "max_spotlights": {"none": f"as many as there can be, {endless.MOST_SPOTLIGHTS} at most"},
+    },
     sizes_of=original.sizes_of,
     fits=fits.endless_fits,
     original=original.ENDLESS_ORIGINAL,

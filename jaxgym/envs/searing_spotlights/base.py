@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from jaxgym.environment import Environment, EnvParams, EnvState
@@ -18,7 +19,7 @@ from jaxgym.envs.searing_spotlights.spotlights import FULL_ALPHA
 from jaxgym.envs.searing_spotlights.symbols import symbols
 from jaxgym.envs.searing_spotlights.visible import Visible, visible_in
 from jaxgym.errors import OptionError
-from jaxgym.options import Flag, Integer, Option, Real, Static, Word
+from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 FAR_BLOCK_PX = 28
@@ -33,7 +34,16 @@ MOST_LISTED = 100_000
 """Largest number of objects of a kind that a level can list."""
 MOST_SPOTLIGHTS = 4096
 """The most slots for spotlights alive at the same time."""
-_MOST_ALIVE = f"as many as there can be, {MOST_SPOTLIGHTS} at most"
+_SMALLEST_PX = float(spotlights.SMALLEST_RADIUS_PX)
+
+MAX_SPOTLIGHTS = Static(
+    None,
+    "largest number of spotlights alive at the same time, whatever params are played or vmapped",
+    low=1,
+    high=MOST_SPOTLIGHTS,
+    none=f"as many as there can be, {MOST_SPOTLIGHTS} at most",
+)
+"""The option `max_spotlights`."""
 
 
 @struct.dataclass
@@ -91,90 +101,56 @@ class SpotlightState(EnvState):
 
 
 @struct.dataclass
-class SpotlightParams(EnvParams):
-    """The traced options of both games; `options` says what each means.
+class LightParams(EnvParams):
+    """Traced options of spotlights and darkness."""
 
-    Two fields are tables that `health_tables` makes of `agent_health` and `spot_damage`: `fatal_hits`, int32 (), and
-    `bar_hits`, int32 (42,), the number of hits that each column of the health bar takes to turn red.
+    initial_spawns: jax.Array = traced(Integer(4, "spotlights at reset", low=0, high=1024))
+    spot_min_radius: jax.Array = traced(
+        Real(7.5, "smallest radius of a spotlight in px, cut to whole ones", _SMALLEST_PX, 42.0)
+    )
+    spot_max_radius: jax.Array = traced(
+        Real(13.75, "largest radius of a spotlight in px, cut to whole ones", _SMALLEST_PX, 42.99)
+    )
+    spot_min_speed: jax.Array = traced(
+        Real(0.0025, "share of its track that the slowest spotlight runs per step", low=0.0)
+    )
+    spot_max_speed: jax.Array = traced(
+        Real(0.0075, "share of its track that the fastest spotlight runs per step", low=0.0)
+    )
+    light_dim_off_duration: jax.Array = traced(Integer(6, "steps until the light is off; 0 for at once", low=0))
+    light_threshold: jax.Array = traced(
+        Integer(FULL_ALPHA, "darkness at which it stays, 255 is black", low=0, high=FULL_ALPHA)
+    )
+
+
+@struct.dataclass
+class SpotlightParams(LightParams):
+    """The traced options of both games, and two tables that `health_tables` makes of `agent_health` and `spot_damage`.
+
+    Attributes:
+        fatal_hits: Number of hits that kill, int32 ().
+        bar_hits: Number of hits that each column of the health bar takes to turn red, int32 (42,).
     """
 
-    initial_spawns: Any = None
-    spot_min_radius: Any = None
-    spot_max_radius: Any = None
-    spot_min_speed: Any = None
-    spot_max_speed: Any = None
-    spot_damage: Any = None
-    visual_feedback: Any = None
-    black_background: Any = None
-    hide_chessboard: Any = None
-    light_dim_off_duration: Any = None
-    light_threshold: Any = None
-    coins_visible: Any = None
-    agent_speed: Any = None
-    agent_health: Any = None
-    agent_visible: Any = None
-    sample_agent_position: Any = None
-    show_last_action: Any = None
-    show_last_positive_reward: Any = None
-    reward_inside_spotlight: Any = None
-    reward_outside_spotlight: Any = None
-    reward_death: Any = None
-    reward_coin: Any = None
-    fatal_hits: Any = None
-    bar_hits: Any = None
-
-
-def options(*, initial_spawns: int, agent_health: float, most_spotlights: str = _MOST_ALIVE) -> dict[str, Option]:
-    """Returns the options that both games have, with the defaults that differ.
-
-    Args:
-        initial_spawns: Default of that option.
-        agent_health: Default of that option.
-        most_spotlights: What `max_spotlights=None` stands for, in words.
-    """
-    radius = partial(Real, low=float(spotlights.SMALLEST_RADIUS_PX))
-    return {
-        "initial_spawns": Integer(initial_spawns, "spotlights at reset", low=0, high=1024),
-        "spot_min_radius": radius(7.5, "smallest radius of a spotlight in px, cut to whole ones", high=42.0),
-        "spot_max_radius": radius(13.75, "largest radius of a spotlight in px, cut to whole ones", high=42.99),
-        "spot_min_speed": Real(0.0025, "share of its track that the slowest spotlight runs per step", low=0.0),
-        "spot_max_speed": Real(0.0075, "share of its track that the fastest spotlight runs per step", low=0.0),
-        "spot_damage": Real(1.0, "health lost in a step with at least one hit", low=0.0, static=True),
-        "visual_feedback": Flag(True, "red chessboard in a step with a hit"),
-        "black_background": Flag(False, "black floor, and spotlights with a white outline"),
-        "hide_chessboard": Flag(False, "white floor"),
-        "light_dim_off_duration": Integer(6, "steps until the light is off; 0 for at once", low=0),
-        "light_threshold": Integer(FULL_ALPHA, "darkness at which it stays, 255 is black", low=0, high=FULL_ALPHA),
-        "coin_scale": Real(0.375, "size of coins", low=0.1, high=1.0, static=True),
-        "coins_visible": Flag(False, "coins lie above the darkness"),
-        "agent_speed": Real(3.0, "px per step", low=0.0, high=float(arena.SCREEN_PX)),
-        "agent_health": Real(agent_health, "health at the start", low=0.001, static=True),
-        "agent_scale": Real(0.25, "size of the agent", low=0.04, high=1.0, static=True),
-        "agent_visible": Flag(False, "the agent is above the darkness"),
-        "sample_agent_position": Flag(True, "start anywhere; else in the centre"),
-        "show_last_action": Flag(True, "show the action of the step before in the bar"),
-        "show_last_positive_reward": Flag(True, "show in the bar whether the reward of the step before was positive"),
-        "reward_inside_spotlight": Real(0.0, "reward of a step with a hit"),
-        "reward_outside_spotlight": Real(0.0, "reward of a step without a hit"),
-        "reward_death": Real(0.0, "reward of dying"),
-        "reward_coin": Real(0.25, "reward of a coin"),
-        "max_listed_spotlights": Static(
-            None,
-            "spotlights that a level lists; the rest follow from its seed",
-            low=1,
-            high=MOST_LISTED,
-            none="those of the bank, or those at reset",
-        ),
-        "max_spotlights": Static(
-            None,
-            "largest number of spotlights alive at the same time, whatever params are played or vmapped",
-            low=1,
-            high=MOST_SPOTLIGHTS,
-            none=most_spotlights,
-        ),
-        "flat_actions": Flag(False, "take one action in 0 … 8 instead of two in 0 … 2", static=True),
-        "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-    }
+    spot_damage: jax.Array = traced(Real(1.0, "health lost in a step with at least one hit", low=0.0))
+    visual_feedback: jax.Array = traced(Flag(True, "red chessboard in a step with a hit"))
+    black_background: jax.Array = traced(Flag(False, "black floor, and spotlights with a white outline"))
+    hide_chessboard: jax.Array = traced(Flag(False, "white floor"))
+    coins_visible: jax.Array = traced(Flag(False, "coins lie above the darkness"))
+    agent_speed: jax.Array = traced(arena.AGENT_SPEED)
+    agent_health: jax.Array = traced(Real(5.0, "health at the start", low=0.001))
+    agent_visible: jax.Array = traced(Flag(False, "the agent is above the darkness"))
+    sample_agent_position: jax.Array = traced(Flag(True, "start anywhere; else in the centre"))
+    show_last_action: jax.Array = traced(Flag(True, "show the action of the step before in the bar"))
+    show_last_positive_reward: jax.Array = traced(
+        Flag(True, "show in the bar whether the reward of the step before was positive")
+    )
+    reward_inside_spotlight: jax.Array = traced(Real(0.0, "reward of a step with a hit"))
+    reward_outside_spotlight: jax.Array = traced(Real(0.0, "reward of a step without a hit"))
+    reward_death: jax.Array = traced(Real(0.0, "reward of dying"))
+    reward_coin: jax.Array = traced(Real(0.25, "reward of a coin"))
+    fatal_hits: jax.Array = dataclasses.field(kw_only=True)
+    bar_hits: jax.Array = dataclasses.field(kw_only=True)
 
 
 def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
@@ -185,9 +161,9 @@ def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
     """
     for name, cut in (("radius", int), ("speed", float)):
         smallest, largest = f"spot_min_{name}", f"spot_max_{name}"
-        if cut(values[smallest]) > cut(values[largest]):
+        if cut(np.float32(values[smallest])) > cut(np.float32(values[largest])):
             raise OptionError(
-                f"{env_id} was given {smallest}={float(values[smallest]):g} and {largest}={float(values[largest]):g}; "
+                f"{env_id} was given {smallest}={values[smallest]:g} and {largest}={values[largest]:g}; "
                 f"give a {largest} from {smallest} up."
             )
 
@@ -199,7 +175,7 @@ def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
         OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
     """
     _check_ranges(env_id, values)
-    given, initial = values["max_spotlights"], int(values["initial_spawns"])
+    given, initial = values["max_spotlights"], values["initial_spawns"]
     capacity = min(max(needed, initial, 1), MOST_SPOTLIGHTS) if given is None else given
     if initial > capacity:
         raise OptionError(
@@ -207,11 +183,6 @@ def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
             f"give initial_spawns up to {capacity}, or max_spotlights={initial} or more."
         )
     return capacity
-
-
-def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns checked option values, and the tables of health that parameters hold."""
-    return {**values, **health_tables(values["agent_health"], values["spot_damage"])}
 
 
 def clamp_place(position_px: jax.Array) -> jax.Array:
@@ -243,23 +214,41 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     """Base class of both games.
 
     Attributes:
-        look: What fixes sprites.
         max_spotlights: Slots for spotlights alive.
         max_listed_spotlights: Spotlights in a level.
-        observation: "pixels" or "symbolic".
-        flat_actions: Whether an action is one number.
     """
 
-    look: seen.Look
-    max_spotlights: int
-    max_listed_spotlights: int
-    observation: str
-    flat_actions: bool
+    agent_scale: float = static(arena.AGENT_SCALE)
+    coin_scale: float = static(Real(0.375, "size of coins", low=0.1, high=1.0))
+    max_listed_spotlights: int = static(
+        Static(
+            None,
+            "spotlights that a level lists; the rest follow from its seed",
+            low=1,
+            high=MOST_LISTED,
+            none="those of the bank, or those at reset",
+        )
+    )
+    max_spotlights: int = static(MAX_SPOTLIGHTS)
+    flat_actions: bool = static(arena.FLAT_ACTIONS)
+    observation: str = static(OBSERVATION)
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `max_listed_spotlights` and the tables of health."""
+        del env_id
+        listed = max(values["initial_spawns"], values["max_listed_spotlights"] or 1)
+        return {"max_listed_spotlights": listed, **health_tables(values["agent_health"], values["spot_damage"])}
+
+    @property
+    def look(self) -> seen.Look:
+        """The values that fix sprites."""
+        raise NotImplementedError  # Every game has its own.
 
     @property
     def agent_radius_px(self) -> int:
         """Radius of the agent."""
-        return arena.agent_radius(self.look.agent_scale)
+        return arena.agent_radius(self.agent_scale)
 
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Return the space of three times three actions."""

@@ -33,9 +33,10 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
-from jaxgym.options import Integer, Option, Static
+from jaxgym.options import Integer, Static, static, traced
 
-_MOST_SPOTLIGHTS = 64
+MOST_SPOTLIGHTS = 64
+"""The most slots for spotlights that `max_spotlights=None` makes."""
 
 
 @struct.dataclass
@@ -68,55 +69,11 @@ class EndlessSearingSpotlightsState(spotlight_game.SpotlightState):
 
 @struct.dataclass
 class EndlessSearingSpotlightsParams(spotlight_game.SpotlightParams):
-    """The options that are traced; `options` says what each means."""
+    """The traced options."""
 
-    steps_per_coin: Any = None
-    spawn_interval: Any = None
-    coin_show_duration: Any = None
-
-
-def options() -> dict[str, Option]:
-    """Returns the options of the game."""
-    return {
-        **spotlight_game.options(
-            initial_spawns=3,
-            agent_health=10.0,
-            most_spotlights=f"as many as there can be, {_MOST_SPOTLIGHTS} at most",
-        ),
-        "steps_per_coin": Integer(160, "steps to collect a coin", low=1),
-        "spawn_interval": Integer(50, "steps between spotlights", low=0),
-        "coin_show_duration": Integer(6, "frames that show a new coin above the darkness", low=0),
-        "max_listed_coins": Static(
-            None,
-            "coins that a level lists; the rest follow from its seed",
-            low=1,
-            high=spotlight_game.MOST_LISTED,
-            none="those of the bank, or 1",
-        ),
-    }
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["EndlessSearingSpotlights", EndlessSearingSpotlightsParams]:
-    """Makes the environment and its parameters from checked option values.
-
-    Raises:
-        OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
-    """
-    initial = int(values["initial_spawns"])
-    interval, min_speed = int(values["spawn_interval"]), float(values["spot_min_speed"])
-    needed = min(spotlights.most_alive(initial, None, interval, min_speed), _MOST_SPOTLIGHTS)
-    params = EndlessSearingSpotlightsParams.of(spotlight_game.with_tables(values))
-    env = EndlessSearingSpotlights(
-        env_id=env_id,
-        initial_params=params,
-        look=seen.Look(values["agent_scale"], values["coin_scale"], None, blank=(0, 0, 0)),
-        max_spotlights=spotlight_game.capacity_of(env_id, values, needed),
-        max_listed_spotlights=max(initial, values["max_listed_spotlights"] or 1),
-        observation=values["observation"],
-        flat_actions=values["flat_actions"],
-        max_listed_coins=values["max_listed_coins"] or 1,
-    )
-    return env, params
+    steps_per_coin: jax.Array = traced(Integer(160, "steps to collect a coin", low=1))
+    spawn_interval: jax.Array = traced(Integer(50, "steps between spotlights", low=0))
+    coin_show_duration: jax.Array = traced(Integer(6, "frames that show a new coin above the darkness", low=0))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -150,7 +107,35 @@ class EndlessSearingSpotlights(
 
     metric: ClassVar[str] = "coins_collected"
 
-    max_listed_coins: int
+    max_listed_coins: int = static(
+        Static(
+            None,
+            "coins that a level lists; the rest follow from its seed",
+            low=1,
+            high=spotlight_game.MOST_LISTED,
+            none="those of the bank, or 1",
+        )
+    )
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the capacities and the tables of health.
+
+        Raises:
+            OptionError: If the spotlights at reset do not fit, or radii or speeds have no range.
+        """
+        initial, speed = values["initial_spawns"], float(np.float32(values["spot_min_speed"]))
+        needed = min(spotlights.most_alive(initial, None, values["spawn_interval"], speed), MOST_SPOTLIGHTS)
+        return {
+            **super().derive(env_id, values),
+            "max_spotlights": spotlight_game.capacity_of(env_id, values, needed),
+            "max_listed_coins": values["max_listed_coins"] or 1,
+        }
+
+    @property
+    def look(self) -> seen.Look:
+        """The values that fix sprites."""
+        return seen.Look(self.agent_scale, self.coin_scale, None, blank=(0, 0, 0))
 
     def sample_level(self, key: jax.Array, params: EndlessSearingSpotlightsParams) -> EndlessSearingSpotlightsLevel:
         """Sample the agent, the spotlights and the first coins, in this order."""
@@ -187,7 +172,7 @@ class EndlessSearingSpotlights(
         is_due = state.spawn_timer + 1 >= params.spawn_interval
         after = self.advance(state, action, params, is_due)
         reward, is_dead = self.light_reward(after, params)
-        is_taken = self.is_in_reach(after.coin_px[None], after, seen.coin_radius_px(self.look.coin_scale))[0]
+        is_taken = self.is_in_reach(after.coin_px[None], after, seen.coin_radius_px(self.coin_scale))[0]
         reward += jnp.where(is_taken, params.reward_coin, 0.0)
         num_collected = after.num_collected + is_taken.astype(jnp.int32)
         coin_px = jnp.where(is_taken, next_coin(after.level, num_collected, after.coin_px), after.coin_px)

@@ -37,7 +37,7 @@ from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
 from jaxgym.errors import OptionError
-from jaxgym.options import Flag, Integer, IntegerList, Option, Real, Static
+from jaxgym.options import Choices, Flag, Integer, IntegerList, Real, Static, static, traced
 
 _MOST_COINS = 32
 _MOST_SPAWNS = 1_000_000
@@ -74,74 +74,21 @@ class State(spotlight_game.SpotlightState):
 
 @struct.dataclass
 class Params(spotlight_game.SpotlightParams):
-    """The options that are traced; `options` says what each means."""
+    """The traced options."""
 
-    num_spawns: Any = None
-    initial_spawn_interval: Any = None
-    spawn_interval_threshold: Any = None
-    num_coins: Any = None
-    use_exit: Any = None
-    exit_visible: Any = None
-    reward_exit: Any = None
-
-
-def options() -> dict[str, Option]:
-    """Returns the options of the game."""
-    return {
-        **spotlight_game.options(initial_spawns=4, agent_health=5.0),
-        "num_spawns": Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS),
-        "initial_spawn_interval": Real(
-            30.0, "with spawn_interval_threshold added, steps between spotlights", low=0.0, high=_LONGEST_INTERVAL
-        ),
-        "spawn_interval_threshold": Real(10.0, "see initial_spawn_interval", low=0.0, high=_LONGEST_INTERVAL),
-        "spawn_interval_decay": Real(0.95, "no effect, as in the original"),
-        "num_coins": IntegerList([1], "number of coins", high=_MOST_COINS),
-        "use_exit": Flag(True, "an exit ends the game; else the last coin does"),
-        "exit_scale": Real(0.5, "size of the exit", low=0.05, high=1.0, static=True),
-        "exit_visible": Flag(False, "the exit is above the darkness"),
-        "reward_exit": Real(1.0, "reward of the exit"),
-        "reward_max_steps": Real(0.0, "never paid, as in the original"),
-        "max_coins": Static(
-            None,
-            "largest number of coins that fits, whatever params are played or vmapped",
-            low=1,
-            high=_MOST_COINS,
-            none="as many as num_coins needs",
-        ),
-    }
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["SearingSpotlights", Params]:
-    """Makes the environment and its parameters from checked option values.
-
-    Raises:
-        OptionError: If coins or spotlights do not fit, or radii or speeds have no range.
-    """
-    counts = values["num_coins"]
-    most = int(np.max(counts.values))
-    max_coins = max(most, 1) if values["max_coins"] is None else values["max_coins"]
-    if most > max_coins:
-        raise OptionError(
-            f"{env_id} was given num_coins={[int(v) for v in counts.values[: counts.count]]} and "
-            f"max_coins={max_coins}; give counts from 0 to {max_coins}, or max_coins={most} or more."
-        )
-    initial = int(values["initial_spawns"])
-    interval = int(values["initial_spawn_interval"] + values["spawn_interval_threshold"])
-    total = initial + int(values["num_spawns"])
-    needed = spotlights.most_alive(initial, total, interval, float(values["spot_min_speed"]))
-    params = Params.of(spotlight_game.with_tables(values))
-    env = SearingSpotlights(
-        env_id=env_id,
-        initial_params=params,
-        look=seen.Look(values["agent_scale"], values["coin_scale"], values["exit_scale"]),
-        exit_reach_px=10 * values["exit_scale"],
-        max_spotlights=spotlight_game.capacity_of(env_id, values, needed),
-        observation=values["observation"],
-        flat_actions=values["flat_actions"],
-        max_coins=max_coins,
-        max_listed_spotlights=max(initial, values["max_listed_spotlights"] or 1),
+    num_spawns: jax.Array = traced(Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS))
+    initial_spawn_interval: jax.Array = traced(
+        Real(30.0, "with spawn_interval_threshold added, steps between spotlights", low=0.0, high=_LONGEST_INTERVAL)
     )
-    return env, params
+    spawn_interval_threshold: jax.Array = traced(
+        Real(10.0, "see initial_spawn_interval", low=0.0, high=_LONGEST_INTERVAL)
+    )
+    spawn_interval_decay: jax.Array = traced(Real(0.95, "no effect, as in the original"))
+    num_coins: Choices = traced(IntegerList([1], "number of coins", high=_MOST_COINS))
+    use_exit: jax.Array = traced(Flag(True, "an exit ends the game; else the last coin does"))
+    exit_visible: jax.Array = traced(Flag(False, "the exit is above the darkness"))
+    reward_exit: jax.Array = traced(Real(1.0, "reward of the exit"))
+    reward_max_steps: jax.Array = traced(Real(0.0, "never paid, as in the original"))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -171,8 +118,43 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     metric: ClassVar[str] = "coins_collected"
 
-    max_coins: int
-    exit_reach_px: float
+    exit_scale: float = static(Real(0.5, "size of the exit", low=0.05, high=1.0))
+    max_coins: int = static(
+        Static(
+            None,
+            "largest number of coins that fits, whatever params are played or vmapped",
+            low=1,
+            high=_MOST_COINS,
+            none="as many as num_coins needs",
+        )
+    )
+
+    @classmethod
+    def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the capacities and the tables of health.
+
+        Raises:
+            OptionError: If coins or spotlights do not fit, or radii or speeds have no range.
+        """
+        counts, max_coins = values["num_coins"], values["max_coins"]
+        most = max(counts)
+        if max_coins is None:
+            max_coins = max(most, 1)
+        if most > max_coins:
+            raise OptionError(
+                f"{env_id} was given num_coins={counts} and max_coins={max_coins}; "
+                f"give counts from 0 to {max_coins}, or max_coins={most} or more."
+            )
+        initial, spawns = values["initial_spawns"], values["num_spawns"]
+        interval = int(np.float32(values["initial_spawn_interval"]) + np.float32(values["spawn_interval_threshold"]))
+        needed = spotlights.most_alive(initial, initial + spawns, interval, float(np.float32(values["spot_min_speed"])))
+        capacity = spotlight_game.capacity_of(env_id, values, needed)
+        return {**super().derive(env_id, values), "max_coins": max_coins, "max_spotlights": capacity}
+
+    @property
+    def look(self) -> seen.Look:
+        """The values that fix sprites."""
+        return seen.Look(self.agent_scale, self.coin_scale, self.exit_scale)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample the agent, the spotlights, the coins and the exit, in this order."""
@@ -219,12 +201,12 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         is_due = has_spawns & (state.spawn_timer + 1 >= interval.astype(jnp.int32))
         after = self.advance(state, action, params, is_due)
         reward, is_dead = self.light_reward(after, params)
-        is_near = self.is_in_reach(after.level.coins_px, after, seen.coin_radius_px(self.look.coin_scale))
+        is_near = self.is_in_reach(after.level.coins_px, after, seen.coin_radius_px(self.coin_scale))
         collected = spotlights.walk_and_remove(after.has_coin, is_near)
         has_coin = after.has_coin & ~collected
         no_coins = ~jnp.any(has_coin)
         exit_open = no_coins & params.use_exit
-        is_out = exit_open & self.is_in_reach(after.level.exit_px[None], after, self.exit_reach_px)[0]
+        is_out = exit_open & self.is_in_reach(after.level.exit_px[None], after, 10 * self.exit_scale)[0]
         reward += jnp.sum(collected).astype(jnp.float32) * params.reward_coin
         reward += jnp.where(is_out, params.reward_exit, 0.0)
         is_over = no_coins & (is_out | ~jnp.asarray(params.use_exit))

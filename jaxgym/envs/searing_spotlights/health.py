@@ -10,7 +10,7 @@ _MOST_HITS = 100_000
 
 
 def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
-    """Returns the traced form of health and damage: both as they are, and the tables of `SpotlightParams`.
+    """Return the tables of `SpotlightParams`.
 
     The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
     """
@@ -24,9 +24,4 @@ def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarr
             fatal = num_hits
         if health <= 0 or spot_damage == 0:
             break
-    return {
-        "agent_health": np.asarray(agent_health, dtype=np.float32),
-        "spot_damage": np.asarray(spot_damage, dtype=np.float32),
-        "fatal_hits": np.asarray(fatal, dtype=np.int32),
-        "bar_hits": bar.astype(np.int32),
-    }
+    return {"fatal_hits": np.asarray(fatal, dtype=np.int32), "bar_hits": bar.astype(np.int32)}

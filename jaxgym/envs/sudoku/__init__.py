@@ -4,8 +4,8 @@ from jaxgym.envs.sudoku import game, level, text
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
-    game.build,
-    game.OPTIONS,
+    game.Sudoku,
+    game.Params,
     max_steps=game.MAX_STEPS,
     fits=level.fits,
     presets=game.PRESETS,

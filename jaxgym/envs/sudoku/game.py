@@ -15,7 +15,6 @@ random as long as the solution is unique, and rarely reaches 20 clues.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,19 +25,13 @@ from jaxgym.envs.sudoku import level as puzzles
 from jaxgym.envs.sudoku import scene as seen
 from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
 from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
-from jaxgym.options import Flag, IntegerList, Option, Preset, Word
+from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Preset, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete
 
 MAX_STEPS = 100
 
 _SOURCE = "TextArena 0.7.4, its ids of Sudoku"
 _SCALE = 4
-
-OPTIONS: Mapping[str, Option] = {
-    "clues": IntegerList([60], "cells that are given", low=puzzles.FEWEST_CLUES, high=puzzles.MOST_CLUES),
-    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-    "flat_actions": Flag(False, "take one action in 0 … 728 instead of three in 0 … 8", static=True),
-}
 
 PRESETS: Mapping[str, Preset] = {
     name: Preset({"clues": [clues]}, f"{clues} clues", _SOURCE)
@@ -67,16 +60,11 @@ class State(EnvState):
 
 @struct.dataclass
 class Params(EnvParams):
-    """The options that are traced; `OPTIONS` says what each means."""
+    """The traced option."""
 
-    clues: Any = None
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["Sudoku", Params]:
-    """Makes the environment and its parameters from checked option values."""
-    params = Params(clues=values["clues"])
-    env = Sudoku(env_id, params, observation=values["observation"], flat_actions=values["flat_actions"])
-    return env, params
+    clues: Choices = traced(
+        IntegerList([60], "cells that are given", low=puzzles.FEWEST_CLUES, high=puzzles.MOST_CLUES)
+    )
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -102,8 +90,8 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         v0: the first one.
     """
 
-    observation: str
-    flat_actions: bool
+    observation: str = static(OBSERVATION)
+    flat_actions: bool = static(Flag(False, "take one action in 0 … 728 instead of three in 0 … 8"))
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of rows, columns and digits."""

@@ -36,7 +36,7 @@ from jaxgym.text.replies import Answer, excerpt, read_answer
 from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
-    "hints": Flag(False, "add moves with one or few options, and the newest moves tried", static=True),
+    "hints": Flag(False, "add moves with one or few options, and the newest moves tried"),
 }
 
 _INSTRUCTIONS = """\

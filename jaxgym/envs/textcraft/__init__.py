@@ -4,8 +4,8 @@ from jaxgym.envs.textcraft import expert, game, text
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
-    game.build,
-    game.OPTIONS,
+    game.TextCraft,
+    game.Params,
     fits=game.bank_fits,
     expert=expert.textcraft_action,
     human=Human(game.view, "words"),

@@ -13,7 +13,6 @@ item, and the bag holds at most 999 of each.
 
 import dataclasses
 import enum
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.textcraft import scene as seen
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, books, world
-from jaxgym.options import Integer, IntegerList, Option, Word
+from jaxgym.options import OBSERVATION, Choices, Integer, IntegerList, static, traced
 from jaxgym.spaces import Box, MultiDiscrete
 
 MOST_GATHERED = 64
@@ -81,27 +80,19 @@ class State(EnvState):
 
 @struct.dataclass
 class Params(EnvParams):
-    """The options that are traced; `OPTIONS` says what each means."""
+    """The traced options."""
 
-    depth: Any = None
-    distractors: Any = None
-
-
-OPTIONS: dict[str, Option] = {
-    "depth": IntegerList(
-        list(range(1, DEEPEST + 1)), "depth of the goal: crafting steps needed one after another", low=1, high=DEEPEST
-    ),
-    "distractors": Integer(
-        MOST_DISTRACTORS, "most recipes shown that the goal does not need", low=0, high=MOST_DISTRACTORS
-    ),
-    "observation": Word("pixels", "what an observation is", words=("pixels", "symbolic")),
-}
-
-
-def build(env_id: str, values: Mapping[str, Any]) -> tuple["TextCraft", Params]:
-    """Makes the environment and its parameters from checked option values."""
-    params = Params(depth=values["depth"], distractors=values["distractors"])
-    return TextCraft(env_id=env_id, initial_params=params, observation=values["observation"]), params
+    depth: Choices = traced(
+        IntegerList(
+            list(range(1, DEEPEST + 1)),
+            "depth of the goal: crafting steps needed one after another",
+            low=1,
+            high=DEEPEST,
+        )
+    )
+    distractors: jax.Array = traced(
+        Integer(MOST_DISTRACTORS, "most recipes shown that the goal does not need", low=0, high=MOST_DISTRACTORS)
+    )
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -127,7 +118,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         v0: the first one.
     """
 
-    observation: str
+    observation: str = static(OBSERVATION)
 
     def action_space(self, params: Params | None = None) -> MultiDiscrete:
         """Return the space of verb, item or way, and amount."""

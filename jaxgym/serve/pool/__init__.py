@@ -1,5 +1,18 @@
 """The session pool, which all protocols use, and its parts."""
 
+from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.pool.pool import SessionPool
+from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, Outcome, Standing
 
-__all__ = ["SessionPool"]
+__all__ = [
+    "SESSION_OPTIONS",
+    "CapacityError",
+    "ClosedSessionError",
+    "Opening",
+    "Outcome",
+    "RequestError",
+    "SessionError",
+    "SessionPool",
+    "Standing",
+    "UnknownSessionError",
+]

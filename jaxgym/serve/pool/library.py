@@ -14,7 +14,7 @@ from jaxgym.options import plain
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
-from jaxgym.text.catalogue import PARSING
+from jaxgym.text.words import PARSING
 
 _MOST_IDLE = 64
 """Maximum number of cached games without sessions."""

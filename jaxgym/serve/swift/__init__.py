@@ -2,11 +2,11 @@
 
     from jaxgym.serve import swift
     swift.register()                      # registers all environments with ms-swift, by short name and id
-    swift.FrozenLakeEnv({"seed": 3})      # the class of one environment
+    swift.env_class("frozen_lake")        # the class of one environment
 
 The classes are subclasses of ms-swift's `Env` if ms-swift is installed; otherwise they behave in the same way. An
 `env_config` has `seed` and options of the environment, of its text interface, and of sessions
-(`jaxgym.serve.SESSION_OPTIONS`). The entry `name` and entries that are None are ignored.
+(`jaxgym.serve.pool.SESSION_OPTIONS`). The entry `name` and entries that are None are ignored.
 """
 
 import functools
@@ -165,10 +165,3 @@ def register() -> list[str]:
     classes = {name: env_class(name) for pair in text.text_envs().items() for name in pair}
     table.update(classes)
     return list(classes)
-
-
-def __getattr__(name: str) -> type[TextEnv]:
-    for env_id in text.text_envs().values():
-        if class_name(env_id) == name:
-            return env_class(env_id)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

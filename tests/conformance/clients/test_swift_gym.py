@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from jaxgym import text
 from jaxgym.serve import swift as ours
 from tests.conformance.clients import policies
 from tests.conformance.clients.policies import Policy
@@ -66,7 +67,7 @@ class Gym:
         if name == "plugin":
             importlib.import_module("swift.utils").import_external_file(str(PLUGIN))
         else:
-            self.envs[name] = getattr(ours, name)
+            self.envs[name] = next(made for made in map(ours.env_class, text.text_envs()) if made.__name__ == name)
 
     def config(self, seed: int) -> dict[str, Any]:
         return {**self.case.env_config, "seed": seed}

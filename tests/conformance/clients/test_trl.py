@@ -4,6 +4,7 @@ The trainer finds tools as the public functions of the class other than reset an
 `transformers.utils.get_json_schema`.
 """
 
+import functools
 import importlib
 import inspect
 import math
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jaxgym import text
 from jaxgym.serve import trl
 
 pytest.importorskip("transformers")
@@ -26,6 +28,7 @@ CALLS: dict[str, Any] = {
     "MortarMayhemGridEnv": ACT,
     "MysteryPathGridEnv": ACT,
 }
+CLASSES = {made.__name__: made for made in map(trl.env_class, text.text_envs())}
 names = pytest.mark.parametrize("name", CALLS)
 
 
@@ -48,7 +51,7 @@ def play(env: Any, name: str) -> list[str]:
 @names
 def test_every_tool_has_a_schema_with_descriptions(name: str) -> None:
     schema_of = importlib.import_module("transformers.utils").get_json_schema
-    tools = tools_of(getattr(trl, name)())
+    tools = tools_of(CLASSES[name]())
     assert tools
     assert not {"close", "step", "state", "render"} & set(tools), "the model would be offered these as tools"
     for function in tools.values():
@@ -59,14 +62,14 @@ def test_every_tool_has_a_schema_with_descriptions(name: str) -> None:
 
 @names
 def test_reset_takes_every_column_of_a_row(name: str) -> None:
-    env = getattr(trl, name)()
+    env = CLASSES[name]()
     assert isinstance(env.reset(**ROW), str)
     env.reset(**ROW, another_column=1)
 
 
 @names
 def test_calls_are_answered_and_the_reward_is_one_number(name: str) -> None:
-    env = getattr(trl, name)()
+    env = CLASSES[name]()
     assert all(play(env, name))
     reward = env.get_reward()
     assert math.isfinite(reward)
@@ -75,11 +78,13 @@ def test_calls_are_answered_and_the_reward_is_one_number(name: str) -> None:
 
 @names
 def test_instances_of_a_group_play_one_episode_also_when_they_are_used_again(name: str) -> None:
-    envs = [getattr(trl, name)() for _ in range(16)]
+    envs = [CLASSES[name]() for _ in range(16)]
     episodes = [play(env, name) for env in (*envs, *envs)]
     assert episodes == [episodes[0]] * 32
 
 
 @names
-def test_the_class_can_be_pickled(name: str) -> None:
-    assert pickle.loads(pickle.dumps(getattr(trl, name))) is getattr(trl, name)
+def test_a_factory_can_be_pickled(name: str) -> None:
+    (env_id,) = (env_id for env_id in text.text_envs().values() if trl.env_class(env_id) is CLASSES[name])
+    factory = functools.partial(trl.make, env_id)
+    assert type(pickle.loads(pickle.dumps(factory))()) is CLASSES[name]

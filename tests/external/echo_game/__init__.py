@@ -1,7 +1,6 @@
 """Echo: a number is shown once, and has to be repeated when the screen is blank. A memory game of another package."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ from flax import struct
 
 import jaxgym
 from jaxgym import text
-from jaxgym.options import Integer
+from jaxgym.options import Integer, traced
 from jaxgym.spaces import Box, Discrete
 from jaxgym.text.moves import MoveSet
 
@@ -35,9 +34,9 @@ class State(jaxgym.EnvState):
 
 @struct.dataclass
 class Params(jaxgym.EnvParams):
-    """Blank steps before the answer counts, int32 ()."""
+    """The traced option."""
 
-    delay: Any = 2
+    delay: jax.Array = traced(Integer(2, "blank steps before the answer counts", low=0))
 
 
 @struct.dataclass
@@ -113,12 +112,6 @@ class EchoText(text.Words[Scene]):
         return self.MOVES.reply_of(int(action))
 
 
-def build(env_id: str, values: Mapping[str, Any]) -> tuple[Echo, Params]:
-    """Make the environment and its parameters."""
-    params = Params.of(values)
-    return Echo(env_id, params), params
-
-
 def view(env: Echo, state: State, params: Params) -> jax.Array:
     """Return a gray picture of the number, uint8 (16, 16, 3)."""
     gray = (state.level.number * (np.iinfo(np.uint8).max // NUM_NUMBERS)).astype(jnp.uint8)
@@ -126,8 +119,8 @@ def view(env: Echo, state: State, params: Params) -> jax.Array:
 
 
 SPEC = jaxgym.Spec(
-    build,
-    {"delay": Integer(2, "blank steps before the answer counts", low=0)},
+    Echo,
+    Params,
     expert=lambda env, state, params: state.level.number,
     human=jaxgym.Human(view, "words"),
     text=jaxgym.TextSpec(lambda env, values: EchoText(env.env_id)),

@@ -4,8 +4,7 @@ import dataclasses
 
 import jaxgym
 from echo_game import SPEC
-from jaxgym.options import Integer
 
-SLOW = dataclasses.replace(SPEC, options={"delay": Integer(5, "blank steps before the answer counts", low=0)})
+SLOW = dataclasses.replace(SPEC, changes={"delay": {"default": 5}})
 
 jaxgym.register("SlowEcho-v0", SLOW)
