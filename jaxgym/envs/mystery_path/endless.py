@@ -287,7 +287,7 @@ class EndlessMysteryPath(
         return seen.EndlessMysteryPathScene(
             agent_px=jnp.stack([seen.agent_x_px(self.agent_scale, params.camera), state.position_px[1]]),
             agent_heading=state.heading,
-            cross_x_px=arena.agent_radius(self.agent_scale) + params.camera.cross_offset_px,
+            cross_x_px=arena.agent_radius(self.agent_scale) + jnp.asarray(params.camera.cross_offset_px),
             has_cross=state.is_off_path & params.visual_feedback,
             path_columns=path_columns,
             path_left_px=path_left_px,
