@@ -40,7 +40,7 @@ CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
-# Stands in $(VENV) while packages are being installed: whoever finds it finds a half-made environment.
+# Stands in $(VENV) while packages are being installed; as long as it exists, the environment is incomplete.
 UNFINISHED = $(VENV)/.unfinished
 SUPPORTED = import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 HEALTHY = import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))

@@ -126,7 +126,7 @@ class Config:
     """AdamW's weight decay, multiplied by the learning rate."""
     max_grad_norm: float = 0.25
     """Maximum global norm of the gradient; larger gradients are scaled down to it."""
-    normalise_advantage: bool = False
+    normalize_advantage: bool = False
     """Normalize advantages per minibatch. Off by default: with sparse rewards it scales near-zero advantages up to
     unit size, and Memory Gym's authors found Searing Spotlights unlearnable with it.
     """
@@ -188,7 +188,7 @@ class Config:
             )
         if self.num_sequences % self.minibatches:
             sequences = "environments" if not self.bptt else "sequences of steps"
-            where, times = (" of each device", " times devices") if self.num_lanes < self.num_envs else ("", "")
+            where, times = (" of each device", " times devices") if self.envs_per_device < self.num_envs else ("", "")
             raise ConfigError(
                 f"expected a number of {sequences}{where} that divides into {self.minibatches} minibatches, "
                 f"got {self.num_sequences}. Choose num_envs as a multiple of minibatches{times}."
@@ -206,7 +206,7 @@ class Config:
         return self.devices > 1 and self.num_seeds == 1
 
     @property
-    def num_lanes(self) -> int:
+    def envs_per_device(self) -> int:
         """Environments of one seed on one device."""
         return self.num_envs // self.devices if self.is_split else self.num_envs
 
@@ -218,7 +218,7 @@ class Config:
     @property
     def num_sequences(self) -> int:
         """Number of sequences in one rollout of one seed on one device."""
-        return self.num_lanes * (self.num_steps // self.sequence_steps)
+        return self.envs_per_device * (self.num_steps // self.sequence_steps)
 
     @property
     def decay_length(self) -> int:
@@ -306,7 +306,7 @@ def check_seed(seed: int, count: int = 1) -> None:
 
 
 def parse_options(options: Iterable[str]) -> dict[str, Any]:
-    """Parse NAME=VALUE words into keyword arguments, see `jaxgym.parse_options`.
+    """Parse NAME=VALUE pairs into keyword arguments, see `jaxgym.parse_options`.
 
     Raises:
         ConfigError: if a word has no name or no equals sign, a name occurs twice, or the option is `levels`, which has

@@ -166,8 +166,8 @@ def agreed_update(update: int | None) -> int | None:
     """Return the leader's number on all hosts."""
     if jax.process_count() == 1:
         return update
-    told = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if update is None else update)))
-    return None if told < 0 else told
+    agreed = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if update is None else update)))
+    return None if agreed < 0 else agreed
 
 
 def agreed_state(template: Any, state: Any) -> Any:
@@ -216,7 +216,7 @@ class Follower(RunFolder):
     def append(self, rows: Any) -> None:
         """Do nothing, because the leader writes the same rows."""
 
-    def cut_log(self, update: int) -> list[Row]:
+    def truncate_log(self, update: int) -> list[Row]:
         """Return no rows."""
         del update
         return []

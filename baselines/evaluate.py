@@ -50,7 +50,7 @@ class Episodes(NamedTuple):
     reward: jax.Array  # sum of rewards, float32
     length: jax.Array  # steps, int32
     success: jax.Array  # float32
-    score: jax.Array  # normalized return, 0 to 1, float32
+    normalized_return: jax.Array  # normalized return, 0 to 1, float32
     metric: jax.Array  # the game's own metric, float32
     is_whole: jax.Array  # whether the episode ended before the step limit, bool
 
@@ -66,21 +66,21 @@ class _PlayState(NamedTuple):
 
 
 Player = Callable[[Any, Any, Any, jax.Array], Episodes]
-HeldOutScorer = Callable[[Any, int], list[dict[str, float]]]
+HeldOutEvaluator = Callable[[Any, int], list[dict[str, float]]]
 
 
 def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
     """Return a jitted function of network parameters, levels (N, ...), env parameters and a key that plays levels."""
 
     def play(params: Any, levels: Any, env_params: Any, key: jax.Array) -> Episodes:
-        num_lanes = jax.tree.leaves(levels)[0].shape[0]
+        num_envs = jax.tree.leaves(levels)[0].shape[0]
         key_reset, key = jax.random.split(key)
-        keys_reset = jax.random.split(key_reset, num_lanes)
+        keys_reset = jax.random.split(key_reset, num_envs)
         observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(keys_reset, levels, env_params)
-        zeros = jnp.zeros(num_lanes, jnp.float32)
-        episodes = Episodes(zeros, jnp.zeros(num_lanes, jnp.int32), zeros, zeros, zeros, jnp.zeros(num_lanes, bool))
-        memory = setup.network.memory.initial_state(num_lanes)
-        start = jnp.ones(num_lanes, bool)
+        zeros = jnp.zeros(num_envs, jnp.float32)
+        episodes = Episodes(zeros, jnp.zeros(num_envs, jnp.int32), zeros, zeros, zeros, jnp.zeros(num_envs, bool))
+        memory = setup.network.memory.initial_state(num_envs)
+        start = jnp.ones(num_envs, bool)
         first = _PlayState(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
 
         def is_going_on(play: _PlayState) -> jax.Array:
@@ -106,7 +106,7 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _Play
         reward=info["reward"].astype(jnp.float32),
         length=info["length"].astype(jnp.int32),
         success=success_of(info),
-        score=jax.vmap(setup.env.normalized_return, (0, 0, None))(info, play.env_state, env_params),
+        normalized_return=jax.vmap(setup.env.normalized_return, (0, 0, None))(info, play.env_state, env_params),
         metric=info.get(setup.env.metric, info["reward"]).astype(jnp.float32),
         is_whole=ended,
     )
@@ -129,9 +129,9 @@ def evaluate(
         max_steps: maximum length of an episode.
 
     Returns:
-        For "held_out" and, if the game has them, "training": the number of levels, the means of `score` (normalized
-        return), return, success, length and the game's own metric, and the share of truncated episodes; each of them
-        averaged and by seed.
+        For "held_out" and, if the game has them, "training": the number of levels, the means of `normalized_return`
+        (normalized return), return, success, length and the game's own metric, and the share of truncated episodes;
+        each of them averaged and by seed.
     """
     return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
 
@@ -159,15 +159,15 @@ def _summaries(setup: Setup, game: TrainingGame, repeats: int, played: dict[str,
     return {split: metric | _summary(levels, repeats, played[split]) for split, levels in _splits(game).items()}
 
 
-def make_held_out_scorer(setup: Setup, game: TrainingGame) -> HeldOutScorer:
+def make_held_out_evaluator(setup: Setup, game: TrainingGame) -> HeldOutEvaluator:
     """Return a function that evaluates on held-out levels during training; it compiles on its first call.
 
     The function takes network parameters and the number of updates, which seeds the sampled actions. For each seed it
-    returns the means `held_out_score`, `held_out_return`, `held_out_success` and `held_out_length`.
+    returns the means `held_out_normalized_return`, `held_out_return`, `held_out_success` and `held_out_length`.
     """
     player = make_player(setup)
 
-    def score(params: Any, update: int) -> list[dict[str, float]]:
+    def evaluate_levels(params: Any, update: int) -> list[dict[str, float]]:
         agents, key = _agents(setup, params), jax.random.fold_in(jax.random.key(setup.config.seed), update)
         levels = _repeat(game.held_out_levels, setup.config.eval_repeats)
         played = [
@@ -179,12 +179,12 @@ def make_held_out_scorer(setup: Setup, game: TrainingGame) -> HeldOutScorer:
             for episodes in played
         ]
 
-    return score
+    return evaluate_levels
 
 
 def _columns(episodes: Episodes) -> dict[str, np.ndarray]:
     leaves = {
-        "score": episodes.score,
+        "normalized_return": episodes.normalized_return,
         "return": episodes.reward,
         "success": episodes.success,
         "length": episodes.length,
@@ -208,9 +208,9 @@ def level_rows(
     for run_seed, episodes in enumerate(played, first_seed):
         columns, is_whole = _columns(episodes), np.asarray(episodes.is_whole)
         for number, (level_seed, episode) in enumerate(itertools.product(level_seeds, range(repeats))):
-            values = {name: float(columns[name][number]) for name in ("return", "score", "success")}
+            values = {name: float(columns[name][number]) for name in ("return", "normalized_return", "success")}
             place = {"split": split, "run_seed": run_seed, "level_seed": int(level_seed), "episode": episode}
-            end = {"length": int(columns["length"][number]), "cut": int(not is_whole[number])}
+            end = {"length": int(columns["length"][number]), "truncated": int(not is_whole[number])}
             rows.append(place | values | end)
     return rows
 
@@ -246,12 +246,12 @@ def _repeat(levels: Any, repeats: int) -> Any:
 def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, Any]:
     episodes = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, np.float64) for leaf in leaves]), *results)
     kept = {
-        "score": episodes.score,
+        "normalized_return": episodes.normalized_return,
         "return": episodes.reward,
         "success": episodes.success,
         "metric": episodes.metric,
         "length": episodes.length,
-        "share_cut": 1 - episodes.is_whole,
+        "share_truncated": 1 - episodes.is_whole,
     }
     counts = {"levels": int(jax.tree.leaves(levels)[0].shape[0]), "episodes_per_level": repeats}
     means = {name: float(values.mean()) for name, values in kept.items()}
@@ -325,7 +325,7 @@ class EvaluateFlags:
     """Write one row per held-out or paper level and episode to this .csv or .jsonl file."""
 
 
-def score_run(arguments: EvaluateFlags) -> dict[str, Any]:
+def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
     """Evaluate a run on disk and write its evaluation.json, or evaluate an agent of the zoo.
 
     Results on the papers' levels are under "paper" and are written to evaluation-paper.json.
@@ -355,30 +355,30 @@ def score_run(arguments: EvaluateFlags) -> dict[str, Any]:
     game = make_paper_game(shown) if is_paper else make_game(shown, flag="--levels")
     setup = make_setup(shown, game)
 
-    def score(params: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def evaluate_levels(params: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         played = _play_splits(setup, game, params, shown.eval_repeats, arguments.seed, arguments.max_steps)
-        scores = _summaries(setup, game, shown.eval_repeats, played)
-        scores = {"paper": scores["held_out"]} if is_paper else scores
+        results = _summaries(setup, game, shown.eval_repeats, played)
+        results = {"paper": results["held_out"]} if is_paper else results
         if arguments.per_level is None:
-            return scores, []
+            return results, []
         split, seeds = ("paper", PAPER_SEEDS) if is_paper else ("held_out", held_out_seeds(shown))
-        return scores, level_rows(split, seeds, shown.eval_repeats, config.seed, played["held_out"])
+        return results, level_rows(split, seeds, shown.eval_repeats, config.seed, played["held_out"])
 
     if agent is not None:
-        scores, rows = score(agent.params)
-        _keep(scores, rows, arguments.per_level)
-        return scores
+        results, rows = evaluate_levels(agent.params)
+        _keep(results, rows, arguments.per_level)
+        return results
     # A checkpoint holds the environments of the training; those of other levels can have other shapes.
     trained = make_game(config) if is_paper else game
     own = make_setup(config, trained)
     template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
     with RunFolder(arguments.run, config) as folder:
         update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
-        scores, rows = score(folder.restore(template, update).params)
-        scores = {"update": update, **scores}
-        write = partial(folder.write_json, "evaluation-paper.json" if is_paper else "evaluation.json", scores)
-        _keep(scores, rows, arguments.per_level, write)
-    return scores
+        results, rows = evaluate_levels(folder.restore(template, update).params)
+        results = {"update": update, **results}
+        write = partial(folder.write_json, "evaluation-paper.json" if is_paper else "evaluation.json", results)
+        _keep(results, rows, arguments.per_level, write)
+    return results
 
 
 def _check_per_level(path: Path | None) -> None:
@@ -393,34 +393,34 @@ def _check_per_level(path: Path | None) -> None:
 
 
 def _keep(
-    scores: dict[str, Any],
+    results: dict[str, Any],
     rows: list[dict[str, Any]],
     per_level: Path | None,
-    write_scores: Callable[[], None] = lambda: None,
+    write_results: Callable[[], None] = lambda: None,
 ) -> None:
     try:
-        write_scores()
+        write_results()
         if per_level is not None:
             write_level_rows(per_level, rows)
     except RunError:
-        tqdm.write(describe(scores))  # print first, so that a read-only folder does not lose the results
+        tqdm.write(describe(results))  # print first, so that a read-only folder does not lose the results
         raise
 
 
-def describe(scores: dict[str, Any]) -> str:
+def describe(results: dict[str, Any]) -> str:
     """Format the results as text, one line per split."""
     return "\n".join(
-        f"{split.replace('_', '-')} levels ({result['levels']}): score {result['score']:.3f}, "
+        f"{split.replace('_', '-')} levels ({result['levels']}): normalized return {result['normalized_return']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
-        f"{result['share_cut']:.0%} truncated"
-        for split, result in ((split, scores[split]) for split in SPLITS if split in scores)
+        f"{result['share_truncated']:.0%} truncated"
+        for split, result in ((split, results[split]) for split in SPLITS if split in results)
     )
 
 
 def main() -> None:
     """Run the command line."""
-    with exits.told():
-        tqdm.write(describe(score_run(tyro.cli(EvaluateFlags, prog="python -m baselines.evaluate"))))
+    with exits.exit_on_error():
+        tqdm.write(describe(evaluate_run(tyro.cli(EvaluateFlags, prog="python -m baselines.evaluate"))))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ RESUME = "add --resume to continue from the newest checkpoint"
 
 
 @contextlib.contextmanager
-def told(resume: str = "") -> Iterator[None]:
+def exit_on_error(resume: str = "") -> Iterator[None]:
     """End the process with a message on stderr if a command fails or is interrupted.
 
     The exit code is 1, or 130 after an interrupt. If the output pipe is closed, nothing is printed.

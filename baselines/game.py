@@ -70,10 +70,10 @@ def make_paper_game(config: Config) -> TrainingGame:
         import jaxgym
         from jaxgym import levels
 
-        bank = levels.original(config.env, PAPER_SEEDS, **config.env_options)
+        buffer = levels.original(config.env, PAPER_SEEDS, **config.env_options)
         # With levels=, the environment has capacity for these levels, which need more than its own.
-        env, params = jaxgym.make(config.env, levels=bank, **config.env_options)
-        game = TrainingGame(env, params, None, bank, f"levels of the papers: {levels.num_levels(bank)}")
+        env, params = jaxgym.make(config.env, levels=buffer, **config.env_options)
+        game = TrainingGame(env, params, None, buffer, f"levels of the papers: {levels.num_levels(buffer)}")
         return _as_seen(config, game)
 
 
@@ -100,15 +100,15 @@ def _make_game(config: Config, flag: str) -> TrainingGame:
     from jaxgym import levels
 
     env, params = jaxgym.make(config.env, **config.env_options)
-    held_out = levels.make_bank(env, params, held_out_seeds(config))
+    held_out = levels.make_level_buffer(env, params, held_out_seeds(config))
     if not config.train_levels:
-        training = levels.make_bank(env, params, levels.train_seeds(config.held_out_levels))
+        training = levels.make_level_buffer(env, params, levels.train_seeds(config.held_out_levels))
         params = dataclasses.replace(params, levels=None)
         return TrainingGame(
             env, params, training, held_out, f"training levels: fresh; held-out levels: {config.held_out_levels}"
         )
-    bank = levels.make_bank(env, params, levels.train_seeds(config.train_levels))
-    training = _not_held_out(config, bank, held_out, flag)
+    buffer = levels.make_level_buffer(env, params, levels.train_seeds(config.train_levels))
+    training = _not_held_out(config, buffer, held_out, flag)
     description = (
         f"training levels: {levels.num_levels(training)} of {config.train_levels} seeds, "
         f"{levels.num_distinct(training)} distinct, none of them held out; "
@@ -126,14 +126,14 @@ def held_out_seeds(config: Config) -> Any:
     return levels.held_out_seeds(config.held_out_levels)
 
 
-def _not_held_out(config: Config, bank: Any, held_out: Any, flag: str) -> Any:
+def _not_held_out(config: Config, buffer: Any, held_out: Any, flag: str) -> Any:
     """Return the levels of a level buffer that are not held out."""
     from jaxgym import levels
 
-    existing = levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), bank, held_out))
+    existing = levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), buffer, held_out))
     left = existing - levels.num_distinct(held_out)
     if left > 1 or (left == 1 and config.train_levels == 1):
-        return levels.exclude(bank, held_out)
+        return levels.exclude(buffer, held_out)
     # This number is at most a half, so at least two distinct levels are left.
     fewer = [f"hold out {existing // 2} or fewer with {flag}"] if existing // 2 <= existing - 2 else []
     fresh = ["sample fresh training levels with --train-levels 0, which may include held-out ones"]

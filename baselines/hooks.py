@@ -11,7 +11,7 @@ from baselines.runs import Row
 Metrics = dict[str, float]
 OnBlock = Callable[[Metrics], object]
 
-EPISODE_MEANS = ("return", "length", "success", "score")
+EPISODE_MEANS = ("return", "length", "success", "normalized_return")
 """Columns of the metrics log that are means over the episodes of an update."""
 
 _POSITION = ("update", "steps", "seconds", "steps_per_second")

@@ -70,7 +70,7 @@ def gae(
     return lax.scan(step, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)[1]
 
 
-class PolicyTerms(NamedTuple):
+class PolicyLoss(NamedTuple):
     """Parts of the policy objective, float32 scalars."""
 
     loss: jax.Array
@@ -80,7 +80,7 @@ class PolicyTerms(NamedTuple):
 
 def policy_loss(
     new_log_prob: jax.Array, old_log_prob: jax.Array, advantage: jax.Array, *, clip: Any, joint: bool
-) -> PolicyTerms:
+) -> PolicyLoss:
     """Compute the clipped surrogate, -mean min(r A, clip(r, 1 ± c) A), Schulman et al., 2017 (arXiv 1707.06347).
 
     Args:
@@ -96,7 +96,7 @@ def policy_loss(
     ratio = jnp.exp(log_ratio)
     advantage = advantage[..., None]
     surrogate = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
-    return PolicyTerms(
+    return PolicyLoss(
         loss=-surrogate.mean(),
         approx_kl=(ratio - 1 - log_ratio).mean(),
         clip_fraction=(jnp.abs(ratio - 1) > clip).astype(jnp.float32).mean(),
@@ -109,7 +109,7 @@ def value_loss(new_value: jax.Array, old_value: jax.Array, target: jax.Array, *,
     return jnp.maximum((new_value - target) ** 2, (clipped - target) ** 2).mean()
 
 
-def normalise(advantage: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp.mean) -> jax.Array:
+def normalize(advantage: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp.mean) -> jax.Array:
     """Return advantages with mean 0 and standard deviation 1; `mean` averages over all values to normalize."""
     centered = advantage - mean(advantage)
     return centered / (jnp.sqrt(mean(centered**2)) + 1e-8)

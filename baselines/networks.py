@@ -34,8 +34,8 @@ class Output(NamedTuple):
 
     logits: jax.Array  # float32 (T, B, n_1 + ... + n_K), branches side by side
     value: jax.Array  # float32 (T, B)
-    truth: Any = ()  # prediction of the auxiliary target, float32 (T, B, n), if there is a ground-truth head
-    picture: Any = ()  # logits of the frames in blocks, (T B, H / 4, W / 4, 16 C), if reconstructed
+    ground_truth: Any = ()  # prediction of the auxiliary target, float32 (T, B, n), if there is a ground-truth head
+    reconstruction: Any = ()  # logits of the frames in blocks, (T B, H / 4, W / 4, 16 C), if reconstructed
 
 
 def space_to_depth(image: jax.Array, block: int) -> jax.Array:
@@ -259,7 +259,7 @@ class ActorCritic(nn.Module):
         encoder: kind of the encoder.
         embed: whether the encoder has an embedding.
         residual: whether the memory's inputs are added to its outputs.
-        truth_size: length of the auxiliary target; 0 for no ground-truth head.
+        ground_truth_size: length of the auxiliary target; 0 for no ground-truth head.
         dtype: type of activations.
     """
 
@@ -269,7 +269,7 @@ class ActorCritic(nn.Module):
     encoder: EncoderName = "nature"
     embed: bool = True
     residual: bool = False
-    truth_size: int = 0
+    ground_truth_size: int = 0
     dtype: Any = jnp.float32
 
     @nn.compact
@@ -303,17 +303,17 @@ class ActorCritic(nn.Module):
         value = nn.relu(_dense(self.hidden_size, self.dtype, name="value_hidden")(body))
         logits = _dense(sum(self.sizes), jnp.float32, _POLICY_GAIN, name="policy")(policy.astype(jnp.float32))
         value = _dense(1, jnp.float32, 1.0, name="value")(value.astype(jnp.float32))
-        truth: Any = ()
-        if self.truth_size:
-            told = nn.relu(_dense(self.hidden_size, self.dtype, name="truth_hidden")(remembered))
-            truth = _dense(self.truth_size, jnp.float32, 1.0, name="truth")(told.astype(jnp.float32))
+        ground_truth: Any = ()
+        if self.ground_truth_size:
+            hidden = nn.relu(_dense(self.hidden_size, self.dtype, name="truth_hidden")(remembered))
+            ground_truth = _dense(self.ground_truth_size, jnp.float32, 1.0, name="truth")(hidden.astype(jnp.float32))
         if not reconstruct:
-            return state, Output(logits, value[..., 0], truth)
+            return state, Output(logits, value[..., 0], ground_truth)
         _, _, height, width, channels = frame_of(observation).shape
         decoded = Decoder((height, width, channels), self.dtype, name="decoder")(
             remembered[:, :reconstruct].reshape(-1, remembered.shape[-1])
         )
-        return state, Output(logits, value[..., 0], truth, decoded)
+        return state, Output(logits, value[..., 0], ground_truth, decoded)
 
     def _encoder(self, **place: Any) -> Encoder:
         return Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, **place)
@@ -344,16 +344,16 @@ def frame_of(observation: Observation) -> jax.Array:
     raise ConfigError("--reconstruction: expected an observation with a frame, got none. Leave the flag out.")
 
 
-def reconstruction_loss(picture: jax.Array, frame: jax.Array) -> jax.Array:
+def reconstruction_loss(reconstruction: jax.Array, frame: jax.Array) -> jax.Array:
     """Return the mean binary cross-entropy between a decoder's logits and bytes / 255.
 
     Args:
-        picture: logits in blocks, (T B, H / 4, W / 4, 16 C), time before environments.
+        reconstruction: logits in blocks, (T B, H / 4, W / 4, 16 C), time before environments.
         frame: uint8 (T, B, H, W, C).
     """
     blocks = space_to_depth(frame.reshape(-1, *frame.shape[2:]), _CONVOLUTIONS[0][2])
     share = blocks.astype(jnp.float32) / _BYTE_MAX
-    logits = picture.astype(jnp.float32)
+    logits = reconstruction.astype(jnp.float32)
     return (nn.softplus(logits) - share * logits).mean()
 
 
@@ -371,7 +371,7 @@ def action_sizes(space: Any) -> Sizes:
 
 
 def make_network(
-    config: Config, action_space: Any, frame: tuple[int, ...] | None = None, truth_size: int = 0
+    config: Config, action_space: Any, frame: tuple[int, ...] | None = None, ground_truth_size: int = 0
 ) -> ActorCritic:
     """Build the network of a config for an action space.
 
@@ -379,7 +379,7 @@ def make_network(
         config: settings of the run.
         action_space: Discrete or MultiDiscrete.
         frame: height, width and channels of the observation's frame; None if it has none.
-        truth_size: length of the auxiliary target; 0 for no ground-truth head.
+        ground_truth_size: length of the auxiliary target; 0 for no ground-truth head.
 
     Raises:
         ConfigError: if the memory or the encoder is unknown or unsuited, or the action space is of another kind.
@@ -395,6 +395,6 @@ def make_network(
         encoder=config.encoder,
         embed=config.embed,
         residual=config.residual,
-        truth_size=truth_size,
+        ground_truth_size=ground_truth_size,
         dtype=dtype,
     )

@@ -30,7 +30,7 @@ from baselines.losses import (
     entropy,
     gae,
     log_prob,
-    normalise,
+    normalize,
     policy_loss,
     sample_action,
     value_loss,
@@ -49,11 +49,11 @@ class Setup(NamedTuple):
     config: Config
     env: Any
     network: ActorCritic
-    optimiser: optax.GradientTransformation
+    optimizer: optax.GradientTransformation
     sizes: Sizes
     has_branches: bool  # actions are int32 (B, K), else int32 (B,)
     seed_axis: str | None  # name of the vmapped seed axis
-    truth_of: Callable[[Any], jax.Array] | None = None  # maps an environment's state to the auxiliary target
+    ground_truth_fn: Callable[[Any], jax.Array] | None = None  # maps an environment's state to the auxiliary target
     vmap_axis: str | None = None  # name of the axis that the update is vmapped over
     mean_axis: str | None = None  # name of the axis that gradients are averaged over
 
@@ -62,7 +62,7 @@ class TrainState(NamedTuple):
     """State that is carried from update to update and saved in checkpoints."""
 
     params: Any
-    optimiser: optax.OptState
+    optimizer: optax.OptState
     env_state: Any  # leaves (B, ...)
     observation: Observation  # leaves (B, ...)
     start: jax.Array  # whether `observation` is the first of its episode, bool (B,)
@@ -83,7 +83,7 @@ class Trajectory(NamedTuple):
     terminated: jax.Array  # bool
     truncated: jax.Array  # bool
     final_value: jax.Array  # value of the last observation of truncated episodes, else 0, float32
-    truth: Any = ()  # auxiliary target, float32 (T, B, n), if there is a ground-truth head
+    ground_truth: Any = ()  # auxiliary target, float32 (T, B, n), if there is a ground-truth head
 
 
 class Batch(NamedTuple):
@@ -105,9 +105,9 @@ def make_setup(config: Config, game: TrainingGame) -> Setup:
     if jax.config.read("jax_enable_x64"):
         raise ConfigError("expected JAX with 32 bits, got jax_enable_x64. Unset JAX_ENABLE_X64.")
     space = game.env.action_space(game.params)
-    truth_of, truth_size = _truth(config, game)
-    network = make_network(config, space, frame_shape(game), truth_size)
-    optimiser = optax.chain(
+    ground_truth_fn, ground_truth_size = _truth(config, game)
+    network = make_network(config, space, frame_shape(game), ground_truth_size)
+    optimizer = optax.chain(
         optax.clip_by_global_norm(config.max_grad_norm),
         optax.scale_by_adam(),
         optax.add_decayed_weights(config.weight_decay),
@@ -115,7 +115,15 @@ def make_setup(config: Config, game: TrainingGame) -> Setup:
     seed_axis = SEED_AXIS if config.num_seeds > 1 else None
     has_branches = hasattr(space, "nvec")
     return Setup(
-        config, game.env, network, optimiser, network.sizes, has_branches, seed_axis, truth_of, vmap_axis=seed_axis
+        config,
+        game.env,
+        network,
+        optimizer,
+        network.sizes,
+        has_branches,
+        seed_axis,
+        ground_truth_fn,
+        vmap_axis=seed_axis,
     )
 
 
@@ -123,13 +131,13 @@ def _truth(config: Config, game: TrainingGame) -> tuple[Callable[[Any], jax.Arra
     """Return the function of the auxiliary target and the length of the target; None and 0 without such a head."""
     if not config.ground_truth_head:
         return None, 0
-    truth_of = ground_truth_of(game.env)
-    if truth_of is None:
+    ground_truth_fn = ground_truth_of(game.env)
+    if ground_truth_fn is None:
         raise ConfigError(
             f"--ground-truth-head: expected an environment with a ground truth, got {config.env}. Leave the flag out."
         )
     _, env_state = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
-    return truth_of, jax.eval_shape(truth_of, env_state).shape[0]
+    return ground_truth_fn, jax.eval_shape(ground_truth_fn, env_state).shape[0]
 
 
 def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
@@ -142,7 +150,7 @@ def init_state(setup: Setup, seed: jax.Array, env_params: Any) -> TrainState:
     reconstruct = int(setup.config.reconstruction > 0)
     params = setup.network.init(key_network, memory, *_one_step(observation, start), reconstruct=reconstruct)
     update = jnp.zeros((), jnp.int32)
-    return TrainState(params, setup.optimiser.init(params), env_state, observation, start, memory, key, update)
+    return TrainState(params, setup.optimizer.init(params), env_state, observation, start, memory, key, update)
 
 
 def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
@@ -230,7 +238,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
         observation, env_state, reward, terminated, truncated, info = jax.vmap(setup.env.step, (0, 0, 0, None))(
             keys_step, state.env_state, command, env_params
         )
-        cut = truncated & ~terminated
+        is_truncated = truncated & ~terminated
 
         def final_observation() -> Observation:
             # Recompute the step to get `final_observation`, which the rollout does not store. If it were read from the
@@ -238,7 +246,7 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             again = jax.vmap(setup.env.step, (0, 0, 0, None))
             return again(jax.random.clone(keys_step), state.env_state, command, env_params)[5]["final_observation"]
 
-        final_value = _value_where(setup, policy, memory, final_observation, cut)
+        final_value = _value_where(setup, policy, memory, final_observation, is_truncated)
         taken = Trajectory(
             observation=state.observation,
             start=state.start,
@@ -249,11 +257,11 @@ def collect(setup: Setup, state: TrainState, env_params: Any) -> tuple[TrainStat
             terminated=terminated,
             truncated=truncated,
             final_value=final_value,
-            truth=jax.vmap(setup.truth_of)(state.env_state) if setup.truth_of else (),
+            ground_truth=jax.vmap(setup.ground_truth_fn)(state.env_state) if setup.ground_truth_fn else (),
         )
         ended = terminated | truncated
-        score = jax.vmap(setup.env.normalized_return, (0, 0, None))(info, state.env_state, env_params)
-        sums = _episode_sums(info, score, ended)
+        normalized_return = jax.vmap(setup.env.normalized_return, (0, 0, None))(info, state.env_state, env_params)
+        sums = _episode_sums(info, normalized_return, ended)
         state = state._replace(env_state=env_state, observation=observation, start=ended, memory=memory, key=key)
         return state, (taken, sums)
 
@@ -290,29 +298,29 @@ def _one_step(observation: Observation, start: jax.Array) -> tuple[Observation, 
 
 
 def _value_where(
-    setup: Setup, policy: Callable[..., Any], memory: State, observe: Callable[[], Observation], cut: jax.Array
+    setup: Setup, policy: Callable[..., Any], memory: State, observe: Callable[[], Observation], is_truncated: jax.Array
 ) -> jax.Array:
-    """Return the value of `observe()` where `cut` holds, else 0; the network runs only if it holds somewhere."""
+    """Return the value of `observe()` where `is_truncated` holds, else 0; the network runs only if any holds."""
     if not setup.config.bootstrap_time_limits:
-        return jnp.zeros(cut.shape, jnp.float32)
-    is_any = cut.any()
+        return jnp.zeros(is_truncated.shape, jnp.float32)
+    is_any = is_truncated.any()
     if setup.vmap_axis:
         # All seeds share one predicate: with one per seed, vmap would always compute both branches.
         is_any = lax.psum(is_any.astype(jnp.int32), setup.vmap_axis) > 0
 
     def value() -> jax.Array:
-        _, output = policy(memory, observe(), jnp.zeros_like(cut))
-        return jnp.where(cut, output.value, 0.0)
+        _, output = policy(memory, observe(), jnp.zeros_like(is_truncated))
+        return jnp.where(is_truncated, output.value, 0.0)
 
-    return lax.cond(is_any, value, lambda: jnp.zeros(cut.shape, jnp.float32))
+    return lax.cond(is_any, value, lambda: jnp.zeros(is_truncated.shape, jnp.float32))
 
 
-def _episode_sums(info: dict[str, jax.Array], score: jax.Array, ended: jax.Array) -> Metrics:
+def _episode_sums(info: dict[str, jax.Array], normalized_return: jax.Array, ended: jax.Array) -> Metrics:
     values = {
         "return": info["reward"],
         "length": info["length"],
         "success": success_of(info),
-        "score": score,
+        "normalized_return": normalized_return,
         "episodes": ended,
     }
     return {name: jnp.where(ended, value.astype(jnp.float32), 0.0).sum() for name, value in values.items()}
@@ -337,7 +345,7 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array, rates:
     learning_rate, entropy_coef = rates.learning_rate.at(fraction), rates.entropy_coef.at(fraction)
 
     def step(learned: tuple[Any, optax.OptState], chosen: jax.Array) -> tuple[tuple[Any, optax.OptState], Metrics]:
-        params, optimiser = learned
+        params, optimizer = learned
         minibatch = take_sequences(batch, chosen, config.sequence_steps)
         grads, metrics = jax.grad(minibatch_loss, argnums=1, has_aux=True)(
             setup, params, minibatch, entropy_coef, rates.clip
@@ -345,18 +353,18 @@ def update(setup: Setup, state: TrainState, batch: Batch, key: jax.Array, rates:
         grads = _mean(setup, grads)
         metrics["grad_norm"] = optax.tree.norm(grads)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
-            changes, optimiser = setup.optimiser.update(grads, optimiser, params)
+            changes, optimizer = setup.optimizer.update(grads, optimizer, params)
         params = jax.tree.map(lambda param, change: param - learning_rate * change, params, changes)
-        return (params, optimiser), metrics
+        return (params, optimizer), metrics
 
     num_sequences = batch.advantage.size // config.sequence_steps
     keys = jax.random.split(key, config.epochs)
     chosen = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
     chosen = chosen.reshape(config.epochs * config.minibatches, -1)
-    (params, optimiser), metrics = lax.scan(step, (state.params, state.optimiser), chosen)
+    (params, optimizer), metrics = lax.scan(step, (state.params, state.optimizer), chosen)
     metrics = _mean(setup, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics))
     metrics |= {"learning_rate": learning_rate, "entropy_coef": entropy_coef}
-    return state._replace(params=params, optimiser=optimiser, update=state.update + 1), metrics
+    return state._replace(params=params, optimizer=optimizer, update=state.update + 1), metrics
 
 
 def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
@@ -371,14 +379,14 @@ def take_sequences(batch: Batch, chosen: jax.Array, steps: int) -> Batch:
         Recurrent-state leaves (M, ...), all others (N, M, ...).
     """
     memory = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), batch.memory)
-    num_steps, num_lanes = batch.advantage.shape
+    num_steps, num_envs = batch.advantage.shape
 
     def take(leaf: jax.Array) -> jax.Array:
         if steps == num_steps:
             return jnp.take(leaf, chosen, axis=1)
-        sequence, lane = jnp.divmod(chosen, num_lanes)
+        sequence, env_index = jnp.divmod(chosen, num_envs)
         step = jnp.arange(steps, dtype=chosen.dtype)[:, None]
-        return leaf[sequence[None] * steps + step, lane[None]]
+        return leaf[sequence[None] * steps + step, env_index[None]]
 
     return jax.tree.map(take, batch._replace(memory=()))._replace(memory=memory)
 
@@ -393,8 +401,8 @@ def minibatch_loss(
     reconstruct = max(1, round(drawn)) if config.reconstruction > 0 else 0
     _, output = _apply(setup, params, batch.memory, rollout.observation, rollout.start, reconstruct=reconstruct)
     advantage = batch.advantage
-    if config.normalise_advantage:
-        advantage = normalise(advantage, lambda values: _mean(setup, values.mean()))
+    if config.normalize_advantage:
+        advantage = normalize(advantage, lambda values: _mean(setup, values.mean()))
     new_log_prob = log_prob(output.logits, rollout.action, setup.sizes)
     policy = policy_loss(new_log_prob, rollout.log_prob, advantage, clip=clip, joint=config.joint_ratio)
     value = value_loss(output.value, rollout.value, batch.target, clip=clip)
@@ -409,11 +417,11 @@ def minibatch_loss(
     }
     if reconstruct:
         metrics["reconstruction_loss"] = reconstruction_loss(
-            output.picture, frame_of(rollout.observation)[:, :reconstruct]
+            output.reconstruction, frame_of(rollout.observation)[:, :reconstruct]
         )
         loss = loss + config.reconstruction * metrics["reconstruction_loss"]
-    if setup.truth_of:
-        metrics["truth_loss"] = ((output.truth - rollout.truth) ** 2).mean()
-        loss = loss + config.ground_truth_head * metrics["truth_loss"]
+    if setup.ground_truth_fn:
+        metrics["ground_truth_loss"] = ((output.ground_truth - rollout.ground_truth) ** 2).mean()
+        loss = loss + config.ground_truth_head * metrics["ground_truth_loss"]
     metrics["loss"] = loss
     return loss, metrics

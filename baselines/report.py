@@ -29,8 +29,15 @@ _POINTS = 60  # points of a curve
 _CURVE_RESAMPLES = 2_000
 _MILLION, _MINUTE_S = 1e6, 60.0
 _HEADER = (
-    *("task", "agent", "lanes × steps", "runs", "trained", "minutes"),
-    *("score, held out", "score, training", "score, papers' levels", "success", "metric", "cut"),
+    *("task", "agent", "environments × steps", "runs", "trained", "minutes"),
+    *(
+        "normalized return, held out",
+        "normalized return, training",
+        "normalized return, papers' levels",
+        "success",
+        "metric",
+        "truncated",
+    ),
     *("published, same steps", "published, end"),
 )
 _SPLITS = ("held_out", "training", "paper")
@@ -42,16 +49,16 @@ class Run:
 
     Attributes:
         rows: its rows of the metrics log; empty without a log.
-        scores: results by name for "held_out" and "training"; empty if the run was not evaluated.
+        results: results by name for "held_out" and "training"; empty if the run was not evaluated.
         steps: environment steps at the evaluation, else at the end of the log; None if unknown.
     """
 
     rows: list[Row]
-    scores: dict[str, dict[str, Any]]
+    results: dict[str, dict[str, Any]]
     steps: int | None
 
     @property
-    def until_scored(self) -> list[Row]:
+    def until_evaluated(self) -> list[Row]:
         """Rows of the log up to the evaluation."""
         return [row for row in self.rows if self.steps is None or row["steps"] <= self.steps]
 
@@ -74,7 +81,7 @@ class Group:
 
     def results(self, split: str, name: str) -> list[float]:
         """Return a result of each run that was evaluated on a split."""
-        return [run.scores[split][name] for run in self.runs if name in run.scores.get(split, {})]
+        return [run.results[split][name] for run in self.runs if name in run.results.get(split, {})]
 
     @property
     def logged(self) -> list[Run]:
@@ -91,7 +98,7 @@ class Group:
     @property
     def minutes(self) -> float | None:
         """Mean duration of the training; None without logs."""
-        ends = [rows[-1]["seconds"] for rows in (run.until_scored for run in self.runs) if rows]
+        ends = [rows[-1]["seconds"] for rows in (run.until_evaluated for run in self.runs) if rows]
         return float(np.mean(ends)) / _MINUTE_S if ends else None
 
     @property
@@ -108,7 +115,7 @@ class Group:
     @property
     def metric_name(self) -> str:
         """Name of the game's own metric; empty if the runs were evaluated without it."""
-        names = dict.fromkeys(run.scores.get("held_out", {}).get("metric_name", "") for run in self.runs)
+        names = dict.fromkeys(run.results.get("held_out", {}).get("metric_name", "") for run in self.runs)
         return " ".join(name for name in names if name)
 
 
@@ -213,11 +220,11 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     return sorted(made, key=lambda group: (order.index(group.task) if group.task in order else len(order), group.task))
 
 
-def score_matrices(
+def return_matrices(
     groups: Sequence[Group],
     *,
     split: str = "held_out",
-    result: str = "score",
+    result: str = "normalized_return",
     tasks: Sequence[str] | None = None,
     name_of: Callable[[Group], str] = lambda group: group.agent,
 ) -> dict[str, np.ndarray]:
@@ -226,7 +233,7 @@ def score_matrices(
     Args:
         groups: groups of `read_groups`.
         split: "held_out", "training" or "paper".
-        result: "score" (the normalized return), "return", "success", "length" or "metric".
+        result: "normalized_return", "return", "success", "length" or "metric".
         tasks: tasks in the order of the columns; by default all tasks, in the order of the groups.
         name_of: function that returns the algorithm of a group; the agent by default.
 
@@ -239,21 +246,21 @@ def score_matrices(
     for group in groups:
         if group.task not in columns:
             continue
-        scores = found.setdefault(name_of(group), {})
-        if group.task in scores:
+        results = found.setdefault(name_of(group), {})
+        if group.task in results:
             raise RunError(
                 f"expected one setting of {name_of(group)} on {group.task}, got several. "
                 "Leave the folders of the others out, or give them names by name_of."
             )
-        scores[group.task] = group.results(split, result)
-    for name, scores in found.items():
-        counts = {task: len(scores.get(task, ())) for task in columns}
+        results[group.task] = group.results(split, result)
+    for name, results in found.items():
+        counts = {task: len(results.get(task, ())) for task in columns}
         if 0 in counts.values() or len(set(counts.values())) > 1:
             raise RunError(
-                f"expected equally many runs of {name} with {split} scores on each task, got {counts}. "
+                f"expected equally many runs of {name} with {split} results on each task, got {counts}. "
                 "Evaluate the missing runs, or choose the tasks by tasks=."
             )
-    return {name: np.array([scores[task] for task in columns], np.float64).T for name, scores in found.items()}
+    return {name: np.array([results[task] for task in columns], np.float64).T for name, results in found.items()}
 
 
 def _read_runs(folder: Path, config: Config) -> list[Run]:
@@ -261,12 +268,12 @@ def _read_runs(folder: Path, config: Config) -> list[Run]:
     runs: list[Run] = []
     try:
         evaluation = _read_evaluation(folder)
-        scored = evaluation["update"] * config.batch_steps if "update" in evaluation else None
+        evaluated = evaluation["update"] * config.batch_steps if "update" in evaluation else None
         for index in range(config.num_seeds):
             own = [row for row in rows if row["seed"] == config.seed + index]
-            scores = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
+            results = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
             made = own[-1]["steps"] if own else None
-            runs.append(Run(own, scores, made if scored is None else scored))
+            runs.append(Run(own, results, made if evaluated is None else evaluated))
     except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise RunError(
             f"cannot read {folder / 'evaluation.json'} or metrics.jsonl beside it. Run baselines.evaluate again, "
@@ -318,11 +325,16 @@ def table(groups: Sequence[Group], seed: int) -> str:
         cells = [group.task, group.agent, group.shape, str(len(group.runs))]
         cells.append(_NONE if steps_m is None else f"{steps_m:.1f} M")
         cells.append(_NONE if minutes is None else f"{minutes:.1f}")
-        for split, name in (("held_out", "score"), ("training", "score"), ("paper", "score"), ("held_out", "success")):
+        for split, name in (
+            ("held_out", "normalized_return"),
+            ("training", "normalized_return"),
+            ("paper", "normalized_return"),
+            ("held_out", "success"),
+        ):
             cells.append(_cell(group.results(split, name), seed))
         cells.append(f"{_cell(group.results('held_out', 'metric'), seed)} {group.metric_name}".strip())
-        cut = group.results("held_out", "share_cut")
-        cells.append(f"{np.mean(cut):.0%}" if cut else _NONE)
+        truncated = group.results("held_out", "share_truncated")
+        cells.append(f"{np.mean(truncated):.0%}" if truncated else _NONE)
         curve = curves.get(group.task, {}).get(group.agent)
         if curve is None or steps_m is None or steps_m < curve[0][0]:  # before the first published result
             cells.append(_NONE)
@@ -348,9 +360,11 @@ def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Esti
     last = min(run.rows[-1]["steps"] for run in logged)
     borders = np.linspace(0, last, min(_POINTS, len(logged[0].rows)) + 1)
     middle = (borders[1:] + borders[:-1]) / 2
-    scores = np.stack([binned([row for row in run.rows if row["steps"] <= last], "score", borders) for run in logged])
+    results = np.stack(
+        [binned([row for row in run.rows if row["steps"] <= last], "normalized_return", borders) for run in logged]
+    )
     seconds = [np.interp(middle, [r["steps"] for r in run.rows], [r["seconds"] for r in run.rows]) for run in logged]
-    found = [estimate(column, resamples=_CURVE_RESAMPLES, seed=seed) for column in scores.T]
+    found = [estimate(column, resamples=_CURVE_RESAMPLES, seed=seed) for column in results.T]
     return middle, np.mean(seconds, axis=0) / _MINUTE_S, found
 
 
@@ -365,7 +379,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     colors = {group.agent: f"C{number % 10}" for number, group in reversed(list(enumerate(groups)))}
     for number, (group, curve) in enumerate(zip(groups, ours, strict=True)):
         color, label = f"C{number % 10}", f"{group.agent}, {group.shape}, {group.count}"
-        ends = group.results("held_out", "score")
+        ends = group.results("held_out", "normalized_return")
         if curve is not None:
             steps, minutes, found = curve
             for axis, place in zip(axes, (steps / _MILLION, minutes), strict=True):
@@ -379,7 +393,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     for axis, label in zip(axes, ("million environment steps", "minutes"), strict=False):
         axis.set_xlabel(label)
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("score")
+    axes[0].set_ylabel("normalized return")
     axes[0].set_title(task, fontsize="medium")
     axes[0].legend(fontsize="x-small")
     figure.savefig(path, dpi=90)
@@ -410,7 +424,7 @@ def report(arguments: ReportFlags) -> Path:
 
 def main() -> None:
     """Run the command line."""
-    with exits.told():
+    with exits.exit_on_error():
         tqdm.write(str(report(tyro.cli(ReportFlags, prog="python -m baselines.report"))))
 
 

@@ -165,16 +165,16 @@ class RunFolder:
             RunError: if it holds a run already or cannot be written.
         """
 
-        def refuse_second() -> None:
+        def reject_second() -> None:
             if (path / "config.json").exists():
                 raise RunError(f"expected a new folder, got {path} with a run. Add --resume or choose another --name.")
 
         with _writing(path):
-            refuse_second()
+            reject_second()
             path.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as closing:
             folder = closing.enter_context(cls(path, config, writes=True))
-            refuse_second()  # another process may have started a run since
+            reject_second()  # another process may have started a run since
             folder.write_json("config.json", to_json(config))
             closing.pop_all()
         return folder
@@ -287,7 +287,7 @@ class RunFolder:
         """
         return read_rows(self._log)
 
-    def cut_log(self, update: int) -> list[Row]:
+    def truncate_log(self, update: int) -> list[Row]:
         """Remove the rows after an update and return the rest.
 
         Raises:
@@ -310,7 +310,7 @@ class RunFolder:
         axes = figure.subplots(2, sharex=True)
         rows = self.rows()
         for seed in sorted({row["seed"] for row in rows}):
-            for axis, name in zip(axes, ("score", "return"), strict=True):
+            for axis, name in zip(axes, ("normalized_return", "return"), strict=True):
                 for column, style in ((name, "-"), (f"held_out_{name}", "o:")):
                     own = [row for row in rows if row["seed"] == seed and row.get(column) is not None]
                     steps, values = ([row[key] for row in own] for key in ("steps", column))

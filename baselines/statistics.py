@@ -23,46 +23,46 @@ class Estimate(NamedTuple):
     high: float
 
 
-def iqm(scores: np.ndarray) -> np.ndarray:
-    """Return the interquartile mean: drop the lowest and the highest ⌊n / 4⌋ of n scores, and average the rest.
+def iqm(values: np.ndarray) -> np.ndarray:
+    """Return the interquartile mean: drop the lowest and the highest ⌊n / 4⌋ of n values, and average the rest.
 
     Args:
-        scores: runs x tasks in the last two axes, (..., R, M).
+        values: runs x tasks in the last two axes, (..., R, M).
 
     Returns:
         (...).
     """
-    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
+    flat = np.sort(values.reshape(*values.shape[:-2], -1), axis=-1)
     dropped = flat.shape[-1] // 4
     return flat[..., dropped : flat.shape[-1] - dropped].mean(axis=-1)
 
 
-def resampled(scores: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Resample runs with replacement, separately for each task; (B, R, M) from scores (R, M)."""
-    runs, tasks = scores.shape
+def resampled(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Resample runs with replacement, separately for each task; (B, R, M) from values (R, M)."""
+    runs, tasks = values.shape
     drawn = np.random.default_rng(seed).integers(0, runs, (resamples, runs, tasks))
-    return scores[drawn, np.arange(tasks)[None, None]]
+    return values[drawn, np.arange(tasks)[None, None]]
 
 
-def estimate(scores: np.ndarray, *, statistic: Statistic = iqm, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Return a statistic of scores with the 95 % percentile interval of the stratified bootstrap.
+def estimate(values: np.ndarray, *, statistic: Statistic = iqm, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """Return a statistic of values with the 95 % percentile interval of the stratified bootstrap.
 
     Args:
-        scores: one number per run and task, (R, M), or (R,) for one task.
+        values: one number per run and task, (R, M), or (R,) for one task.
         statistic: function of the last two axes.
         resamples: number of resamples B.
         seed: seed of the resampling; the same seed gives the same interval.
 
     Raises:
-        ValueError: if there is no score, or one is not finite.
+        ValueError: if there is no value, or one is not finite.
     """
-    scores = np.asarray(scores, np.float64)
-    scores = scores[:, None] if scores.ndim == 1 else scores
-    if not scores.size or not np.isfinite(scores).all():
-        raise ValueError(f"expected finite scores, got {scores.tolist()}. Leave such runs out.")
-    value = float(statistic(scores))
-    if len(scores) == 1:
+    values = np.asarray(values, np.float64)
+    values = values[:, None] if values.ndim == 1 else values
+    if not values.size or not np.isfinite(values).all():
+        raise ValueError(f"expected finite values, got {values.tolist()}. Leave such runs out.")
+    value = float(statistic(values))
+    if len(values) == 1:
         return Estimate(value, np.nan, np.nan)
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(statistic(resampled(scores, resamples, seed)), (tail, 1 - tail))
+    low, high = np.quantile(statistic(resampled(values, resamples, seed)), (tail, 1 - tail))
     return Estimate(value, float(low), float(high))

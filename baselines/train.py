@@ -23,7 +23,7 @@ from baselines import devices, exits, hooks
 from baselines.config import SCALES, Config, check_lists, from_name
 from baselines.devices import make_init, make_train_block
 from baselines.errors import ConfigError, RunError
-from baselines.evaluate import HeldOutScorer, describe, evaluate, make_held_out_scorer, no_video, record_video
+from baselines.evaluate import HeldOutEvaluator, describe, evaluate, make_held_out_evaluator, no_video, record_video
 from baselines.game import TrainingGame, make_game
 from baselines.ppo import Setup, TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
@@ -64,7 +64,7 @@ class TrainArguments:
     """Train a PPO agent with memory. The scale or the preset sets the defaults; other flags override them."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
-    place: Annotated[TrainFlags, tyro.conf.arg(name="")]
+    run_dir: Annotated[TrainFlags, tyro.conf.arg(name="")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,21 +83,21 @@ def parse(arguments: list[str]) -> TrainArguments:
         RunError: if there is no run to resume.
     """
     check_lists(["--options"], arguments)
-    place = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
-    if place.deterministic:
+    run_dir = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    if run_dir.deterministic:
         # JAX reads this variable once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
-    if place.coordinator:
-        if place.num_processes > 1:
-            tqdm.write(f"waiting for {place.num_processes} processes at {place.coordinator}", file=sys.stderr)
-        devices.start(place.coordinator, place.num_processes, place.process_id)
-    if place.resume:
-        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir)
-        place = dataclasses.replace(place, name=path.name)
+    if run_dir.coordinator:
+        if run_dir.num_processes > 1:
+            tqdm.write(f"waiting for {run_dir.num_processes} processes at {run_dir.coordinator}", file=sys.stderr)
+        devices.start(run_dir.coordinator, run_dir.num_processes, run_dir.process_id)
+    if run_dir.resume:
+        path = run_dir.runs_dir / run_dir.name if run_dir.name else newest_run(run_dir.runs_dir)
+        run_dir = dataclasses.replace(run_dir, name=path.name)
         defaults = read_config(path)
     else:
         defaults = defaults_of(arguments)
-    return tyro.cli(TrainArguments, prog=_PROG, args=arguments, default=TrainArguments(defaults, place))
+    return tyro.cli(TrainArguments, prog=_PROG, args=arguments, default=TrainArguments(defaults, run_dir))
 
 
 def defaults_of(arguments: list[str]) -> Config:
@@ -118,12 +118,12 @@ def defaults_of(arguments: list[str]) -> Config:
     return PRESETS[preset]
 
 
-def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) -> str:
+def train(config: Config, run_dir: RunDir, on_block: hooks.OnBlock | None = None) -> str:
     """Train, evaluate and record an agent.
 
     Args:
         config: settings of the run.
-        place: run folder and resume flag.
+        run_dir: run folder and resume flag.
         on_block: callback for loggers. After each block, the host calls it with a flat dict of plain numbers (see
             `hooks.block_metrics`). In a run of several processes, each of them has to pass it; process 0 calls it.
 
@@ -136,7 +136,7 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
         ConfigError: if a setting is invalid.
     """
     begin = time.monotonic()
-    path = place.runs_dir / (place.name or default_name(config))
+    path = run_dir.runs_dir / (run_dir.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)
     jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # raises ConfigError before the folder is made
@@ -145,7 +145,7 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
         with devices.Follower(path, config) as folder:
             run_blocks(config, game, folder, mesh, on_block)
         return f"process {jax.process_index()} is done; process 0 has the results"
-    with RunFolder.reopen(path, config) if place.resume else RunFolder.create(path, config) as folder:
+    with RunFolder.reopen(path, config) if run_dir.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
         if config.trained_steps != config.total_steps:
             tqdm.write(
@@ -153,16 +153,17 @@ def train(config: Config, place: RunDir, on_block: hooks.OnBlock | None = None) 
                 f"whole blocks of {config.batch_steps * config.block_updates} steps"
             )
         state = run_blocks(config, game, folder, mesh, on_block)
-        scores = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
-        folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **scores})
+        results = evaluate(setup, game, state.params, repeats=config.eval_repeats, seed=config.seed)
+        folder.write_json("evaluation.json", {"update": int(np.max(state.update)), **results})
         folder.draw_curve()
-        tqdm.write(describe(scores))  # after all files are written, since a closed pipe ends the process
+        tqdm.write(describe(results))  # after all files are written, since a closed pipe ends the process
         frames = record_video(setup, game, state.params, seed=config.seed)
         if frames:
             folder.write_video(frames)
         else:
             tqdm.write(no_video(config.env))
-    return f"held-out score {scores['held_out']['score']:.3f} in {time.monotonic() - begin:.0f} s -> {path}"
+    normalized_return, seconds = results["held_out"]["normalized_return"], time.monotonic() - begin
+    return f"held-out normalized return {normalized_return:.3f} in {seconds:.0f} s -> {path}"
 
 
 def default_name(config: Config) -> str:
@@ -195,9 +196,9 @@ def run_blocks(
     setup = make_setup(config, game)
     state, done = _first_state(setup, game, folder)
     state, env_params = devices.place_state(state, config, mesh), devices.replicate(game.params, mesh)
-    rows = folder.cut_log(done)
+    rows = folder.truncate_log(done)
     clock = _Clock(rows[-1]["seconds"] if rows else 0.0)
-    block, score = make_train_block(setup, mesh), make_held_out_scorer(setup, game)
+    block, evaluate_held_out = make_train_block(setup, mesh), make_held_out_evaluator(setup, game)
     steps_per_update = config.batch_steps * config.num_seeds
     with tqdm(
         total=config.num_updates * steps_per_update,
@@ -215,7 +216,7 @@ def run_blocks(
             _check(rows, folder)
             before, done = done, done + config.block_updates
             if config.eval_every and done // config.block_updates % config.eval_every == 0:
-                _add_held_out(rows, score, devices.local(state.params), clock)
+                _add_held_out(rows, evaluate_held_out, devices.local(state.params), clock)
             folder.append(rows)
             is_due = done // config.checkpoint_updates > before // config.checkpoint_updates
             is_due |= done >= config.num_updates
@@ -262,24 +263,24 @@ def _rows(config: Config, metrics: dict[str, np.ndarray], done: int, clock: _Clo
     metrics = {name: np.reshape(values, (config.num_seeds, -1)) for name, values in metrics.items()}
     rows: list[Row] = []
     for index in range(config.block_updates):
-        for lane in range(config.num_seeds):
-            row: Row = {name: float(values[lane, index]) for name, values in metrics.items()}
+        for seed_index in range(config.num_seeds):
+            row: Row = {name: float(values[seed_index, index]) for name, values in metrics.items()}
             row |= {name: row[name] / row["episodes"] if row["episodes"] else None for name in hooks.EPISODE_MEANS}
-            place = {"update": done + index + 1, "steps": (done + index + 1) * config.batch_steps}
+            position = {"update": done + index + 1, "steps": (done + index + 1) * config.batch_steps}
             clock_row = {"seconds": round(seconds, 3), "steps_per_second": round(speed)}
-            rows.append(place | {"seed": config.seed + lane} | row | clock_row)
+            rows.append(position | {"seed": config.seed + seed_index} | row | clock_row)
     return rows
 
 
-def _add_held_out(rows: list[Row], score: HeldOutScorer, params: Any, clock: _Clock) -> None:
+def _add_held_out(rows: list[Row], evaluate_held_out: HeldOutEvaluator, params: Any, clock: _Clock) -> None:
     """Add held-out results to the last row of each seed, and print their means over seeds."""
     if jax.process_index() > 0:
         return
-    scores = score(params, rows[-1]["update"])
+    results = evaluate_held_out(params, rows[-1]["update"])
     clock.lap()  # leaves the evaluation out of the next block's steps per second
-    for row, own in zip(rows[-len(scores) :], scores, strict=True):
+    for row, own in zip(rows[-len(results) :], results, strict=True):
         row |= own
-    means = [f"{name.removeprefix('held_out_')} {np.mean([own[name] for own in scores]):.3f}" for name in scores[0]]
+    means = [f"{name.removeprefix('held_out_')} {np.mean([own[name] for own in results]):.3f}" for name in results[0]]
     tqdm.write(f"update {rows[-1]['update']}, held-out levels: {', '.join(means)}")
 
 
@@ -297,7 +298,7 @@ def _check(rows: list[Row], folder: RunFolder) -> None:
 
 def _postfix(rows: list[Row]) -> dict[str, str]:
     shown: dict[str, Any] = {}
-    for name in ("return", "score"):
+    for name in ("return", "normalized_return"):
         values = [row[name] for row in rows if row[name] is not None]
         shown[name] = f"{np.mean(values):.3f}" if values else "-"
     return shown
@@ -305,12 +306,12 @@ def _postfix(rows: list[Row]) -> dict[str, str]:
 
 def main() -> None:
     """Run the command line."""
-    with exits.told(exits.RESUME):
+    with exits.exit_on_error(exits.RESUME):
         arguments = parse(sys.argv[1:])
-        if arguments.place.list:
+        if arguments.run_dir.list:
             tqdm.write(listed())
             return
-        tqdm.write(train(arguments.config, arguments.place))
+        tqdm.write(train(arguments.config, arguments.run_dir))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class TransferFlags:
     """Seed of the sampled actions."""
 
 
-class Played(NamedTuple):
+class PlayedEpisode(NamedTuple):
     """One episode."""
 
     actions: list[Any]
@@ -49,7 +49,7 @@ class Played(NamedTuple):
     success: float
 
 
-def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array) -> list[Played]:
+def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array) -> list[PlayedEpisode]:
     """Play the first episode of each environment; the environments run in step and have memory-gym's layout.
 
     Args:
@@ -60,20 +60,20 @@ def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array)
     """
     options = _options_of(agent)
     observations = [env.reset(seed=seed, options=options)[0] for env, seed in zip(envs, seeds, strict=True)]
-    played = [Played([], [], 0.0) for _ in envs]
+    played = [PlayedEpisode([], [], 0.0) for _ in envs]
     going = set(range(len(envs)))
     memory, start, step = agent.initial_memory(len(envs)), jnp.ones(len(envs), bool), jax.jit(agent.act)
     for time in tqdm(range(_MAX_STEPS), leave=False):
         memory, actions = step(jax.random.fold_in(key, time), memory, _batch(observations), start)
         start = jnp.zeros_like(start)
-        for lane in sorted(going):
-            action = np.asarray(actions[lane]).tolist()
-            observations[lane], reward, terminated, truncated, info = envs[lane].step(action)
-            played[lane].actions.append(action)
-            played[lane].rewards.append(float(np.float32(reward)))
+        for index in sorted(going):
+            action = np.asarray(actions[index]).tolist()
+            observations[index], reward, terminated, truncated, info = envs[index].step(action)
+            played[index].actions.append(action)
+            played[index].rewards.append(float(np.float32(reward)))
             if terminated or truncated:
-                played[lane] = played[lane]._replace(success=float(info.get("success", 0)))
-                going.discard(lane)
+                played[index] = played[index]._replace(success=float(info.get("success", 0)))
+                going.discard(index)
         if not going:
             break
     return played
@@ -94,7 +94,7 @@ def _batch(observations: list[Any]) -> Any:
     return jnp.asarray(stacked.swapaxes(1, 2) if stacked.dtype == np.uint8 else stacked.astype(np.float32))
 
 
-def transfer(arguments: TransferFlags) -> tuple[list[Played], list[Played]]:
+def transfer(arguments: TransferFlags) -> tuple[list[PlayedEpisode], list[PlayedEpisode]]:
     """Play the episodes in jaxgym and in memory-gym.
 
     Raises:
@@ -127,7 +127,7 @@ def transfer(arguments: TransferFlags) -> tuple[list[Played], list[Played]]:
 
 def main() -> None:
     """Run the command line."""
-    with exits.told():
+    with exits.exit_on_error():
         here, there = transfer(tyro.cli(TransferFlags, prog="python -m baselines.transfer"))
         equal = sum(one == other for one, other in zip(here, there, strict=True))
         tqdm.write(f"{equal} of {len(here)} episodes are equal step by step in actions, rewards and success")

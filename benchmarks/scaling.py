@@ -68,9 +68,9 @@ def steps_per_second(config: Config, repeats: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    words = sys.argv[1:]
+    argv = sys.argv[1:]
     try:
-        settings = tyro.cli(Arguments, args=words, default=Arguments(defaults_of(words)))
+        settings = tyro.cli(Arguments, args=argv, default=Arguments(defaults_of(argv)))
         base = dataclasses.replace(settings.config, block_updates=4)
         if base.devices > 1:
             raise ConfigError("expected numbers of devices as --counts, got --devices. Leave --devices out.")
@@ -78,7 +78,7 @@ def main() -> None:
         print(
             f"{jax.devices()[0].device_kind} x {len(jax.devices())}, Python {platform.python_version()}, "
             f"jax {jax.__version__}, jaxgym {jaxgym.__version__}; {base.env}, {base.memory}, {base.dtype}, "
-            f"{base.num_envs} lanes of {base.num_steps} steps, {base.num_seeds} seeds; best of {settings.repeats}"
+            f"{base.num_envs} environments x {base.num_steps} steps, {base.num_seeds} seeds; best of {settings.repeats}"
         )
         first = 0.0
         for config in configs:

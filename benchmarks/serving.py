@@ -34,11 +34,11 @@ END_SECONDS = 60
 class Server:
     """A server in a process of its own, which ends with the context."""
 
-    def __init__(self, protocol: str, env: str, *words: str, sessions: int):
+    def __init__(self, protocol: str, env: str, *argv: str, sessions: int):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         flags = ["--port", str(self.port), "--max-sessions", str(sessions)]
-        self.command = [sys.executable, "-m", "jaxgym", "serve", protocol, "--env", env, *words, *flags]
+        self.command = [sys.executable, "-m", "jaxgym", "serve", protocol, "--env", env, *argv, *flags]
         self.code: int | None = None
 
     def __enter__(self) -> Self:
@@ -189,7 +189,7 @@ def tell(title: str, steps: Sequence[float], wall: float, processor: float) -> N
 def flags(doc: str, env: str) -> argparse.ArgumentParser:
     """Return the flags that all benchmarks share."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("--env", default=env, help="an id that has words, or its short name")
+    parser.add_argument("--env", default=env, help="an id that has a text interface, or its short name")
     parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long is measured")
     return parser

@@ -45,8 +45,8 @@ def show(protocol: str, what: str) -> None:
     print(f"{protocol}: {what}", flush=True)
 
 
-def served(protocol: str, *words: str, sessions: int) -> Server:
-    return Server(protocol, GAMES[protocol][0], *words, sessions=sessions)
+def served(protocol: str, *argv: str, sessions: int) -> Server:
+    return Server(protocol, GAMES[protocol][0], *argv, sessions=sessions)
 
 
 async def until(holds: Any, what: str) -> None:
@@ -63,21 +63,21 @@ class Player:
     """A session that reports the answers."""
 
     def __init__(self, port: int, protocol: str, headers: str = ""):
-        self.port, self.protocol, self.headers, self.told = port, protocol, headers, list[Any]()
+        self.port, self.protocol, self.headers, self.received = port, protocol, headers, list[Any]()
 
     async def open(self, seed: int = 3) -> "Player":
         if self.protocol == "openenv":
             self.line: Any = await Socket.connect(self.port, headers=self.headers)
             said = json.loads(await self.line.ask(json.dumps({"type": "reset", "data": {"seed": seed}}).encode()))
             check(said["type"] == "observation", f"no session: {said}")
-            self.told = [said["data"]["observation"]["text"]]
+            self.received = [said["data"]["observation"]["text"]]
         else:
             self.line = await Connection.connect(self.port)
             status, made = await self.line.ask("POST", "create", b"{}", self.headers)
             check(status == 200, f"no session: {made}")
             self.id = made["id"]
-            self.told = [await self._post("reset", id=self.id, data_idx=seed)]
-            self.told[0].pop("id")
+            self.received = [await self._post("reset", id=self.id, data_idx=seed)]
+            self.received[0].pop("id")
         return self
 
     async def _post(self, path: str, **body: Any) -> Any:
@@ -101,7 +101,7 @@ class Player:
     async def step(self) -> Any:
         self.send()
         said = await self.receive()
-        self.told.append(said)
+        self.received.append(said)
         return said
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ async def forgotten(protocol: str, settings: argparse.Namespace) -> None:
                 player.close()
     seen = ", ".join(f"{held:.0f}" for held in memory)
     check(memory[3] - memory[1] < GROWTH, f"memory grows: {seen} MiB")
-    show(protocol, f"{settings.sessions} sessions were forgotten three times, none was refused: {seen} MiB held")
+    show(protocol, f"{settings.sessions} sessions were forgotten three times, none was rejected: {seen} MiB held")
 
 
 # Malformed calls.
@@ -176,8 +176,10 @@ async def bad_frames(port: int, calls: int, die: random.Random) -> Counter[str]:
             seen[f"closed {int.from_bytes(answer[:2])}"] += 1
             client = client.close()
             continue
-        told = json.loads(answer)
-        wrong = told["data"].get("error", {}).get("code") if told["type"] == "mcp" else told["data"].get("code")
+        received = json.loads(answer)
+        wrong = (
+            received["data"].get("error", {}).get("code") if received["type"] == "mcp" else received["data"].get("code")
+        )
         check(wrong is not None, f"{frame[:200]} was answered with {answer[:200]}")
         seen[str(wrong)] += 1
         if wrong == "SESSION_ERROR":
@@ -193,8 +195,8 @@ async def bad_ids(port: int, calls: int, die: random.Random) -> Counter[str]:
         name = die.choice((die.randbytes(16).hex(), "x", "0", "%00", "é" * 3))
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         call["params"] = {"name": "reply", "arguments": {"message": "x"}, "session_id": name}  # type: ignore[assignment]
-        _, told = await http.ask("POST", "mcp", json.dumps(call).encode())
-        seen[str(told["error"]["code"])] += 1
+        _, received = await http.ask("POST", "mcp", json.dumps(call).encode())
+        seen[str(received["error"]["code"])] += 1
         client = await Socket.connect(port, f"/ws?session_id={die.randbytes(16).hex()}")
         seen[json.loads((await client.receive())[1])["data"]["code"]] += 1
         client.close()
@@ -222,21 +224,21 @@ def bodies(die: random.Random, foreign: int) -> Iterator[tuple[str, bytes]]:
         yield path, die.choice(raw) if die.random() < 0.4 else json.dumps(body).encode()
 
 
-def kind_of(status: int, told: Any) -> str:
+def kind_of(status: int, received: Any) -> str:
     """Return the kind of error of a rejected call, or nothing if it was accepted."""
     if status != 200:
         return str(status)
-    lanes = told if isinstance(told, list) else [told]
-    return "200 error" if all(lane is False or "error" in lane for lane in lanes) else ""
+    answers = received if isinstance(received, list) else [received]
+    return "200 error" if all(answer is False or "error" in answer for answer in answers) else ""
 
 
 async def bad_bodies(port: int, calls: int, die: random.Random, foreign: int, headers: str) -> Counter[str]:
     seen, client = Counter[str](), None
     for (path, body), _ in zip(bodies(die, foreign), range(calls), strict=False):
         client = client or await Connection.connect(port)
-        status, told = await client.ask("POST", path, body, headers)
-        kind = kind_of(status, told)
-        check(bool(kind) or told == [], f"{path} {body[:200]} was answered with {status} {told}")
+        status, received = await client.ask("POST", path, body, headers)
+        kind = kind_of(status, received)
+        check(bool(kind) or received == [], f"{path} {body[:200]} was answered with {status} {received}")
         seen[kind or "200 none"] += 1
         if status == 413:
             client = client.close()
@@ -246,16 +248,16 @@ async def bad_bodies(port: int, calls: int, die: random.Random, foreign: int, he
 async def malformed(protocol: str, settings: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tokens").write_text("anne\nbob\n")
-        words = ["--token-file", f"{folder}/tokens"] if protocol == "agentgym" else []
-        ours, theirs = (f"Authorization: Bearer {name}\r\n" if words else "" for name in ("anne", "bob"))
-        with served(protocol, *words, sessions=32) as server:
+        argv = ["--token-file", f"{folder}/tokens"] if protocol == "agentgym" else []
+        ours, theirs = (f"Authorization: Bearer {name}\r\n" if argv else "" for name in ("anne", "bob"))
+        with served(protocol, *argv, sessions=32) as server:
             alone = await Player(server.port, protocol, ours).open()
             for _ in range(60):
                 await alone.step()
             player = await Player(server.port, protocol, ours).open()
 
             async def play() -> None:
-                while len(player.told) < len(alone.told):
+                while len(player.received) < len(alone.received):
                     await player.step()
                     await asyncio.sleep(0.05)
 
@@ -268,7 +270,7 @@ async def malformed(protocol: str, settings: argparse.Namespace) -> None:
                 bad = [bad_bodies(server.port, share, die, player.id, theirs) for die in dice]
             begun = time.monotonic()
             *seen, _ = await asyncio.gather(*bad, play())
-            check(player.told == alone.told, "a session was disturbed")
+            check(player.received == alone.received, "a session was disturbed")
             kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(sum(seen, Counter()).items()))
             show(protocol, f"{settings.calls} malformed calls in {time.monotonic() - begun:.0f} s: {kinds}")
             show(protocol, "a session beside them was told the same as alone")
@@ -339,7 +341,7 @@ async def dying(protocol: str, settings: argparse.Namespace) -> None:
                 cut.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                 player.line.writer.transport.abort()
             await asyncio.sleep(0.3)
-    show(protocol, f"{10 * room} clients were cut off in a step, with room for {room}: none of the next was refused")
+    show(protocol, f"{10 * room} clients were cut off in a step, with room for {room}: none of the next was rejected")
 
 
 async def end_of(player: Player) -> str:

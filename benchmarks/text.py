@@ -32,26 +32,26 @@ class Player:
     def __init__(self, settings: argparse.Namespace):
         self.pool = SessionPool(capacity=settings.sessions)
         options = dict(option.split("=", 1) for option in settings.options)
-        env, params, words = text.make(settings.env)
+        env, params, interface = text.make(settings.env)
         sample = jax.jit(jax.vmap(env.action_space(params).sample))
         actions = sample(jax.random.split(jax.random.key(0), REPLIES)).tolist()
-        said = [words.reply_of(tuple(action) if isinstance(action, list) else action) for action in actions]
+        said = [interface.reply_of(tuple(action) if isinstance(action, list) else action) for action in actions]
         self.replies = random.Random(0).choices(settings.replies, k=REPLIES) if settings.replies else said
         self.seeds = itertools.count(settings.sessions)
         self.ids = [
             opening.id for opening in self.pool.open_many(settings.env, range(settings.sessions), options or None)
         ]
-        self.turns = self.refusals = 0
+        self.turns = self.invalid_replies = 0
         self.stop = 0.0
 
     def start_clock(self, seconds: float) -> tuple[float, float]:
-        self.turns = self.refusals = 0
+        self.turns = self.invalid_replies = 0
         self.stop = time.perf_counter() + seconds
         return time.perf_counter(), time.process_time()
 
-    def note(self, outcomes: list[Any]) -> None:
-        self.turns += len(outcomes)
-        self.refusals += sum(outcome.refusal is not None for outcome in outcomes)
+    def note(self, results: list[Any]) -> None:
+        self.turns += len(results)
+        self.invalid_replies += sum(result.invalid_reply is not None for result in results)
 
     def batch(self) -> None:
         pool, ids, count = self.pool, self.ids, len(self.ids)
@@ -59,9 +59,9 @@ class Player:
             if time.perf_counter() >= self.stop:
                 return
             first = turn * count % (REPLIES - count)
-            outcomes = pool.step(ids, self.replies[first : first + count])
-            self.note(outcomes)
-            ended = [name for name, outcome in zip(ids, outcomes, strict=True) if outcome[2] or outcome[3]]
+            results = pool.step(ids, self.replies[first : first + count])
+            self.note(results)
+            ended = [name for name, result in zip(ids, results, strict=True) if result[2] or result[3]]
             if ended:
                 pool.reset(ended, [next(self.seeds) for _ in ended])
 
@@ -70,11 +70,11 @@ class Player:
             pool, name, replies = self.pool, self.ids[place], self.replies
             turn = 31 * place
             while time.perf_counter() < self.stop:
-                outcome = await pool.astep(name, replies[turn % REPLIES])
+                result = await pool.astep(name, replies[turn % REPLIES])
                 turn += 1
                 self.turns += 1
-                self.refusals += outcome.refusal is not None
-                if outcome.terminated or outcome.truncated:
+                self.invalid_replies += result.invalid_reply is not None
+                if result.terminated or result.truncated:
                     await pool.areset(name, next(self.seeds))
 
         async def play_all() -> None:
@@ -89,10 +89,10 @@ class Player:
             pool, name, replies = self.pool, self.ids[place], self.replies
             turn = 31 * place
             while time.perf_counter() < self.stop:
-                outcome = pool.step_one(name, replies[turn % REPLIES])
+                result = pool.step_one(name, replies[turn % REPLIES])
                 turn += 1
                 counts[place] += 1
-                if outcome.terminated or outcome.truncated:
+                if result.terminated or result.truncated:
                     pool.reset_one(name, next(self.seeds))
 
         threads = [threading.Thread(target=play, args=(place,)) for place in range(len(self.ids))]
@@ -105,7 +105,7 @@ class Player:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="FrozenLake-v0", help="an id that has words")
+    parser.add_argument("--env", default="FrozenLake-v0", help="an id that has a text interface")
     parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")
     parser.add_argument("--mode", default="batch", choices=("batch", "coroutines", "threads"))
     parser.add_argument("--seconds", type=float, default=5.0, help="how long is measured")
@@ -132,7 +132,7 @@ def main() -> None:
     print(
         f"{settings.env}, {settings.sessions} sessions, mode {settings.mode}; opened in {opened_s:.1f} s, compiled once"
     )
-    print(f"{player.turns} turns, {player.refusals} refused, in {wall:.2f} s")
+    print(f"{player.turns} turns, {player.invalid_replies} invalid replies, in {wall:.2f} s")
     print(f"{1e6 * processor / player.turns:.2f} us of processor time a turn")
     print(f"{player.turns / wall:.0f} turns/s")
 

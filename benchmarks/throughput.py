@@ -107,7 +107,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="steps a run")
     parser.add_argument("--repeats", type=int, default=5, help="runs; the best counts")
     parser.add_argument("--observation", default="pixels", choices=("pixels", "symbolic"))
-    parser.add_argument("--levels", help="'fresh', or the number of training levels in a bank; else as `make` has it")
+    parser.add_argument(
+        "--levels", help="'fresh', or the number of training levels in a level buffer; else as `make` has it"
+    )
     parser.add_argument("--out", help="also append the rows to this file, as JSON lines")
     settings = parser.parse_args()
     device = jax.devices()[0]

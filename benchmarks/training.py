@@ -111,9 +111,9 @@ def time_parts(config: Config, repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
-    words = sys.argv[1:]
+    argv = sys.argv[1:]
     try:
-        settings = tyro.cli(Arguments, args=words, default=Arguments(defaults_of(words)))
+        settings = tyro.cli(Arguments, args=argv, default=Arguments(defaults_of(argv)))
         config = dataclasses.replace(settings.config, block_updates=1)
         if config.num_seeds > 1 or config.devices > 1:
             raise ConfigError("expected one seed on one device, got more. Leave out --num-seeds and --devices.")
@@ -123,8 +123,8 @@ def main() -> None:
             f"jax {jax.__version__}, jaxgym {jaxgym.__version__}, best of {settings.repeats}"
         )
         print(
-            f"{config.env} {' '.join(config.options)}: {config.memory}, {config.dtype}, {config.num_envs} lanes of "
-            f"{config.num_steps} steps, {config.epochs} epochs of {config.minibatches} minibatches"
+            f"{config.env} {' '.join(config.options)}: {config.memory}, {config.dtype}, {config.num_envs} "
+            f"environments x {config.num_steps} steps, {config.epochs} epochs of {config.minibatches} minibatches"
         )
         seconds = time_parts(config, settings.repeats)
         highest = ceiling(config, make_game(dataclasses.replace(config, train_levels=0)))

@@ -20,7 +20,7 @@ import numpy as np
 
 CLUES = 20
 MOST_SOLUTIONS = 400
-MOST_MOVES = 4_000
+MOST_ACTIONS = 4_000
 """A walk stops after this number of moves without a shorter puzzle."""
 ALL = 0b111111111
 
@@ -198,7 +198,7 @@ def main() -> None:
     seed_generator(arguments.seed)
     lines: dict[str, None] = {}
     while len(lines) < arguments.count:
-        puzzle = walk(CLUES, MOST_MOVES, MOST_SOLUTIONS)
+        puzzle = walk(CLUES, MOST_ACTIONS, MOST_SOLUTIONS)
         if np.count_nonzero(puzzle) == CLUES:
             lines[line_of(puzzle)] = None
     arguments.file.write_text("".join(f"{line}\n" for line in lines))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxgym import text
-from jaxgym.human.talk import Talk
+from jaxgym.human.talk import TerminalSession
 
 PAGE = Path(__file__).parent / "text.md"
 REGION = re.compile(r"(<!-- (games|transcript \w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -38,7 +38,7 @@ PLAYS = {
     "mortar_mayhem_grid": Play(
         0,
         ("<action>wait 3</action>", "<think>Up, I face it.</think>\n<action>forward, wait</action>", "Wait."),
-        {"command_count": [1], "explosion_delay": [2], "moves_per_turn": 3},
+        {"command_count": [1], "explosion_delay": [2], "actions_per_turn": 3},
     ),
     "mystery_path": Play(
         2,
@@ -54,7 +54,7 @@ PLAYS = {
 
 def games_table() -> str:
     """Return a Markdown table of the games with a text interface."""
-    lines = ["| id | short name | options of the words |", "| --- | --- | --- |"]
+    lines = ["| id | short name | options of the text interface |", "| --- | --- | --- |"]
     for short_name, env_id in text.text_envs().items():
         options = text.text_spec_of(short_name)[1].options
         listed = "; ".join(f"`{name}={option.default!r}`: {option.help}" for name, option in options.items())
@@ -66,7 +66,7 @@ def transcript(short_name: str) -> str:
     """Return a transcript of a game in Markdown."""
     play = PLAYS[short_name]
     said = io.StringIO()
-    Talk(short_name, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
+    TerminalSession(short_name, dict(play.options)).play(play.seed, play.replies, said, prompt="\0")
     # Each prompt marks the position of a reply.
     first, *rest = said.getvalue().split("\0")
     out = [first]

@@ -235,8 +235,8 @@ class PPO:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.env, params = jaxgym.make(config.env, **jaxgym.parse_options(config.options))
-        self.held_out = levels.make_bank(self.env, params, levels.held_out_seeds(config.held_out_levels))
-        training = levels.make_bank(self.env, params, levels.train_seeds(config.train_levels))
+        self.held_out = levels.make_level_buffer(self.env, params, levels.held_out_seeds(config.held_out_levels))
+        training = levels.make_level_buffer(self.env, params, levels.train_seeds(config.train_levels))
         # Different seeds can give equal levels, so held-out levels are removed by content.
         self.env_params = dataclasses.replace(params, levels=levels.exclude(training, self.held_out))
         self.network = ActorCritic(self.env.action_space(params).n, config.size, jnp.dtype(config.dtype))

@@ -26,10 +26,10 @@ COLORS = ((255, 255, 255), (250, 220, 60), (160, 150, 90), (225, 85, 75))
 
 def draw_breakout(observation: jax.Array) -> jax.Array:
     """Return the frame, uint8 (120, 120, 3), of an observation of Breakout-MinAtar, float32 (10, 10, 4)."""
-    picture = jnp.broadcast_to(jnp.asarray(FLOOR, jnp.uint8), (*observation.shape[:2], 3))
+    image = jnp.broadcast_to(jnp.asarray(FLOOR, jnp.uint8), (*observation.shape[:2], 3))
     for channel, color in enumerate(COLORS):
-        picture = jnp.where(observation[:, :, channel, None] > 0, jnp.asarray(color, jnp.uint8), picture)
-    return picture.repeat(CELL_PX, axis=0).repeat(CELL_PX, axis=1)
+        image = jnp.where(observation[:, :, channel, None] > 0, jnp.asarray(color, jnp.uint8), image)
+    return image.repeat(CELL_PX, axis=0).repeat(CELL_PX, axis=1)
 
 
 def make(**options):

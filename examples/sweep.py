@@ -37,10 +37,10 @@ def main() -> None:
     block, rates = make_train_block(setup), stack_rates(SETTINGS)
     for done in range(config.block_updates, UPDATES + 1, config.block_updates):
         state, metrics = block(state, game.params, rates)
-        scores = metrics["score"].sum(axis=1) / jnp.maximum(metrics["episodes"].sum(axis=1), 1)
-        print(f"update {done}: " + ", ".join(f"{score:.3f}" for score in scores))
-    for setting, score in zip(SETTINGS, scores.tolist(), strict=True):
-        print(f"learning rate {setting.learning_rate_start}, clip {setting.clip}: score {score:.3f}")
+        returns = metrics["normalized_return"].sum(axis=1) / jnp.maximum(metrics["episodes"].sum(axis=1), 1)
+        print(f"update {done}: " + ", ".join(f"{normalized_return:.3f}" for normalized_return in returns))
+    for setting, normalized_return in zip(SETTINGS, returns.tolist(), strict=True):
+        print(f"learning rate {setting.learning_rate_start}, clip {setting.clip}: {normalized_return:.3f}")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ _HOMES = {
     "registration": ("make", "presets", "register", "registered_envs", "spec_of", "unregister"),
     "spec": ("Human", "Original", "Spec", "TextSpec"),
 }
-_ROOMS = {"bank_files", "envs", "errors", "levels", "rendering", "serve", "spaces", "testing"}
+_ROOMS = {"level_buffer_files", "envs", "errors", "levels", "rendering", "serve", "spaces", "testing"}
 _ROOMS |= {*_HOMES, "text", "wrappers"}
 
 

@@ -10,16 +10,16 @@ from jaxgym import extras, interrupts
 def main() -> None:
     """Run the command line, or print one line that names the missing packages."""
     interrupts.start()
-    words = sys.argv[1:]
+    argv = sys.argv[1:]
     interrupts.open_closed_streams()
     try:
-        if words == ["--version"]:
+        if argv == ["--version"]:
             sys.stdout.write(f"jaxgym {jaxgym.__version__}\n")
             return
-        if words[:1] == ["serve"]:  # `jaxgym.cli` imports NumPy and JAX; a server sets their environment first
+        if argv[:1] == ["serve"]:  # `jaxgym.cli` imports NumPy and JAX; a server sets their environment first
             from jaxgym.serve import command
 
-            command.main(words[1:])
+            command.main(argv[1:])
             return
         from jaxgym import cli
 
@@ -27,15 +27,15 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "jaxgym":
             raise
-        sys.exit(f"jaxgym: {extras.missing(_extra_of(words), error.name)}")
+        sys.exit(f"jaxgym: {extras.missing(_extra_of(argv), error.name)}")
     except KeyboardInterrupt:
         sys.exit(interrupts.CODE)
 
 
-def _extra_of(words: Sequence[str]) -> str:
+def _extra_of(argv: Sequence[str]) -> str:
     """Return the extra that contains the packages of a command."""
-    command = "".join(words[:1])
-    if command == "record" and any(word.removeprefix("--policy=").partition(":")[0] == "zoo" for word in words):
+    command = "".join(argv[:1])
+    if command == "record" and any(word.removeprefix("--policy=").partition(":")[0] == "zoo" for word in argv):
         return "baselines"
     return command if command in ("play", "rollout", "serve") else "cli"
 

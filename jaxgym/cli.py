@@ -8,26 +8,26 @@ import tyro
 
 from jaxgym import interrupts
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
-from jaxgym.flags import FailureError, InWords, List, Play, Record, Rollout, Serve, Show
+from jaxgym.flags import FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
 
 MISUSED, FAILED = 2, 1
 """Exit codes: an argument is invalid; a requirement of the command is missing."""
 
 
-def run(words: Sequence[str] | None = None) -> str:
+def run(argv: Sequence[str] | None = None) -> str:
     """Run a command and return its output.
 
     Args:
-        words: The command line without the program's name; the command line of the process if None.
+        argv: The command line without the program's name; the command line of the process if None.
     """
-    words = sys.argv[1:] if words is None else words
-    if words[:1] == ["serve"]:
-        run_server(words[1:])
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["serve"]:
+        run_server(argv[1:])
         return ""
-    kinds = {"list": List, "show": Show, "record": Record, "play": Play, "talk": InWords}
+    kinds = {"list": List, "show": Show, "record": Record, "play": Play, "talk": Talk}
     kinds |= {"rollout": Rollout, "serve": Serve}
-    arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=words, description=__doc__)
+    arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
 
     from jaxgym import commands  # imported after the flags are read: it takes seconds, and --help does not need it
 

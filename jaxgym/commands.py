@@ -12,10 +12,10 @@ import numpy as np
 
 from jaxgym import extras, levels, registration, registry, text
 from jaxgym.errors import OptionError, UnknownIdError
-from jaxgym.flags import FailureError, InWords, List, Play, Record, Rollout, Show
+from jaxgym.flags import FailureError, List, Play, Record, Rollout, Show, Talk
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
-from jaxgym.human.talk import Talk
+from jaxgym.human.talk import TerminalSession
 from jaxgym.human.window import WindowError, play
 from jaxgym.options import Option, parse_options
 
@@ -33,7 +33,7 @@ def run(arguments: Any) -> str:
         env_id = registry.id_of(registry.import_module_of(arguments.env_id))
         arguments = dataclasses.replace(arguments, env_id=env_id)
     runners: dict[type, Callable[[Any], str]] = {List: list_games, Show: show, Record: record, Play: play_game}
-    runners |= {InWords: talk, Rollout: rollout}
+    runners |= {Talk: talk, Rollout: rollout}
     return runners[type(arguments)](arguments)
 
 
@@ -58,10 +58,10 @@ def list_games(arguments: List) -> str:
         presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
         tables.append(table(("preset", "options", "meaning"), presets))
     if env_id in text.text_envs().values():
-        words = text.text_spec_of(env_id)[1]
+        text_spec = text.text_spec_of(env_id)[1]
         tables.append(f"As text (talk, rollout, serve), its short name is {text.short_name_of(env_id)}.\n")
-        if words.options:
-            tables.append(_options_table("text option", words.options))
+        if text_spec.options:
+            tables.append(_options_table("text option", text_spec.options))
     return "\n".join(tables)
 
 
@@ -94,9 +94,9 @@ def _as_words(options: Mapping[str, Any]) -> str:
 
 def show(arguments: Show) -> str:
     """Write an image and return the output of the command."""
-    _writable(arguments.out, files.PICTURES)
+    _writable(arguments.out, files.IMAGES)
     stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
-    files.write_picture(arguments.out, stage.start(_checked(arguments.seed)).picture)
+    files.write_image(arguments.out, stage.start(_checked(arguments.seed)).image)
     return f"{arguments.out}\n"
 
 
@@ -118,20 +118,20 @@ def record(arguments: Record) -> str:
         raise OptionError(f"expected --steps and --fps of at least 1, got {arguments.steps} and {arguments.fps}.")
     is_zoo = arguments.policy.partition(":")[0] == _ZOO
     if is_zoo or (arguments.policy not in POLICIES and Path(arguments.policy).is_dir()):
-        pictures = _pictures_of_agent(arguments, is_zoo)
+        images = _frames_of_agent(arguments, is_zoo)
     else:
         stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
         moments = stage.play(stage.policy_of(arguments.policy), seed, arguments.steps)
-        pictures = [moment.picture for moment in moments]
+        images = [moment.image for moment in moments]
     try:
-        files.write_video(arguments.out, pictures, arguments.fps)
+        files.write_video(arguments.out, images, arguments.fps)
     except ImportError as error:
         hint = ", or write NAME.gif." if arguments.out.suffix == ".mp4" else ""
         raise FailureError(f"{extras.missing('cli', 'imageio-ffmpeg')}{hint}") from error
-    return f"{arguments.out}: {len(pictures)} frames\n"
+    return f"{arguments.out}: {len(images)} frames\n"
 
 
-def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
+def _frames_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
     """Return the frames of a trained agent's episode."""
     if arguments.options or arguments.ground_truth:
         raise OptionError(
@@ -154,7 +154,7 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
         config = dataclasses.replace(config, train_levels=0, held_out_levels=1)
         made = kept.game if kept else game.make_game(config)
         env, params = registration.make(config.env, **{**config.env_options, "levels": "fresh"})
-        made = made._replace(held_out_levels=levels.make_bank(env, params, [arguments.seed]))
+        made = made._replace(held_out_levels=levels.make_level_buffer(env, params, [arguments.seed]))
         setup = kept.setup if kept else ppo.make_setup(config, made)
         if kept:
             agent = kept.params
@@ -173,7 +173,7 @@ def _pictures_of_agent(arguments: Record, is_zoo: bool) -> list[np.ndarray]:
 def play_game(arguments: Play) -> str:
     """Open a window to play in, and return the output of the command."""
     human = registration.spec_of(arguments.env_id).human
-    if human is None or human.controls == "words":
+    if human is None or human.controls == "text":
         raise OptionError(f"{arguments.env_id} has no key bindings. Use jaxgym talk, or another environment.")
     stage = Stage(arguments.env_id, _options_of_level(arguments.options), ground_truth=arguments.ground_truth)
     sys.stdout.write(f"{keys.HELP[human.controls]}; page up and page down change the level\n")
@@ -186,9 +186,9 @@ def play_game(arguments: Play) -> str:
     return "".join(f"{name}: {np.asarray(value).tolist()}\n" for name, value in info.items())
 
 
-def talk(arguments: InWords) -> str:
+def talk(arguments: Talk) -> str:
     """Play as text on stdin and stdout, until the episode or the input ends."""
-    game = Talk(arguments.env_id, _options_of_level(arguments.options))
+    game = TerminalSession(arguments.env_id, _options_of_level(arguments.options))
     if sys.stdin is None:
         raise FailureError("expected replies on stdin, got a closed stdin. Open it, or redirect a file to it.")
     if isinstance(sys.stdin, io.TextIOWrapper):
@@ -203,7 +203,7 @@ def rollout(arguments: Rollout) -> str:
     from jaxgym.serve import rollout as rollouts
     from jaxgym.serve.rollout import command
 
-    terms = rollouts.Terms(
+    settings = rollouts.RolloutSettings(
         max_turns=arguments.max_turns,
         concurrency=arguments.concurrency,
         turn_seconds=arguments.turn_seconds,
@@ -218,7 +218,7 @@ def rollout(arguments: Rollout) -> str:
     options = parse_options([word for word in arguments.env if "=" in word])
     rows = command.rows_for(names, arguments.episodes, seed, options, arguments.rows)
     try:
-        records = command.play(rows, player, terms, blend, arguments.out, seed)
+        records = command.play(rows, player, settings, blend, arguments.out, seed)
     except ImportError as error:
         raise FailureError(str(error)) from error
     cells, errors = command.report(records)
@@ -235,9 +235,9 @@ def _checked(seed: int) -> int:
     return seed
 
 
-def _options_of_level(words: Sequence[str]) -> dict[str, Any]:
-    """Return the options of NAME=VALUE words, for an environment whose level `--seed` selects."""
-    options = parse_options(words)
+def _options_of_level(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the options of NAME=VALUE pairs, for an environment whose level `--seed` selects."""
+    options = parse_options(pairs)
     if "levels" in options:
         raise OptionError("expected no levels= option, got one. --seed selects the level.")
     return options

@@ -74,7 +74,7 @@ class Play:
 
 
 @dataclasses.dataclass(frozen=True)
-class InWords:
+class Talk:
     """Play as text, as a language model would: each line of the input is a reply."""
 
     env_id: _Positional[str]
@@ -129,5 +129,5 @@ class Rollout:
 class Serve:
     """Serve text episodes over OpenEnv or AgentGym; see `jaxgym serve --help`."""
 
-    words: _Positional[tuple[str, ...]] = ()
+    argv: _Positional[tuple[str, ...]] = ()
     """The protocol and its flags, such as `openenv --env sudoku`."""

@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from jaxgym import bank_files, registry
+from jaxgym import level_buffer_files, registry
 from jaxgym.errors import LevelError, UnknownIdError
 from jaxgym.options import is_integer, plain, resolve, with_preset
 
@@ -33,7 +33,7 @@ NO_INDEX = np.int32(-1)
 """Level index of an episode whose level was not drawn from a level buffer."""
 
 _ROOT_SEED = 0
-_BANK_BATCH = 8192
+_BUFFER_BATCH = 8192
 _ORIGINALS_VERSION = 1
 """Part of the names of files with original levels; increase it when these levels change."""
 
@@ -107,7 +107,7 @@ def level_from_seed(env: LevelSampler, seed: Any, params: Any = None) -> Any:
     seed = checked_seeds(seed)
     if seed.shape:
         raise LevelError(
-            f"level_from_seed: expected one seed, got shape {seed.shape}. Use make_bank for several seeds."
+            f"level_from_seed: expected one seed, got shape {seed.shape}. Use make_level_buffer for several seeds."
         )
     return _level(env, seed, env.default_params if params is None else params)
 
@@ -142,16 +142,16 @@ def check_level(env: LevelSampler, level: Any, params: Any) -> None:
     _check_arrays(env, level, params, "a level", "Use jaxgym.levels.level_from_seed or a level buffer")
 
 
-def check_bank(env: LevelSampler, bank: Any, params: Any) -> None:
+def check_level_buffer(env: LevelSampler, buffer: Any, params: Any) -> None:
     """Check that a level buffer has the structure, shapes and dtypes of stacked levels of the environment.
 
     Raises:
         LevelError: If it does not.
     """
-    _check_arrays(env, bank, params, "a level buffer", "Make it with jaxgym.levels.make_bank", is_bank=True)
+    _check_arrays(env, buffer, params, "a level buffer", "Make it with jaxgym.levels.make_level_buffer", is_buffer=True)
 
 
-def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, is_bank: bool = False) -> None:
+def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, is_buffer: bool = False) -> None:
     own = _level.eval_shape(env, jax.ShapeDtypeStruct((), jnp.uint32), dataclasses.replace(params, levels=None))
     try:
         leaves, structure = jax.tree_util.tree_flatten_with_path(jax.eval_shape(lambda tree: tree, given))
@@ -160,8 +160,8 @@ def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, 
     if structure != jax.tree.structure(own):
         raise LevelError(f"{env.env_id}: expected {what} of this environment, got another type. {advice}.")
     every = jax.tree.leaves(own)
-    leading = leaves[0][1].shape[: 1 if is_bank else 0]
-    if is_bank and (leading in ((), (0,)) or len(leaves[0][1].shape) == len(every[0].shape)):
+    leading = leaves[0][1].shape[: 1 if is_buffer else 0]
+    if is_buffer and (leading in ((), (0,)) or len(leaves[0][1].shape) == len(every[0].shape)):
         raise LevelError(f"{env.env_id}: expected {what} with at least one level, got {_shapes_of(given)}. {advice}.")
     for (path, leaf), wanted in zip(leaves, every, strict=True):
         shape = (*leading, *wanted.shape)
@@ -169,7 +169,7 @@ def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, 
             raise LevelError(
                 f"{env.env_id}: expected {what} whose {jax.tree_util.keystr(path).lstrip('.')} is {wanted.dtype} "
                 f"{shape}, got {leaf.dtype} {leaf.shape}. Make it with the same options"
-                f"{'' if is_bank else ', and vmap over a batch of levels'}."
+                f"{'' if is_buffer else ', and vmap over a batch of levels'}."
             )
 
 
@@ -191,13 +191,13 @@ def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array
         # Shifting right keeps the upper 31 bits, which makes it a training seed.
         seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
         return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
-    check_bank(env, params.levels, params)
+    check_level_buffer(env, params.levels, params)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
     level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
     return level, index.astype(jnp.int32)
 
 
-def make_bank(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
+def make_level_buffer(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
     """Return a level buffer: the levels of the given seeds, stacked along a leading axis of `len(seeds)`.
 
     The buffer belongs to these parameters. Make it again if you change an option that levels depend on, such as the
@@ -211,9 +211,9 @@ def make_bank(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray)
     Raises:
         LevelError: If there are no seeds, or a seed is not an integer from 0 to 2^32 - 1.
     """
-    seeds = _seed_axis("make_bank", seeds)
+    seeds = _seed_axis("make_level_buffer", seeds)
     params = dataclasses.replace(params, levels=None)
-    batch = min(_BANK_BATCH, len(seeds))
+    batch = min(_BUFFER_BATCH, len(seeds))
     # Batches of equal size compile once; the last one is padded with seeds whose levels are dropped.
     padded = np.resize(seeds, -(-len(seeds) // batch) * batch).reshape(-1, batch)
     parts = [_levels(env, part, params) for part in padded]
@@ -271,11 +271,11 @@ def original(
     maker, env, params, plain = build_original(env_id, options, preset)
     make = partial(maker.levels, env, plain, seeds)
     if directory is None:
-        bank = make()
+        buffer = make()
     else:
         expected = jax.eval_shape(partial(_levels, env), seeds, params)
-        bank = bank_files.load_or_make(Path(directory) / _file_name(env_id, plain, seeds), make, expected)
-    return jax.tree.map(jnp.asarray, bank)
+        buffer = level_buffer_files.load_or_make(Path(directory) / _file_name(env_id, plain, seeds), make, expected)
+    return jax.tree.map(jnp.asarray, buffer)
 
 
 def build_original(
@@ -295,7 +295,7 @@ def build_original(
     if spec.original is None:
         known = [name for name in registry.ids() if _has_original(name)]
         raise LevelError(
-            f"{env_id} has no original levels. Use jaxgym.levels.make_bank, or an id with original levels: "
+            f"{env_id} has no original levels. Use jaxgym.levels.make_level_buffer, or an id with original levels: "
             f"{', '.join(known)}."
         )
     given = with_preset(env_id, spec.presets, preset, given)
@@ -314,21 +314,21 @@ def _has_original(env_id: str) -> bool:
 
 def _file_name(env_id: str, options: Mapping[str, Any], seeds: np.ndarray) -> str:
     """Return a file name that identifies the levels."""
-    told = repr((_ORIGINALS_VERSION, env_id, sorted(options.items()))).encode() + seeds.tobytes()
-    return f"{env_id}-{len(seeds)}-{hashlib.sha256(told).hexdigest()[:32]}.npz"
+    description = repr((_ORIGINALS_VERSION, env_id, sorted(options.items()))).encode() + seeds.tobytes()
+    return f"{env_id}-{len(seeds)}-{hashlib.sha256(description).hexdigest()[:32]}.npz"
 
 
-def num_levels(bank: Any) -> int:
+def num_levels(buffer: Any) -> int:
     """Return the number of levels in a level buffer.
 
     Raises:
         LevelError: If it is not a stack of at least one level.
     """
-    sizes = {np.shape(leaf)[0] if np.shape(leaf) else 0 for leaf in jax.tree.leaves(bank)}
+    sizes = {np.shape(leaf)[0] if np.shape(leaf) else 0 for leaf in jax.tree.leaves(buffer)}
     if len(sizes) != 1 or 0 in sizes:
         raise LevelError(
-            f"expected a level buffer with at least one level, got {_shapes_of(bank)}. "
-            "Make it with jaxgym.levels.make_bank."
+            f"expected a level buffer with at least one level, got {_shapes_of(buffer)}. "
+            "Make it with jaxgym.levels.make_level_buffer."
         )
     return sizes.pop()
 
@@ -337,42 +337,42 @@ def _shapes_of(tree: Any) -> str:
     return f"{type(tree).__name__} with arrays of shape {[np.shape(leaf) for leaf in jax.tree.leaves(tree)]}"
 
 
-def num_distinct(bank: Any) -> int:
+def num_distinct(buffer: Any) -> int:
     """Return the number of levels with different content in a level buffer."""
-    return len(set(_contents(bank)))
+    return len(set(_contents(buffer)))
 
 
-def exclude(bank: Any, others: Any) -> Any:
+def exclude(buffer: Any, others: Any) -> Any:
     """Return a level buffer without the levels whose content is also in the level buffer `others`.
 
     Raises:
         LevelError: If no level is left, or the levels of the two buffers have different arrays.
     """
-    if _kind(bank) != _kind(others):
+    if _kind(buffer) != _kind(others):
         raise LevelError(
             "expected two level buffers with the same arrays, got different ones. Make both with the same id and "
             "options."
         )
     taken = set(_contents(others))
-    kept = np.asarray([content not in taken for content in _contents(bank)])
+    kept = np.asarray([content not in taken for content in _contents(buffer)])
     if not kept.any():
         raise LevelError(
-            f"expected levels that are not excluded, got {num_levels(bank)} levels, all among the {num_levels(others)} "
-            "to exclude. Exclude fewer levels, or train with levels='fresh', which excludes none."
+            f"expected levels that are not excluded, got {num_levels(buffer)} levels, all among the "
+            f"{num_levels(others)} to exclude. Exclude fewer levels, or train with levels='fresh', which excludes none."
         )
-    return jax.tree.map(lambda leaf: leaf[kept], bank)
+    return jax.tree.map(lambda leaf: leaf[kept], buffer)
 
 
-def _kind(bank: Any) -> Any:
+def _kind(buffer: Any) -> Any:
     """Return the structure, shapes and dtypes of the levels in a level buffer."""
-    num_levels(bank)  # raises for any other value
-    return jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), bank)
+    num_levels(buffer)  # raises for any other value
+    return jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), buffer)
 
 
-def _contents(bank: Any) -> list[bytes]:
+def _contents(buffer: Any) -> list[bytes]:
     """Return the content of each level as bytes; equal levels have equal bytes."""
-    count = num_levels(bank)
-    rows = [np.ascontiguousarray(leaf).reshape(count, -1).view(np.uint8) for leaf in jax.tree.leaves(bank)]
+    count = num_levels(buffer)
+    rows = [np.ascontiguousarray(leaf).reshape(count, -1).view(np.uint8) for leaf in jax.tree.leaves(buffer)]
     return [row.tobytes() for row in np.concatenate(rows, axis=1)]
 
 

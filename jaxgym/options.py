@@ -80,7 +80,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words, to stand behind 'give'."""
+        """The allowed values as text, to stand behind 'give'."""
         raise NotImplementedError  # Every kind says its own.
 
     def accepts(self, value: Any) -> bool:
@@ -121,7 +121,7 @@ class Integer(Option):
 
     @property
     def allowed(self) -> str:
-        """The range in words."""
+        """The range as text."""
         return f"an integer from {_bound(self.low)} to {_bound(self.high)}"
 
     def accepts(self, value: Any) -> bool:
@@ -147,14 +147,14 @@ class Static(Integer):
     """An integer or None that fixes the shape of an array, so it is static.
 
     Attributes:
-        none: What `None` stands for, in words.
+        none: What `None` stands for, as text.
     """
 
     none: str = "the smallest that the other options need"
 
     @property
     def allowed(self) -> str:
-        """The range in words."""
+        """The range as text."""
         return f"{super().allowed}, or None for {self.none}"
 
     def accepts(self, value: Any) -> bool:
@@ -175,7 +175,7 @@ class Real(Option):
 
     @property
     def allowed(self) -> str:
-        """The range in words."""
+        """The range as text."""
         low = "" if self.low is None else f" from {self.low}"
         if self.high is None:
             return f"a finite float32 number{low and low + ' up'}"
@@ -203,7 +203,7 @@ class Flag(Option):
 
     @property
     def allowed(self) -> str:
-        """Both values in words."""
+        """Both values as text."""
         return "True or False"
 
     def accepts(self, value: Any) -> bool:
@@ -216,25 +216,25 @@ class Flag(Option):
 
 
 @dataclasses.dataclass(frozen=True)
-class Word(Option):
-    """One of a few words; it picks a program, so it is static.
+class OneOf(Option):
+    """One of a few strings; it picks a program, so it is static.
 
     Attributes:
-        words: The words.
-        none: What `None` stands for, in words; empty where None is not allowed.
+        values: The strings.
+        none: What `None` stands for, as text; empty where None is not allowed.
     """
 
-    words: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     none: str = ""
 
     @property
     def allowed(self) -> str:
-        """The words."""
-        return " or ".join(repr(word) for word in self.words) + (f", or None for {self.none}" if self.none else "")
+        """The strings."""
+        return " or ".join(repr(word) for word in self.values) + (f", or None for {self.none}" if self.none else "")
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is one of the words, or an allowed None."""
-        return value in self.words if isinstance(value, str) else value is None and bool(self.none)
+        """Whether `value` is one of the strings, or an allowed None."""
+        return value in self.values if isinstance(value, str) else value is None and bool(self.none)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,7 +246,7 @@ class IntegerList(Option):
 
     @property
     def allowed(self) -> str:
-        """The form and range in words."""
+        """The form and range as text."""
         example = [self.default[0]] if isinstance(self.default, Sequence) else [max(self.low, 1)]
         span = f"from {_bound(self.low)} to {_bound(self.high)}"
         return f"a list of 1 to {MAX_CHOICES} integers {span}, such as {example}"
@@ -263,7 +263,7 @@ class IntegerList(Option):
         return Choices.of(value)
 
 
-OBSERVATION = Word("pixels", "what an observation is", words=("pixels", "symbolic"))
+OBSERVATION = OneOf("pixels", "what an observation is", values=("pixels", "symbolic"))
 """The option `observation` of every game of the package."""
 
 _KEY = "option"
@@ -353,13 +353,13 @@ def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]
             )
         if not options[name].accepts(value):
             option = options[name]
-            hint = nearest(value, option.words) if isinstance(option, Word) else ""
+            hint = nearest(value, option.values) if isinstance(option, OneOf) else ""
             raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {option.allowed}.")
     return {name: option.plain(given.get(name, option.default)) for name, option in options.items()}
 
 
-def parse_options(words: Iterable[str]) -> dict[str, Any]:
-    """Return the options that NAME=VALUE words give, as every command line and server of the package reads them.
+def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Return the options that NAME=VALUE pairs give, as every command line and server of the package reads them.
 
     A value is JSON, `True`, `False` or `None` as Python writes them, or else a string.
 
@@ -367,7 +367,7 @@ def parse_options(words: Iterable[str]) -> dict[str, Any]:
         OptionError: If a word has no `=`, or a name comes twice.
     """
     options = {}
-    for word in words:
+    for word in pairs:
         name, equals, value = word.partition("=")
         if not (name and equals):
             raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")

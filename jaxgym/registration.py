@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxgym import forks, registry
-from jaxgym import levels as level_banks
+from jaxgym import levels as level_buffers
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.errors import LevelError, OptionError
 from jaxgym.options import Preset, plain, resolve, with_preset
@@ -112,13 +112,13 @@ def make_registered(
     given = {**options, **({} if max_steps is None else {"max_steps": max_steps})}
     given = {**spec.sizes_of(levels), **with_preset(env_id, spec.presets, preset, given)}
     env, params = spec.build(env_id, resolve(env_id, spec.all_options, given))
-    params = dataclasses.replace(params, levels=_bank(spec, env, params, levels))
+    params = dataclasses.replace(params, levels=_buffer(spec, env, params, levels))
     return dataclasses.replace(env, initial_params=params), params
 
 
-def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
+def _buffer(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> Any:
     if levels is None:
-        return spec.default_bank(params) if spec.default_bank else None
+        return spec.default_level_buffer(params) if spec.default_level_buffer else None
     levels = plain(levels)
     if isinstance(levels, str | bool | float):
         if levels != "fresh":
@@ -128,23 +128,23 @@ def _bank(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> An
             )
         return None
     if isinstance(levels, int):
-        if not 1 <= levels <= level_banks.SPLIT_SIZE:
+        if not 1 <= levels <= level_buffers.SPLIT_SIZE:
             raise LevelError(f"{env.env_id}: levels: expected a number of levels from 1 to 2^31, got {levels}.")
-        return level_banks.make_bank(env, params, level_banks.train_seeds(levels))
-    level_banks.check_bank(env, levels, params)
+        return level_buffers.make_level_buffer(env, params, level_buffers.train_seeds(levels))
+    level_buffers.check_level_buffer(env, levels, params)
     _check_values(spec, env, params, levels)
     return levels
 
 
-def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, bank: Any) -> None:
+def _check_values(spec: Spec, env: AnyEnvironment, params: EnvParams, buffer: Any) -> None:
     """Raise `LevelError` if these options can't make the levels of a buffer; the values of a traced one are unknown."""
-    if spec.fits is None or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(bank)):
+    if spec.valid_levels is None or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(buffer)):
         return
-    bank = jax.tree.map(np.asarray, bank)
-    for field, is_fit in spec.fits(env, bank, params).items():
-        if not is_fit.all():
-            row = int(np.argmin(is_fit))
-            value = attrgetter(field)(bank)[row].tolist()
+    buffer = jax.tree.map(np.asarray, buffer)
+    for field, is_valid in spec.valid_levels(env, buffer, params).items():
+        if not is_valid.all():
+            row = int(np.argmin(is_valid))
+            value = attrgetter(field)(buffer)[row].tolist()
             raise LevelError(
                 f"{env.env_id}: expected a level buffer of these options, got {field}={reprlib.repr(value)} in level "
                 f"{row}. Make the buffer with the same id and options."

@@ -45,15 +45,15 @@ class Human:
     """View and controls of a game for a person.
 
     Attributes:
-        view: Takes environment, state and parameters; returns the picture that hides nothing, uint8 (H, W, 3).
+        view: Takes environment, state and parameters; returns the image that hides nothing, uint8 (H, W, 3).
         controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
-            for nothing, right, up and down, "steps" for left, down, right and up, "words" for moves
+            for nothing, right, up and down, "steps" for left, down, right and up, "text" for moves
             that no key stands for.
         is_clue: Takes a state; whether its frame is a clue, in which the agent can't move.
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
-    controls: Literal["free", "grid", "course", "steps", "words"]
+    controls: Literal["free", "grid", "course", "steps", "text"]
     is_clue: Callable[[Any], Any] = never
 
 
@@ -62,7 +62,7 @@ class TextSpec:
     """Text interface of an environment.
 
     Attributes:
-        build: Takes the environment and a value for each option; returns a `jaxgym.text.Words`.
+        build: Takes the environment and a value for each option; returns a `jaxgym.text.TextInterface`.
         options: The options of the text interface by name; no name is one of the environment's options.
     """
 
@@ -80,10 +80,13 @@ class Spec:
         fixed: Plain values of fields for this environment. An option among these fields is none of its options.
         changes: Attributes that differ from the declaration of an option, such as `{"size": {"default": 5}}`.
         max_steps: The default time limit.
-        default_bank: Takes the parameters; returns the bank where `levels` is not given. Resets sample if None.
-        sizes_of: Takes a bank; returns the options that make room for its levels, none for levels of another kind.
-        fits: Takes the environment, a bank of n levels on the host and the parameters; returns which levels these
-            options can make, bool (n,), for each field of a level by its name. Values are not checked if None.
+        default_level_buffer: Takes the parameters; returns the level buffer where `levels` is not given. Resets sample
+            if None.
+        sizes_of: Takes a level buffer; returns the options that make room for its levels, none for levels of another
+            kind.
+        valid_levels: Takes the environment, a level buffer of n levels on the host and the parameters; returns which
+            levels these options can make, bool (n,), for each field of a level by its name. Values are not checked if
+            None.
         original: How the original makes levels, if there is one.
         presets: Options that stand under one name, by that name.
         expert: Takes environment, state and parameters; returns an action that leads to success. It is pure.
@@ -100,9 +103,9 @@ class Spec:
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     changes: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict[str, Mapping[str, Any]])
     max_steps: int = 0
-    default_bank: Callable[[Any], Any] | None = None
+    default_level_buffer: Callable[[Any], Any] | None = None
     sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
-    fits: Callable[[Any, Any, Any], Mapping[str, np.ndarray]] | None = None
+    valid_levels: Callable[[Any, Any, Any], Mapping[str, np.ndarray]] | None = None
     original: Original | None = None
     presets: Mapping[str, Preset] = dataclasses.field(default_factory=dict[str, Preset])
     expert: Callable[[Any, Any, Any], jax.Array] | None = None

@@ -80,21 +80,21 @@ class _Case:
         self.ending, self.drawn = _Ending(env), _Drawn(env)
         # Compilation dominates. Level sampling is often the largest program, so only checks of fresh levels compile it.
         self.vmapped_reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
-        self.bank = self.vmapped_reset(self.keys(_SEEDS), dataclasses.replace(params, levels=None))[1].level
-        self.banked = dataclasses.replace(params, levels=self.bank)
+        self.buffer = self.vmapped_reset(self.keys(_SEEDS), dataclasses.replace(params, levels=None))[1].level
+        self.buffered = dataclasses.replace(params, levels=self.buffer)
 
     def compile(self) -> None:
         """Compile the large programs side by side; each check then finds them compiled."""
         key, keys, action = self.key(), self.keys(_SEEDS), self.action()
         actions = jnp.stack([action] * _SEEDS)
-        states = self.vmapped_reset(keys, self.banked)[1]
+        states = self.vmapped_reset(keys, self.buffered)[1]
         state = jax.tree.map(lambda leaf: leaf[0], states)
         drawn = (self.drawn.step, self.drawn.step_unread)  # they count while they are traced, so one after the other
         calls = (
             lambda: self.reset(key, self.params),
             lambda: self.step(key, state, action, self.params),
-            lambda: [step(keys, states, actions, self.banked) for step in drawn],
-            lambda: [step(key, state, action, self.banked) for step in (self.step, self.step_env, self.ending.step)],
+            lambda: [step(keys, states, actions, self.buffered) for step in drawn],
+            lambda: [step(key, state, action, self.buffered) for step in (self.step, self.step_env, self.ending.step)],
         )
         with ThreadPoolExecutor() as executor:
             # A check that meets the same error explains it.
@@ -222,7 +222,7 @@ def _check_keys(case: _Case) -> None:
     key_step = case.key()
     ones, others = (case.step(jax.random.clone(key_step), ones[1], action, case.params) for _ in range(2))
     _require_equal(ones, others, "two steps with the same key, state and action differ")
-    levels = _levels(case.bank)
+    levels = _levels(case.buffer)
     _require(
         any(_difference(levels[0], level) for level in levels[1:]),
         f"expected different levels from {_SEEDS} resets with different keys, got one",
@@ -232,16 +232,16 @@ def _check_keys(case: _Case) -> None:
 def _check_eager(case: _Case) -> None:
     # Sampling a level compiles each of its operations when jit is off, so the levels come from a level buffer.
     key, key_step = case.key(), case.key()
-    jitted = case.reset(key, case.banked)
+    jitted = case.reset(key, case.buffered)
     with jax.disable_jit():
-        eager = case.reset(jax.random.clone(key), case.banked)
+        eager = case.reset(jax.random.clone(key), case.buffered)
     _require_equal(jitted, eager, "reset under jit and without jit differ")
     state = jitted[1]
     for _ in range(_EAGER_STEPS):
         action = case.action()
-        jitted = case.step(jax.random.clone(key_step), state, action, case.banked)
+        jitted = case.step(jax.random.clone(key_step), state, action, case.buffered)
         with jax.disable_jit():
-            eager = case.step(jax.random.clone(key_step), state, action, case.banked)
+            eager = case.step(jax.random.clone(key_step), state, action, case.buffered)
         _require_equal(jitted, eager, "step under jit and without jit differ")
         state = jitted[1]
 
@@ -250,8 +250,8 @@ def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
 
 
-def _levels(bank: Any) -> list[Any]:
-    return [jax.tree.map(lambda leaf: leaf[index], jax.device_get(bank)) for index in range(_SEEDS)]  # noqa: B023
+def _levels(buffer: Any) -> list[Any]:
+    return [jax.tree.map(lambda leaf: leaf[index], jax.device_get(buffer)) for index in range(_SEEDS)]  # noqa: B023
 
 
 def _check_vmap(case: _Case) -> None:
@@ -262,10 +262,10 @@ def _check_vmap(case: _Case) -> None:
     _require_equal(together, _stack(one_by_one), "vmapped resets and resets one by one differ")
     states = [state for _, state in one_by_one]
     one_by_one = [
-        case.step(key, state, action, case.banked)
+        case.step(key, state, action, case.buffered)
         for key, state, action in zip(keys_step, states, actions, strict=True)
     ]
-    together = case.drawn.step(jax.random.clone(keys_step), _stack(states), jnp.stack(actions), case.banked)
+    together = case.drawn.step(jax.random.clone(keys_step), _stack(states), jnp.stack(actions), case.buffered)
     _require_equal(together, _stack(one_by_one), "vmapped steps and steps one by one differ")
 
 
@@ -307,9 +307,9 @@ def _check_ending(case: _Case, params: EnvParams, alone: Any, stepped: Any, trun
 
 def _check_index(params: EnvParams, state: Any) -> None:
     """Check that `level_index` of the first state is the index of its level in the buffer, or -1 without a buffer."""
-    index, bank = int(state.level_index), params.levels
-    _require((index == -1) == (bank is None), f"level_index: expected -1 only without a level buffer, got {index}")
-    level = state.level if bank is None else jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], bank)
+    index, buffer = int(state.level_index), params.levels
+    _require((index == -1) == (buffer is None), f"level_index: expected -1 only without a level buffer, got {index}")
+    level = state.level if buffer is None else jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], buffer)
     _require_equal(state.level, level, f"the level of a reset is not level {index} of the level buffer")
 
 
@@ -317,7 +317,7 @@ def _check_auto_reset(case: _Case) -> None:
     for _, _, alone, stepped in case.play(_SEEDS, case.unlimited):
         _check_ending(case, case.unlimited, alone, stepped, truncated=False)
     # The game's own transition with `terminated` set, so that the next step ends the episode for any action.
-    ending, params = case.ending, dataclasses.replace(case.unlimited, levels=case.bank)
+    ending, params = case.ending, dataclasses.replace(case.unlimited, levels=case.buffer)
     _, state = case.reset(case.key(), case.unlimited)
     action = case.action()
     alone = ending.step_env(case.key(), state, action, params)
@@ -333,7 +333,7 @@ def _check_time_limit(case: _Case) -> None:
         _check_ending(case, case.limited, alone, stepped, truncated=bool(time >= _TIME_LIMIT))
     _, state = case.reset(case.key(), case.limited)
     state = dataclasses.replace(state, time=jnp.asarray(_TIME_LIMIT - 1, dtype=state.time.dtype))
-    action, ending, params = case.action(), case.ending, dataclasses.replace(case.limited, levels=case.bank)
+    action, ending, params = case.action(), case.ending, dataclasses.replace(case.limited, levels=case.buffer)
     alone = ending.step_env(case.key(), state, action, params)
     _check_ending(case, params, alone, ending.step(case.key(), state, action, params), truncated=True)
 
@@ -357,11 +357,11 @@ def _same(kind: type[Any], env: AnyEnvironment) -> Any:
 
 
 def _check_levels(case: _Case) -> None:
-    for level in _levels(case.bank):
+    for level in _levels(case.buffer):
         _, state = case.env.reset_to_level(case.key(), level, dataclasses.replace(case.unlimited, levels=None))
         _require_equal(state.level, level, "reset_to_level does not start on the given level")
     for key in case.keys(_SEEDS):
-        _check_index(case.banked, case.reset(key, case.banked)[1])
+        _check_index(case.buffered, case.reset(key, case.buffered)[1])
 
 
 def _check_drawings(case: _Case) -> None:
@@ -369,7 +369,7 @@ def _check_drawings(case: _Case) -> None:
     actions = jnp.stack([case.action() for _ in range(_SEEDS)])
     each = case.drawn.marks_of_a_drawing(case.key(), jax.tree.map(lambda leaf: leaf[0], states), case.params)
     for name, step, drawings in (("unread", case.drawn.step_unread, 1), ("read", case.drawn.step, 2)):
-        made = case.drawn.marks(step, case.keys(_SEEDS), states, actions, case.banked) / each
+        made = case.drawn.marks(step, case.keys(_SEEDS), states, actions, case.buffered) / each
         _require(
             made == drawings,
             f"expected {drawings} renderings in a step when final_observation is {name}, got {made:g}",

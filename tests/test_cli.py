@@ -21,9 +21,9 @@ TRAINED = "MortarMayhem-Grid-v0"  # has an agent in the zoo
 OPTIONS = ("command_count=[1]", "explosion_delay=[3]")
 
 
-def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
+def rejected(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[int, str]:
     """Return exit code and error of a failing command; the error is one line."""
-    monkeypatch.setattr(sys, "argv", ["jaxgym", *words])
+    monkeypatch.setattr(sys, "argv", ["jaxgym", *argv])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
     output = capsys.readouterr()
@@ -48,8 +48,8 @@ def test_list_names_the_short_name_of_a_game_in_words_and_the_options_of_its_wor
 
 
 def test_the_values_of_options_are_json_or_words() -> None:
-    words = ["command_count=[3,4]", "observation=symbolic", "show_goal=True", "max_coins=null", "agent_speed=2.5"]
-    assert parse_options(words) == {
+    argv = ["command_count=[3,4]", "observation=symbolic", "show_goal=True", "max_coins=null", "agent_speed=2.5"]
+    assert parse_options(argv) == {
         "command_count": [3, 4],
         "observation": "symbolic",
         "show_goal": True,
@@ -59,13 +59,13 @@ def test_the_values_of_options_are_json_or_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["show", "--out", "x.png"], ["record", "--policy", "noop", "--out", "x.gif"], ["play"], ["talk"]]
+    "argv", [["show", "--out", "x.png"], ["record", "--policy", "noop", "--out", "x.gif"], ["play"], ["talk"]]
 )
-def test_levels_are_refused_where_a_seed_names_the_level(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_levels_are_rejected_where_a_seed_names_the_level(
+    argv: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command, *flags = words
-    code, error = refused(capsys, monkeypatch, command, "mystery_path_grid", "levels=10", *flags)
+    command, *flags = argv
+    code, error = rejected(capsys, monkeypatch, command, "mystery_path_grid", "levels=10", *flags)
     assert (code, error) == (
         cli.MISUSED,
         "jaxgym: expected no levels= option, got one. --seed selects the level.\n",
@@ -73,18 +73,18 @@ def test_levels_are_refused_where_a_seed_names_the_level(
 
 
 def test_a_game_may_be_called_by_its_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(name: str, *_: object, **__: object) -> None:
+    def received(name: str, *_: object, **__: object) -> None:
         raise OptionError(name)
 
-    monkeypatch.setattr(commands, "Stage", told)
+    monkeypatch.setattr(commands, "Stage", received)
     flags = {"show": ["--out", f"{tmp_path}/x.png"], "play": []}
     flags["record"] = ["--policy", "noop", "--out", f"{tmp_path}/x.gif"]
-    for command, words in flags.items():
+    for command, argv in flags.items():
         with pytest.raises(OptionError, match=r"^FrozenLake-v0$"):
-            cli.run([command, "frozen_lake", *words])
+            cli.run([command, "frozen_lake", *argv])
 
 
-def test_an_option_that_is_given_twice_is_refused() -> None:
+def test_an_option_that_is_given_twice_is_rejected() -> None:
     with pytest.raises(OptionError, match=r"^'preset' is given twice: keep one of its values\.$"):
         parse_options(["preset=jmlr2025", "preset=iclr2023"])
 
@@ -118,7 +118,7 @@ def test_record_writes_an_episode_of_the_agent_that_comes_with_the_package(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("argv", "says"),
     [
         (["show", "MortarMayhem-Gird-v0", "--out", "a.png"], "did you mean 'MortarMayhem-Grid-v0'"),
         (["show", ENV, "command_cuont=[3]", "--out", "a.png"], "did you mean 'command_count'"),
@@ -140,20 +140,20 @@ def test_a_mistake_is_told_in_one_line_and_exits_with_2(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    words: list[str],
+    argv: list[str],
     says: str,
 ) -> None:
-    code, error = refused(capsys, monkeypatch, *(word.format(folder=tmp_path) for word in words))
+    code, error = rejected(capsys, monkeypatch, *(word.format(folder=tmp_path) for word in argv))
     assert code == cli.MISUSED
     assert says in error
 
 
 @pytest.mark.parametrize(("name", "what"), [("taken.png", "got the directory"), ("no/level.png", "no does not exist")])
-def test_a_place_where_no_file_can_be_written_is_refused_with_2(
+def test_a_place_where_no_file_can_be_written_is_rejected_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str
 ) -> None:
     (tmp_path / "taken.png").mkdir()
-    code, error = refused(capsys, monkeypatch, "show", ENV, "--out", str(tmp_path / name))
+    code, error = rejected(capsys, monkeypatch, "show", ENV, "--out", str(tmp_path / name))
     assert code == cli.MISUSED
     assert "--out: " in error
     assert what in error
@@ -196,13 +196,13 @@ def test_without_pygame_play_says_so_and_exits_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
-    code, error = refused(capsys, monkeypatch, "play", ENV, *OPTIONS)
+    code, error = rejected(capsys, monkeypatch, "play", ENV, *OPTIONS)
     assert code == cli.FAILED
     assert "jaxgym[play]" in error
 
 
 @pytest.mark.parametrize(
-    ("closed", "words", "code", "error"),
+    ("closed", "argv", "code", "error"),
     [
         ("<&-", "talk frozen_lake", 1, "jaxgym: expected replies on stdin, got a closed stdin. "),
         (">&-", "list FrozenLake-v0", 0, ""),
@@ -211,19 +211,19 @@ def test_without_pygame_play_says_so_and_exits_with_1(
         ("<&- >&- 2>&-", "list", 0, ""),
     ],
 )
-def test_a_stream_that_is_closed_leads_to_no_traceback(closed: str, words: str, code: int, error: str) -> None:
-    command = f'"{sys.executable}" -m jaxgym {words} {closed}'
+def test_a_stream_that_is_closed_leads_to_no_traceback(closed: str, argv: str, code: int, error: str) -> None:
+    command = f'"{sys.executable}" -m jaxgym {argv} {closed}'
     finished = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert finished.returncode == code
     assert finished.stderr.startswith(error)
     assert finished.stderr.count("\n") == (1 if error else 0)
 
 
-@pytest.mark.parametrize(("words", "code"), [(["record", "--help"], 0), (["rollout", "--nonsense", "3"], 2)])
-def test_help_and_wrong_flags_are_answered_before_jax_is_imported(words: list[str], code: int) -> None:
+@pytest.mark.parametrize(("argv", "code"), [(["record", "--help"], 0), (["rollout", "--nonsense", "3"], 2)])
+def test_help_and_wrong_flags_are_answered_before_jax_is_imported(argv: list[str], code: int) -> None:
     program = (
         "import atexit, sys; atexit.register(lambda: print('jax' in sys.modules)); "
-        f"sys.argv = {['jaxgym', *words]}; from jaxgym.__main__ import main; main()"
+        f"sys.argv = {['jaxgym', *argv]}; from jaxgym.__main__ import main; main()"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert finished.returncode == code

@@ -82,9 +82,9 @@ def test_the_code_blocks_of_the_training_page_run_and_its_loggers_get_what_the_l
     run_blocks(TRAINING)
     for name, logged in loggers.items():
         rows = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
-        assert {(tag, value, step) for tag, value, step in logged if tag in ("held_out_score", "update")} == {
-            (tag, row[tag], row["steps"]) for row in rows[1::2] for tag in ("held_out_score", "update")
-        }
+        assert {
+            (tag, value, step) for tag, value, step in logged if tag in ("held_out_normalized_return", "update")
+        } == {(tag, row[tag], row["steps"]) for row in rows[1::2] for tag in ("held_out_normalized_return", "update")}
         assert {"loss", "return", "steps_per_second"} < {tag for tag, *_ in logged}
 
 
@@ -137,8 +137,8 @@ def test_the_datasets_of_ms_swift_are_what_their_commands_write(
     script = ROOT / "examples/ms_swift/make_dataset.py"
     commands = dict(re.findall(r"make_dataset\.py (.*) >(.*\.jsonl)", script.read_text()))
     written = {}
-    for words, name in commands.items():
-        monkeypatch.setattr("sys.argv", [str(script), *shlex.split(words)])
+    for argv, name in commands.items():
+        monkeypatch.setattr("sys.argv", [str(script), *shlex.split(argv)])
         runpy.run_path(str(script), run_name="__main__")
         written[name] = capsys.readouterr().out
     kept = sorted(script.parent.glob("*.jsonl"))
@@ -229,7 +229,7 @@ def test_the_gpu_mode_has_the_settings_of_the_preset(ppo_gru: types.ModuleType) 
     assert script.size == preset.hidden_size
     assert script.num_blocks == preset.num_blocks
     # All that the preset has beside these settings is off or the default.
-    assert (preset.bptt, preset.reconstruction, preset.normalise_advantage, preset.decay_steps) == (0, 0.0, False, 0)
+    assert (preset.bptt, preset.reconstruction, preset.normalize_advantage, preset.decay_steps) == (0, 0.0, False, 0)
 
 
 @pytest.mark.standard_promotion

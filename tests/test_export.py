@@ -16,7 +16,7 @@ from jax import export
 import jaxgym
 from jaxgym.wrappers import FrameSkip, FromGymnax
 
-# One of each family, with symbols and levels of a bank: little to compile.
+# One of each family, with symbols and levels of a level buffer: little to compile.
 IDS = (
     "MortarMayhem-Grid-v0",
     "MysteryPath-Grid-v0",

@@ -30,9 +30,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
 
 
-def printed(program: str, environment: dict[str, str], *words: str) -> str:
+def printed(program: str, environment: dict[str, str], *argv: str) -> str:
     finished = subprocess.run(
-        [sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *argv], env=environment, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
@@ -84,8 +84,8 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import runs
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
-env, params, words = text.make("echo_game.more:SlowEcho-v0", delay=1)
-print(words.instructions(params).splitlines()[0])
+env, params, interface = text.make("echo_game.more:SlowEcho-v0", delay=1)
+print(interface.system_prompt(params).splitlines()[0])
 pool = SessionPool(capacity=2)
 opened = pool.open("echo", 3, {"delay": 1})
 number = opened.text.split()[-1].rstrip(".")
@@ -114,14 +114,14 @@ name, folder = sys.argv[1:]
 print(cli.run(["list", name]))
 print(cli.run(["list"]))
 out = ["--ground-truth", "--out"]
-print(cli.run(["show", name, *out, f"{folder}/picture.png"]))
+print(cli.run(["show", name, *out, f"{folder}/image.png"]))
 print(cli.run(["record", name, "--policy", "expert", *out, f"{folder}/video.gif"]))
 sys.stdin = io.StringIO("<action>two</action>\\n" * 7)
 cli.run(["talk", name, "--seed", "3"])
 print(cli.run(["rollout", "--env", name, "--model", "expert", "--episodes", "2", "--out", f"{folder}/chats"]))
 """
     said = printed(program, environment, NAME, str(tmp_path))
-    for part in ("its short name is slow_echo", "picture.png", "video.gif: 7 frames", "The episode", "SlowEcho-v0  "):
+    for part in ("its short name is slow_echo", "image.png", "video.gif: 7 frames", "The episode", "SlowEcho-v0  "):
         assert part in said
     assert re.search(r"^Broken-v0 .*can't be imported$", said, re.MULTILINE)
     assert json.loads((tmp_path / "chats/completions.jsonl").read_text().splitlines()[0])["env"] == "SlowEcho-v0"
@@ -148,8 +148,8 @@ def test_a_server_takes_it(environment: dict[str, str], protocol: str) -> None:
 def test_an_agent_learns_it(environment: dict[str, str], tmp_path: Path) -> None:
     flags = ["--scale", "cpu", "--num-envs", "16", "--num-steps", "16", "--total-steps", "2048", "--block-updates", "2"]
     flags += ["--hidden-size", "16", "--memory-size", "16", "--train-levels", "0", "--held-out-levels", "4"]
-    words = ["--env", NAME, "--options", "delay=1", *flags, "--runs-dir", str(tmp_path), "--name", "echo"]
-    for arguments in (["baselines.train", *words], ["baselines.evaluate", str(tmp_path / "echo")]):
+    argv = ["--env", NAME, "--options", "delay=1", *flags, "--runs-dir", str(tmp_path), "--name", "echo"]
+    for arguments in (["baselines.train", *argv], ["baselines.evaluate", str(tmp_path / "echo")]):
         finished = subprocess.run(
             [sys.executable, "-m", *arguments], env=environment, capture_output=True, text=True, check=False
         )

@@ -15,7 +15,7 @@ from jaxgym import extras
 ROOT = Path(__file__).parents[1]
 
 
-def run_without(folder: Path, missing: list[str], *words: str) -> subprocess.CompletedProcess[str]:
+def run_without(folder: Path, missing: list[str], *argv: str) -> subprocess.CompletedProcess[str]:
     """Run `python -m` in an environment that lacks some distributions: links to all the others, and no .pth files."""
     packages = Path(sysconfig.get_path("purelib"))
     left_out = {
@@ -26,12 +26,12 @@ def run_without(folder: Path, missing: list[str], *words: str) -> subprocess.Com
             (folder / entry.name).symlink_to(entry)
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "JAX_PLATFORMS": "cpu"}
     return subprocess.run(
-        [sys.executable, "-S", "-m", *words], capture_output=True, text=True, env=environment, cwd=folder, check=False
+        [sys.executable, "-S", "-m", *argv], capture_output=True, text=True, env=environment, cwd=folder, check=False
     )
 
 
 @pytest.mark.parametrize(
-    ("missing", "words", "line"),
+    ("missing", "argv", "line"),
     [
         (
             extras.requirements("serve"),
@@ -70,8 +70,8 @@ def run_without(folder: Path, missing: list[str], *words: str) -> subprocess.Com
     ],
     ids=["serve", "serve-with-cli", "rollout", "record", "list", "train"],
 )
-def test_one_line_names_every_missing_package(tmp_path: Path, missing: list[str], words: list[str], line: str) -> None:
-    ran = run_without(tmp_path, missing, *words)
+def test_one_line_names_every_missing_package(tmp_path: Path, missing: list[str], argv: list[str], line: str) -> None:
+    ran = run_without(tmp_path, missing, *argv)
     assert (ran.returncode, ran.stderr, ran.stdout) == (1, f"{line}\n", "")
 
 

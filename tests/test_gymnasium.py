@@ -34,7 +34,7 @@ LONGEST = {
     "MysteryPath-Grid-v0": 128,
     "Endless-MysteryPath-v0": -1,
 }
-LANES = 3
+NUM_ENVS = 3
 
 
 def make(env_id: str = SHORT, **kwargs: Any) -> Any:
@@ -42,8 +42,8 @@ def make(env_id: str = SHORT, **kwargs: Any) -> Any:
 
 
 @functools.cache
-def lanes(**kwargs: Any) -> Any:
-    return gymnasium.make_vec(f"jaxgym/{SHORT}", num_envs=LANES, **kwargs)
+def make_vec(**kwargs: Any) -> Any:
+    return gymnasium.make_vec(f"jaxgym/{SHORT}", num_envs=NUM_ENVS, **kwargs)
 
 
 def is_equal(one: Any, other: Any) -> bool:
@@ -52,10 +52,10 @@ def is_equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def lane_of(stacked: Any, lane: int) -> Any:
+def env_of(stacked: Any, index: int) -> Any:
     if isinstance(stacked, dict):
-        return {name: part[lane] for name, part in stacked.items()}
-    return stacked[lane]
+        return {name: part[index] for name, part in stacked.items()}
+    return stacked[index]
 
 
 @pytest.mark.parametrize("env_id", jaxgym.registered_envs())
@@ -98,7 +98,7 @@ def test_numbers_are_those_of_python_and_arrays_those_of_numpy() -> None:
     assert info == {"reward": 0.0, "length": 1, "success": 0, "commands_completed": 0.0}
 
 
-def test_an_action_that_is_no_integer_is_refused() -> None:
+def test_an_action_that_is_no_integer_is_rejected() -> None:
     env = make()
     env.reset(seed=0)
     with pytest.raises(ActionError, match="action must be an integer array"):
@@ -106,7 +106,7 @@ def test_an_action_that_is_no_integer_is_refused() -> None:
 
 
 @pytest.mark.parametrize("action", ["1", {}, None, 2**31, np.int64(2**40 + 1), [[1], [1, 2]]])
-def test_an_action_that_is_no_number_of_int32_is_refused(action: Any) -> None:
+def test_an_action_that_is_no_number_of_int32_is_rejected(action: Any) -> None:
     env = gymnasium.make("jaxgym/MortarMayhem-Grid-v0", observation="symbolic", command_count=[3])
     env.reset(seed=1)
     with pytest.raises(ActionError, match=r"^MortarMayhem-Grid-v0: action must be an int32 array of shape .*, got "):
@@ -124,21 +124,23 @@ def test_an_action_that_is_no_number_of_int32_is_refused(action: Any) -> None:
         (SHORT, {"memory_gym_layout": True}, 4, "from 0 to 3, got 4"),
     ],
 )
-def test_an_action_outside_of_its_space_is_refused(env_id: str, kwargs: dict[str, Any], action: Any, said: str) -> None:
+def test_an_action_outside_of_its_space_is_rejected(
+    env_id: str, kwargs: dict[str, Any], action: Any, said: str
+) -> None:
     env = make(env_id, **kwargs)
     env.reset(seed=0)
     with pytest.raises(ActionError, match=rf"^{re.escape(f'{env_id}: action: expected an integer {said}.')}$"):
         env.step(action)
 
 
-def test_an_action_of_a_lane_outside_of_its_space_is_refused_and_no_lane_steps() -> None:
-    envs = lanes()
+def test_an_action_of_an_environment_outside_of_its_space_is_rejected_and_no_environment_steps() -> None:
+    envs = make_vec()
     before, _ = envs.reset(seed=3)
     with pytest.raises(
         ActionError, match=rf"^{SHORT}: action: expected an integer from 0 to 3, got 7 at index \[1\]\."
     ):
         envs.step(np.asarray([0, 7, -1]))
-    assert is_equal(envs.step(np.zeros(LANES, int))[4]["length"], np.ones(LANES, int))
+    assert is_equal(envs.step(np.zeros(NUM_ENVS, int))[4]["length"], np.ones(NUM_ENVS, int))
     assert is_equal(envs.reset(seed=3)[0], before)
 
 
@@ -155,21 +157,21 @@ def test_options_hold_until_others_are_given() -> None:
 
 @pytest.mark.parametrize("memory_gym_layout", [False, True])
 @pytest.mark.parametrize("options", [["max_steps"], {1: 2}, 3])
-def test_options_of_a_reset_that_are_no_names_with_values_are_refused(memory_gym_layout: bool, options: Any) -> None:
+def test_options_of_a_reset_that_are_no_names_with_values_are_rejected(memory_gym_layout: bool, options: Any) -> None:
     env = make(memory_gym_layout=memory_gym_layout)
     with pytest.raises(OptionError, match=r"options: expected a dict such as .*, got "):
         env.reset(seed=0, options=options)
 
 
-def test_options_of_a_reset_that_change_a_space_are_refused() -> None:
-    for env in (make(), lanes()):
+def test_options_of_a_reset_that_change_a_space_are_rejected() -> None:
+    for env in (make(), make_vec()):
         with pytest.raises(
             OptionError, match=r"keep the observation_space .*, got Box\(.*,\) of float32\. Pass them to"
         ):
             env.reset(seed=0, options={"observation": "symbolic"})
 
 
-def test_options_of_a_reset_that_change_a_space_of_the_stand_in_are_refused_and_change_nothing() -> None:
+def test_options_of_a_reset_that_change_a_space_of_the_stand_in_are_rejected_and_change_nothing() -> None:
     env = make(memory_gym_layout=True)
     before, _ = env.reset(seed=1)
     for options in ({"observation": "symbolic"}, {"observation": "symbolic", "max_steps": 3}):
@@ -179,8 +181,8 @@ def test_options_of_a_reset_that_change_a_space_of_the_stand_in_are_refused_and_
     assert np.array_equal(before["visual_observation"], again["visual_observation"])
 
 
-def test_a_step_before_the_first_reset_is_refused() -> None:
-    for env in (make(), make(memory_gym_layout=True), lanes(render_mode="rgb_array")):
+def test_a_step_before_the_first_reset_is_rejected() -> None:
+    for env in (make(), make(memory_gym_layout=True), make_vec(render_mode="rgb_array")):
         with pytest.raises(gymnasium.error.ResetNeeded, match="Call reset first"):
             env.step(env.action_space.sample())
     with pytest.raises(gymnasium.error.ResetNeeded, match="Call reset first"):
@@ -188,19 +190,19 @@ def test_a_step_before_the_first_reset_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [-1, "abc", 1.5, True, [1, -2, *[None] * (LANES - 2)], [0, "1", *[None] * (LANES - 2)]]
+    "seed", [-1, "abc", 1.5, True, [1, -2, *[None] * (NUM_ENVS - 2)], [0, "1", *[None] * (NUM_ENVS - 2)]]
 )
-def test_seeds_of_lanes_that_are_no_integers_from_0_up_are_refused_and_change_nothing(seed: Any) -> None:
-    envs = lanes()
+def test_seeds_of_environments_that_are_no_integers_from_0_up_are_rejected_and_change_nothing(seed: Any) -> None:
+    envs = make_vec()
     before, _ = envs.reset(seed=3)
     with pytest.raises(LevelError, match="expected an integer of at least 0, or a list"):
         envs.reset(seed=seed)
-    assert is_equal(envs.reset(seed=np.arange(3, 3 + LANES))[0], before)
+    assert is_equal(envs.reset(seed=np.arange(3, 3 + NUM_ENVS))[0], before)
 
 
-@pytest.mark.parametrize("actions", [0, [0] * (LANES + 1)])
-def test_actions_for_more_or_fewer_lanes_are_refused(actions: Any) -> None:
-    envs = lanes()
+@pytest.mark.parametrize("actions", [0, [0] * (NUM_ENVS + 1)])
+def test_actions_for_more_or_fewer_environments_are_rejected(actions: Any) -> None:
+    envs = make_vec()
     envs.reset(seed=0)
     with pytest.raises(ActionError, match="Pass one action for each environment"):
         envs.step(actions)
@@ -214,13 +216,13 @@ def test_num_envs_must_be_a_positive_integer(num_envs: Any, layout: bool) -> Non
 
 
 @pytest.mark.parametrize("seed", [-1, "abc", 1.5, True, [1]])
-def test_a_seed_that_is_no_integer_from_0_up_is_refused(seed: Any) -> None:
+def test_a_seed_that_is_no_integer_from_0_up_is_rejected(seed: Any) -> None:
     with pytest.raises(LevelError, match=rf"^{SHORT}: seed: expected an integer of at least 0, or None, got "):
         make().reset(seed=seed)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, True])
-def test_a_seed_of_memory_gym_that_is_no_integer_of_32_bits_is_refused(seed: Any) -> None:
+def test_a_seed_of_memory_gym_that_is_no_integer_of_32_bits_is_rejected(seed: Any) -> None:
     with pytest.raises(
         LevelError, match=rf"^{SHORT}: seed: expected an integer from 0 to 4294967295, or None, got {seed}\."
     ):
@@ -243,10 +245,10 @@ def test_a_stream_of_episodes_follows_from_its_seed() -> None:
 
 
 def test_the_picture_is_drawn_whatever_is_observed() -> None:
-    seen, told = (make(observation=how, render_mode="rgb_array") for how in ("pixels", "symbolic"))
+    seen, rest = (make(observation=how, render_mode="rgb_array") for how in ("pixels", "symbolic"))
     observation, _ = seen.reset(seed=1)
-    told.reset(seed=1)
-    for env in (seen, told):
+    rest.reset(seed=1)
+    for env in (seen, rest):
         assert is_equal(env.render(), observation["visual_observation"])
     assert make().render() is None
     unhidden = make(render_mode="debug_rgb_array")
@@ -255,7 +257,7 @@ def test_the_picture_is_drawn_whatever_is_observed() -> None:
 
 
 @pytest.mark.parametrize("memory_gym_layout", [False, True])
-def test_a_render_mode_that_there_is_not_is_refused(memory_gym_layout: bool) -> None:
+def test_a_render_mode_that_there_is_not_is_rejected(memory_gym_layout: bool) -> None:
     with pytest.raises(
         OptionError, match=r"render_mode: expected 'rgb_array' or 'debug_rgb_array', or None, got 'ansi'"
     ):
@@ -276,39 +278,39 @@ def test_the_same_options_again_change_nothing() -> None:
     assert env.game is not game
 
 
-def test_each_lane_plays_what_one_environment_plays_with_its_seed() -> None:
-    envs, singles = lanes(autoreset_mode=AutoresetMode.SAME_STEP), [make() for _ in range(LANES)]
+def test_each_environment_plays_what_one_environment_plays_with_its_seed() -> None:
+    envs, singles = make_vec(autoreset_mode=AutoresetMode.SAME_STEP), [make() for _ in range(NUM_ENVS)]
     assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     observations, infos = envs.reset(seed=[7, 8, 3])
     assert infos == {}
     assert envs.observation_space.contains(observations)
-    for lane, (env, seed) in enumerate(zip(singles, (7, 8, 3), strict=True)):
-        assert is_equal(lane_of(observations, lane), env.reset(seed=seed)[0])
+    for index, (env, seed) in enumerate(zip(singles, (7, 8, 3), strict=True)):
+        assert is_equal(env_of(observations, index), env.reset(seed=seed)[0])
     envs.action_space.seed(0)
     num_endings = 0
     for _ in range(30):
         actions = envs.action_space.sample()
         observations, rewards, terminated, truncated, infos = envs.step(actions)
-        for lane, env in enumerate(singles):
-            observation, *told, info = env.step(actions[lane])
-            assert told == [rewards[lane], terminated[lane], truncated[lane]]
-            ended = told[1] or told[2]
+        for index, env in enumerate(singles):
+            observation, *rest, info = env.step(actions[index])
+            assert rest == [rewards[index], terminated[index], truncated[index]]
+            ended = rest[1] or rest[2]
             num_endings += ended
-            assert infos["_length"][lane] == (not ended)
+            assert infos["_length"][index] == (not ended)
             if ended:
-                assert infos["_final_obs"][lane]
-                assert is_equal(infos["final_obs"][lane], observation)
-                assert {name: infos["final_info"][name][lane] for name in info} == info
+                assert infos["_final_obs"][index]
+                assert is_equal(infos["final_obs"][index], observation)
+                assert {name: infos["final_info"][name][index] for name in info} == info
                 observation, _ = env.reset()
             else:
-                assert {name: infos[name][lane] for name in info} == info
-                assert "final_obs" not in infos or infos["final_obs"][lane] is None
-            assert is_equal(lane_of(observations, lane), observation)
-    assert num_endings > LANES
+                assert {name: infos[name][index] for name in info} == info
+                assert "final_obs" not in infos or infos["final_obs"][index] is None
+            assert is_equal(env_of(observations, index), observation)
+    assert num_endings > NUM_ENVS
 
 
-def test_one_seed_for_all_lanes_counts_up() -> None:
-    envs = lanes()
+def test_one_seed_for_all_environments_counts_up() -> None:
+    envs = make_vec()
     counted, listed, other = (envs.reset(seed=seed)[0] for seed in (5, [5, 6, 7], [5, 6, 8]))
     assert is_equal(counted, listed)
     assert not is_equal(counted, other)
@@ -317,15 +319,15 @@ def test_one_seed_for_all_lanes_counts_up() -> None:
         envs.reset(seed=[1, 2])
 
 
-def test_lanes_take_options_and_draw_pictures() -> None:
-    envs = lanes(render_mode="rgb_array")
+def test_environments_take_options_and_draw_pictures() -> None:
+    envs = make_vec(render_mode="rgb_array")
     observations, _ = envs.reset(seed=0, options={"max_steps": 1})
     assert is_equal(np.stack(envs.render()), observations["visual_observation"])
-    assert envs.step(np.zeros(LANES, int))[3].all()
-    assert not envs.step(np.zeros(LANES, int))[3].any()
-    assert envs.step(np.zeros(LANES, int))[3].all()
+    assert envs.step(np.zeros(NUM_ENVS, int))[3].all()
+    assert not envs.step(np.zeros(NUM_ENVS, int))[3].any()
+    assert envs.step(np.zeros(NUM_ENVS, int))[3].all()
     envs.reset(options={})
-    assert not envs.step(np.zeros(LANES, int))[3].any()
+    assert not envs.step(np.zeros(NUM_ENVS, int))[3].any()
 
 
 # The stand-in for memory-gym.
@@ -402,12 +404,12 @@ def test_endless_games_tell_their_ground_truth_from_the_start() -> None:
 
 
 def test_stand_ins_side_by_side_restart_in_the_same_step() -> None:
-    envs = lanes(memory_gym_layout=True, max_steps=2, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = make_vec(memory_gym_layout=True, max_steps=2, autoreset_mode=AutoresetMode.SAME_STEP)
     assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     envs.reset(seed=0)
-    envs.step(np.zeros(LANES, int))
-    *_, infos = envs.step(np.zeros(LANES, int))
-    assert infos["final_info"]["length"].tolist() == [2] * LANES
+    envs.step(np.zeros(NUM_ENVS, int))
+    *_, infos = envs.step(np.zeros(NUM_ENVS, int))
+    assert infos["final_info"]["length"].tolist() == [2] * NUM_ENVS
 
 
 def test_gymnasium_knows_the_ids_as_soon_as_jaxgym_is_imported() -> None:

@@ -47,9 +47,9 @@ ARROWS = {
     "jaxgym.pytrees": {"jaxgym.errors"},
     "jaxgym.rows": set[str](),
     "jaxgym.spec": {"jaxgym.environment", "jaxgym.options"},
-    "jaxgym.bank_files": set[str](),
+    "jaxgym.level_buffer_files": set[str](),
     "jaxgym.threefry": set[str](),
-    "jaxgym.levels": {"jaxgym.bank_files", "jaxgym.errors", "jaxgym.options", "jaxgym.registry"},
+    "jaxgym.levels": {"jaxgym.level_buffer_files", "jaxgym.errors", "jaxgym.options", "jaxgym.registry"},
     "jaxgym.environment": {"jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.pytrees", "jaxgym.spaces"},
     "jaxgym.wrappers": CORE | SHARED | {"jaxgym.envs.searing_spotlights"},
     "jaxgym.testing": CORE,
@@ -86,7 +86,7 @@ ARROWS = {
     "jaxgym.serve.page": CORE
     | {
         "jaxgym.serve.errors",
-        "jaxgym.serve.pictures",
+        "jaxgym.serve.images",
         "jaxgym.serve.pool",
         "jaxgym.serve.sessions",
         "jaxgym.serve.web",
@@ -122,9 +122,9 @@ HEADINGS = ("Observation:", "Action:", "Start:", "Reward:", "End:", "Info:", "Ve
 # The names that readers of settings give to them.
 SETTINGS = {
     config.Config: {"config", "shown"},
-    train.TrainFlags: {"place"},
+    train.TrainFlags: {"run_dir"},
     grpo_settings.Settings: {"settings", "config"},  # the folder of every run calls them config
-    runs.RunDir: {"place"},
+    runs.RunDir: {"run_dir"},
     train.TrainArguments: {"arguments"},
     evaluate.EvaluateFlags: {"arguments"},
 }
@@ -451,3 +451,45 @@ def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
 def test_every_doctest_runs(package: types.ModuleType) -> None:
     results = {module.__name__: doctest.testmod(module) for module in modules(package)}
     assert not {name: result for name, result in results.items() if result.failed}
+
+
+PRIVATE_WORDS = re.compile(
+    r"(?i)(?<![a-z])(?:lanes?|banks?|ledgers?|refusals?|refused|owed|whoever|(?-i:[Ii]n words)|looks_of|\w+_looks\b|"
+    r"stamp(?:s|ed|ing)?)(?![a-z])"
+)
+"""Names and words of an earlier version, for which the standard terms stand now; the changelog has both."""
+
+PROMPTS = ("is refused and leaves the board as it is",)
+"""Sentences that models read. They change with the version of the text interface."""
+
+OF_OTHERS = ("CHANGELOG.md", "Makefile", "tests/serve/test_messages.py", "tests/test_house_rules.py")
+"""Files whose words are old entries, make's stamp file, a field of OpenAI's messages, and this list."""
+
+
+def private_words(text: str) -> list[str]:
+    for sentence in PROMPTS:
+        text = text.replace(sentence, "")
+    return [found[0] for found in PRIVATE_WORDS.finditer(text)]
+
+
+def test_code_and_pages_use_the_standard_terms() -> None:
+    pages = [path for path in texts() if path.suffix in {".py", ".md", ".ipynb"} or path.name == "Makefile"]
+    named = {path.relative_to(ROOT).as_posix(): path for path in pages}
+    found = {name: private_words(path.read_text()) for name, path in named.items() if name not in OF_OTHERS}
+    assert not {name: words for name, words in found.items() if words}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "each lane of a batch",
+        "num_lanes = 3",
+        "def make_bank(seeds):",
+        "a refused reply",
+        "text.Refusal",
+        "games in words",
+    ],
+)
+def test_a_private_word_is_noticed(text: str) -> None:
+    assert private_words(text)
+    assert not private_words("planes of riverbanks")

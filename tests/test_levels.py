@@ -25,13 +25,13 @@ def made() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def bank(made: tuple[Any, Any]) -> Any:
-    return levels.make_bank(*made, levels.train_seeds(64))
+def buffer(made: tuple[Any, Any]) -> Any:
+    return levels.make_level_buffer(*made, levels.train_seeds(64))
 
 
-def contents(bank: Any) -> list[tuple[Any, ...]]:
+def contents(buffer: Any) -> list[tuple[Any, ...]]:
     """Return the levels of a level buffer as tuples of plain numbers."""
-    columns = [np.asarray(leaf).reshape(len(leaf), -1).tolist() for leaf in jax.tree.leaves(bank)]
+    columns = [np.asarray(leaf).reshape(len(leaf), -1).tolist() for leaf in jax.tree.leaves(buffer)]
     return [tuple(number for numbers in row for number in numbers) for row in zip(*columns, strict=True)]
 
 
@@ -54,20 +54,20 @@ def test_seeds_are_consecutive_uint32_from_the_start_on() -> None:
 
 @pytest.mark.parametrize(("count", "start"), [(1, -1), (2, HALF - 1), (1, HALF)])
 @pytest.mark.parametrize("split", ["training", "held-out"])
-def test_seeds_outside_of_their_split_are_refused(split: str, count: int, start: int) -> None:
+def test_seeds_outside_of_their_split_are_rejected(split: str, count: int, start: int) -> None:
     seeds = levels.train_seeds if split == "training" else levels.held_out_seeds
     with pytest.raises(LevelError, match=f"^{split} seeds: expected .* start \\+ count <= {HALF}, got start={start}"):
         seeds(count, start)
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_seeds_are_refused_with_how_many_there_may_be(count: int) -> None:
+def test_no_seeds_are_rejected_with_how_many_there_may_be(count: int) -> None:
     with pytest.raises(LevelError, match=rf"^training seeds: expected a count of at least 1, got {count}\.$"):
         levels.train_seeds(count)
 
 
 @pytest.mark.parametrize("count", [None, True, 2.0, "2", [2]])
-def test_a_count_of_seeds_that_is_no_integer_is_refused(count: Any) -> None:
+def test_a_count_of_seeds_that_is_no_integer_is_rejected(count: Any) -> None:
     with pytest.raises(LevelError, match=r"^training seeds: expected integers, got count=.* and start=0\.$"):
         levels.train_seeds(count)
     assert levels.train_seeds(np.array(2), start=jnp.int32(5)).tolist() == [5, 6]
@@ -76,22 +76,22 @@ def test_a_count_of_seeds_that_is_no_integer_is_refused(count: Any) -> None:
 # The level of a seed.
 
 
-def test_a_bank_holds_the_levels_of_its_seeds(made: tuple[Any, Any]) -> None:
+def test_a_level_buffer_holds_the_levels_of_its_seeds(made: tuple[Any, Any]) -> None:
     env, params = made
     seeds = np.concatenate([levels.train_seeds(3, start=7), levels.held_out_seeds(2)])
-    bank = levels.make_bank(env, params, seeds)
-    assert levels.num_levels(bank) == 5
+    buffer = levels.make_level_buffer(env, params, seeds)
+    assert levels.num_levels(buffer) == 5
     for row, seed in enumerate(seeds.tolist()):
         level = levels.level_from_seed(env, seed, params)
-        expected = jax.tree.map(lambda leaf, row=row: np.asarray(leaf[row]), bank)
+        expected = jax.tree.map(lambda leaf, row=row: np.asarray(leaf[row]), buffer)
         chex.assert_trees_all_equal(level, expected)
 
 
-def test_a_bank_follows_from_seeds_and_parameters_alone(made: tuple[Any, Any], bank: Any) -> None:
+def test_a_level_buffer_follows_from_seeds_and_parameters_alone(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
-    holding = dataclasses.replace(params, levels=levels.make_bank(env, params, [5]))
-    again = levels.make_bank(env, holding, levels.train_seeds(64))
-    assert contents(again) == contents(bank)
+    holding = dataclasses.replace(params, levels=levels.make_level_buffer(env, params, [5]))
+    again = levels.make_level_buffer(env, holding, levels.train_seeds(64))
+    assert contents(again) == contents(buffer)
 
 
 def test_level_from_seed_uses_the_parameters_of_make_if_none_are_given() -> None:
@@ -99,22 +99,24 @@ def test_level_from_seed_uses_the_parameters_of_make_if_none_are_given() -> None
     assert levels.level_from_seed(env, 0).explosion_delay == 9
 
 
-def test_other_seeds_give_other_levels(bank: Any) -> None:
+def test_other_seeds_give_other_levels(buffer: Any) -> None:
     # 25 starts and at least 3 · 3 sequences of two commands: of 64 levels most differ.
-    assert levels.num_distinct(bank) > 40
+    assert levels.num_distinct(buffer) > 40
 
 
-def test_a_bank_longer_than_a_batch_keeps_order_and_length(
-    made: tuple[Any, Any], bank: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_level_buffer_longer_than_a_batch_keeps_order_and_length(
+    made: tuple[Any, Any], buffer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(levels, "_BANK_BATCH", 10)
-    assert contents(levels.make_bank(*made, levels.train_seeds(64))) == contents(bank)
+    monkeypatch.setattr(levels, "_BUFFER_BATCH", 10)
+    assert contents(levels.make_level_buffer(*made, levels.train_seeds(64))) == contents(buffer)
 
 
 @pytest.mark.parametrize("seeds", [[], [[1, 2]], 3])
-def test_a_bank_needs_one_axis_of_seeds(made: tuple[Any, Any], seeds: Any) -> None:
-    with pytest.raises(LevelError, match=r"^make_bank: expected a list of at least one seed, got shape \(.*\)\.$"):
-        levels.make_bank(*made, seeds)
+def test_a_level_buffer_needs_one_axis_of_seeds(made: tuple[Any, Any], seeds: Any) -> None:
+    with pytest.raises(
+        LevelError, match=r"^make_level_buffer: expected a list of at least one seed, got shape \(.*\)\.$"
+    ):
+        levels.make_level_buffer(*made, seeds)
 
 
 # Resets.
@@ -132,9 +134,11 @@ def starts(made: tuple[Any, Any]) -> Callable[[Any, int], list[tuple[Any, ...]]]
     return levels_of
 
 
-def test_resets_draw_every_level_of_the_bank_and_no_other(made: tuple[Any, Any], bank: Any, starts: Any) -> None:
+def test_resets_draw_every_level_of_the_level_buffer_and_no_other(
+    made: tuple[Any, Any], buffer: Any, starts: Any
+) -> None:
     _, params = made
-    small = jax.tree.map(lambda leaf: leaf[:12], bank)
+    small = jax.tree.map(lambda leaf: leaf[:12], buffer)
     drawn = starts(dataclasses.replace(params, levels=small), 400)
     assert set(drawn) == set(contents(small))
 
@@ -142,9 +146,9 @@ def test_resets_draw_every_level_of_the_bank_and_no_other(made: tuple[Any, Any],
 def test_resets_draw_each_level_as_often(made: tuple[Any, Any], starts: Any) -> None:
     env, params = made
     seeds = levels.train_seeds(200)
-    wanted = contents(levels.make_bank(env, params, seeds))
+    wanted = contents(levels.make_level_buffer(env, params, seeds))
     four = np.asarray([wanted.index(content) for content in list(dict.fromkeys(wanted))[:4]])
-    drawn = starts(dataclasses.replace(params, levels=levels.make_bank(env, params, seeds[four])), 400)
+    drawn = starts(dataclasses.replace(params, levels=levels.make_level_buffer(env, params, seeds[four])), 400)
     counts = [drawn.count(wanted[row]) for row in four]
     # 100 each, with a standard deviation of 8.7.
     assert sum(counts) == 400
@@ -163,9 +167,9 @@ def test_fresh_resets_give_levels_of_training_seeds(made: tuple[Any, Any], start
     chex.assert_trees_all_equal(level, levels.level_from_seed(env, seed, params))
 
 
-def test_an_auto_reset_draws_from_the_bank_too(made: tuple[Any, Any], bank: Any) -> None:
+def test_an_auto_reset_draws_from_the_level_buffer_too(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
-    params = dataclasses.replace(params, levels=jax.tree.map(lambda leaf: leaf[:3], bank), max_steps_in_episode=1)
+    params = dataclasses.replace(params, levels=jax.tree.map(lambda leaf: leaf[:3], buffer), max_steps_in_episode=1)
     step = jax.vmap(env.step, in_axes=(0, None, None, None))
     _, state = env.reset(jax.random.key(0), params)
     _, state, _, _, truncated, _ = step(jax.random.split(jax.random.key(1), 50), state, jnp.int32(0), params)
@@ -195,10 +199,10 @@ def play_to_the_ends(env: Any, params: Any, steps: int) -> tuple[Any, Any, Any]:
     "wrap", [lambda env: env, lambda env: LastActionReward(FrameSkip(env, 2))], ids=["bare", "wrapped"]
 )
 def test_info_has_the_index_of_the_level_of_the_episode_that_ended(
-    made: tuple[Any, Any], bank: Any, wrap: Callable[[Any], Any]
+    made: tuple[Any, Any], buffer: Any, wrap: Callable[[Any], Any]
 ) -> None:
     env, params = made
-    params = dataclasses.replace(params, levels=bank, max_steps_in_episode=3)
+    params = dataclasses.replace(params, levels=buffer, max_steps_in_episode=3)
     played, info, _ = play_to_the_ends(wrap(env), params, 12)
     ended = info["terminated"] | info["truncated"]
     index = info["level_index"]
@@ -206,23 +210,23 @@ def test_info_has_the_index_of_the_level_of_the_episode_that_ended(
     chex.assert_type(index, np.int32)
     assert ended.sum() >= 32
     assert len(set(index[ended].tolist())) > 8
-    expected = jax.tree.map(lambda leaf: np.asarray(leaf)[index[ended]], bank)
+    expected = jax.tree.map(lambda leaf: np.asarray(leaf)[index[ended]], buffer)
     chex.assert_trees_all_equal(jax.tree.map(lambda leaf: leaf[ended], played), expected)
     # The same on every step of an episode: it changes after an ending alone.
     assert (index[1:][~ended[:-1]] == index[:-1][~ended[:-1]]).all()
 
 
-def test_the_index_is_minus_one_for_a_level_that_is_not_from_a_level_buffer(made: tuple[Any, Any], bank: Any) -> None:
+def test_the_index_is_minus_one_for_a_level_that_is_not_from_a_level_buffer(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
     _, info, state = play_to_the_ends(env, dataclasses.replace(params, levels=None, max_steps_in_episode=3), 4)
     assert (info["level_index"] == -1).all()
-    level = jax.tree.map(lambda leaf: leaf[5], bank)
-    _, given = env.reset_to_level(jax.random.key(0), level, dataclasses.replace(params, levels=bank))
+    level = jax.tree.map(lambda leaf: leaf[5], buffer)
+    _, given = env.reset_to_level(jax.random.key(0), level, dataclasses.replace(params, levels=buffer))
     assert given.level_index == -1
     assert jax.tree.map(lambda leaf: leaf[0], state).level_index.dtype == jnp.int32
 
 
-def test_a_game_that_builds_its_state_anew_keeps_the_index(made: tuple[Any, Any], bank: Any) -> None:
+def test_a_game_that_builds_its_state_anew_keeps_the_index(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
 
     class Rebuilt(type(env)):
@@ -231,24 +235,26 @@ def test_a_game_that_builds_its_state_anew_keeps_the_index(made: tuple[Any, Any]
             return dataclasses.replace(moved, state=dataclasses.replace(moved.state, level_index=np.int32(-1)))
 
     rebuilt = Rebuilt(**{field.name: getattr(env, field.name) for field in dataclasses.fields(env)})
-    _, info, _ = play_to_the_ends(rebuilt, dataclasses.replace(params, levels=bank), 3)
+    _, info, _ = play_to_the_ends(rebuilt, dataclasses.replace(params, levels=buffer), 3)
     assert (info["level_index"] >= 0).all()
 
 
-def test_a_bank_of_100_000_levels_works_under_jit_and_vmap(made: tuple[Any, Any], bank: Any, starts: Any) -> None:
+def test_a_level_buffer_of_100_000_levels_works_under_jit_and_vmap(
+    made: tuple[Any, Any], buffer: Any, starts: Any
+) -> None:
     _, params = made
     # 64 different levels over and over, but for the very last one.
-    large = jax.tree.map(lambda leaf: np.resize(np.asarray(leaf), (100_000, *leaf.shape[1:])), bank)
+    large = jax.tree.map(lambda leaf: np.resize(np.asarray(leaf), (100_000, *leaf.shape[1:])), buffer)
     large.explosion_delay[-1] = 77
     assert levels.num_levels(large) == 100_000
-    assert levels.num_distinct(large) == levels.num_distinct(bank) + 1
+    assert levels.num_distinct(large) == levels.num_distinct(buffer) + 1
     assert set(starts(dataclasses.replace(params, levels=large), 400)) <= set(contents(large))
 
 
 @pytest.mark.parametrize("row", [0, 63])
-def test_reset_to_level_starts_in_the_given_level(made: tuple[Any, Any], bank: Any, row: int) -> None:
+def test_reset_to_level_starts_in_the_given_level(made: tuple[Any, Any], buffer: Any, row: int) -> None:
     env, params = made
-    level = jax.tree.map(lambda leaf: leaf[row], bank)
+    level = jax.tree.map(lambda leaf: leaf[row], buffer)
     _, state = env.reset_to_level(jax.random.key(0), level, params)
     chex.assert_trees_all_equal(state.level, level)
 
@@ -256,16 +262,16 @@ def test_reset_to_level_starts_in_the_given_level(made: tuple[Any, Any], bank: A
 # Contents.
 
 
-def test_num_distinct_counts_contents_not_rows(bank: Any) -> None:
-    assert levels.num_distinct(bank) == len(set(contents(bank)))
-    twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), bank)
+def test_num_distinct_counts_contents_not_rows(buffer: Any) -> None:
+    assert levels.num_distinct(buffer) == len(set(contents(buffer)))
+    twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), buffer)
     assert levels.num_levels(twice) == 128
-    assert levels.num_distinct(twice) == levels.num_distinct(bank)
+    assert levels.num_distinct(twice) == levels.num_distinct(buffer)
 
 
 @pytest.mark.parametrize("field", ["start_tile", "commands", "explosion_delay", "explosion_duration", "command_count"])
-def test_levels_that_differ_in_one_number_are_distinct(bank: Any, field: str) -> None:
-    pair = jax.tree.map(lambda leaf: jnp.stack([leaf[0], leaf[0]]), bank)
+def test_levels_that_differ_in_one_number_are_distinct(buffer: Any, field: str) -> None:
+    pair = jax.tree.map(lambda leaf: jnp.stack([leaf[0], leaf[0]]), buffer)
     assert levels.num_distinct(pair) == 1
     changed = np.array(getattr(pair, field))
     changed[1] += 1
@@ -274,31 +280,31 @@ def test_levels_that_differ_in_one_number_are_distinct(bank: Any, field: str) ->
 
 def test_exclude_drops_equal_contents_whatever_their_seeds_and_keeps_the_order(made: tuple[Any, Any]) -> None:
     env, params = made
-    ours = levels.make_bank(env, params, levels.train_seeds(200))
-    others = levels.make_bank(env, params, levels.held_out_seeds(200))
+    ours = levels.make_level_buffer(env, params, levels.train_seeds(200))
+    others = levels.make_level_buffer(env, params, levels.held_out_seeds(200))
     left = contents(levels.exclude(ours, others))
     taken = set(contents(others))
     assert 0 < len(left) < 200
     assert left == [content for content in contents(ours) if content not in taken]
 
 
-def test_excluding_every_level_is_refused(bank: Any) -> None:
-    some = jax.tree.map(lambda leaf: leaf[:5], bank)
+def test_excluding_every_level_is_rejected(buffer: Any) -> None:
+    some = jax.tree.map(lambda leaf: leaf[:5], buffer)
     with pytest.raises(LevelError, match=r"got 5 levels, all among the 64 to exclude\. Exclude fewer"):
-        levels.exclude(some, bank)
+        levels.exclude(some, buffer)
 
 
 # `make` and its levels.
 
 
-def test_make_takes_a_number_of_training_levels(bank: Any) -> None:
+def test_make_takes_a_number_of_training_levels(buffer: Any) -> None:
     _, params = jaxgym.make(GAME, observation="symbolic", command_count=[2], max_commands=2, levels=64)
-    assert contents(params.levels) == contents(bank)
+    assert contents(params.levels) == contents(buffer)
 
 
-def test_make_takes_a_bank(bank: Any) -> None:
-    _, params = jaxgym.make(GAME, command_count=[2], max_commands=2, levels=bank)
-    assert params.levels is bank
+def test_make_takes_a_level_buffer(buffer: Any) -> None:
+    _, params = jaxgym.make(GAME, command_count=[2], max_commands=2, levels=buffer)
+    assert params.levels is buffer
 
 
 def test_make_samples_fresh_levels_by_default() -> None:
@@ -309,27 +315,30 @@ def test_make_samples_fresh_levels_by_default() -> None:
     ("given", "message"),
     [
         ("frsh", "expected 'fresh', a number of training levels or a level buffer, got 'frsh'"),
-        ([1, 2], "expected a level buffer of this environment, got another type. Make it with jaxgym.levels.make_bank"),
+        (
+            [1, 2],
+            "expected a level buffer of this environment, got another type. Make it with jaxgym.levels.make_level",
+        ),
         (0, r"levels: expected a number of levels from 1 to 2\^31, got 0\."),
         (2**31 + 1, r"levels: expected a number of levels from 1 to 2\^31, got 2147483649\."),
         (np.int64(-3), r"levels: expected a number of levels from 1 to 2\^31, got -3\."),
         (np.array(0.5), "expected 'fresh', a number of training levels or a level buffer, got 0.5"),
     ],
 )
-def test_make_refuses_other_levels(given: Any, message: str) -> None:
+def test_make_rejects_other_levels(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         jaxgym.make(GAME, levels=given)
 
 
-def test_make_refuses_a_bank_of_other_shapes(bank: Any) -> None:
+def test_make_rejects_a_level_buffer_of_other_shapes(buffer: Any) -> None:
     with pytest.raises(
         LevelError, match=r"whose commands is int32 \(64, 10\), got int32 \(64, 2\)\. Make it with the same options"
     ):
-        jaxgym.make(GAME, levels=bank)
+        jaxgym.make(GAME, levels=buffer)
 
 
-def test_make_refuses_a_level_that_is_no_bank(bank: Any) -> None:
-    one = jax.tree.map(lambda leaf: leaf[0], bank)
+def test_make_rejects_a_level_that_is_no_level_buffer(buffer: Any) -> None:
+    one = jax.tree.map(lambda leaf: leaf[0], buffer)
     with pytest.raises(
         LevelError, match=f"^{GAME}: expected a level buffer with at least one level, got Level with arrays of shape"
     ):
@@ -350,7 +359,7 @@ DIFFICULTIES = (
 )
 
 
-def test_each_lane_of_vmapped_parameters_plays_its_own_difficulty() -> None:
+def test_each_environment_of_vmapped_parameters_plays_its_own_difficulty() -> None:
     made = [
         jaxgym.make("MortarMayhemB-v0", observation="symbolic", max_commands=5, max_steps=n, **options)
         for n, options in enumerate(DIFFICULTIES, start=20)
@@ -375,44 +384,44 @@ def test_each_lane_of_vmapped_parameters_plays_its_own_difficulty() -> None:
     rightwards = jnp.tile(jnp.asarray([[2, 0]], jnp.int32), (3, 1))
     _, after, *_ = step(keys_step, state, rightwards, params)
     assert after.position_px.tolist() == [[44, 42], [46, 42], [47, 42]]
-    # What one lane does, it does alone too.
-    for lane, (_, alone) in enumerate(made):
-        single = jax.tree.map(lambda leaf, lane=lane: leaf[lane], state)
-        _, after_alone, *_ = env.step(keys_alone[lane], single, rightwards[lane], alone)
-        expected = jax.tree.map(lambda leaf, lane=lane: leaf[lane], after)
+    # What one environment does, it does alone too.
+    for env_index, (_, alone) in enumerate(made):
+        single = jax.tree.map(lambda leaf, env_index=env_index: leaf[env_index], state)
+        _, after_alone, *_ = env.step(keys_alone[env_index], single, rightwards[env_index], alone)
+        expected = jax.tree.map(lambda leaf, env_index=env_index: leaf[env_index], after)
         chex.assert_trees_all_equal(after_alone, expected)
 
 
-def test_lanes_share_one_bank(made: tuple[Any, Any], bank: Any) -> None:
+def test_environments_share_one_level_buffer(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
-    params = dataclasses.replace(params, levels=bank)
+    params = dataclasses.replace(params, levels=buffer)
     limits = np.asarray([1, 2, 0], np.int32)
     many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (3, *np.shape(leaf))), params)
-    many = dataclasses.replace(many, levels=bank, max_steps_in_episode=limits)
+    many = dataclasses.replace(many, levels=buffer, max_steps_in_episode=limits)
     axes = levels.params_axes(many)
     assert axes.levels is None
     assert set(jax.tree.leaves(axes)) == {0}
     keys_reset, keys_step = jax.random.split(jax.random.key(3), (2, 3))
     _, state = jax.vmap(env.reset, in_axes=(0, axes))(keys_reset, many)
-    assert set(contents(jax.device_get(state.level))) <= set(contents(bank))
+    assert set(contents(jax.device_get(state.level))) <= set(contents(buffer))
     step = jax.vmap(env.step, in_axes=(0, 0, 0, axes))
     _, state, _, _, truncated, _ = step(keys_step, state, jnp.zeros(3, jnp.int32), many)
     assert truncated.tolist() == [True, False, False]
-    assert set(contents(jax.device_get(state.level))) <= set(contents(bank))
+    assert set(contents(jax.device_get(state.level))) <= set(contents(buffer))
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5])
-def test_a_seed_that_is_no_uint32_is_refused(seed: float) -> None:
+def test_a_seed_that_is_no_uint32_is_rejected(seed: float) -> None:
     env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     for make in (
         lambda: levels.level_from_seed(env, seed, params),
-        lambda: levels.make_bank(env, params, [seed]),
+        lambda: levels.make_level_buffer(env, params, [seed]),
     ):
         with pytest.raises(LevelError, match="expected integers from 0 to 4294967295"):
             make()
 
 
-def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
+def test_a_level_with_other_shapes_is_rejected_at_reset() -> None:
     env, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     longer, longer_params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic", max_commands=12)
     level = levels.level_from_seed(longer, 0, longer_params)
@@ -420,8 +429,8 @@ def test_a_level_with_other_shapes_is_refused_at_reset() -> None:
         env.reset_to_level(jax.random.key(0), level, params)
 
 
-@pytest.mark.parametrize("given", [True, 1.5, "banked"])
-def test_levels_that_are_no_levels_are_refused(given: object) -> None:
+@pytest.mark.parametrize("given", [True, 1.5, "buffered"])
+def test_levels_that_are_no_levels_are_rejected(given: object) -> None:
     with pytest.raises(OptionError, match="expected 'fresh', a number of training levels or a level buffer"):
         jaxgym.make("MortarMayhem-Grid-v0", levels=given)
 
@@ -435,8 +444,8 @@ def grid() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def grid_bank(grid: tuple[Any, Any]) -> Any:
-    return levels.make_bank(*grid, levels.train_seeds(8))
+def grid_buffer(grid: tuple[Any, Any]) -> Any:
+    return levels.make_level_buffer(*grid, levels.train_seeds(8))
 
 
 @pytest.mark.parametrize(
@@ -451,20 +460,20 @@ def grid_bank(grid: tuple[Any, Any]) -> Any:
         ("MortarMayhemB-Grid-v0", {"command_count": [3]}, "command_show_duration"),
     ],
 )
-def test_make_refuses_a_bank_of_another_game_or_of_other_options(
-    grid_bank: Any, env_id: str, options: dict[str, Any], field: str
+def test_make_rejects_a_level_buffer_of_another_game_or_of_other_options(
+    grid_buffer: Any, env_id: str, options: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(
         LevelError,
         match=f"^{env_id}: expected a level buffer .*, got {field}=.* in level \\d\\. Make the buffer with the same id",
     ):
-        jaxgym.make(env_id, levels=grid_bank, **options)
+        jaxgym.make(env_id, levels=grid_buffer, **options)
 
 
-def test_make_refuses_a_bank_whose_commands_lead_out_of_the_arena(grid_bank: Any) -> None:
+def test_make_rejects_a_level_buffer_whose_commands_lead_out_of_the_arena(grid_buffer: Any) -> None:
     # To the right, over and over.
-    commands = jnp.where(grid_bank.commands >= 0, 0, -1)
-    outside = dataclasses.replace(grid_bank, start_tile=jnp.full_like(grid_bank.start_tile, 4), commands=commands)
+    commands = jnp.where(grid_buffer.commands >= 0, 0, -1)
+    outside = dataclasses.replace(grid_buffer, start_tile=jnp.full_like(grid_buffer.start_tile, 4), commands=commands)
     with pytest.raises(LevelError, match=r"of these options, got commands=\[0, 0, 0, -1, .*\] in level 0\."):
         jaxgym.make(GRID, command_count=[3], levels=outside)
 
@@ -481,38 +490,38 @@ def test_make_refuses_a_bank_whose_commands_lead_out_of_the_arena(grid_bank: Any
         ("Endless-MortarMayhem-v0", {"initial_command_count": 2}, {}, "command_count"),
     ],
 )
-def test_make_takes_its_own_banks_and_those_of_the_original_and_refuses_those_of_other_options(
+def test_make_takes_its_own_level_buffers_and_those_of_the_original_and_rejects_those_of_other_options(
     env_id: str, ours: dict[str, Any], theirs: dict[str, Any], field: str
 ) -> None:
-    bank = levels.make_bank(*jaxgym.make(env_id, levels="fresh", **ours), levels.train_seeds(8))
+    buffer = levels.make_level_buffer(*jaxgym.make(env_id, levels="fresh", **ours), levels.train_seeds(8))
     original = levels.original(env_id, range(8), **ours)
-    for made in (bank, original):
+    for made in (buffer, original):
         assert jaxgym.make(env_id, levels=made, **ours)[1].levels is made
         with pytest.raises(LevelError, match=f"^{env_id}: expected a level buffer of these options, got {field}="):
             jaxgym.make(env_id, levels=made, **theirs)
 
 
-def test_a_bank_of_levels_with_other_fields_is_refused(grid: tuple[Any, Any], grid_bank: Any) -> None:
+def test_a_level_buffer_of_levels_with_other_fields_is_rejected(grid: tuple[Any, Any], grid_buffer: Any) -> None:
     env, params = grid
     other = jaxgym.make("Endless-MortarMayhem-v0", levels=2, observation="symbolic")[1].levels
     with pytest.raises(LevelError, match=f"^{GRID}: expected a level buffer of this environment, got another type"):
         jaxgym.make(GRID, levels=other)
-    for banked in (
+    for buffered in (
         other,
         5,
         "fresh",
-        jax.tree.map(np.float32, grid_bank),
-        jax.tree.map(lambda leaf: leaf[0], grid_bank),
+        jax.tree.map(np.float32, grid_buffer),
+        jax.tree.map(lambda leaf: leaf[0], grid_buffer),
     ):
         with pytest.raises(LevelError, match=r"^MortarMayhem-Grid-v0: expected .*, got "):
-            env.reset(jax.random.key(0), dataclasses.replace(params, levels=banked))
+            env.reset(jax.random.key(0), dataclasses.replace(params, levels=buffered))
 
 
-def test_a_traced_bank_is_taken(grid_bank: Any) -> None:
-    def count_of(bank: Any) -> Any:
-        return jaxgym.make(GRID, command_count=[3], levels=bank)[1].levels.command_count
+def test_a_traced_level_buffer_is_taken(grid_buffer: Any) -> None:
+    def count_of(buffer: Any) -> Any:
+        return jaxgym.make(GRID, command_count=[3], levels=buffer)[1].levels.command_count
 
-    assert jax.eval_shape(count_of, grid_bank).shape == (8,)
+    assert jax.eval_shape(count_of, grid_buffer).shape == (8,)
 
 
 @pytest.mark.parametrize(
@@ -525,9 +534,9 @@ def test_a_traced_bank_is_taken(grid_bank: Any) -> None:
     ],
     ids=["dtype", "text", "number", "none"],
 )
-def test_a_level_of_other_arrays_is_refused_at_reset(grid: tuple[Any, Any], grid_bank: Any, change: Any) -> None:
+def test_a_level_of_other_arrays_is_rejected_at_reset(grid: tuple[Any, Any], grid_buffer: Any, change: Any) -> None:
     env, params = grid
-    level = change(jax.tree.map(lambda leaf: leaf[0], grid_bank))
+    level = change(jax.tree.map(lambda leaf: leaf[0], grid_buffer))
     with pytest.raises(LevelError, match=rf"^{GRID}: expected a level .*, got .*\. (Use|Make)"):
         env.reset_to_level(jax.random.key(0), level, params)
 
@@ -558,13 +567,13 @@ def test_one_level_is_of_one_seed(grid: tuple[Any, Any]) -> None:
         levels.level_from_seed(grid[0], [1, 2], grid[1])
 
 
-@pytest.mark.parametrize("bank", [None, 5, "bank", (np.zeros(3), np.zeros(2)), np.zeros((0, 4))])
-def test_what_is_no_bank_has_no_number_of_levels(bank: Any) -> None:
-    for count in (levels.num_levels, levels.num_distinct, lambda bank: levels.exclude(bank, bank)):
+@pytest.mark.parametrize("buffer", [None, 5, "buffer", (np.zeros(3), np.zeros(2)), np.zeros((0, 4))])
+def test_what_is_no_level_buffer_has_no_number_of_levels(buffer: Any) -> None:
+    for count in (levels.num_levels, levels.num_distinct, lambda buffer: levels.exclude(buffer, buffer)):
         with pytest.raises(LevelError, match=r"^expected a level buffer with at least one level, got \w+ with arrays"):
-            count(bank)
+            count(buffer)
 
 
-def test_levels_of_another_form_can_not_be_excluded(bank: Any, grid_bank: Any) -> None:
+def test_levels_of_another_form_can_not_be_excluded(buffer: Any, grid_buffer: Any) -> None:
     with pytest.raises(LevelError, match="two level buffers with the same arrays, got different ones"):
-        levels.exclude(bank, grid_bank)
+        levels.exclude(buffer, grid_buffer)

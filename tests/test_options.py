@@ -19,9 +19,9 @@ from jaxgym.options import (
     Flag,
     Integer,
     IntegerList,
+    OneOf,
     Real,
     Static,
-    Word,
     declared,
     resolve,
     static,
@@ -31,7 +31,7 @@ from jaxgym.options import (
 GAME = "MortarMayhem-v0"
 
 
-def refused(**options: Any) -> str:
+def rejected(**options: Any) -> str:
     """Return the error of `make` for these options of Mortar Mayhem."""
     with pytest.raises(OptionError) as raised:
         jaxgym.make(GAME, **options)
@@ -45,8 +45,8 @@ def refused(**options: Any) -> str:
 # Names.
 
 
-def test_an_unknown_option_is_refused_with_the_nearest_and_all_names() -> None:
-    sentence = refused(comand_count=[3])
+def test_an_unknown_option_is_rejected_with_the_nearest_and_all_names() -> None:
+    sentence = rejected(comand_count=[3])
     assert (
         "has no option 'comand_count' (did you mean 'command_count'?); give one of agent_scale, agent_speed,"
         in sentence
@@ -55,7 +55,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_and_all_names() -> None:
 
 
 def test_where_nothing_is_near_no_name_is_proposed() -> None:
-    sentence = refused(zzz=1)
+    sentence = rejected(zzz=1)
     assert "has no option 'zzz'; give one of" in sentence
     assert "did you mean" not in sentence
 
@@ -111,15 +111,15 @@ def test_an_option_of_another_game_is_unknown() -> None:
         ("command_count", [[3]], "a list of 1 to 8 integers from 1 to 1000, such as [10]"),
     ],
 )
-def test_a_value_is_refused_with_what_was_given_and_what_is_allowed(option: str, value: Any, allowed: str) -> None:
-    assert refused(**{option: value}).endswith(f"was given {option}={value!r}; give {allowed}.")
+def test_a_value_is_rejected_with_what_was_given_and_what_is_allowed(option: str, value: Any, allowed: str) -> None:
+    assert rejected(**{option: value}).endswith(f"was given {option}={value!r}; give {allowed}.")
 
 
-def test_a_misspelt_word_is_refused_with_the_nearest() -> None:
-    assert "was given observation='symbols' (did you mean 'symbolic'?); give 'pixels' or 'symbolic'." in refused(
+def test_a_misspelt_word_is_rejected_with_the_nearest() -> None:
+    assert "was given observation='symbols' (did you mean 'symbolic'?); give 'pixels' or 'symbolic'." in rejected(
         observation="symbols"
     )
-    assert "(did you mean 'pixels'?)" in refused(observation="Pixel")
+    assert "(did you mean 'pixels'?)" in rejected(observation="Pixel")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def every_option(*kinds: type) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 10**400])
 @pytest.mark.parametrize(("env_id", "name"), every_option(Integer, Static, IntegerList))
-def test_an_integer_that_int32_does_not_hold_is_refused(env_id: str, name: str, value: int) -> None:
+def test_an_integer_that_int32_does_not_hold_is_rejected(env_id: str, name: str, value: int) -> None:
     option = jaxgym.spec_of(env_id).all_options[name]
     with pytest.raises(OptionError, match=f"^{env_id} was given {name}=.*; give an? .*integer"):
         jaxgym.make(env_id, **{name: [value] if isinstance(option, IntegerList) else value})
@@ -186,7 +186,7 @@ def test_an_integer_that_int32_does_not_hold_is_refused(env_id: str, name: str, 
 
 @pytest.mark.parametrize("value", [1e39, -1e300, 10**400, float("nan"), -float("inf"), np.float64(1e39)])
 @pytest.mark.parametrize(("env_id", "name"), every_option(Real))
-def test_a_number_that_float32_does_not_hold_is_refused(env_id: str, name: str, value: float) -> None:
+def test_a_number_that_float32_does_not_hold_is_rejected(env_id: str, name: str, value: float) -> None:
     with pytest.raises(OptionError, match=f"^{env_id} was given {name}=.*; give a .*number"):
         jaxgym.make(env_id, **{name: value})
 
@@ -205,12 +205,12 @@ def test_a_number_that_float32_does_not_hold_is_refused(env_id: str, name: str, 
         ),
     ],
 )
-def test_a_smallest_above_the_largest_is_refused(env_id: str, pair: dict[str, float], sentence: str) -> None:
+def test_a_smallest_above_the_largest_is_rejected(env_id: str, pair: dict[str, float], sentence: str) -> None:
     with pytest.raises(OptionError, match=f"^{env_id} was given {sentence}"):
         jaxgym.make(env_id, **pair)
 
 
-def test_a_key_is_refused_in_a_sentence() -> None:
+def test_a_key_is_rejected_in_a_sentence() -> None:
     with pytest.raises(
         OptionError, match=r"(?s)^MortarMayhem-v0 was given arena_size=.*; give an integer from 2 to 6\."
     ):
@@ -222,7 +222,7 @@ def test_radii_that_are_cut_to_the_same_pixel_have_a_range() -> None:
     assert params.spot_min_radius.astype(int) == params.spot_max_radius.astype(int) == 7
 
 
-def test_a_traced_value_is_refused_in_a_sentence() -> None:
+def test_a_traced_value_is_rejected_in_a_sentence() -> None:
     with pytest.raises(OptionError, match=r"^MortarMayhem-v0 was given arena_size=.*; give an integer from 2 to 6"):
         jax.eval_shape(lambda size: jaxgym.make(GAME, arena_size=size)[1].arena_size, jnp.int32(3))
 
@@ -277,7 +277,7 @@ def test_a_traced_option_is_stored_as_an_array_without_axes(kind: Any, given_val
         (Static(None, ""), None, None),
         (Real(0.0, ""), 1, 1.0),
         (Flag(True, ""), np.bool_(False), False),
-        (Word("a", "", words=("a", "b")), np.str_("b"), "b"),
+        (OneOf("a", "", values=("a", "b")), np.str_("b"), "b"),
     ],
 )
 def test_a_static_option_is_stored_as_a_plain_value(kind: Any, given_value: Any, stored: Any) -> None:
@@ -301,7 +301,7 @@ def test_a_static_option_is_stored_as_a_plain_value(kind: Any, given_value: Any,
         ),
         (Static(None, "", low=1, high=9, none="4"), "an integer from 1 to 9, or None for 4"),
         (IntegerList([4], "", low=1, high=9), "a list of 1 to 8 integers from 1 to 9, such as [4]"),
-        (Word("a", "", words=("a", "b", "c")), "'a' or 'b' or 'c'"),
+        (OneOf("a", "", values=("a", "b", "c")), "'a' or 'b' or 'c'"),
     ],
 )
 def test_a_kind_tells_its_values_in_words(kind: Any, words: str) -> None:
@@ -309,7 +309,7 @@ def test_a_kind_tells_its_values_in_words(kind: Any, words: str) -> None:
 
 
 def test_resolve_fills_in_the_defaults() -> None:
-    options = {"size": Integer(4, "", low=0), "name": Word("a", "", words=("a", "b")), "is_on": Flag(True, "")}
+    options = {"size": Integer(4, "", low=0), "name": OneOf("a", "", values=("a", "b")), "is_on": Flag(True, "")}
     assert resolve("Game-v0", options, {"name": "b"}) == {"size": 4, "name": "b", "is_on": True}
 
 
@@ -320,7 +320,7 @@ class Declaring:
     counts: Choices = traced(IntegerList([4], ""))
     speed: Any = traced(Real(1.5, "", low=0.0), default=2.5, help="px per step")
     size: int = static(Static(None, ""))
-    name: str = static(Word("a", "", words=("a", "b")))
+    name: str = static(OneOf("a", "", values=("a", "b")))
     other: int = 3
 
 
@@ -338,8 +338,8 @@ def test_declared_options_are_in_the_order_of_the_fields() -> None:
 
 
 def test_a_word_is_not_traced() -> None:
-    with pytest.raises(NotImplementedError, match=r"^expected a kind that can be traced, got Word\. Use `static`\.$"):
-        Word("a", "", words=("a",)).convert("a")
+    with pytest.raises(NotImplementedError, match=r"^expected a kind that can be traced, got OneOf\. Use `static`\.$"):
+        OneOf("a", "", values=("a",)).convert("a")
 
 
 def test_every_default_of_every_game_is_allowed_and_has_a_line_of_help() -> None:
@@ -360,7 +360,7 @@ def test_lists_of_all_lengths_have_one_shape_and_repeat_their_last_entry() -> No
 
 
 @pytest.mark.parametrize("values", [[], [2.7], list(range(9)), [2**31], [True], "12", 3, None, [[1]]])
-def test_choices_of_anything_but_1_to_8_integers_are_refused(values: Any) -> None:
+def test_choices_of_anything_but_1_to_8_integers_are_rejected(values: Any) -> None:
     with pytest.raises(OptionError, match=r"^Choices\.of was given .*; give a list of 1 to 8 integers from -2\^31 to"):
         Choices.of(values)
 

@@ -19,7 +19,7 @@ import pytest
 
 import jaxgym
 from jaxgym.human import window
-from jaxgym.human.stage import Moment, Stage
+from jaxgym.human.stage import Snapshot, Stage
 
 MISSING = [name for name in ("Xvfb", "xdotool") if shutil.which(name) is None]
 MISSING += ["pygame"] * (importlib.util.find_spec("pygame") is None)
@@ -43,11 +43,11 @@ class Screen:
             self.environment = {**os.environ, "DISPLAY": f":{lines.readline().strip()}", "SDL_VIDEODRIVER": "x11"}
         self.file = folder / "Xvfb_screen0"
 
-    def press(self, *words: str) -> None:
+    def press(self, *argv: str) -> None:
         """Send keys, given as arguments of xdotool."""
-        subprocess.run(["xdotool", *words], env=self.environment, check=True)
+        subprocess.run(["xdotool", *argv], env=self.environment, check=True)
 
-    def picture(self) -> np.ndarray:
+    def image(self) -> np.ndarray:
         """Return the content of the display, uint8 (336, 336, 3), read from a file in XWD format."""
         raw = self.file.read_bytes()
         header = np.frombuffer(raw, ">u4", 25)
@@ -56,13 +56,13 @@ class Screen:
         return pixels.reshape(SIDE_PX, -1)[:, : 4 * SIDE_PX].reshape(SIDE_PX, SIDE_PX, 4)[..., 2::-1]
 
     def wait_for(self, expected: np.ndarray, game: subprocess.Popen[str]) -> None:
-        """Wait for a picture; fail after two minutes, or if the game has ended."""
+        """Wait for an image; fail after two minutes, or if the game has ended."""
         for _ in range(1200):
-            if np.array_equal(self.picture(), expected):
+            if np.array_equal(self.image(), expected):
                 return
             assert game.poll() is None, "the game has ended"
             time.sleep(0.1)
-        raise AssertionError("the picture never came")
+        raise AssertionError("the image never came")
 
 
 @pytest.fixture
@@ -73,12 +73,12 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
     screen.server.wait()
 
 
-def started(screen: Screen, env_id: str, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "jaxgym", "play", env_id, *words, "--ground-truth", "--seed", "3"]
+def started(screen: Screen, env_id: str, *argv: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "jaxgym", "play", env_id, *argv, "--ground-truth", "--seed", "3"]
     return subprocess.Popen(command, env=screen.environment, stdout=subprocess.PIPE, text=True)
 
 
-def after(stage: Stage, moment: Moment, action: Any, steps: int = 1) -> Moment:
+def after(stage: Stage, moment: Snapshot, action: Any, steps: int = 1) -> Snapshot:
     for _ in range(steps):
         moment = stage.step(moment, action)
     return moment
@@ -88,24 +88,24 @@ def test_struck_keys_turn_step_change_the_level_and_end_the_episode(screen: Scre
     stage = Stage(GRID, {"max_steps": 3}, ground_truth=True)
     with started(screen, GRID, "max_steps=3") as game:
         moment = stage.start(3)
-        screen.wait_for(moment.picture, game)
+        screen.wait_for(moment.image, game)
         for key, action in (("Right", 2), ("w", 3)):
             screen.press("key", key)
             moment = stage.step(moment, action)
-            screen.wait_for(moment.picture, game)
+            screen.wait_for(moment.image, game)
         for key, seed in (("Prior", 4), ("Prior", 5), ("Next", 4)):
             screen.press("key", key)
             moment = stage.start(seed)
-            screen.wait_for(moment.picture, game)
+            screen.wait_for(moment.image, game)
         for key, action in (("a", 1), ("Left", 1)):
             screen.press("key", key)
             moment = stage.step(moment, action)
-            screen.wait_for(moment.picture, game)
+            screen.wait_for(moment.image, game)
         screen.press("key", "space")
-        told, _ = game.communicate(timeout=120)
+        received, _ = game.communicate(timeout=120)
     assert game.returncode == 0
-    assert "length: 3\n" in told
-    assert "success: 0\n" in told
+    assert "length: 3\n" in received
+    assert "success: 0\n" in received
 
 
 def test_held_keys_move_the_agent_to_the_wall_and_none_lets_it_stay(screen: Screen) -> None:
@@ -113,18 +113,18 @@ def test_held_keys_move_the_agent_to_the_wall_and_none_lets_it_stay(screen: Scre
     stage = Stage(FREE, options, ground_truth=True)
     with started(screen, FREE, *(f"{name}={value}" for name, value in options.items())) as game:
         # The window comes up before the first step.
-        screen.wait_for(after(stage, stage.start(3), (0, 0), DARK_STEPS).picture, game)
+        screen.wait_for(after(stage, stage.start(3), (0, 0), DARK_STEPS).image, game)
         moment = stage.start(3)
         for key, action in (("Right", (2, 0)), ("a", (1, 0)), ("Up", (0, 1))):
             screen.press("keydown", key)
             moment = after(stage, moment, action, DARK_STEPS)
-            screen.wait_for(moment.picture, game)
+            screen.wait_for(moment.image, game)
             screen.press("keyup", key)
             moment = after(stage, moment, (0, 0), 2)
-            screen.wait_for(moment.picture, game)
+            screen.wait_for(moment.image, game)
         screen.press("keydown", "d", "keydown", "s")
         corner = after(stage, moment, (2, 2), DARK_STEPS)
-        screen.wait_for(corner.picture, game)
+        screen.wait_for(corner.image, game)
         game.terminate()
         game.communicate(timeout=120)
 

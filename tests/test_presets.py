@@ -173,9 +173,9 @@ def test_an_ablation_changes_nothing_else_of_the_earlier_paper() -> None:
     for name in (name for name in presets if name.startswith("ablation-")):
         options = presets[name].options
         changed = {option for option, value in options.items() if base.get(option) != value}
-        told = ROWS.get((SPOTLIGHTS, name), {})
+        received = ROWS.get((SPOTLIGHTS, name), {})
         assert set(base) <= set(options)
-        assert changed <= {*told, *(() if told else options)}
+        assert changed <= {*received, *(() if received else options)}
 
 
 @pytest.mark.parametrize(("env_id", "name"), NAMES)
@@ -201,7 +201,7 @@ def test_without_a_preset_all_options_are_the_defaults() -> None:
     chex.assert_trees_all_equal(params, same)
 
 
-def test_an_unknown_preset_is_refused_with_the_nearest_and_all_of_the_id() -> None:
+def test_an_unknown_preset_is_rejected_with_the_nearest_and_all_of_the_id() -> None:
     for make in (
         lambda: jaxgym.make("MysteryPath-v0", preset="iclr2023-dens"),
         lambda: levels.original("MysteryPath-v0", [0], preset="iclr2023-dens"),
@@ -223,16 +223,16 @@ def test_an_environment_without_presets_says_so() -> None:
         jaxgym.unregister("Bare-v0")
 
 
-def test_the_presets_of_an_unknown_id_are_refused() -> None:
+def test_the_presets_of_an_unknown_id_are_rejected() -> None:
     with pytest.raises(UnknownIdError, match="did you mean 'MysteryPath-v0'"):
         jaxgym.presets("MysteryPath")
 
 
 def test_levels_of_the_original_follow_a_preset() -> None:
-    bank = levels.original("MortarMayhem-v0", [3], preset="iclr2023")
+    buffer = levels.original("MortarMayhem-v0", [3], preset="iclr2023")
     same = levels.original("MortarMayhem-v0", [3], command_count=[5])
-    chex.assert_trees_all_equal(bank, same)
-    _, params = jaxgym.make("MortarMayhem-v0", preset="iclr2023", levels=bank)
+    chex.assert_trees_all_equal(buffer, same)
+    _, params = jaxgym.make("MortarMayhem-v0", preset="iclr2023", levels=buffer)
     assert levels.num_levels(params.levels) == 1
 
 

@@ -14,7 +14,7 @@ import jaxgym
 from baselines import config, evaluate, game, train
 from jaxgym import cli, registry
 from jaxgym.errors import OptionError
-from jaxgym.options import Word, static
+from jaxgym.options import OneOf, static
 from tests.t_maze import TMaze
 
 FRAMELESS, SYMBOLIC_FIRST = "Frameless-v0", "SymbolicFirst-v0"
@@ -24,7 +24,7 @@ FRAMELESS, SYMBOLIC_FIRST = "Frameless-v0", "SymbolicFirst-v0"
 class Drawable(TMaze):
     """A T-Maze with frames."""
 
-    observation: str = static(Word("symbolic", "what an observation is", words=("symbolic", "pixels")))
+    observation: str = static(OneOf("symbolic", "what an observation is", values=("symbolic", "pixels")))
 
     def observation_space(self, params: Any = None) -> Any:
         if self.observation == "symbolic":
@@ -44,17 +44,17 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(registry._entries, env_id, registry.Entry(spec))
 
 
-@pytest.mark.parametrize("words", [[], ["observation=pixels"]])
-def test_record_draws_a_game_whose_observation_is_symbolic_by_default(tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("argv", [[], ["observation=pixels"]])
+def test_record_draws_a_game_whose_observation_is_symbolic_by_default(tmp_path: Path, argv: list[str]) -> None:
     out = tmp_path / "video.gif"
-    said = cli.run(["record", SYMBOLIC_FIRST, *words, "--policy", "noop", "--steps", "3", "--out", str(out)])
+    said = cli.run(["record", SYMBOLIC_FIRST, *argv, "--policy", "noop", "--steps", "3", "--out", str(out)])
     assert "4 frames" in said
     assert np.asarray(iio.imread(out)).shape[1:] == (32, 32, 3)
 
 
 @pytest.mark.parametrize("command", [["record", FRAMELESS, "--policy", "noop"], ["show", FRAMELESS]])
 def test_what_has_no_frames_is_rejected_with_the_reason(tmp_path: Path, command: list[str]) -> None:
-    out = tmp_path / ("video.gif" if command[0] == "record" else "picture.png")
+    out = tmp_path / ("video.gif" if command[0] == "record" else "image.png")
     with pytest.raises(
         OptionError, match=r"^Frameless-v0: expected an observation with a frame, .* got none\. Register"
     ):
@@ -75,8 +75,8 @@ def test_training_says_that_there_is_no_video(
     settings = config.Config(env=FRAMELESS, train_levels=0, held_out_levels=1)
     monkeypatch.setattr(train, "run_blocks", lambda *_: types.SimpleNamespace(params=None, update=np.zeros(1)))
     monkeypatch.setattr(train.RunFolder, "draw_curve", lambda _: None)
-    scores = {"held_out": {"score": 0.0}}
-    monkeypatch.setattr(train, "evaluate", lambda *_, **__: scores)
+    results = {"held_out": {"normalized_return": 0.0}}
+    monkeypatch.setattr(train, "evaluate", lambda *_, **__: results)
     monkeypatch.setattr(train, "describe", lambda _: "scores")
     train.train(settings, train.RunDir(name="run", runs_dir=tmp_path))
     assert evaluate.no_video(FRAMELESS) in capsys.readouterr().out

@@ -56,7 +56,7 @@ def test_the_four_ids_of_mortar_mayhem_are_registered_once() -> None:
     ("given", "meant"),
     [("MortarMayhem-v1", FREE), ("mortarmayhem-grid-v0", GRID), ("MortarMayhemGrid-v0", GRID), ("Mortar", FREE)],
 )
-def test_an_unknown_id_is_refused_with_the_nearest_and_all_ids(given: str, meant: str) -> None:
+def test_an_unknown_id_is_rejected_with_the_nearest_and_all_ids(given: str, meant: str) -> None:
     for find in (jaxgym.make, jaxgym.spec_of):
         with pytest.raises(UnknownIdError) as raised:
             find(given)
@@ -259,7 +259,7 @@ def act(started: tuple[Any, Any, Any], action: Any) -> Any:
         (GRID, [0, 1, 2], (3,), r"\(\) \(.*\)"),
     ],
 )
-def test_an_action_of_a_wrong_shape_is_refused(started: Any, env_id: str, action: Any, shape: Any, takes: str) -> None:
+def test_an_action_of_a_wrong_shape_is_rejected(started: Any, env_id: str, action: Any, shape: Any, takes: str) -> None:
     got = rf", got {re.escape(str(shape))}\. For a batch of actions, jax\.vmap the step\."
     with pytest.raises(ActionError, match=rf"^{env_id}: action must have shape {takes}{got}"):
         act(started(env_id), np.asarray(action, np.int32))
@@ -267,7 +267,7 @@ def test_an_action_of_a_wrong_shape_is_refused(started: Any, env_id: str, action
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_])
 @pytest.mark.parametrize(("env_id", "action"), [(FREE, [1, 1]), (GRID, 1)])
-def test_an_action_that_is_no_integer_is_refused(started: Any, env_id: str, action: Any, dtype: Any) -> None:
+def test_an_action_that_is_no_integer_is_rejected(started: Any, env_id: str, action: Any, dtype: Any) -> None:
     message = rf"^{env_id}: action must be an integer array \(.*\), got {np.dtype(dtype)}\. "
     with pytest.raises(ActionError, match=message + r"Cast it with action\.astype\(jnp\.int32\)\."):
         act(started(env_id), np.asarray(action, dtype))
@@ -279,7 +279,7 @@ def test_an_action_that_is_no_integer_is_refused(started: Any, env_id: str, acti
     ids=["text", "dict", "none", "large", "small", "larger", "ragged", "int64", "complex"],
 )
 @pytest.mark.parametrize("env_id", [FREE, GRID])
-def test_an_action_that_is_no_array_of_int32_numbers_is_refused(started: Any, env_id: str, action: Any) -> None:
+def test_an_action_that_is_no_array_of_int32_numbers_is_rejected(started: Any, env_id: str, action: Any) -> None:
     env, state, params = started(env_id)
     message = rf"^{env_id}: action must be an int32 array of shape \(.*\) \(.*\), got .*\.$"
     for step in (env.step, env.step_env):

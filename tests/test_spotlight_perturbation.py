@@ -15,7 +15,7 @@ import pytest
 import jaxgym
 from docs.options_table import WRAPPERS, WRAPPERS_REGION, perturbation_table
 from jaxgym import levels, testing
-from jaxgym.envs.searing_spotlights import pairs, spotlights
+from jaxgym.envs.searing_spotlights import double_float, spotlights
 from jaxgym.errors import OptionError, WrapperError
 from jaxgym.rendering.sprites import disc
 from jaxgym.wrappers import LastActionReward, PositionObservation, SpotlightPerturbation
@@ -37,8 +37,8 @@ class Screen(Walk):
 
     def observe_scene(self, scene: jax.Array) -> jax.Array:
         rows, columns = np.indices((self.height, self.width))
-        picture = np.stack([rows % 200 + 56, columns % 200 + 56, (rows + columns) % 256], axis=-1).astype(np.uint8)
-        return jnp.asarray(picture) ^ (scene.astype(jnp.uint8) & jnp.uint8(1))
+        image = np.stack([rows % 200 + 56, columns % 200 + 56, (rows + columns) % 256], axis=-1).astype(np.uint8)
+        return jnp.asarray(image) ^ (scene.astype(jnp.uint8) & jnp.uint8(1))
 
 
 def screen(height: int = 84, width: int = 84, **options: Any) -> tuple[Any, Any]:
@@ -92,7 +92,9 @@ def test_on_frames_of_84_px_spotlights_are_where_the_walk_draws_them() -> None:
     env, params = screen(initial_spawns=6, light_dim_off_duration=0)
     _, state, *_ = roll(env, params, levels.level_from_seed(env, 3, params), 30)[-1]
     spots = state.memory.spots
-    place = jnp.stack([pairs.truncate(along) for along in spotlights.positions(spots.tracks, spots.num_drawn - 1)], -1)
+    place = jnp.stack(
+        [double_float.truncate(along) for along in spotlights.positions(spots.tracks, spots.num_drawn - 1)], -1
+    )
     lit = np.asarray(spots.is_lit)
     np.testing.assert_array_equal(np.asarray(place)[lit], np.asarray(spots.center_px)[lit])
 
@@ -134,7 +136,7 @@ def test_an_episode_follows_from_its_level() -> None:
     assert (frames[0] != frames[2]).any()
 
 
-def test_options_differ_from_lane_to_lane() -> None:
+def test_options_differ_from_environment_to_environment() -> None:
     env, params = screen(initial_spawns=2)
     stacked = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), params)
     stacked = dataclasses.replace(stacked, light_threshold=jnp.asarray([255, 0]))
@@ -148,7 +150,7 @@ def test_options_differ_from_lane_to_lane() -> None:
     assert states.memory.alpha.tolist() == [126, 42]
 
 
-def test_a_bank_of_the_environment_inside_stays_its_bank() -> None:
+def test_a_level_buffer_of_the_environment_inside_stays_its_level_buffer() -> None:
     inner, params = jaxgym.make("MortarMayhem-Grid-v0", levels=3)
     env, outer = SpotlightPerturbation.of(inner, params)
     chex.assert_trees_all_equal(outer.levels.inner, params.levels)
@@ -171,7 +173,7 @@ def test_the_agents_position_is_shown_through_the_dark() -> None:
     assert set(env.observation_space().spaces) == {"observation", "position"}
 
 
-def test_what_has_no_frame_is_refused() -> None:
+def test_what_has_no_frame_is_rejected() -> None:
     game, params = jaxgym.make("MortarMayhem-Grid-v0", observation="symbolic")
     with pytest.raises(
         WrapperError, match=r"^SpotlightPerturbation: expected one RGB frame, .* from MortarMayhem-Grid-v0\."
@@ -179,7 +181,7 @@ def test_what_has_no_frame_is_refused() -> None:
         SpotlightPerturbation.of(game, params)
 
 
-def test_an_unknown_option_is_refused_with_the_nearest() -> None:
+def test_an_unknown_option_is_rejected_with_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"no option 'spawn_intervall' \(did you mean 'spawn_interval'\?\)"):
         screen(spawn_intervall=3)
     with pytest.raises(WrapperError, match=r"Make it with SpotlightPerturbation\.of"):
@@ -189,10 +191,10 @@ def test_an_unknown_option_is_refused_with_the_nearest() -> None:
 @pytest.mark.slow
 @pytest.mark.standard_promotion
 def test_the_example_puts_spotlights_over_breakout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = tmp_path / "picture.png"
-    monkeypatch.setattr("sys.argv", [str(EXAMPLE), str(picture)])
+    image = tmp_path / "image.png"
+    monkeypatch.setattr("sys.argv", [str(EXAMPLE), str(image)])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
-    shown = iio.imread(picture)
+    shown = iio.imread(image)
     assert shown.shape == (128, 640, 3)
     first, last = shown[4:124, 4:124], shown[4:124, 516:636]
     assert (first.sum(axis=-1) > 0).all()

@@ -24,7 +24,7 @@ LAZY_NAMES = {"jaxgym"}
 COMPUTED_IMPORTS = {"jaxgym", "jaxgym.registry", "baselines.memories"}
 """Modules that import a module whose name is not a constant: public names, entry points, and memory cells."""
 
-NAMES_MODULES = r"\b(import_module_of|(jaxgym|registration|text|catalogue)\.(make|spec_of|presets))$"
+NAMES_MODULES = r"\b(import_module_of|(jaxgym|registration|text|catalog)\.(make|spec_of|presets))$"
 """Functions that import the module of a name. For names from requests, servers have `make_registered` and `load`."""
 
 ONE_PER_GAME = {"State", "Params", "Level", "Scene", "Visible"}

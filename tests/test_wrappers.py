@@ -78,7 +78,7 @@ def test_every_id_keeps_the_contract_in_all_wrappers(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("wrap", [FrameSkip, LastActionReward, PositionObservation])
-def test_what_is_no_environment_of_ours_is_refused(wrap: Any) -> None:
+def test_what_is_no_environment_of_ours_is_rejected(wrap: Any) -> None:
     with pytest.raises(WrapperError, match=rf"^{wrap.__name__}: expected an environment of jaxgym\.make .*, got "):
         wrap(gymnax.make("CartPole-v1")[0])
 
@@ -93,11 +93,13 @@ def test_a_wrapper_has_the_id_the_parameters_and_the_actions_of_what_is_inside()
     assert wrapped != PositionObservation(env)
 
 
-def test_a_bank_of_an_environment_is_a_bank_of_the_wrapped_one() -> None:
+def test_a_level_buffer_of_an_environment_is_a_level_buffer_of_the_wrapped_one() -> None:
     env, params = made("MortarMayhemB-Grid-v0", levels=3)
     wrapped = LastActionReward(env)
     seeds = levels.train_seeds(3)
-    chex.assert_trees_all_equal(levels.make_bank(wrapped, params, seeds), levels.make_bank(env, params, seeds))
+    chex.assert_trees_all_equal(
+        levels.make_level_buffer(wrapped, params, seeds), levels.make_level_buffer(env, params, seeds)
+    )
     _, state = wrapped.reset(jax.random.key(7), params)
     _, expected = env.reset(jax.random.key(7), params)
     chex.assert_trees_all_equal(state.level, expected.level)
@@ -160,7 +162,7 @@ def test_wrappers_around_a_frame_skip_count_its_steps(ruler: tuple[Any, Any]) ->
     np.testing.assert_array_equal(results[1][0]["last_action_reward"], [0, 0, 1, 3])
 
 
-def test_the_number_of_frames_can_differ_from_lane_to_lane(ruler: tuple[Any, Any]) -> None:
+def test_the_number_of_frames_can_differ_from_environment_to_environment(ruler: tuple[Any, Any]) -> None:
     skip = FrameSkip(ruler[0], None)
     params = dataclasses.replace(skip.default_params, num_frames=jnp.asarray([0, 1, 2, 5]))
     axes = dataclasses.replace(jax.tree.map(lambda _: None, params), num_frames=0)
@@ -171,7 +173,7 @@ def test_the_number_of_frames_can_differ_from_lane_to_lane(ruler: tuple[Any, Any
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.0, True])
-def test_a_number_of_frames_that_is_none_is_refused(number: Any) -> None:
+def test_a_number_of_frames_that_is_none_is_rejected(number: Any) -> None:
     env, _ = made(GAME)
     with pytest.raises(
         WrapperError, match=rf"^FrameSkip: num_frames: expected an integer of at least 1, or None, got {number}"
@@ -206,7 +208,7 @@ def test_the_position_stands_beside_the_entries_of_a_dict() -> None:
     assert set(space.spaces) == {"visual_observation", "vector_observation", "position"}
 
 
-def test_a_game_without_an_agent_on_a_screen_is_refused() -> None:
+def test_a_game_without_an_agent_on_a_screen_is_rejected() -> None:
     env = FromGymnax(gymnax.make("CartPole-v1")[0])
     with jax.numpy_dtype_promotion("standard"), pytest.raises(WrapperError) as raised:
         PositionObservation(env)
@@ -217,7 +219,7 @@ def test_a_game_without_an_agent_on_a_screen_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrap", [PositionObservation, LastActionReward])
-def test_an_entry_that_an_observation_has_already_is_refused(wrap: Any) -> None:
+def test_an_entry_that_an_observation_has_already_is_rejected(wrap: Any) -> None:
     once = wrap(made(GAME)[0])
     with pytest.raises(
         WrapperError, match=r"^expected an observation without an entry '(position|last_action_reward)', got one\."
@@ -248,7 +250,7 @@ def test_every_branch_of_an_action_has_a_part() -> None:
     assert wrapped.observation_space(params).spaces["last_action_reward"].shape == (7,)
 
 
-def test_actions_that_are_no_choices_are_refused() -> None:
+def test_actions_that_are_no_choices_are_rejected() -> None:
     with pytest.raises(WrapperError, match=r"^LastActionReward: expected .*, got .*Box.* of Pendulum-v1"):
         LastActionReward(FromGymnax(gymnax.make("Pendulum-v1")[0]))
 
@@ -281,11 +283,11 @@ class TestFromGymnax:
 
     def test_it_has_levels_and_wrappers(self) -> None:
         env = FromGymnax(gymnax.make("CartPole-v1")[0])
-        bank = levels.make_bank(env, env.default_params, levels.held_out_seeds(2))
-        params = dataclasses.replace(env.default_params, levels=bank)
+        buffer = levels.make_level_buffer(env, env.default_params, levels.held_out_seeds(2))
+        params = dataclasses.replace(env.default_params, levels=buffer)
         wrapped = LastActionReward(FrameSkip(env, 2))
         observation, state = wrapped.reset(jax.random.key(7), params)
-        assert any(np.array_equal(state.level, level) for level in bank)
+        assert any(np.array_equal(state.level, level) for level in buffer)
         observation, *_, info = wrapped.step(jax.random.key(0), state, 1, params)
         np.testing.assert_array_equal(observation["last_action_reward"], [0, 1, 2])
         assert info["length"] == 2

@@ -21,7 +21,7 @@ class GrpoFlags:
     """Train a small language model by GRPO. The scale sets the defaults; other flags override them."""
 
     settings: Annotated[Settings, tyro.conf.arg(name="")]
-    place: Annotated[RunDir, tyro.conf.arg(name="")]
+    run_dir: Annotated[RunDir, tyro.conf.arg(name="")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,23 +40,23 @@ def parse(arguments: list[str]) -> GrpoFlags:
         RunError: if there is no run to resume.
     """
     check_lists(["--options", "--replies"], arguments)
-    place = tyro.cli(RunDir, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
-    if place.resume:
-        path = place.runs_dir / place.name if place.name else newest_run(place.runs_dir, of_grpo=True)
-        place, defaults = dataclasses.replace(place, name=path.name), read_settings(path)
+    run_dir = tyro.cli(RunDir, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    if run_dir.resume:
+        path = run_dir.runs_dir / run_dir.name if run_dir.name else newest_run(run_dir.runs_dir, of_grpo=True)
+        run_dir, defaults = dataclasses.replace(run_dir, name=path.name), read_settings(path)
     else:
         given = tyro.cli(_EarlyFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
         defaults = from_name("scale", given.scale or suited, SCALES)
         if given.env not in (None, defaults.env):  # the default options belong to another environment
             defaults = dataclasses.replace(defaults, options=())
-    return tyro.cli(GrpoFlags, prog=_PROG, args=arguments, default=GrpoFlags(defaults, place))
+    return tyro.cli(GrpoFlags, prog=_PROG, args=arguments, default=GrpoFlags(defaults, run_dir))
 
 
 def main() -> None:
     """Run the command line."""
-    with exits.told(exits.RESUME):
+    with exits.exit_on_error(exits.RESUME):
         arguments = parse(sys.argv[1:])
         from baselines.grpo.train import train  # the import takes seconds, so flags are parsed first
 
-        tqdm.write(train(arguments.settings, arguments.place))
+        tqdm.write(train(arguments.settings, arguments.run_dir))

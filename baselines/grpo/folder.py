@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 
 from baselines.errors import RunError
 from baselines.grpo.settings import Settings, differences, read_settings
-from baselines.grpo.tokens import Tokeniser
+from baselines.grpo.tokens import Tokenizer
 from baselines.runs import RunFolder
 
 _VOCABULARY = "vocabulary.json"
@@ -44,24 +44,24 @@ class GrpoFolder(RunFolder):
             )
         return cls(path, settings, writes=True)
 
-    def tokeniser(self) -> Tokeniser:
+    def tokenizer(self) -> Tokenizer:
         """Read the tokenizer of the run.
 
         Raises:
             RunError: if its vocabulary cannot be read.
         """
         try:
-            return Tokeniser(json.loads((self.path / _VOCABULARY).read_text()))
+            return Tokenizer(json.loads((self.path / _VOCABULARY).read_text()))
         except (OSError, ValueError) as error:
             raise RunError(f"cannot read {self.path / _VOCABULARY}. Start a new run with another --name.") from error
 
-    def keep_tokeniser(self, tokeniser: Tokeniser) -> None:
+    def keep_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Write the vocabulary.
 
         Raises:
             RunError: if it cannot be written.
         """
-        self.write_json(_VOCABULARY, list(tokeniser.words))
+        self.write_json(_VOCABULARY, list(tokenizer.words))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a small text file.
@@ -86,10 +86,10 @@ class GrpoFolder(RunFolder):
         above, below = figure.subplots(2, sharex=True)
         rows = self.rows()
         played = [row for row in rows if row["update"]]
-        scored = [row for row in rows if row["held_out"] is not None]
+        evaluated = [row for row in rows if row["held_out"] is not None]
         above.plot([row["turns"] for row in played], [row["success"] for row in played], linewidth=1, label="training")
-        places, scores = [row["turns"] for row in scored], [row["held_out"] for row in scored]
-        above.plot(places, scores, marker="o", markersize=3, label="held-out levels")
+        places, results = [row["turns"] for row in evaluated], [row["held_out"] for row in evaluated]
+        above.plot(places, results, marker="o", markersize=3, label="held-out levels")
         above.set(ylabel="success", ylim=(0, 1), title=self.path.name)
         above.legend(loc="lower right")
         below.plot([row["turns"] for row in played], [row["length"] for row in played], linewidth=1)

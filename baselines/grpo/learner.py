@@ -28,12 +28,12 @@ class LearnerState(NamedTuple):
 
     Attributes:
         params: Parameters of the model.
-        optimiser: State of the optimizer.
+        optimizer: State of the optimizer.
         reference: Parameters at the end of the warm start.
     """
 
     params: Any
-    optimiser: Any
+    optimizer: Any
     reference: Any
 
 
@@ -132,8 +132,8 @@ def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> LearnerSt
 
 def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerState:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
-        updates, optimiser = _optimiser(settings).update(gradient, state.optimiser, state.params)
-    return LearnerState(optax.apply_updates(state.params, updates), optimiser, state.reference)
+        updates, optimizer = _optimiser(settings).update(gradient, state.optimizer, state.params)
+    return LearnerState(optax.apply_updates(state.params, updates), optimizer, state.reference)
 
 
 def refer(state: LearnerState) -> LearnerState:
@@ -149,8 +149,8 @@ def imitate(
 
     def loss_of(params: Any) -> jax.Array:
         own = (replies != PAD).astype(jnp.float32)
-        told = _of_tokens(log_probabilities(sizes, params, prompts, replies), replies)
-        return -jnp.sum(own * told) / jnp.sum(own)
+        log_probs = _of_tokens(log_probabilities(sizes, params, prompts, replies), replies)
+        return -jnp.sum(own * log_probs) / jnp.sum(own)
 
     loss, gradient = jax.value_and_grad(loss_of)(state.params)
     return _step(settings, state, gradient), loss
@@ -167,8 +167,8 @@ def improve(
 
     def loss_of(params: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
         every = log_probabilities(sizes, params, batch.prompts, batch.replies)
-        told = _of_tokens(every, batch.replies)
-        loss, clipped = policy_loss(told, batch, settings.clip_low, settings.clip_high)
+        log_probs = _of_tokens(every, batch.replies)
+        loss, clipped = policy_loss(log_probs, batch, settings.clip_low, settings.clip_high)
         probability = jnp.exp(every)
         entropy = jnp.sum(own * -jnp.sum(probability * every, axis=-1)) / count
         distance = jnp.sum(own * jnp.sum(probability * (every - reference), axis=-1)) / count

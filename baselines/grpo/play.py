@@ -12,7 +12,7 @@ import numpy as np
 from baselines.errors import ConfigError
 from baselines.grpo.model import Sizes, sample
 from baselines.grpo.settings import Settings
-from baselines.grpo.tokens import PAD, Tokeniser
+from baselines.grpo.tokens import PAD, Tokenizer
 from jaxgym.levels import held_out_seeds, train_seeds
 from jaxgym.serve.pool import SessionPool
 
@@ -30,7 +30,7 @@ class TextEpisodes:
         returns: Discounted returns, float64 (E,).
         is_solved: bool (E,).
         lengths: Number of turns, int64 (E,).
-        refused: Number of invalid replies, int64 (E,).
+        invalid_replies: Number of invalid replies, int64 (E,).
         episode: Episode of each turn, int64 (N,).
         followed: Discounted return from each turn on, float64 (N,).
         contexts, replies: N of each.
@@ -40,7 +40,7 @@ class TextEpisodes:
     returns: np.ndarray
     is_solved: np.ndarray
     lengths: np.ndarray
-    refused: np.ndarray
+    invalid_replies: np.ndarray
     episode: np.ndarray
     followed: np.ndarray
     contexts: list[str]
@@ -74,14 +74,14 @@ class Chain:
 
     pool: SessionPool
     settings: Settings
-    instructions: str
+    system_prompt: str
 
     @classmethod
     def of(cls, settings: Settings) -> "Chain":
         """Build the chain of a run.
 
         Raises:
-            ConfigError: if a reply of the settings is refused.
+            ConfigError: if a reply of the settings is rejected.
             UnknownIdError, OptionError: see `jaxgym.serve.pool.SessionPool.prepare`.
         """
         pool = SessionPool(capacity=settings.sessions)
@@ -96,7 +96,7 @@ class Chain:
             ConfigError: if a reply is invalid.
         """
         for reply in self.settings.replies:
-            if self.play([0], lambda _, reply=reply: [reply]).refused.any():
+            if self.play([0], lambda _, reply=reply: [reply]).invalid_replies.any():
                 raise ConfigError(
                     f"--replies: expected valid actions, got {reply!r}. Use the format of the system prompt."
                 )
@@ -123,18 +123,18 @@ class Chain:
         training = train_seeds(settings.train_levels)
         if not settings.new_openings:
             return training, held_out_seeds(count)
-        training = training[~self._kept_for_scoring(training)]
+        training = training[~self._kept_for_evaluation(training)]
         candidates = held_out_seeds(4 * _KEPT * count)
-        scored = candidates[self._kept_for_scoring(candidates)][:count]
-        if len(scored) < count or not len(training):
+        evaluated = candidates[self._kept_for_evaluation(candidates)][:count]
+        if len(evaluated) < count or not len(training):
             raise ConfigError(
-                f"expected training levels and {count} held-out levels, got {len(training)} and {len(scored)}: one "
+                f"expected training levels and {count} held-out levels, got {len(training)} and {len(evaluated)}: one "
                 f"first text in {_KEPT} is held out. Give more --train-levels, fewer --held-out-levels, or "
                 "--no-new-openings, which separates levels by seed alone."
             )
-        return training, scored
+        return training, evaluated
 
-    def _kept_for_scoring(self, seeds: np.ndarray) -> np.ndarray:
+    def _kept_for_evaluation(self, seeds: np.ndarray) -> np.ndarray:
         """Return whether levels start with a text that is held out from training, bool (n,).
 
         The checksum of the text decides, so both kinds of levels have the same distribution.
@@ -145,10 +145,10 @@ class Chain:
         """Play one episode of each level to its end, at most `pool.capacity` of them."""
         opened = self._open(seeds)
         ids, texts = [opening.id for opening in opened], [opening.text for opening in opened]
-        histories = [self.instructions] * len(ids)
+        histories = [self.system_prompt] * len(ids)
         count = len(ids)
         is_solved = np.zeros(count, bool)
-        lengths, refused = np.zeros(count, int), np.zeros(count, int)
+        lengths, invalid_replies = np.zeros(count, int), np.zeros(count, int)
         order, rewards, contexts, replies = list[int](), list[float](), list[str](), list[str]()
         playing = list(range(count))
         while playing:
@@ -159,22 +159,24 @@ class Chain:
             else:
                 asked = [texts[episode] for episode in playing]
             written = write(asked)
-            outcomes = self.pool.step([ids[episode] for episode in playing], written)
+            results = self.pool.step([ids[episode] for episode in playing], written)
             order += playing
             contexts += asked
             replies += written
-            rewards += [outcome.reward for outcome in outcomes]
-            for episode, reply, outcome in zip(playing, written, outcomes, strict=True):
-                texts[episode] = outcome.text
+            rewards += [result.reward for result in results]
+            for episode, reply, result in zip(playing, written, results, strict=True):
+                texts[episode] = result.text
                 histories[episode] += f"\n{reply}"
                 lengths[episode] += 1
-                refused[episode] += outcome.refusal is not None
-                is_solved[episode] = outcome.is_solved
-            ended = [outcome.terminated or outcome.truncated for outcome in outcomes]
+                invalid_replies[episode] += result.invalid_reply is not None
+                is_solved[episode] = result.is_solved
+            ended = [result.terminated or result.truncated for result in results]
             playing = [episode for episode, has_ended in zip(playing, ended, strict=True) if not has_ended]
         self.pool.close(ids)
         returns, followed = discounted(rewards, order, count, self.settings.gamma)
-        return TextEpisodes(returns, is_solved, lengths, refused, np.asarray(order), followed, contexts, replies, texts)
+        return TextEpisodes(
+            returns, is_solved, lengths, invalid_replies, np.asarray(order), followed, contexts, replies, texts
+        )
 
 
 def discounted(
@@ -217,15 +219,15 @@ class ModelWriter:
     """Writer that samples from a model and keeps the tokens."""
 
     def __init__(
-        self, sizes: Sizes, tokeniser: Tokeniser, params: Any, key: jax.Array, batch: int, temperature: float = 1.0
+        self, sizes: Sizes, tokenizer: Tokenizer, params: Any, key: jax.Array, batch: int, temperature: float = 1.0
     ):
-        self._sizes, self._tokeniser, self._params = sizes, tokeniser, params
+        self._sizes, self._tokenizer, self._params = sizes, tokenizer, params
         self._key, self._batch, self._temperature = key, batch, jnp.float32(temperature)
         self._kept = list[TurnTokens]()
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
         """Return a reply to each context; replies are sampled in batches of one size."""
-        prompts = prompts_of(self._tokeniser, contexts, self._sizes.prompt)
+        prompts = prompts_of(self._tokenizer, contexts, self._sizes.prompt)
         room = -len(prompts) % self._batch
         filled = np.concatenate([prompts, np.repeat(prompts[:1], room, axis=0)])
         sampled = list[tuple[jax.Array, jax.Array]]()
@@ -238,7 +240,7 @@ class ModelWriter:
             for column in zip(*sampled, strict=True)
         )
         self._kept.append(TurnTokens(prompts, tokens, log_probabilities))
-        return [self._tokeniser.decode(reply) for reply in tokens.tolist()]
+        return [self._tokenizer.decode(reply) for reply in tokens.tolist()]
 
     @property
     def tokens(self) -> TurnTokens:
@@ -246,11 +248,11 @@ class ModelWriter:
         return TurnTokens(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
 
 
-def prompts_of(tokeniser: Tokeniser, contexts: Sequence[str], slots: int) -> np.ndarray:
+def prompts_of(tokenizer: Tokenizer, contexts: Sequence[str], slots: int) -> np.ndarray:
     """Return contexts as prompts, int32 (N, slots), truncated or padded on the left."""
     prompts = np.full((len(contexts), slots), PAD, np.int32)
     for row, context in zip(prompts, contexts, strict=True):
-        tokens = tokeniser.encode(context)[-slots:]
+        tokens = tokenizer.encode(context)[-slots:]
         if tokens:
             row[-len(tokens) :] = tokens
     return prompts

@@ -16,7 +16,7 @@ _KNOWN_LINES = 1 << 16
 _PIECE = re.compile(r" ?[A-Z]?[a-z]+| ?</| ?[^\s]|\s")
 
 
-class Tokeniser:
+class Tokenizer:
     """Tokenizer with one token per known word; unknown words are encoded as bytes.
 
     A word is a run of lower-case letters that may start with a capital. Digits, single capitals and signs are tokens of

@@ -29,12 +29,12 @@ from baselines.grpo.learner import (
 from baselines.grpo.model import Sizes
 from baselines.grpo.play import Chain, ModelWriter, RandomWriter, TextEpisodes, TurnTokens, prompts_of
 from baselines.grpo.settings import Settings
-from baselines.grpo.tokens import END, PAD, Tokeniser
+from baselines.grpo.tokens import END, PAD, Tokenizer
 from baselines.runs import Row, RunDir
 
 _TRANSCRIPTS = 3
 # Purposes of keys and NumPy generators, which are combined with the seed of the run.
-_START, _WARM, _ROLLOUT, _SCORE, _ORDER = range(5)
+_START, _WARM, _ROLLOUT, _EVALUATE, _ORDER = range(5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Work:
 
     Attributes:
         chain: Sessions.
-        tokeniser: Tokenizer of the model.
+        tokenizer: Tokenizer of the model.
         sizes: Sizes of the model.
         training: Training seeds, uint32 (n,).
         held_out: Held-out seeds, uint32 (held_out_levels,).
@@ -52,7 +52,7 @@ class Work:
     """
 
     chain: Chain
-    tokeniser: Tokeniser
+    tokenizer: Tokenizer
     sizes: Sizes
     training: np.ndarray
     held_out: np.ndarray
@@ -66,19 +66,19 @@ class Work:
 
     def writer(self, params: Any, key: jax.Array, temperature: float = 1.0) -> ModelWriter:
         """Return a writer that samples the replies of a model."""
-        return ModelWriter(self.sizes, self.tokeniser, params, key, self.settings.sample_batch, temperature)
+        return ModelWriter(self.sizes, self.tokenizer, params, key, self.settings.sample_batch, temperature)
 
 
 def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), purpose), number)
 
 
-def train(settings: Settings, place: RunDir) -> str:
+def train(settings: Settings, run_dir: RunDir) -> str:
     """Train a model, evaluate it, and write transcripts.
 
     Args:
         settings: settings of the run.
-        place: run folder and resume flag.
+        run_dir: run folder and resume flag.
 
     Returns:
         A summary line with the success on held-out levels.
@@ -90,28 +90,31 @@ def train(settings: Settings, place: RunDir) -> str:
     begin = time.monotonic()
     chain = Chain.of(settings)  # raises ConfigError before the folder is made
     training, held_out = chain.levels()
-    path = place.runs_dir / (place.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}")
-    opened = GrpoFolder.go_on(path, settings) if place.resume else GrpoFolder.begin(path, settings)
+    path = run_dir.runs_dir / (
+        run_dir.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    )
+    opened = GrpoFolder.go_on(path, settings) if run_dir.resume else GrpoFolder.begin(path, settings)
     with opened as folder:
         start = episodes_of_start(chain, training)
-        tokeniser = Tokeniser.of([*start.contexts, *settings.replies])
-        if place.resume and folder.last_update is not None:
-            tokeniser = folder.tokeniser()
+        tokenizer = Tokenizer.of([*start.contexts, *settings.replies])
+        if run_dir.resume and folder.last_update is not None:
+            tokenizer = folder.tokenizer()
         else:
-            folder.keep_tokeniser(tokeniser)
-        sizes = sizes_of(settings, tokeniser, start.contexts)
-        work = Work(chain, tokeniser, sizes, training, held_out, folder, begin)
+            folder.keep_tokenizer(tokenizer)
+        sizes = sizes_of(settings, tokenizer, start.contexts)
+        work = Work(chain, tokenizer, sizes, training, held_out, folder, begin)
         state = run_updates(work, start)
-        scores = {
-            name: score(work, state.params, held_out, heat) for name, heat in (("sampled", 1.0), ("likeliest", 0.0))
+        results = {
+            name: evaluate_held_out(work, state.params, held_out, heat)
+            for name, heat in (("sampled", 1.0), ("likeliest", 0.0))
         }
         seconds = time.monotonic() - begin
         clocks = {"seconds": round(seconds, 1), "cpu_seconds": round(time.process_time(), 1)}
-        folder.write_json("evaluation.json", {"update": folder.last_update, **clocks, **scores})
+        folder.write_json("evaluation.json", {"update": folder.last_update, **clocks, **results})
         _write_transcripts(work, state.params, "after")
         folder.draw_curve()
-    tqdm.write(f"held-out success with greedy decoding: {scores['likeliest']['success']:.3f}")
-    return f"held-out success {scores['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
+    tqdm.write(f"held-out success with greedy decoding: {results['likeliest']['success']:.3f}")
+    return f"held-out success {results['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
 
 
 def episodes_of_start(chain: Chain, training: np.ndarray) -> TextEpisodes:
@@ -121,33 +124,33 @@ def episodes_of_start(chain: Chain, training: np.ndarray) -> TextEpisodes:
     )
 
 
-def sizes_of(settings: Settings, tokeniser: Tokeniser, contexts: Sequence[str]) -> Sizes:
+def sizes_of(settings: Settings, tokenizer: Tokenizer, contexts: Sequence[str]) -> Sizes:
     """Return the sizes of a model for contexts of the given lengths.
 
     Raises:
         ConfigError: if a reply of the settings is longer than `reply_tokens`.
     """
-    longest = max(len(tokeniser.encode(reply)) + 1 for reply in settings.replies)
+    longest = max(len(tokenizer.encode(reply)) + 1 for reply in settings.replies)
     if longest > settings.reply_tokens:
         raise ConfigError(f"--reply-tokens: expected at least {longest}, got {settings.reply_tokens}")
-    prompt = min(settings.prompt_tokens, max(len(tokeniser.encode(context)) for context in contexts))
-    return Sizes(tokeniser.size, settings.width, settings.layers, settings.heads, prompt, settings.reply_tokens)
+    prompt = min(settings.prompt_tokens, max(len(tokenizer.encode(context)) for context in contexts))
+    return Sizes(tokenizer.size, settings.width, settings.layers, settings.heads, prompt, settings.reply_tokens)
 
 
-def replies_of(tokeniser: Tokeniser, replies: Sequence[str], slots: int) -> np.ndarray:
+def replies_of(tokenizer: Tokenizer, replies: Sequence[str], slots: int) -> np.ndarray:
     """Return replies as tokens with their end, int32 (N, slots), and `PAD` after it."""
     rows = np.full((len(replies), slots), PAD, np.int32)
     for row, reply in zip(rows, replies, strict=True):
-        tokens = [*tokeniser.encode(reply), END]
+        tokens = [*tokenizer.encode(reply), END]
         row[: len(tokens)] = tokens
     return rows
 
 
 def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
     """Return the state after imitating random replies, which are valid but ignore the observation."""
-    settings, tokeniser, sizes = work.settings, work.tokeniser, work.sizes
-    prompts = prompts_of(tokeniser, start.contexts, sizes.prompt)
-    replies = replies_of(tokeniser, start.replies, sizes.reply)
+    settings, tokenizer, sizes = work.settings, work.tokenizer, work.sizes
+    prompts = prompts_of(tokenizer, start.contexts, sizes.prompt)
+    replies = replies_of(tokenizer, start.replies, sizes.reply)
     generator = np.random.default_rng((settings.seed, _WARM))
     state = initial_state(settings, sizes, _key(settings, _START))
     for _ in range(settings.warm_updates):
@@ -156,9 +159,9 @@ def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
     return refer(state)
 
 
-def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
+def evaluate_held_out(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
     """Evaluate a model on levels, one episode of each."""
-    write = work.writer(params, _key(work.settings, _SCORE), temperature)
+    write = work.writer(params, _key(work.settings, _EVALUATE), temperature)
     return tally(
         [
             work.chain.play(seeds[start : start + work.chain.pool.capacity].tolist(), write)
@@ -169,19 +172,20 @@ def score(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) 
 
 def tally(played: Sequence[TextEpisodes]) -> dict[str, float]:
     """Return the success, the mean number of turns, and the share of invalid replies."""
-    is_solved, lengths, refused = (
-        np.concatenate([getattr(episodes, name) for episodes in played]) for name in ("is_solved", "lengths", "refused")
+    is_solved, lengths, invalid_replies = (
+        np.concatenate([getattr(episodes, name) for episodes in played])
+        for name in ("is_solved", "lengths", "invalid_replies")
     )
     return {
         "success": float(is_solved.mean()),
         "length": float(lengths.mean()),
-        "refused": float(refused.sum() / lengths.sum()),
+        "invalid_replies": float(invalid_replies.sum() / lengths.sum()),
     }
 
 
 def _write_transcripts(work: Work, params: Any, when: str) -> None:
     """Play the first held-out levels and write their transcripts."""
-    write = work.writer(params, _key(work.settings, _SCORE, 1))
+    write = work.writer(params, _key(work.settings, _EVALUATE, 1))
     episodes = work.chain.play(work.held_out[:_TRANSCRIPTS].tolist(), write)
     heads = [
         f"--- level {seed}: {'solved' if solved else 'not solved'}\n"
@@ -197,25 +201,25 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, 
     done = folder.last_update
     if done is not None:
         template = jax.eval_shape(lambda: initial_state(settings, work.sizes, jax.random.key(0)))
-        return folder.restore(template), done, folder.cut_log(done)[-1]
-    folder.cut_log(-1)
-    by_chance = score_random(work)
+        return folder.restore(template), done, folder.truncate_log(done)[-1]
+    folder.truncate_log(-1)
+    by_chance = evaluate_random(work)
     state = warm_up(work, start)
-    scores = score(work, state.params, work.held_out)
+    results = evaluate_held_out(work, state.params, work.held_out)
     tqdm.write(
         f"{len(work.held_out)} held-out levels: success of random replies {by_chance['success']:.3f}, "
-        f"of the warm start {scores['success']:.3f} with {scores['refused']:.3f} invalid replies"
+        f"of the warm start {results['success']:.3f} with {results['invalid_replies']:.3f} invalid replies"
     )
-    folder.write_json("start.json", {"random": by_chance, "warm_start": scores})
+    folder.write_json("start.json", {"random": by_chance, "warm_start": results})
     _write_transcripts(work, state.params, "before")
     row: Row = {"update": 0, "turns": 0, "seconds": round(time.monotonic() - work.begin, 1)}
-    row |= {"held_out": scores["success"]}
+    row |= {"held_out": results["success"]}
     folder.append([row])
     folder.save(state, 0)
     return state, 0, row
 
 
-def score_random(work: Work) -> dict[str, float]:
+def evaluate_random(work: Work) -> dict[str, float]:
     """Evaluate random replies on the held-out levels."""
     write = RandomWriter(work.settings.replies, work.settings.seed + 1)
     capacity = work.chain.pool.capacity
@@ -247,7 +251,9 @@ def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
             turns += row["turns"]
             is_last = done == settings.updates or is_late(work)
             if done % settings.eval_updates == 0 or is_last:
-                row["held_out"] = score(work, state.params, work.held_out[: settings.eval_levels])["success"]
+                row["held_out"] = evaluate_held_out(work, state.params, work.held_out[: settings.eval_levels])[
+                    "success"
+                ]
             row |= {"update": done, "turns": turns, "seconds": round(before + time.monotonic() - work.begin, 1)}
             folder.append([row])
             if done % settings.checkpoint_updates == 0 or is_last:

@@ -21,12 +21,12 @@ class FrameStack(Stateless):
 
     Attributes:
         frames: number of stacked frames.
-        grey: whether a frame is reduced to one channel of brightness.
+        gray: whether a frame is reduced to one channel of brightness.
         shape: height, width and channels of a frame.
     """
 
     frames: int
-    grey: bool
+    gray: bool
     shape: tuple[int, ...]
 
     @classmethod
@@ -46,14 +46,14 @@ class FrameStack(Stateless):
 
     def initial_state(self, batch: int) -> jax.Array:
         """Return black frames, uint8 (batch, frames - 1, H, W, C), the newest first."""
-        channels = 1 if self.grey else self.shape[-1]
+        channels = 1 if self.gray else self.shape[-1]
         return jnp.zeros((batch, self.frames - 1, *self.shape[:-1], channels), jnp.uint8)
 
     def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
         """Return the state after the last step and the observation with its stack, uint8 (T, B, H, W, frames C)."""
         leaves, structure = jax.tree.flatten(observation)
         place = [leaf.dtype == jnp.uint8 for leaf in leaves].index(True)
-        frame = _brightness(leaves[place]) if self.grey else leaves[place]
+        frame = _brightness(leaves[place]) if self.gray else leaves[place]
         count = starts.shape[0]
         series = jnp.concatenate([state.swapaxes(0, 1)[::-1], frame])
 
@@ -74,5 +74,5 @@ class FrameStack(Stateless):
 
 def _brightness(frame: jax.Array) -> jax.Array:
     """Map colors (..., H, W, 3) to brightness (..., H, W, 1), uint8."""
-    grey = jnp.matmul(frame.astype(jnp.float32), jnp.asarray(_LUMA, jnp.float32)[:, None])
-    return jnp.round(grey).astype(jnp.uint8)
+    gray = jnp.matmul(frame.astype(jnp.float32), jnp.asarray(_LUMA, jnp.float32)[:, None])
+    return jnp.round(gray).astype(jnp.uint8)

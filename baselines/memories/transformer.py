@@ -132,7 +132,7 @@ class Block(nn.Module):
         """Return the stream (B, T, D), float32, after this block from the stream before it and the attention output."""
         read = read.astype(jnp.float32)
         stream = self.gates[0](stream, read) if self.gated else stream + read
-        update = nn.relu(self.linear(standardise(stream))).astype(jnp.float32)
+        update = nn.relu(self.linear(standardize(stream))).astype(jnp.float32)
         return self.gates[1](stream, update) if self.gated else stream + update
 
     def read(self, rows: jax.Array, entries: jax.Array, allowed: jax.Array) -> jax.Array:
@@ -282,7 +282,7 @@ class TransformerXL(MemoryCell):
         place = sinusoid(position, self.size) if self.positions else 0.0
         entries = []
         for before, block in zip(state.entries, self.blocks, strict=True):
-            rows = standardise(stream + place)
+            rows = standardize(stream + place)
             entry = (rows if self.gradient else lax.stop_gradient(rows)).astype(self.dtype)
             entries.append(write(before, entry))
             if allowed is None:
@@ -321,7 +321,7 @@ def _affine(rows: jax.Array, kernel: jax.Array, bias: jax.Array, dtype: Any) -> 
     return rows + jnp.expand_dims(bias.astype(dtype), range(rows.ndim - 1))
 
 
-def standardise(rows: jax.Array) -> jax.Array:
+def standardize(rows: jax.Array) -> jax.Array:
     """Subtract the mean of each row (..., D) and divide by its standard deviation; float32."""
     rows = rows - rows.mean(axis=-1, keepdims=True)
     return rows * lax.rsqrt((rows**2).mean(axis=-1, keepdims=True) + _EPSILON)
@@ -361,9 +361,9 @@ def _writer(slot: jax.Array, count: int, size: int) -> Callable[[jax.Array, jax.
     """Return a function that writes rows of several steps, (B, T, D), into a ring buffer (B, S, D) from `slot` on."""
     first = max(0, count - size)  # older rows would be overwritten at once
     slots = (slot[:, None] + jnp.arange(first, count, dtype=jnp.int32)[None]) % size
-    lanes = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
+    indices = jnp.arange(slots.shape[0], dtype=jnp.int32)[:, None]
 
     def write(buffer: jax.Array, rows: jax.Array) -> jax.Array:
-        return buffer.at[lanes, slots].set(rows[:, first:].astype(buffer.dtype), unique_indices=True)
+        return buffer.at[indices, slots].set(rows[:, first:].astype(buffer.dtype), unique_indices=True)
 
     return write

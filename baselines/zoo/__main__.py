@@ -33,10 +33,10 @@ def put(arguments: ZooFlags) -> Path:
     evaluation = _evaluation(arguments.run / "evaluation.json")
     env_id = agent.config.env
     if env_id in agents() and not arguments.replace:
-        scores = [scored["held_out"]["score"] for scored in (results(env_id), evaluation)]
+        returns = [evaluated["held_out"]["normalized_return"] for evaluated in (results(env_id), evaluation)]
         raise RunError(
-            f"expected an environment without an agent, got {env_id}: the held-out score of its agent is "
-            f"{scores[0]:.2f}, that of this one {scores[1]:.2f}. Add --replace to replace it."
+            f"expected an environment without an agent, got {env_id}: the held-out normalized return of its agent is "
+            f"{returns[0]:.2f}, that of this one {returns[1]:.2f}. Add --replace to replace it."
         )
     return keep(agent, evaluation)
 
@@ -44,15 +44,17 @@ def put(arguments: ZooFlags) -> Path:
 def _evaluation(path: Path) -> dict[str, Any]:
     try:
         evaluation = json.loads(path.read_text())
-        float(evaluation["held_out"]["score"])
+        float(evaluation["held_out"]["normalized_return"])
     except (OSError, ValueError, TypeError, LookupError) as error:
-        raise RunError(f"expected a held-out score in {path}, got none. Run baselines.evaluate first.") from error
+        raise RunError(
+            f"expected a held-out normalized return in {path}, got none. Run baselines.evaluate first."
+        ) from error
     return evaluation
 
 
 def main() -> None:
     """Run the command line."""
-    with exits.told():
+    with exits.exit_on_error():
         tqdm.write(f"kept in {put(tyro.cli(ZooFlags, prog='python -m baselines.zoo'))}")
 
 

@@ -19,4 +19,4 @@ class GameObservation(Observation):
     prompt: str = Field(default="", description="The rules and the form of a reply")
     text: str = Field(default="", description="The newest text")
     messages: list[dict[str, Any]] = Field(default_factory=list, description="The newest text as TextArena has it")
-    info: dict[str, Any] = Field(default_factory=dict, description="Turn, seed, refusal, reward signals")
+    info: dict[str, Any] = Field(default_factory=dict, description="Turn, seed, invalid reply, reward signals")

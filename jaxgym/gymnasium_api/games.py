@@ -70,7 +70,7 @@ class Game:
         """Action space."""
         return space_of(self.env.action_space(self.params))
 
-    def picture(self, state: Any, render_mode: str) -> np.ndarray:
+    def image(self, state: Any, render_mode: str) -> np.ndarray:
         """Render a state in a render mode, uint8 (height, width, 3), row first."""
         env = self.env
         if render_mode == _UNHIDDEN:

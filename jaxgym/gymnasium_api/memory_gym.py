@@ -60,8 +60,8 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         self.observation_space = self.game.observation_space
         self.has_ground_truth_info = hasattr(self.game.env, "ground_truth")
         if self.has_ground_truth_info:
-            _, _, truth = jax.eval_shape(partial(_sampled, self.game.env), self.game.params)
-            self.ground_truth_space = gymnasium.spaces.Box(0.0, 1.0, truth.shape, truth.dtype)
+            _, _, ground_truth = jax.eval_shape(partial(_sampled, self.game.env), self.game.params)
+            self.ground_truth_space = gymnasium.spaces.Box(0.0, 1.0, ground_truth.shape, ground_truth.dtype)
 
     def _choose(self, options: Mapping[str, Any], before: Game | None = None) -> None:
         given = dict(options)
@@ -97,9 +97,11 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         if games.comparable(chosen) != self._chosen:
             self._choose(chosen, self.game)
         level = self._course.start(seed, after=played)
-        observation, state, truth = _start(self.game.env, level, self.game.params)
+        observation, state, ground_truth = _start(self.game.env, level, self.game.params)
         self._state = self._course.follow(state)
-        return column_first(games.on_host(observation)), {} if truth is None else {"ground_truth": np.array(truth)}
+        return column_first(games.on_host(observation)), {} if ground_truth is None else {
+            "ground_truth": np.array(ground_truth)
+        }
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a step.
@@ -129,7 +131,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         """
         if self.render_mode is None:
             return None
-        return self.game.picture(games.started(self._env_id, self._state), self.render_mode)
+        return self.game.image(games.started(self._env_id, self._state), self.render_mode)
 
 
 def column_first(observation: Any) -> Any:

@@ -107,10 +107,10 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """
         if self.render_mode is None:
             return None
-        return self.game.picture(games.started(self._env_id, self._state), self.render_mode)
+        return self.game.image(games.started(self._env_id, self._state), self.render_mode)
 
 
-class Maker:
+class EntryPoint:
     """Entry point for Gymnasium; a class, because Gymnasium reads the attribute `metadata` of its entry point."""
 
     metadata = games.METADATA
@@ -120,4 +120,4 @@ class Maker:
         return MemoryGymEnv(env_id, **kwargs) if memory_gym_layout else GymnasiumEnv(env_id, **kwargs)
 
 
-make = Maker()
+make = EntryPoint()

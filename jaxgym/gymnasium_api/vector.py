@@ -101,19 +101,19 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             ForkError: In a forked child of a process that runs JAX; `step` and `render` raise it too.
         """
         forks.check()
-        seeds = self._seeds_of_lanes(seed)
+        seeds = self._seeds_of_envs(seed)
         chosen = {} if options is None else games.checked_options(self._env_id, options)
         mask = self._checked_mask(chosen) if _MASK in chosen else np.ones(self.num_envs, dtype=bool)
         super().reset(seed=seeds[0])
         if options is not None and _MASK not in chosen:
             self._choose({**self._options, **chosen})
-        for lane, given in enumerate(seeds):
-            if not mask[lane]:
+        for index, given in enumerate(seeds):
+            if not mask[index]:
                 continue
             if given is None:
-                self._episodes[lane] += 1
+                self._episodes[index] += 1
             else:
-                self._words[lane], self._episodes[lane] = games.word_of(given), 0
+                self._words[index], self._episodes[index] = games.word_of(given), 0
         if mask.all():
             begun = _reset(self.game.env, self._words, self._episodes, self.game.params)
         else:
@@ -144,11 +144,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if chosen != self._chosen:
             self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
-    def _seeds_of_lanes(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+    def _seeds_of_envs(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
             return [None] * self.num_envs
         if _is_seed(seed):
-            return [int(seed) + lane for lane in range(self.num_envs)]  # pyright: ignore[reportArgumentType]
+            return [int(seed) + index for index in range(self.num_envs)]  # pyright: ignore[reportArgumentType]
         given = list(seed) if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str) else [seed]
         if not all(each is None or _is_seed(each) for each in given):
             raise LevelError(
@@ -188,7 +188,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if self._mode is AutoresetMode.SAME_STEP:
             infos, over, self._ended = _where(info, ~ended), ended, np.zeros_like(ended)
             if ended.any():
-                infos |= {"final_obs": _lanes(observations, ended), "_final_obs": ended}
+                infos |= {"final_obs": _objects(observations, ended), "_final_obs": ended}
                 infos |= {"final_info": _where(info, ended), "_final_info": ended}
         else:
             infos, self._ended = _where(info, ~over), ended
@@ -209,8 +209,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if render_mode is None:
             return None
         states = games.started(self._env_id, self._states)
-        lanes = (jax.tree.map(lambda leaf: leaf[lane], states) for lane in range(self.num_envs))  # noqa: B023
-        return tuple(self.game.picture(state, render_mode) for state in lanes)
+        entries = (jax.tree.map(lambda leaf: leaf[index], states) for index in range(self.num_envs))  # noqa: B023
+        return tuple(self.game.image(state, render_mode) for state in entries)
 
 
 def _checked_mode(env_id: str, mode: Any) -> AutoresetMode:
@@ -239,13 +239,13 @@ def _where(info: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, Any]:
     return chosen | {f"_{name}": mask for name in info}
 
 
-def _lanes(observations: Any, mask: np.ndarray) -> np.ndarray:
+def _objects(observations: Any, mask: np.ndarray) -> np.ndarray:
     """Return an object array with the observations where the mask is true, and None elsewhere."""
     host = games.on_host(observations)
-    lanes = np.full(len(mask), None, dtype=object)
-    for lane in np.flatnonzero(mask):
-        lanes[lane] = jax.tree.map(lambda leaf: leaf[lane], host)  # noqa: B023 — called at once.
-    return lanes
+    entries = np.full(len(mask), None, dtype=object)
+    for index in np.flatnonzero(mask):
+        entries[index] = jax.tree.map(lambda leaf: leaf[index], host)  # noqa: B023 — called at once.
+    return entries
 
 
 @partial(jax.jit, static_argnames=("env",))

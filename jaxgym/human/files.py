@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxgym.errors import OptionError
 
-PICTURES, VIDEOS = (".png",), (".gif", ".mp4")
+IMAGES, VIDEOS = (".png",), (".gif", ".mp4")
 _SECOND_MS = 1000
 
 
@@ -22,14 +22,14 @@ def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
         raise OptionError(f"--out: expected a name that ends in {' or '.join(suffixes)}, got {path}.")
 
 
-def write_picture(path: Path, picture: np.ndarray) -> None:
+def write_image(path: Path, image: np.ndarray) -> None:
     """Write an image, uint8 (H, W, 3), as PNG."""
     import imageio.v3 as iio
 
-    iio.imwrite(path, picture)
+    iio.imwrite(path, image)
 
 
-def write_video(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
+def write_video(path: Path, images: Sequence[np.ndarray], fps: int) -> None:
     """Write frames, uint8 (H, W, 3), as GIF or MP4 with `fps` frames per second.
 
     Raises:
@@ -39,11 +39,11 @@ def write_video(path: Path, pictures: Sequence[np.ndarray], fps: int) -> None:
     import imageio.v3 as iio
 
     if path.suffix == ".gif":
-        iio.imwrite(path, np.stack(pictures), duration=_SECOND_MS / fps, loop=0)
+        iio.imwrite(path, np.stack(images), duration=_SECOND_MS / fps, loop=0)
         return
     with warnings.catch_warnings():
         # JAX warns of a fork; this one executes ffmpeg at once, so it can't deadlock.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         with imageio.get_writer(path, format="FFMPEG", fps=fps) as writer:
-            for picture in pictures:
-                writer.append_data(picture)  # pyright: ignore[reportAttributeAccessIssue] — writers have it.
+            for image in images:
+                writer.append_data(image)  # pyright: ignore[reportAttributeAccessIssue] — writers have it.

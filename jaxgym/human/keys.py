@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from jaxgym.envs.memory_gym.arena import Along, GridAction
+from jaxgym.envs.memory_gym.arena import AxisMove, GridAction
 
-Controls = Literal["free", "grid", "course", "steps", "words"]
+Controls = Literal["free", "grid", "course", "steps", "text"]
 
 LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
 SPACE = "space"
@@ -21,12 +21,14 @@ HELP = {
 def free_action(pressed: Collection[str], *, flat: bool) -> int | tuple[int, int]:
     """Return the action of the held keys; of two opposite keys, left and down win."""
 
-    def along(negative: tuple[str, ...], positive: tuple[str, ...], winner: Along) -> Along:
-        held = {side for side, keys in ((Along.NEGATIVE, negative), (Along.POSITIVE, positive)) if _any(keys, pressed)}
-        return winner if len(held) > 1 else next(iter(held), Along.STAY)
+    def along(negative: tuple[str, ...], positive: tuple[str, ...], winner: AxisMove) -> AxisMove:
+        held = {
+            side for side, keys in ((AxisMove.NEGATIVE, negative), (AxisMove.POSITIVE, positive)) if _any(keys, pressed)
+        }
+        return winner if len(held) > 1 else next(iter(held), AxisMove.STAY)
 
-    pair = int(along(LEFT, RIGHT, Along.NEGATIVE)), int(along(UP, DOWN, Along.POSITIVE))
-    return len(Along) * pair[0] + pair[1] if flat else pair
+    pair = int(along(LEFT, RIGHT, AxisMove.NEGATIVE)), int(along(UP, DOWN, AxisMove.POSITIVE))
+    return len(AxisMove) * pair[0] + pair[1] if flat else pair
 
 
 def grid_action(key: str) -> int | None:

@@ -21,18 +21,18 @@ Policy = Callable[[jax.Array, Any, Any], jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
-class Moment:
+class Snapshot:
     """State of an episode with its image.
 
     Attributes:
         state: The state.
-        picture: uint8 (H, W, 3), row first.
+        image: uint8 (H, W, 3), row first.
         info: The `info` of the last step, without observations; empty at the start.
         has_ended: Whether the last step ended the episode.
     """
 
     state: Any
-    picture: np.ndarray
+    image: np.ndarray
     info: dict[str, Any]
     has_ended: bool
 
@@ -64,18 +64,18 @@ class Stage:
             raise OptionError(_without_frames(env_id, self.human, bool(pixels)))
         self._view = self.human.view if ground_truth and self.human else None
 
-    def start(self, seed: int) -> Moment:
+    def start(self, seed: int) -> Snapshot:
         """Start an episode on the level of a seed."""
-        state, picture = self._start(jnp.uint32(seed))
-        return Moment(state, self._enlarged(picture), {}, has_ended=False)
+        state, image = self._start(jnp.uint32(seed))
+        return Snapshot(state, self._enlarged(image), {}, has_ended=False)
 
-    def step(self, moment: Moment, action: Any) -> Moment:
+    def step(self, moment: Snapshot, action: Any) -> Snapshot:
         """Make a step."""
-        state, picture, info, has_ended = self._step(moment.state, jnp.asarray(action))
+        state, image, info, has_ended = self._step(moment.state, jnp.asarray(action))
         info = {name: np.asarray(value) for name, value in info.items()}
-        return Moment(state, self._enlarged(picture), info, bool(has_ended))
+        return Snapshot(state, self._enlarged(image), info, bool(has_ended))
 
-    def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Moment]:
+    def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Snapshot]:
         """Play an episode of at most `max_steps` steps; yield the start and each step."""
         moment = self.start(seed)
         yield moment
@@ -129,8 +129,8 @@ class Stage:
             return self._view(self.env, state, self.params)
         return frame_of(self.env.observe(jax.random.key(0), state, None, self.params))
 
-    def _enlarged(self, picture: jax.Array) -> np.ndarray:
-        return np.asarray(picture) if self._view is not None else enlarged(np.asarray(picture))
+    def _enlarged(self, image: jax.Array) -> np.ndarray:
+        return np.asarray(image) if self._view is not None else enlarged(np.asarray(image))
 
 
 def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:

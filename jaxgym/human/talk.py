@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym import levels, text
-from jaxgym.text import Move, Turn, Words
+from jaxgym.text import ParsedAction, TextInterface, Turn
 
 
 @dataclasses.dataclass
@@ -30,7 +30,7 @@ class _Episode:
     has_ended: bool = False
 
 
-class Talk:
+class TerminalSession:
     """Text environment that reads replies from a stream and writes texts to a stream."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
@@ -44,9 +44,9 @@ class Talk:
             UnknownIdError: If there is no such environment, or it has no text interface.
             OptionError: If an option does not exist or its value is invalid.
         """
-        env, params, words = text.make(name, **{"levels": "fresh", **options})
+        env, params, interface = text.make(name, **{"levels": "fresh", **options})
         self.env, self.params = env, params
-        self.words: Words[Any] = words
+        self.interface: TextInterface[Any] = interface
         self._start = jax.jit(lambda seed: _start(env, params, seed))
         self._step = jax.jit(lambda state, action: _step(env, params, state, action))
 
@@ -61,9 +61,8 @@ class Talk:
         """
         state, scene = self._start(jnp.uint32(seed))
         episode = _Episode(state, _on_host(scene))
-        out.write(
-            f"{self.words.instructions(self.params)}\n\n{self.words.open(episode.scene, self.params)}\n\n{prompt}"
-        )
+        system_prompt = self.interface.system_prompt(self.params)
+        out.write(f"{system_prompt}\n\n{self.interface.open(episode.scene, self.params)}\n\n{prompt}")
         out.flush()
         for reply in replies:
             if not reply.strip():
@@ -78,8 +77,8 @@ class Talk:
 
     def _respond(self, episode: _Episode, reply: str) -> str:
         """Make the turn of a reply; return the next text with the reward."""
-        move = self.words.parse(reply)
-        actions = move.actions if isinstance(move, Move) else ()
+        move = self.interface.parse(reply)
+        actions = move.actions if isinstance(move, ParsedAction) else ()
         reward, terminated, truncated = 0.0, False, False
         for action in actions:
             episode.state, *result = self._step(episode.state, np.asarray(action, np.int32))
@@ -90,7 +89,7 @@ class Talk:
         episode.number, episode.total = episode.number + 1, episode.total + reward
         episode.has_ended = bool(terminated or truncated)
         turn = Turn(episode.number, move, episode.scene, reward, bool(terminated), bool(truncated))
-        return f"{self.words.respond(turn, self.params)}\n[reward {reward:g}]"
+        return f"{self.interface.respond(turn, self.params)}\n[reward {reward:g}]"
 
 
 def _on_host(tree: Any) -> Any:

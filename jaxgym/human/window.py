@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxgym import extras
 from jaxgym.human.keys import grid_action, held_action, steps_action
-from jaxgym.human.stage import Moment, Stage
+from jaxgym.human.stage import Snapshot, Stage
 from jaxgym.spaces import Discrete
 from jaxgym.spec import Human
 
@@ -48,7 +48,7 @@ def play(stage: Stage, human: Human, seed: int) -> dict[str, Any] | None:
         driver = pygame.display.get_driver()
         if driver in _UNSEEN and "SDL_VIDEODRIVER" not in os.environ:
             raise pygame.error(f"only {driver}")
-        screen = pygame.display.set_mode(moment.picture.shape[1::-1])
+        screen = pygame.display.set_mode(moment.image.shape[1::-1])
     except pygame.error as error:
         raise WindowError(f"expected a display, got none ({error}).") from error
     try:
@@ -65,7 +65,7 @@ class _Window:
         self.held_action = held_action(human.controls, flat=flat)
         self.key_codes = {name: pygame.key.key_code(name) for name in ("left", "right", "up", "down", *"wasd")}
 
-    def run(self, moment: Moment, seed: int) -> dict[str, Any] | None:
+    def run(self, moment: Snapshot, seed: int) -> dict[str, Any] | None:
         self._show(moment, seed)
         while not moment.has_ended:
             is_clue = bool(self.human.is_clue(moment.state))
@@ -99,7 +99,7 @@ class _Window:
             return actions[0]
         return 0 if is_clue else None
 
-    def _show(self, moment: Moment, seed: int) -> None:
+    def _show(self, moment: Snapshot, seed: int) -> None:
         self.pygame.display.set_caption(f"seed {seed}")
-        self.screen.blit(self.pygame.surfarray.make_surface(np.swapaxes(moment.picture, 0, 1)), (0, 0))
+        self.screen.blit(self.pygame.surfarray.make_surface(np.swapaxes(moment.image, 0, 1)), (0, 0))
         self.pygame.display.flip()

@@ -29,23 +29,23 @@ class SpriteSheet:
     anchor: int
 
     @classmethod
-    def of(cls, pictures: np.ndarray, anchor: int) -> "SpriteSheet":
+    def of(cls, images: np.ndarray, anchor: int) -> "SpriteSheet":
         """Crop square sprites to the smallest square around the anchor that contains all visible pixels.
 
         Args:
-            pictures: uint8 (N, S, S, 3).
+            images: uint8 (N, S, S, 3).
             anchor: The pixel (column and row) of an image that is drawn at the given position.
         """
-        rows, columns = np.nonzero((pictures != TRANSPARENT).any(axis=(0, 3)))
+        rows, columns = np.nonzero((images != TRANSPARENT).any(axis=(0, 3)))
         before = max(anchor - int(min(rows.min(), columns.min())), 0)
         after = max(int(max(rows.max(), columns.max())) + 1 - anchor, 1)
-        cropped = pictures[:, anchor - before : anchor + after, anchor - before : anchor + after]
+        cropped = images[:, anchor - before : anchor + after, anchor - before : anchor + after]
         side = before + after
         margin = [(0, 0), (side, side), (side, side), (0, 0)]
         return cls(pixels=np.pad(cropped, margin, constant_values=TRANSPARENT), side=side, anchor=before)
 
 
-def stamp(
+def draw_sprite(
     canvas: jax.Array, sheet: SpriteSheet, index: jax.Array, position_px: jax.Array, *, keep: int | None = None
 ) -> jax.Array:
     """Draw sprite `index` on a canvas; clip it to the canvas.

@@ -88,10 +88,10 @@ def ring(side: int, center: tuple[int, int], radius: int, width: int) -> np.ndar
 
 def rectangle(height: int, width: int, fill: Sequence[int], border: Sequence[int]) -> np.ndarray:
     """Return a filled rectangle with a border of 1 px, uint8 (height, width, 3)."""
-    picture = np.empty((height, width, 3), dtype=np.uint8)
-    picture[:] = border
-    picture[1:-1, 1:-1] = fill
-    return picture
+    image = np.empty((height, width, 3), dtype=np.uint8)
+    image[:] = border
+    image[1:-1, 1:-1] = fill
+    return image
 
 
 def bitmap(rows: str) -> np.ndarray:
@@ -99,6 +99,6 @@ def bitmap(rows: str) -> np.ndarray:
     return np.asarray([[character == "#" for character in line] for line in rows.split()])
 
 
-def paint(picture: np.ndarray, mask: np.ndarray, color: Sequence[int]) -> None:
+def paint(image: np.ndarray, mask: np.ndarray, color: Sequence[int]) -> None:
     """Set the masked pixels of an (H, W, 3) image to a color, in place."""
-    picture[mask] = color
+    image[mask] = color

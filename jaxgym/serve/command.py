@@ -17,22 +17,22 @@ _NO_WORKERS = (
 _ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 
 
-def run(words: Sequence[str]) -> None:
+def run(argv: Sequence[str]) -> None:
     """Serve until the process receives a signal to stop.
 
     Args:
-        words: The command line after `jaxgym serve`.
+        argv: The command line after `jaxgym serve`.
 
     Raises:
         OptionError, UnknownIdError, LevelError: If a flag, an id or an option is invalid.
         OSError: If the address can't be bound, or the token file can't be read.
     """
-    if any(word.partition("=")[0] == "--workers" for word in words):
+    if any(word.partition("=")[0] == "--workers" for word in argv):
         raise OptionError(_NO_WORKERS)
     serving = tyro.extras.subcommand_cli_from_dict(
         dict(PROTOCOLS),
         prog="jaxgym serve",
-        args=words,
+        args=argv,
         description=_ABOUT,
     )
     with starting(serving) as bound:
@@ -50,6 +50,6 @@ def _with_modules_imported(serving: Serving) -> Serving:
     return dataclasses.replace(serving, env=registry.import_module_of(serving.env), options=tuple(options))
 
 
-def main(words: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command line of the process after `jaxgym serve`."""
-    exiting(lambda: run(words))
+    exiting(lambda: run(argv))

@@ -12,8 +12,8 @@ import jax
 
 from jaxgym.serve.errors import UnknownSessionError
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.sessions import Opening, Outcome, repeated
-from jaxgym.text import Refusal
+from jaxgym.serve.sessions import Opening, TurnResult, repeated
+from jaxgym.text import InvalidReply
 
 CAPACITY = 4096
 """Capacity of the shared pool in sessions."""
@@ -53,8 +53,8 @@ class Episode:
     Attributes:
         name: The environment.
         seed: The level seed; None if it is random and the episode has not started.
-        outcome: Result of the last reply; None before the first.
-        refusals: Number of invalid replies.
+        result: Result of the last reply; None before the first.
+        invalid_replies: Number of invalid replies.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class Episode:
             pool: The session pool; the shared pool if None.
         """
         self.name, self.seed = name, seed
-        self.outcome: Outcome | None = None
-        self.refusals = 0
+        self.result: TurnResult | None = None
+        self.invalid_replies = 0
         self._options = {"levels": "fresh", **(options or {})}
         self._pool = shared_pool() if pool is None else pool
         self._session: str | None = None
-        self._replies: list[str | Refusal] = []
+        self._replies: list[str | InvalidReply] = []
 
     @property
     def has_ended(self) -> bool:
         """True if the last reply has ended the episode."""
-        return self.outcome is not None and (self.outcome.terminated or self.outcome.truncated)
+        return self.result is not None and (self.result.terminated or self.result.truncated)
 
     def check(self) -> None:
         """Make the environment and compile its programs; raises the errors of `SessionPool.prepare`."""
@@ -99,40 +99,40 @@ class Episode:
         self.close()
         return self._started(await self._pool.aopen(self.name, self.seed, self._options))
 
-    def step(self, reply: str | Refusal) -> Outcome:
-        """Make a turn; a `Refusal` is an invalid reply. After the end, return the last result again with reward 0."""
-        if self.outcome is not None and self.has_ended:
-            return repeated(self.outcome)
+    def step(self, reply: str | InvalidReply) -> TurnResult:
+        """Make a turn by a reply or an `InvalidReply`; after the end, return the last result with reward 0."""
+        if self.result is not None and self.has_ended:
+            return repeated(self.result)
         if self._session is None:
             self.start()
         try:
-            outcome = self._pool.step_one(self._session or "", reply)
+            result = self._pool.step_one(self._session or "", reply)
         except UnknownSessionError:
             self._session = self._pool.open(self.name, self.seed, self._options).id
             for said in self._replies:
                 self._pool.step_one(self._session, said)
-            outcome = self._pool.step_one(self._session, reply)
-        return self._stepped(reply, outcome)
+            result = self._pool.step_one(self._session, reply)
+        return self._stepped(reply, result)
 
-    async def astep(self, reply: str | Refusal) -> Outcome:
+    async def astep(self, reply: str | InvalidReply) -> TurnResult:
         """Make a turn as `step` does, without blocking the event loop."""
-        if self.outcome is not None and self.has_ended:
-            return repeated(self.outcome)
+        if self.result is not None and self.has_ended:
+            return repeated(self.result)
         if self._session is None:
             await self.astart()
         try:
-            outcome = await self._pool.astep(self._session or "", reply)
+            result = await self._pool.astep(self._session or "", reply)
         except UnknownSessionError:
             self._session = (await self._pool.aopen(self.name, self.seed, self._options)).id
             for said in self._replies:
                 await self._pool.astep(self._session, said)
-            outcome = await self._pool.astep(self._session, reply)
-        return self._stepped(reply, outcome)
+            result = await self._pool.astep(self._session, reply)
+        return self._stepped(reply, result)
 
     def close(self) -> None:
         """Close the session and reset the episode."""
         self._give_back()
-        self._replies, self.outcome, self.refusals = [], None, 0
+        self._replies, self.result, self.invalid_replies = [], None, 0
 
     def _give_back(self) -> None:
         session, self._session = self._session, None
@@ -146,10 +146,10 @@ class Episode:
         self._session, self.seed = opening.id, opening.seed
         return opening
 
-    def _stepped(self, reply: str | Refusal, outcome: Outcome) -> Outcome:
+    def _stepped(self, reply: str | InvalidReply, result: TurnResult) -> TurnResult:
         self._replies.append(reply)
-        self.outcome = outcome
-        self.refusals += outcome.refusal is not None
+        self.result = result
+        self.invalid_replies += result.invalid_reply is not None
         if self.has_ended:
             self._give_back()
-        return outcome
+        return result

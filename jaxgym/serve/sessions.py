@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxgym.options import Integer, Option, Real, Word, declared, resolve, static
+from jaxgym.options import Integer, OneOf, Option, Real, declared, resolve, static
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,23 +12,25 @@ class SessionOptions:
     """Values of the options of a session."""
 
     max_turns: int = static(
-        Integer(0, "turns after which an episode is truncated, refused replies included; 0 means no limit", 0)
+        Integer(0, "turns after which an episode is truncated, invalid replies included; 0 means no limit", 0)
     )
-    refusal_cost: float = static(Real(0.0, "taken off the reward of a turn whose reply is refused", 0.0))
-    format_cost: float = static(Real(0.0, "taken off where a move is understood, but not in the form asked for", 0.0))
-    step_cost: float = static(Real(0.0, "taken off the reward of every turn", 0.0))
-    on_parse_failure: str = static(
-        Word(
-            "refuse",
-            "what a refused reply does: tell why and wait, end the episode, or make the game's fallback move",
-            words=("refuse", "end", "fallback"),
+    invalid_reply_penalty: float = static(Real(0.0, "taken off the reward of a turn whose reply is invalid", 0.0))
+    format_penalty: float = static(
+        Real(0.0, "taken off where a move is understood, but not in the form asked for", 0.0)
+    )
+    step_penalty: float = static(Real(0.0, "taken off the reward of every turn", 0.0))
+    on_invalid_reply: str = static(
+        OneOf(
+            "retry",
+            "what an invalid reply does: say why and wait, end the episode, or make the game's fallback move",
+            values=("retry", "end", "fallback"),
         )
     )
-    scoring: str = static(
-        Word(
-            "parts",
-            "what is scored, where the game's words score a turn in parts: these, or the environment's reward alone",
-            words=("parts", "environment"),
+    rewards: str = static(
+        OneOf(
+            "components",
+            "the rewards: components of the text interface where it has some, or the environment's reward alone",
+            values=("components", "environment"),
         )
     )
 
@@ -43,7 +45,7 @@ class SessionOptions:
 
 
 SESSION_OPTIONS: Mapping[str, Option] = declared(SessionOptions)
-"""The options of a session, beside those of the environment and of its words."""
+"""The options of a session, beside those of the environment and of its text interface."""
 
 
 class Opening(NamedTuple):
@@ -53,18 +55,18 @@ class Opening(NamedTuple):
         id: The session id.
         env_id: The environment id.
         seed: The level seed.
-        instructions: The system prompt.
+        system_prompt: The system prompt.
         text: The first observation text; empty if the session has not started.
     """
 
     id: str
     env_id: str
     seed: int
-    instructions: str
+    system_prompt: str
     text: str
 
 
-class Outcome(NamedTuple):
+class TurnResult(NamedTuple):
     """Result of a turn.
 
     Attributes:
@@ -73,7 +75,7 @@ class Outcome(NamedTuple):
         terminated: Whether the rules of the game ended the episode, or an invalid reply if the session ends on these.
         truncated: Whether a limit ended the episode: the environment's time limit, or the session's `max_turns`.
         number: Number of turns in this episode, including this one and invalid replies.
-        refusal: Error text of an invalid reply, or None.
+        invalid_reply: Error text of an invalid reply, or None.
         components: Reward components by name; every turn of a session has the same names. They are the components of
             the text interface, and the session's penalties that are not 0, as negative numbers.
         total_reward: Sum of the rewards of this episode.
@@ -86,14 +88,14 @@ class Outcome(NamedTuple):
     terminated: bool
     truncated: bool
     number: int
-    refusal: str | None
+    invalid_reply: str | None
     components: dict[str, float]
     total_reward: float
     is_solved: bool
     info: dict[str, Any]
 
 
-class Standing(NamedTuple):
+class SessionStatus(NamedTuple):
     """Status of a session.
 
     Attributes:
@@ -103,8 +105,8 @@ class Standing(NamedTuple):
         text: The last observation text.
         number: Number of turns in this episode.
         total_reward: Sum of the rewards of this episode.
-        terminated: As in the last `Outcome`.
-        truncated: As in the last `Outcome`.
+        terminated: As in the last `TurnResult`.
+        truncated: As in the last `TurnResult`.
     """
 
     env_id: str
@@ -117,6 +119,6 @@ class Standing(NamedTuple):
     truncated: bool
 
 
-def repeated(last: Outcome) -> Outcome:
+def repeated(last: TurnResult) -> TurnResult:
     """Return the result of a turn after the end of an episode: the last result with reward 0."""
     return last._replace(reward=0.0, components=dict.fromkeys(last.components, 0.0))

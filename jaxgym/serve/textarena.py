@@ -24,7 +24,7 @@ from jaxgym import text
 from jaxgym.serve.episodes import Episode
 from jaxgym.serve.errors import RequestError
 from jaxgym.serve.messages import content_text
-from jaxgym.serve.sessions import Outcome
+from jaxgym.serve.sessions import TurnResult
 from jaxgym.serve.swift import info_of
 
 try:
@@ -77,9 +77,9 @@ class TextArenaEnv(_Env):
         Args:
             game: Id or short name of an environment with a text interface.
             error_allowance: Number of allowed consecutive invalid replies; the next one loses. They count if
-                `on_parse_failure` is `"refuse"`, the default.
+                `on_invalid_reply` is `"retry"`, the default.
             **options: Options of the environment, of its text interface, and of sessions. The reward is the
-                environment's unless `scoring="parts"`.
+                environment's unless `rewards="components"`.
 
         Raises:
             UnknownIdError: If there is no such environment, or it has no text interface.
@@ -87,7 +87,7 @@ class TextArenaEnv(_Env):
         """
         self.game = text.text_spec_of(game)[0]
         self._error_allowance = error_allowance
-        self._options: Mapping[str, Any] = {"scoring": "environment", **options}
+        self._options: Mapping[str, Any] = {"rewards": "environment", **options}
         self._episode: Episode | None = None
         self._replies: list[str] = []
         self._text = ""
@@ -114,7 +114,7 @@ class TextArenaEnv(_Env):
 
         def prompt(player_id: int, game_state: Mapping[str, Any]) -> str:
             del player_id, game_state
-            return opening.instructions
+            return opening.system_prompt
 
         self.state.reset(game_state={"seed": opening.seed, "text": ""}, player_prompt_function=prompt)
         self._show(opening.text)
@@ -137,20 +137,20 @@ class TextArenaEnv(_Env):
         if state is None or self._episode is None:
             raise RequestError(f"{self.game}: expected a running episode, got none. Reset it first.")
         action = content_text(action)
-        outcome = self._episode.step(action)
+        result = self._episode.step(action)
         self._replies.append(action)
-        state.step_info = info_of(outcome) | {"seed": self._episode.seed, "reward": outcome.reward}
+        state.step_info = info_of(result) | {"seed": self._episode.seed, "reward": result.reward}
         kinds = _arena.ObservationType
         state.add_observation(from_id=_PLAYER, message=action, observation_type=kinds.PLAYER_ACTION)
-        if outcome.terminated or outcome.truncated:
-            self._show(outcome.text)
-            state.set_outcome(float(outcome.total_reward), _reason(outcome))
-        elif outcome.refusal is not None and self._options.get("on_parse_failure", "refuse") == "refuse":
-            state.set_invalid_move(outcome.refusal, float(outcome.total_reward))
+        if result.terminated or result.truncated:
+            self._show(result.text)
+            state.set_outcome(float(result.total_reward), _reason(result))
+        elif result.invalid_reply is not None and self._options.get("on_invalid_reply", "retry") == "retry":
+            state.set_invalid_move(result.invalid_reply, float(result.total_reward))
         else:
-            self._show(outcome.text)
+            self._show(result.text)
         if state.done:
-            state.game_info[_PLAYER] |= {"is_solved": outcome.is_solved, "episode": dict(outcome.info)}
+            state.game_info[_PLAYER] |= {"is_solved": result.is_solved, "episode": dict(result.info)}
             self._give_back()
         return state.step()
 
@@ -194,12 +194,12 @@ class TextArenaEnv(_Env):
             self._episode = None
 
 
-def _reason(outcome: Outcome) -> str:
-    if outcome.is_solved:
+def _reason(result: TurnResult) -> str:
+    if result.is_solved:
         return "The game is solved."
-    if outcome.truncated and not outcome.terminated:
+    if result.truncated and not result.terminated:
         return "The turn limit has been reached."
-    return "The game has ended without success." if outcome.refusal is None else outcome.refusal
+    return "The game has ended without success." if result.invalid_reply is None else result.invalid_reply
 
 
 class _Forgetful(_Wrapper):

@@ -18,7 +18,7 @@ from jaxgym.envs.frozen_lake.dialects import DIALECTS
 from jaxgym.serve import arguments
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.swift import class_name
-from jaxgym.text import Refusal
+from jaxgym.text import InvalidReply
 
 _OVER = "the game is over: make no more moves, and answer without a tool call."
 _COMMAND = r"[^<>\[\]{}`\n\r]*"  # the excluded characters could form another answer
@@ -38,9 +38,11 @@ def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Calla
         placed = dict(zip(names, values, strict=False))
         twice = sorted(placed.keys() & named.keys())
         if twice:
-            return self._reply(Refusal(f"{name}: expected one value for {twice[0]}, got two. Call it with names only."))
+            return self._reply(
+                InvalidReply(f"{name}: expected one value for {twice[0]}, got two. Call it with names only.")
+            )
         given = arguments.read(name, schema, placed | named)
-        return self._reply(Refusal(given) if isinstance(given, str) else function(self, **given))
+        return self._reply(InvalidReply(given) if isinstance(given, str) else function(self, **given))
 
     setattr(call, "schema", schema)  # noqa: B010 a function has no attribute that a type checker knows
     return call
@@ -82,18 +84,18 @@ class _TextEnv:
         self._played = self._options | options_of(env_config)
         self._episode = Episode(_env_id_of(type(self)), seed, self._played)
         opening = self._episode.start()
-        return f"{opening.instructions}\n\n{self._how()}\n\n{opening.text}"
+        return f"{opening.system_prompt}\n\n{self._how()}\n\n{opening.text}"
 
     def get_reward(self) -> float:
         """Return the sum of the rewards of the episode."""
-        outcome = None if self._episode is None else self._episode.outcome
-        return 0.0 if outcome is None else float(outcome.total_reward)
+        result = None if self._episode is None else self._episode.result
+        return 0.0 if result is None else float(result.total_reward)
 
     def _how(self) -> str:
         tools = ", ".join(_tools_of(type(self)))
         return f"Make your moves with tools ({tools}); what they are given stands for the form above."
 
-    def _reply(self, reply: str | Refusal) -> str:
+    def _reply(self, reply: str | InvalidReply) -> str:
         if self._episode is None:
             self.reset()
         if self._episode is None or self._episode.has_ended:
@@ -228,7 +230,7 @@ def make(name: str, **options: Any) -> _TextEnv:
     """Return an instance of the class of a game: `functools.partial(make, name)` is a factory that can be pickled.
 
     Raises:
-        UnknownIdError: If there is no such environment, or it has no words.
+        UnknownIdError: If there is no such environment, or it has no text interface.
     """
     return env_class(name)(**options)
 
@@ -237,16 +239,16 @@ def make(name: str, **options: Any) -> _TextEnv:
 def _env_class(env_id: str) -> type[_TextEnv]:
     if env_id in _OWN:
         return _OWN[env_id]
-    base = _ActEnv if "moves_per_turn" in text.text_spec_of(env_id)[1].options else _ReplyEnv
+    base = _ActEnv if "actions_per_turn" in text.text_spec_of(env_id)[1].options else _ReplyEnv
     name = class_name(env_id)
     entries = {"__module__": __name__, "__qualname__": name, "__doc__": f"{env_id} with tools."}
     return cast(type[_TextEnv], type(name, (base,), entries))
 
 
-def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[..., str | Refusal]]:
+def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[..., str | InvalidReply]]:
     """Return the tools of an environment by name, as functions that convert their arguments to a reply.
 
-    For invalid arguments they return a `Refusal`.
+    For invalid arguments they return an `InvalidReply`.
 
     Args:
         name: Id or short name of an environment with a text interface.

@@ -1,17 +1,17 @@
 """Text interfaces: prompts for language models, and the parsing of their replies."""
 
 from jaxgym.spec import TextSpec
-from jaxgym.text.catalogue import make, make_registered, short_name_of, text_envs, text_spec_of
-from jaxgym.text.words import Ledger, Move, Refusal, Turn, Turns, Words
+from jaxgym.text.catalog import make, make_registered, short_name_of, text_envs, text_spec_of
+from jaxgym.text.interface import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turn, Turns
 
 __all__ = [
-    "Ledger",
-    "Move",
-    "Refusal",
+    "InvalidReply",
+    "ParsedAction",
+    "RewardTracker",
+    "TextInterface",
     "TextSpec",
     "Turn",
     "Turns",
-    "Words",
     "make",
     "make_registered",
     "short_name_of",

@@ -20,8 +20,8 @@ from jax import lax
 from jaxgym.environment import AnyEnvironment, Transition
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.searing_spotlights import base as spotlight_game
-from jaxgym.envs.searing_spotlights import bitplanes, pairs, spotlights
-from jaxgym.envs.searing_spotlights.pairs import Pair
+from jaxgym.envs.searing_spotlights import bitplanes, double_float, spotlights
+from jaxgym.envs.searing_spotlights.double_float import DoubleFloat
 from jaxgym.envs.searing_spotlights.scene import darkened
 from jaxgym.errors import WrapperError
 from jaxgym.options import Integer, Option, declared, resolve, traced
@@ -136,7 +136,7 @@ class SpotlightPerturbation(Wrapper):
         """
         values = resolve("SpotlightPerturbation", OPTIONS, given)
         inner = env.default_params if params is None else params
-        levels = None if inner.levels is None else lit_bank(inner.levels)
+        levels = None if inner.levels is None else lit_buffer(inner.levels)
         fields = {name: option.convert(values[name]) for name, option in declared(PerturbedParams).items()}
         outer = PerturbedParams(
             inner.max_steps_in_episode, levels, inner=dataclasses.replace(inner, levels=None), **fields
@@ -207,7 +207,7 @@ class SpotlightPerturbation(Wrapper):
         is_there = spots.is_lit & (jnp.arange(self.max_spotlights) < spots.count)
         drawn = jnp.maximum(spots.num_drawn - 1, 0)
         places = [
-            pairs.truncate(pairs.multiply(along, _scale(side, along.high)))
+            double_float.truncate(double_float.multiply(along, _scale(side, along.high)))
             for along, side in zip(spotlights.positions(spots.tracks, drawn), (width, height), strict=True)
         ]
         radius = jnp.maximum(spots.tracks.radius_px * min(height, width) // SCREEN_PX, spotlights.SMALLEST_RADIUS_PX)
@@ -228,11 +228,11 @@ class SpotlightPerturbation(Wrapper):
         return frame.shape[:2]
 
 
-def lit_bank(bank: Any) -> PerturbedLevel:
+def lit_buffer(buffer: Any) -> PerturbedLevel:
     """Return a level buffer with spotlights; their seeds depend only on the number of levels."""
-    number = jax.tree.leaves(bank)[0].shape[0]
+    number = jax.tree.leaves(buffer)[0].shape[0]
     root = jax.random.key(0, impl="threefry2x32")
-    return PerturbedLevel(bank, jax.random.bits(root, (number, _SEED_WORDS), jnp.uint32))
+    return PerturbedLevel(buffer, jax.random.bits(root, (number, _SEED_WORDS), jnp.uint32))
 
 
 def _capacity(values: Mapping[str, Any]) -> int:
@@ -250,8 +250,8 @@ def _track(seed: jax.Array, index: jax.Array, params: PerturbedParams) -> spotli
     return spotlights.sample_tracks(jax.random.bits(key, (spotlights.TRACK_WORDS,), jnp.uint32), params)
 
 
-def _scale(side: int, like: jax.Array) -> Pair:
-    return jax.tree.map(lambda part: jnp.full_like(like, part), Pair.of(np.float64(side / SCREEN_PX)))
+def _scale(side: int, like: jax.Array) -> DoubleFloat:
+    return jax.tree.map(lambda part: jnp.full_like(like, part), DoubleFloat.of(np.float64(side / SCREEN_PX)))
 
 
 def _covered(frame: jax.Array, light: _LightScene) -> jax.Array:

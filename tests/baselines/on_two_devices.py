@@ -18,7 +18,7 @@ from baselines.runs import RunFolder, read_rows
 
 CONFIG = dataclasses.replace(
     SCALES["cpu"],
-    **dict(num_envs=8, num_steps=8, minibatches=2, memory_size=8, hidden_size=8, normalise_advantage=True),
+    **dict(num_envs=8, num_steps=8, minibatches=2, memory_size=8, hidden_size=8, normalize_advantage=True),
     **dict(block_updates=2, checkpoint_updates=2, total_steps=256, devices=2),
 )
 

@@ -114,7 +114,7 @@ def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple
     config, game = endless
     setup = ppo.make_setup(config, game)
     state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
-    truth = jax.vmap(game.env.ground_truth)(state.env_state)
+    ground_truth = jax.vmap(game.env.ground_truth)(state.env_state)
 
     @jax.jit
     def run(state: ppo.TrainState) -> Any:
@@ -123,10 +123,10 @@ def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple
         return rollout, ppo.minibatch_loss(setup, state.params, batch, jnp.float32(0), jnp.float32(0.1))
 
     rollout, (loss, metrics) = run(state)
-    np.testing.assert_array_equal(rollout.truth[0], truth)
-    parts = metrics["policy_loss"] + 0.5 * metrics["value_loss"] + 0.1 * metrics["truth_loss"]
+    np.testing.assert_array_equal(rollout.ground_truth[0], ground_truth)
+    parts = metrics["policy_loss"] + 0.5 * metrics["value_loss"] + 0.1 * metrics["ground_truth_loss"]
     np.testing.assert_allclose(loss, parts, rtol=1e-5)
-    assert metrics["truth_loss"] > 0
+    assert metrics["ground_truth_loss"] > 0
 
 
 def test_the_ground_truth_is_found_inside_of_wrappers(endless: tuple[Config, TrainingGame]) -> None:
@@ -134,12 +134,12 @@ def test_the_ground_truth_is_found_inside_of_wrappers(endless: tuple[Config, Tra
     wrapped = make_game(dataclasses.replace(config, last_action_reward=True))
     _, state = wrapped.env.reset(jax.random.key(0), wrapped.params)
     _, bare = game.env.reset(jax.random.key(0), game.params)
-    truth_of = ground_truth_of(wrapped.env)
-    assert truth_of is not None
-    np.testing.assert_array_equal(truth_of(state), game.env.ground_truth(bare))
+    ground_truth_fn = ground_truth_of(wrapped.env)
+    assert ground_truth_fn is not None
+    np.testing.assert_array_equal(ground_truth_fn(state), game.env.ground_truth(bare))
 
 
-def test_a_game_without_ground_truth_is_refused_by_name() -> None:
+def test_a_game_without_ground_truth_is_rejected_by_name() -> None:
     config = dataclasses.replace(SMALL, options=("observation=symbolic",), ground_truth_head=0.1)
     with pytest.raises(ConfigError, match=r"--ground-truth-head: expected .*, got MortarMayhem-Grid-v0"):
         ppo.make_setup(config, make_game(config))
@@ -163,16 +163,16 @@ def test_a_game_without_ground_truth_is_refused_by_name() -> None:
         ({"memory": "clock", "memory_layers": 2}, "memory 'clock' has no layers"),
     ],
 )
-def test_flags_that_do_not_go_together_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+def test_flags_that_do_not_go_together_are_rejected_by_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make_network(dataclasses.replace(Config(), **changes), spaces.Discrete(4), FRAME)
 
 
-def test_a_residual_of_two_widths_is_refused() -> None:
+def test_a_residual_of_two_widths_is_rejected() -> None:
     with pytest.raises(ConfigError, match="expected as many features as memory outputs, got 512 and 256"):
         shapes(Config(residual=True, memory_size=256))
 
 
-def test_impala_without_frames_is_refused() -> None:
+def test_impala_without_frames_is_rejected() -> None:
     with pytest.raises(ConfigError, match="--encoder impala: expected an observation with a frame"):
         make_network(Config(encoder="impala"), SimpleNamespace(n=4))

@@ -29,10 +29,13 @@ def compared() -> dict[str, Any]:
 
 
 @pytest.mark.slow  # which all that use the process are
-def test_two_devices_learn_what_one_learns_with_the_same_lanes(compared: dict[str, Any]) -> None:
+def test_two_devices_learn_what_one_learns_with_the_same_environments(compared: dict[str, Any]) -> None:
     assert compared["devices"] == 2
     assert compared["difference"] < 1e-4
-    assert compared["episodes"] == [16.0, 16.0]  # 8 lanes of 8 steps, episodes of 4 steps: sums are over all devices
+    assert compared["episodes"] == [
+        16.0,
+        16.0,
+    ]  # 8 environments x 8 steps, episodes of 4 steps: sums are over all devices
 
 
 @pytest.mark.slow
@@ -55,17 +58,17 @@ def test_a_run_on_two_devices_goes_on_as_if_nothing_had_been(compared: dict[str,
         ({"devices": 16}, "a number of environments of each device that divides into 8 minibatches, got 4"),
     ],
 )
-def test_what_does_not_divide_among_devices_is_refused(changes: dict[str, int], message: str) -> None:
+def test_what_does_not_divide_among_devices_is_rejected(changes: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         dataclasses.replace(SCALES["cpu"], **changes)
 
 
-def test_more_devices_than_there_are_is_refused() -> None:
+def test_more_devices_than_there_are_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"expected at least 8 devices, got 1\. Choose --devices 1 or fewer"):
         devices.make_mesh(dataclasses.replace(SCALES["cpu"], devices=8))
 
 
-def test_a_process_that_cannot_be_is_refused() -> None:
+def test_a_process_that_cannot_be_is_rejected() -> None:
     with pytest.raises(ConfigError, match="process_id: expected a number from 0 to 1, got 2"):
         devices.start("localhost:1", 2, 2)
 
@@ -78,12 +81,12 @@ def free_port() -> int:
 
 @pytest.mark.slow
 def test_two_processes_train_one_agent_and_go_on(tmp_path: Path) -> None:
-    words = "--scale cpu --options command_count=[2] observation=symbolic --train-levels 0 --held-out-levels 2"
-    words += " --num-envs 8 --num-steps 8 --minibatches 2 --memory-size 8 --hidden-size 8 --block-updates 2"
-    words += f" --checkpoint-updates 2 --devices 2 --decay-steps 256 --name run --runs-dir {tmp_path}"
+    argv = "--scale cpu --options command_count=[2] observation=symbolic --train-levels 0 --held-out-levels 2"
+    argv += " --num-envs 8 --num-steps 8 --minibatches 2 --memory-size 8 --hidden-size 8 --block-updates 2"
+    argv += f" --checkpoint-updates 2 --devices 2 --decay-steps 256 --name run --runs-dir {tmp_path}"
     env = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=1"}
     for extra in ("--total-steps 128", "--total-steps 256 --resume"):
-        shared = f"{words} {extra} --coordinator 127.0.0.1:{free_port()} --num-processes 2"
+        shared = f"{argv} {extra} --coordinator 127.0.0.1:{free_port()} --num-processes 2"
         processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "baselines.train", *shared.split(), "--process-id", str(number)],

@@ -23,17 +23,17 @@ def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [ConfigError, RunError, LevelError, OptionError, UnknownIdError])
 def test_what_a_person_can_put_right_is_told_in_a_sentence(error: type[Exception]) -> None:
-    with pytest.raises(SystemExit, match=r"^error: do this$"), exits.told():
+    with pytest.raises(SystemExit, match=r"^error: do this$"), exits.exit_on_error():
         raise error("do this")
 
 
 @pytest.mark.parametrize(
     ("resume", "said"),
     [("", "interrupted\n"), (exits.RESUME, f"interrupted: {exits.RESUME}\n")],
-    ids=["score", "train"],
+    ids=["evaluate", "train"],
 )
 def test_an_interrupt_ends_with_the_code_of_shells(resume: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info, exits.told(resume):
+    with pytest.raises(SystemExit) as exit_info, exits.exit_on_error(resume):
         raise KeyboardInterrupt
     assert exit_info.value.code == interrupts.CODE
     assert capsys.readouterr().err == said
@@ -46,7 +46,7 @@ def test_a_reader_who_leaves_ends_a_command_without_a_word(
     os.close(reading)
     with os.fdopen(writing, "w") as output:
         monkeypatch.setattr(sys, "stdout", output)
-        with pytest.raises(SystemExit) as exit_info, exits.told():
+        with pytest.raises(SystemExit) as exit_info, exits.exit_on_error():
             output.write("table")
         monkeypatch.undo()
     assert exit_info.value.code == interrupts.UNREAD
@@ -59,7 +59,7 @@ def test_a_reader_who_leaves_ends_a_command_without_a_word(
     ids=lambda error: type(error).__name__,
 )
 def test_an_error_of_the_program_keeps_its_traceback(error: Exception) -> None:
-    with pytest.raises(type(error)), exits.told():
+    with pytest.raises(type(error)), exits.exit_on_error():
         raise error
 
 
@@ -84,7 +84,7 @@ def test_an_error_of_the_program_keeps_its_traceback(error: Exception) -> None:
     ids=["file", "output", "device", "host", "package"],
 )
 def test_what_a_machine_lacks_is_told_in_a_sentence(error: Exception, said: str) -> None:
-    with pytest.raises(SystemExit, match=said), exits.told():
+    with pytest.raises(SystemExit, match=said), exits.exit_on_error():
         raise error
 
 
@@ -92,7 +92,7 @@ def test_what_a_machine_lacks_is_told_in_a_sentence(error: Exception, said: str)
 def test_an_output_that_is_full_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w") as output:
         monkeypatch.setattr(sys, "stdout", output)
-        with pytest.raises(SystemExit, match=r"^error: No space left on device$"), exits.told():
+        with pytest.raises(SystemExit, match=r"^error: No space left on device$"), exits.exit_on_error():
             output.write("table")
 
 

@@ -22,7 +22,7 @@ from baselines.grpo.learner import TurnBatch, group_advantages, improve, initial
 from baselines.grpo.model import Sizes, init, log_probabilities, sample
 from baselines.grpo.play import Chain, discounted, prompts_of
 from baselines.grpo.settings import Settings, read_settings
-from baselines.grpo.tokens import END, PAD, Tokeniser
+from baselines.grpo.tokens import END, PAD, Tokenizer
 
 LAKE = "You moved up. Now at row 0, col 10 (step 1).\nP F H\nF F G\nWhat is your next move?"
 REPLY = "<answer>Up</answer>"
@@ -55,37 +55,37 @@ _init, _sample, _read = (jax.jit(function, static_argnums=0) for function in (in
 
 
 @pytest.fixture(scope="module")
-def tokeniser() -> Tokeniser:
-    return Tokeniser.of([LAKE, REPLY])
+def tokenizer() -> Tokenizer:
+    return Tokenizer.of([LAKE, REPLY])
 
 
 @given(st.text())
 def test_every_text_comes_back_whole(text: str) -> None:
-    tokeniser = Tokeniser.of([LAKE])
-    assert tokeniser.decode(tokeniser.encode(text)) == text
+    tokenizer = Tokenizer.of([LAKE])
+    assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_known_texts_need_no_bytes_and_unknown_words_do(tokeniser: Tokeniser) -> None:
-    assert min(tokeniser.encode(LAKE)) >= 258
-    assert tokeniser.encode("P snow")[1:] == [2 + byte for byte in b" snow"]
+def test_known_texts_need_no_bytes_and_unknown_words_do(tokenizer: Tokenizer) -> None:
+    assert min(tokenizer.encode(LAKE)) >= 258
+    assert tokenizer.encode("P snow")[1:] == [2 + byte for byte in b" snow"]
 
 
-def test_each_cell_of_a_board_is_one_token(tokeniser: Tokeniser) -> None:
-    boards = Tokeniser.of(["__P\nOG_\n"])
+def test_each_cell_of_a_board_is_one_token(tokenizer: Tokenizer) -> None:
+    boards = Tokenizer.of(["__P\nOG_\n"])
     assert len(boards.encode("P__\n_OG\n")) == 8
-    assert len(tokeniser.encode("P F G\nF F F\n")) == len(tokeniser.encode("P F H\nF F G\n"))
+    assert len(tokenizer.encode("P F G\nF F F\n")) == len(tokenizer.encode("P F H\nF F G\n"))
 
 
-def test_text_ends_where_a_reply_ends(tokeniser: Tokeniser) -> None:
-    assert tokeniser.decode([*tokeniser.encode(REPLY), END, *tokeniser.encode("P"), PAD]) == REPLY
+def test_text_ends_where_a_reply_ends(tokenizer: Tokenizer) -> None:
+    assert tokenizer.decode([*tokenizer.encode(REPLY), END, *tokenizer.encode("P"), PAD]) == REPLY
 
 
-def test_contexts_are_cut_and_padded_at_the_left(tokeniser: Tokeniser) -> None:
-    prompts = prompts_of(tokeniser, ["P F H", "F G", ""], 2)
-    assert tokeniser.decode(prompts[0].tolist()) == " F H"
-    assert tokeniser.decode(prompts[1].tolist()) == "F G"
+def test_contexts_are_cut_and_padded_at_the_left(tokenizer: Tokenizer) -> None:
+    prompts = prompts_of(tokenizer, ["P F H", "F G", ""], 2)
+    assert tokenizer.decode(prompts[0].tolist()) == " F H"
+    assert tokenizer.decode(prompts[1].tolist()) == "F G"
     assert prompts[2].tolist() == [PAD, PAD]
-    assert prompts_of(tokeniser, ["F G"], 3)[0, 0] == PAD
+    assert prompts_of(tokenizer, ["F G"], 3)[0, 0] == PAD
 
 
 @pytest.fixture(scope="module")
@@ -95,16 +95,16 @@ def written() -> tuple[dict, jax.Array, jax.Array, jax.Array]:
     prompts = jnp.asarray([[0, 0, 5, 6, 7], [3, 4, 5, 6, 7], [0, 0, 0, 0, 9], [0, 2, 2, 2, 2]], jnp.int32)
     # The head starts near the uniform distribution; larger weights make it choose.
     params["head"]["kernel"] = params["head"]["kernel"] * 100.0
-    replies, told = _sample(SIZES, params, prompts, jax.random.key(1), jnp.float32(1.0))
-    return params, prompts, replies, told
+    replies, log_probs = _sample(SIZES, params, prompts, jax.random.key(1), jnp.float32(1.0))
+    return params, prompts, replies, log_probs
 
 
 def test_writing_with_a_cache_agrees_with_reading_all_at_once(written: tuple) -> None:
-    params, prompts, replies, told = written
+    params, prompts, replies, log_probs = written
     every = _read(SIZES, params, prompts, replies)
     expected = np.take_along_axis(np.asarray(every), np.asarray(replies)[..., None], axis=-1)[..., 0]
     own = np.asarray(replies) != PAD
-    np.testing.assert_allclose(np.asarray(told)[own], expected[own], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(log_probs)[own], expected[own], rtol=1e-4, atol=1e-4)
 
 
 def test_what_stands_behind_a_token_does_not_change_it(written: tuple) -> None:
@@ -149,7 +149,7 @@ def test_the_loss_is_the_clipped_gain_of_own_tokens() -> None:
 def test_nothing_is_learned_from_what_stands_behind_the_end() -> None:
     replies = jnp.asarray([[5, END, PAD, PAD]], jnp.int32)
     batch = TurnBatch(None, replies, jnp.zeros((1, 4)), jnp.ones(1))
-    slope = jax.grad(lambda told: policy_loss(told, batch, 0.2, 0.2)[0])(jnp.zeros((1, 4)))
+    slope = jax.grad(lambda log_probs: policy_loss(log_probs, batch, 0.2, 0.2)[0])(jnp.zeros((1, 4)))
     assert slope[0].tolist() == [-0.5, -0.5, 0.0, 0.0]
 
 
@@ -162,7 +162,7 @@ def chain() -> Chain:
 def sizes(chain: Chain) -> Sizes:
     """Return the sizes of the runs below, so that the step is compiled once."""
     start = train.episodes_of_start(chain, chain.levels()[0])
-    return train.sizes_of(TINY, Tokeniser.of([*start.contexts, *TINY.replies]), start.contexts)
+    return train.sizes_of(TINY, Tokenizer.of([*start.contexts, *TINY.replies]), start.contexts)
 
 
 def test_a_step_makes_good_replies_likelier(sizes: Sizes) -> None:
@@ -172,8 +172,8 @@ def test_a_step_makes_good_replies_likelier(sizes: Sizes) -> None:
     replies[:, :2] = [6, END]
     replies[::2, 0] = 5
     before = _read(sizes, state.params, prompts, replies)
-    told = np.take_along_axis(np.asarray(before), replies[..., None], axis=-1)[..., 0]
-    batch = TurnBatch(prompts, replies, told, np.where(replies[:, 0] == 5, 1.0, -1.0).astype(np.float32))
+    log_probs = np.take_along_axis(np.asarray(before), replies[..., None], axis=-1)[..., 0]
+    batch = TurnBatch(prompts, replies, log_probs, np.where(replies[:, 0] == 5, 1.0, -1.0).astype(np.float32))
     for _ in range(2):  # at the first one the learning rate is 0
         state, metrics = improve(TINY, sizes, state, batch)
     after = _read(sizes, state.params, prompts, replies)
@@ -222,17 +222,17 @@ def test_a_chat_holds_instructions_texts_and_replies(chain: Chain) -> None:
     up = TINY.replies[3]
     episodes = chat.play([5], lambda contexts: [up] * len(contexts))
     first, *_, last = episodes.contexts
-    assert first.startswith(chain.instructions)
+    assert first.startswith(chain.system_prompt)
     assert last.startswith(f"{first}\n{up}\n\n")
 
 
-def test_a_refused_reply_is_counted_and_takes_a_turn(chain: Chain) -> None:
+def test_an_invalid_reply_is_counted_and_takes_a_turn(chain: Chain) -> None:
     episodes = chain.play([0, 1], lambda contexts: ["what?"] * len(contexts))
-    assert episodes.refused.tolist() == episodes.lengths.tolist() == [TINY.max_turns] * 2
+    assert episodes.invalid_replies.tolist() == episodes.lengths.tolist() == [TINY.max_turns] * 2
     assert not episodes.is_solved.any()
 
 
-def test_replies_that_are_given_twice_are_refused() -> None:
+def test_replies_that_are_given_twice_are_rejected() -> None:
     with pytest.raises(
         ConfigError, match=r"^expected --replies once, got it twice\. Give all its values after one --replies\.$"
     ):
@@ -250,7 +250,7 @@ def test_replies_that_are_given_twice_are_refused() -> None:
         ({"options": ("levels=3",)}, "expected no option 'levels', got one. Use train_levels and held_out_levels"),
     ],
 )
-def test_settings_that_cannot_be_used_are_refused(changed: dict[str, object], message: str) -> None:
+def test_settings_that_cannot_be_used_are_rejected(changed: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         dataclasses.replace(TINY, **changed)
 
@@ -258,9 +258,9 @@ def test_settings_that_cannot_be_used_are_refused(changed: dict[str, object], me
 def test_no_level_is_trained_on_that_begins_as_a_scored_one_does(chain: Chain) -> None:
     settings = dataclasses.replace(TINY, train_levels=60, held_out_levels=3, new_openings=True)
     split = dataclasses.replace(chain, settings=settings)
-    training, scored = (split.openings(seeds.tolist()) for seeds in split.levels())
-    assert len(scored) == 3
-    assert not set(training) & set(scored)
+    training, evaluated = (split.openings(seeds.tolist()) for seeds in split.levels())
+    assert len(evaluated) == 3
+    assert not set(training) & set(evaluated)
     assert len(training) > 30  # most levels are left
 
 
@@ -273,19 +273,19 @@ def test_levels_that_all_begin_alike_cannot_be_told_apart_by_their_first_texts(
         alike.levels()
 
 
-def test_a_form_that_the_game_refuses_is_refused(chain: Chain) -> None:
+def test_a_form_that_the_game_rejects_is_rejected(chain: Chain) -> None:
     lost = dataclasses.replace(chain, settings=dataclasses.replace(TINY, replies=("somewhere",)))
     with pytest.raises(ConfigError, match="expected valid actions, got 'somewhere'"):
         lost.check_form()
 
 
-def test_a_reply_longer_than_the_model_may_write_is_refused(tokeniser: Tokeniser) -> None:
+def test_a_reply_longer_than_the_model_may_write_is_rejected(tokenizer: Tokenizer) -> None:
     with pytest.raises(ConfigError, match="--reply-tokens: expected at least 8, got 4"):
-        train.sizes_of(dataclasses.replace(TINY, reply_tokens=4, replies=(REPLY,)), tokeniser, [LAKE])
+        train.sizes_of(dataclasses.replace(TINY, reply_tokens=4, replies=(REPLY,)), tokenizer, [LAKE])
 
 
 def test_another_game_starts_without_the_options_of_the_lake() -> None:
-    words = ["--scale", "cpu", "--env", "TextCraft-v0", "--replies", "Action: inventory"]
-    assert command.parse(words).settings.options == ()
-    assert command.parse(words).settings.replies == ("Action: inventory",)
+    argv = ["--scale", "cpu", "--env", "TextCraft-v0", "--replies", "Action: inventory"]
+    assert command.parse(argv).settings.options == ()
+    assert command.parse(argv).settings.replies == ("Action: inventory",)
     assert command.parse(["--scale", "cpu"]).settings.options == ("dialect=ragen",)

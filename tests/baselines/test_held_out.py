@@ -19,11 +19,11 @@ def num_existing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Replace level generation: level buffers have numbers below the entry of this list, and nothing is compiled."""
     most = [12]
 
-    def make_bank(env: Any, params: Any, seeds: np.ndarray) -> np.ndarray:
+    def make_level_buffer(env: Any, params: Any, seeds: np.ndarray) -> np.ndarray:
         del env, params
         return np.asarray([np.random.default_rng(int(seed)).integers(most[0]) for seed in seeds])
 
-    monkeypatch.setattr(levels, "make_bank", make_bank)
+    monkeypatch.setattr(levels, "make_level_buffer", make_level_buffer)
     return most
 
 
@@ -35,10 +35,10 @@ def config(**changes: Any) -> Config:
 def trained_on(**changes: Any) -> int | None:
     """Return the number of different training levels; None if the config is rejected."""
     try:
-        bank = make_game(config(**changes)).params.levels
+        buffer = make_game(config(**changes)).params.levels
     except ConfigError:
         return None
-    return levels.num_distinct(bank)
+    return levels.num_distinct(buffer)
 
 
 def test_holding_out_all_levels_is_rejected_with_advice_that_helps() -> None:
@@ -74,4 +74,4 @@ def test_one_training_seed_is_trained_on_alone() -> None:
 def test_scoring_names_its_own_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "read_config", lambda _: config(held_out_levels=2))
     with pytest.raises(ConfigError, match=r"hold out 6 or fewer with --levels\.$"):
-        evaluate.score_run(evaluate.EvaluateFlags(Path("runs/none"), levels=90))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(Path("runs/none"), levels=90))

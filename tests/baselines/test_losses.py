@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from baselines.losses import Schedule, entropy, gae, log_prob, normalise, policy_loss, sample_action, value_loss
+from baselines.losses import Schedule, entropy, gae, log_prob, normalize, policy_loss, sample_action, value_loss
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -19,12 +19,12 @@ def test_advantages_equal_a_plain_loop() -> None:
     ended = random.random((9, 4)) < 0.3
     ended[0, 0] = ended[-1, 1] = True
     expected = np.zeros((9, 4))
-    for lane in range(4):
+    for env_index in range(4):
         advantage = 0.0
         for step in reversed(range(9)):
-            delta = reward[step, lane] + GAMMA * next_value[step, lane] - value[step, lane]
-            advantage = delta + (0.0 if ended[step, lane] else GAMMA * LAMBDA * advantage)
-            expected[step, lane] = advantage
+            delta = reward[step, env_index] + GAMMA * next_value[step, env_index] - value[step, env_index]
+            advantage = delta + (0.0 if ended[step, env_index] else GAMMA * LAMBDA * advantage)
+            expected[step, env_index] = advantage
     found = gae(*map(jnp.asarray, (reward, value, next_value, ended)), gamma=GAMMA, gae_lambda=LAMBDA)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -70,7 +70,7 @@ def test_a_value_that_moved_beyond_the_clip_keeps_the_larger_error() -> None:
 
 
 def test_normalised_advantages_have_mean_0_and_deviation_1() -> None:
-    found = normalise(jnp.asarray([[1.0, 2.0], [3.0, 6.0]]))
+    found = normalize(jnp.asarray([[1.0, 2.0], [3.0, 6.0]]))
     np.testing.assert_allclose([found.mean(), found.std()], [0.0, 1.0], atol=1e-6)
 
 

@@ -1,9 +1,9 @@
 """Memory cells: learning over a rollout equals acting step by step, and nothing passes an episode's start.
 
 step    0  1  2  3  4  5
-lane 0  .  .  S  .  .  S      S: first step of an episode
-lane 1  S  .  .  .  S  S
-lane 2  .  .  .  .  .  .
+environment 0  .  .  S  .  .  S      S: first step of an episode
+environment 1  S  .  .  .  S  S
+environment 2  .  .  .  .  .  .
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from baselines.memories.linear import LRU, MinGRU, linear_scan, ring
 from baselines.memories.lstm import LSTM
 from baselines.memories.stack import FrameStack
 
-STEPS, LANES, INPUTS, UNITS = 6, 3, 4, 6
+STEPS, NUM_ENVS, INPUTS, UNITS = 6, 3, 4, 6
 STARTS = jnp.asarray([[0, 1, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
 MEMORIES = {
     "gru": {},
@@ -54,11 +54,11 @@ def make_case(settings: dict[str, Any]) -> Case:
     settings = {"memory_size": UNITS, "dtype": "float32", "memory_heads": 1, "memory_window": 4, **settings}
     cell = make_memory(Config(**settings))
     draw = np.random.default_rng(0).standard_normal
-    inputs, before = jnp.asarray(draw((2, STEPS, LANES, INPUTS), np.float32))
+    inputs, before = jnp.asarray(draw((2, STEPS, NUM_ENVS, INPUTS), np.float32))
     call = jax.jit(lambda variables, *arguments: cell.apply(variables, *arguments))
-    variables = jax.jit(cell.init)(jax.random.key(0), cell.initial_state(LANES), inputs, STARTS)
+    variables = jax.jit(cell.init)(jax.random.key(0), cell.initial_state(NUM_ENVS), inputs, STARTS)
     variables = jax.tree.map(lambda leaf: leaf + 0.5 * draw(leaf.shape, np.float32), variables)
-    state, _ = call(variables, cell.initial_state(LANES), before, STARTS)  # one that the memory can have
+    state, _ = call(variables, cell.initial_state(NUM_ENVS), before, STARTS)  # one that the memory can have
     return Case(cell, call, variables, state, inputs)
 
 
@@ -83,24 +83,24 @@ def test_a_rollout_equals_single_steps(case: Case) -> None:
 
 def test_an_episode_does_not_see_what_was_before_it(case: Case) -> None:
     _, here = case.call(case.variables, case.state, case.inputs, STARTS)
-    _, there = case.call(case.variables, case.cell.initial_state(LANES), case.inputs, STARTS)
+    _, there = case.call(case.variables, case.cell.initial_state(NUM_ENVS), case.inputs, STARTS)
     seen_since = jnp.cumsum(STARTS, axis=0) == 0
     np.testing.assert_array_equal((here != there).any(axis=-1), seen_since)
 
 
 def test_an_episode_starts_from_the_initial_state(case: Case) -> None:
     _, outputs = case.call(case.variables, case.state, case.inputs, STARTS)
-    _, fresh = case.call(case.variables, case.cell.initial_state(LANES), case.inputs[2:], jnp.zeros_like(STARTS[2:]))
+    _, fresh = case.call(case.variables, case.cell.initial_state(NUM_ENVS), case.inputs[2:], jnp.zeros_like(STARTS[2:]))
     np.testing.assert_allclose(outputs[2:5, 0], fresh[:3, 0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("memory", ["gru", "lru", "lstm", "mingru"])
 def test_states_and_outputs_are_float32_whatever_the_operands(memory: str) -> None:
     cell = make_memory(Config(memory=memory, memory_size=UNITS, dtype="bfloat16"))
-    inputs, key = jnp.zeros((STEPS, LANES, INPUTS), jnp.bfloat16), jax.random.key(0)
+    inputs, key = jnp.zeros((STEPS, NUM_ENVS, INPUTS), jnp.bfloat16), jax.random.key(0)
 
     def call() -> Any:
-        return cell.init_with_output(key, cell.initial_state(LANES), inputs, STARTS)
+        return cell.init_with_output(key, cell.initial_state(NUM_ENVS), inputs, STARTS)
 
     assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(call))} == {jnp.dtype("float32")}
 
@@ -179,10 +179,10 @@ LOOPS = {
 @pytest.mark.parametrize(("kind", "step_by_step"), LOOPS.values(), ids=LOOPS.keys())
 def test_values_and_gradients_are_those_of_the_equations(kind: Any, step_by_step: Callable[..., jax.Array]) -> None:
     cell = kind(UNITS)
-    weight = jnp.cos(jnp.arange(STEPS * LANES * UNITS, dtype=jnp.float32)).reshape(STEPS, LANES, UNITS)
+    weight = jnp.cos(jnp.arange(STEPS * NUM_ENVS * UNITS, dtype=jnp.float32)).reshape(STEPS, NUM_ENVS, UNITS)
     draw = np.random.default_rng(0).standard_normal
-    inputs = jnp.asarray(draw((STEPS, LANES, INPUTS), np.float32))
-    zeros = cell.initial_state(LANES)
+    inputs = jnp.asarray(draw((STEPS, NUM_ENVS, INPUTS), np.float32))
+    zeros = cell.initial_state(NUM_ENVS)
     variables = jax.jit(cell.init)(jax.random.key(0), zeros, inputs, STARTS)
     variables = jax.tree.map(lambda leaf: leaf + draw(leaf.shape, np.float32), variables)
     state = jax.tree.map(lambda leaf: jnp.asarray(draw(leaf.shape, np.float32)), zeros)
@@ -224,59 +224,59 @@ def test_the_eigenvalues_start_on_the_ring() -> None:
 
 def test_no_memory_passes_its_inputs_on() -> None:
     cell = make_memory(Config(memory="none"))
-    inputs = jnp.ones((STEPS, LANES, INPUTS))
-    state, outputs = cell.apply({}, cell.initial_state(LANES), inputs, STARTS)
+    inputs = jnp.ones((STEPS, NUM_ENVS, INPUTS))
+    state, outputs = cell.apply({}, cell.initial_state(NUM_ENVS), inputs, STARTS)
     assert state == ()
     np.testing.assert_array_equal(outputs, inputs)
 
 
-def test_an_unknown_memory_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_memory_is_rejected_with_the_nearest_name() -> None:
     allowed = "clock, gru, gtrxl, lru, lstm, mingru, none, stack16, stack4, trxl"
     with pytest.raises(ConfigError, match=rf"unknown memory 'gruu': expected one of {allowed}; did you mean 'gru'\?"):
         make_memory(Config(memory="gruu"))
 
 
-@pytest.mark.parametrize(("grey", "channels"), [(False, 3), (True, 1)], ids=["color", "grey"])
-def test_a_frame_stack_shows_the_last_frames_of_the_episode(grey: bool, channels: int) -> None:
-    stack = FrameStack(3, grey, (2, 2, 3))
-    frames = np.random.default_rng(0).integers(0, 256, (STEPS, LANES, 2, 2, 3)).astype(np.uint8)
-    earlier = np.random.default_rng(1).integers(0, 256, (1, LANES, 2, 2, 3)).astype(np.uint8)
-    state, _ = stack.see(stack.initial_state(LANES), jnp.asarray(earlier), jnp.ones((1, LANES), bool))
-    last, seen = stack.see(state, {"frame": jnp.asarray(frames), "vector": jnp.zeros((STEPS, LANES, 5))}, STARTS)
+@pytest.mark.parametrize(("gray", "channels"), [(False, 3), (True, 1)], ids=["color", "gray"])
+def test_a_frame_stack_shows_the_last_frames_of_the_episode(gray: bool, channels: int) -> None:
+    stack = FrameStack(3, gray, (2, 2, 3))
+    frames = np.random.default_rng(0).integers(0, 256, (STEPS, NUM_ENVS, 2, 2, 3)).astype(np.uint8)
+    earlier = np.random.default_rng(1).integers(0, 256, (1, NUM_ENVS, 2, 2, 3)).astype(np.uint8)
+    state, _ = stack.see(stack.initial_state(NUM_ENVS), jnp.asarray(earlier), jnp.ones((1, NUM_ENVS), bool))
+    last, seen = stack.see(state, {"frame": jnp.asarray(frames), "vector": jnp.zeros((STEPS, NUM_ENVS, 5))}, STARTS)
 
     def brightness(frame: np.ndarray) -> np.ndarray:
-        return np.round(frame.astype(np.float32) @ np.float32([0.299, 0.587, 0.114]))[..., None] if grey else frame
+        return np.round(frame.astype(np.float32) @ np.float32([0.299, 0.587, 0.114]))[..., None] if gray else frame
 
-    for lane in range(LANES):
-        episode = [earlier[0, lane]]
+    for env_index in range(NUM_ENVS):
+        episode = [earlier[0, env_index]]
         for step in range(STEPS):
-            episode = [*([] if STARTS[step, lane] else episode), frames[step, lane]]
+            episode = [*([] if STARTS[step, env_index] else episode), frames[step, env_index]]
             newest_first = [*reversed(episode), np.zeros((2, 2, 3)), np.zeros((2, 2, 3))]
             expected = np.concatenate([brightness(frame) for frame in newest_first[:3]], axis=-1)
-            np.testing.assert_array_equal(seen["frame"][step, lane], expected)
-        np.testing.assert_array_equal(np.concatenate([*last[lane]], axis=-1), expected[..., : 2 * channels])
-    assert seen["vector"].shape == (STEPS, LANES, 5)
+            np.testing.assert_array_equal(seen["frame"][step, env_index], expected)
+        np.testing.assert_array_equal(np.concatenate([*last[env_index]], axis=-1), expected[..., : 2 * channels])
+    assert seen["vector"].shape == (STEPS, NUM_ENVS, 5)
     assert seen["frame"].dtype == last.dtype == jnp.uint8
 
 
 def test_a_frame_stack_step_by_step_equals_a_rollout() -> None:
     stack = FrameStack(4, False, (2, 2, 3))
-    frames = jnp.asarray(np.random.default_rng(0).integers(0, 256, (STEPS, LANES, 2, 2, 3)).astype(np.uint8))
-    last, seen = stack.see(stack.initial_state(LANES), frames, STARTS)
-    state = stack.initial_state(LANES)
+    frames = jnp.asarray(np.random.default_rng(0).integers(0, 256, (STEPS, NUM_ENVS, 2, 2, 3)).astype(np.uint8))
+    last, seen = stack.see(stack.initial_state(NUM_ENVS), frames, STARTS)
+    state = stack.initial_state(NUM_ENVS)
     for step in range(STEPS):
         state, single = stack.see(state, frames[step : step + 1], STARTS[step : step + 1])
         np.testing.assert_array_equal(seen[step], single[0])
     np.testing.assert_array_equal(last, state)
 
 
-def test_a_frame_stack_without_frames_is_refused() -> None:
+def test_a_frame_stack_without_frames_is_rejected() -> None:
     with pytest.raises(
         ConfigError, match=r"memory 'stack4': expected an observation with a frame, got none\. Choose anoth"
     ):
         make_memory(Config(memory="stack4"))
 
 
-def test_layers_of_no_memory_are_refused() -> None:
+def test_layers_of_no_memory_are_rejected() -> None:
     with pytest.raises(ConfigError, match=r"memory 'none' has no layers\. Leave out --memory-layers"):
         make_memory(Config(memory="none", memory_layers=2))

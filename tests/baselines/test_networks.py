@@ -75,7 +75,7 @@ def test_the_reconstruction_loss_is_the_mean_cross_entropy_of_bytes(get_key: Cal
     np.testing.assert_allclose(reconstruction_loss(space_to_depth(logits, 4), frame), expected, rtol=1e-5)
 
 
-def test_reconstruction_without_a_frame_is_refused() -> None:
+def test_reconstruction_without_a_frame_is_rejected() -> None:
     network = make_network(Config(memory_size=8, hidden_size=8), spaces.Discrete(4))
     state = network.memory.initial_state(3)
     with pytest.raises(ConfigError, match="--reconstruction: expected an observation with a frame, got none"):
@@ -119,22 +119,24 @@ def test_the_published_agent_has_its_number_of_parameters() -> None:
     assert round(number / 1e6, 2) == 4.05
 
 
-def test_a_space_without_a_policy_head_is_refused() -> None:
+def test_a_space_without_a_policy_head_is_rejected() -> None:
     with pytest.raises(ConfigError, match="expected a Discrete or MultiDiscrete action space"):
         action_sizes(spaces.Box(0.0, 1.0, (2,)))
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("observation", [OBSERVATIONS["frame"], OBSERVATIONS["both"]], ids=["frame", "both"])
-def test_the_reconstruction_has_the_size_of_the_frame_for_as_many_lanes_as_asked(observation: Any, lanes: int) -> None:
+def test_the_reconstruction_has_the_size_of_the_frame_for_as_many_environments_as_asked(
+    observation: Any, num_envs: int
+) -> None:
     network = make_network(Config(), spaces.Discrete(4))
 
-    def picture() -> Any:
+    def reconstruction() -> Any:
         state, starts = network.memory.initial_state(3), jnp.zeros((2, 3), bool)
         variables = network.init(jax.random.key(0), state, observation, starts, reconstruct=1)
-        return network.apply(variables, state, observation, starts, reconstruct=lanes)[1].picture
+        return network.apply(variables, state, observation, starts, reconstruct=num_envs)[1].reconstruction
 
-    assert jax.eval_shape(picture).shape == (2 * lanes, 21, 21, 48)
+    assert jax.eval_shape(reconstruction).shape == (2 * num_envs, 21, 21, 48)
 
 
 @pytest.mark.parametrize(("observation", "features"), [("frame", 3136), ("both", 3136 + 128), ("vector", 512)])

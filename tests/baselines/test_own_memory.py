@@ -152,7 +152,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     names: dict[str, object] = {}
     for block in blocks_of_the_page():
         exec(compile(block, "own_memory.md", "exec"), names)
-    assert capsys.readouterr().out.splitlines()[-1].startswith("held-out score")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("held-out normalized return")
     assert (tmp_path / "runs/averages/evaluation.json").exists()
 
 
@@ -163,8 +163,8 @@ def test_an_installed_cell_trains_and_is_evaluated(tmp_path: Path) -> None:
     subprocess.run([sys.executable, *install], check=True, capture_output=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
 
-    def run(*words: str) -> str:
-        command = [sys.executable, "-m", *words]
+    def run(*argv: str) -> str:
+        command = [sys.executable, "-m", *argv]
         finished = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert finished.returncode == 0, finished.stderr
         return finished.stdout
@@ -172,6 +172,6 @@ def test_an_installed_cell_trains_and_is_evaluated(tmp_path: Path) -> None:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
     flags += ["--block-updates=2", "--total-steps=64", "--train-levels=20", "--held-out-levels=2", "--scale=cpu"]
     game = ["--env=FrozenLake-v0", "--memory", NAME, "--name=averages", "--options", "observation=symbolic"]
-    assert "held-out score" in run("baselines.train", *flags, *game)
+    assert "held-out normalized return" in run("baselines.train", *flags, *game)
     assert f'"memory": "{NAME}"' in (runs / "averages/config.json").read_text()
     assert "held-out levels (2)" in run("baselines.evaluate", "runs/averages")

@@ -107,7 +107,8 @@ def test_a_time_limit_is_bootstrapped_from_the_last_observation(timed: Collected
 
 
 def test_the_last_observation_is_valued_with_the_memory_of_its_episode(timed: Collected) -> None:
-    # Lane 0, from the start of an episode on: cue, blank, blank, and after the cut "go", which is never acted on.
+    # Environment 0, from the start of an episode on: cue, blank, blank, and after the cut "go", which is never acted
+    # on.
     rollout = timed.batch.rollout
     first = int(jnp.argmax(rollout.start[:, 0]))
     episode = rollout.observation[first : first + 3, :1]
@@ -153,8 +154,8 @@ def test_schedules_follow_the_environment_steps(block: Callable[[], tuple[ppo.Tr
     np.testing.assert_allclose(metrics["learning_rate"], expected, rtol=1e-5)
 
 
-def test_a_sequence_is_a_piece_of_its_lane(endless: Collected) -> None:
-    batch = endless.batch._replace(memory=jnp.arange(16))  # lanes 0 to 7, first halves before second ones
+def test_a_sequence_is_a_piece_of_its_environment(endless: Collected) -> None:
+    batch = endless.batch._replace(memory=jnp.arange(16))  # environments 0 to 7, first halves before second ones
     taken = ppo.take_sequences(batch, jnp.asarray([3, 8 + 6]), 5)
     np.testing.assert_array_equal(taken.memory, [3, 14])
     expected = np.stack([batch.rollout.action[:5, 3], batch.rollout.action[5:, 6]], axis=1)

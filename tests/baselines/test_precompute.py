@@ -13,7 +13,7 @@ from baselines.config import Config
 from baselines.memories import make_memory
 from baselines.networks import ActorCritic
 
-STEPS, LANES, PIXELS = 1, 3, 36
+STEPS, NUM_ENVS, PIXELS = 1, 3, 36
 MEMORIES = {name: {"memory": name} for name in ("gru", "lstm", "lru", "mingru", "none", "stack4", "trxl", "gtrxl")}
 MEMORIES["gru of two layers"] = {"memory": "gru", "memory_layers": 2}
 MEMORIES["trxl of another width"] = {"memory": "trxl", "hidden_size": 24}
@@ -26,13 +26,13 @@ class Acting:
         settings = {"memory_size": 16, "memory_window": 5, "hidden_size": 16, **settings}
         frame, hidden = (PIXELS, PIXELS, 3), settings["hidden_size"]
         memory = make_memory(Config(**settings), frame)
-        self.network = ActorCritic(memory, (3, 2), hidden, encoder, truth_size=2, dtype=jnp.bfloat16)
+        self.network = ActorCritic(memory, (3, 2), hidden, encoder, ground_truth_size=2, dtype=jnp.bfloat16)
         draws = np.random.default_rng(0)
-        frames = jnp.asarray(draws.integers(0, 256, (4, STEPS, LANES, *frame), np.uint8))
-        vectors = jnp.asarray(draws.standard_normal((4, STEPS, LANES, 7)), jnp.float32)
+        frames = jnp.asarray(draws.integers(0, 256, (4, STEPS, NUM_ENVS, *frame), np.uint8))
+        vectors = jnp.asarray(draws.standard_normal((4, STEPS, NUM_ENVS, 7)), jnp.float32)
         self.seen = {"a_conv0": vectors, "frame": frames}
-        self.starts = jnp.asarray(draws.random((4, STEPS, LANES)) < 0.3)
-        self.state = self.network.memory.initial_state(LANES)
+        self.starts = jnp.asarray(draws.random((4, STEPS, NUM_ENVS)) < 0.3)
+        self.state = self.network.memory.initial_state(NUM_ENVS)
         self.first = jax.tree.map(lambda leaf: leaf[0], (self.seen, self.starts))
         self.params = jax.jit(self.network.init)(jax.random.key(0), self.state, *self.first)
 

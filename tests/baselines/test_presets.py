@@ -16,13 +16,13 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_a_preset_sets_game_and_settings_and_a_flag_beside_it_overrides_them(tmp_path: Path) -> None:
-    words = ["--preset", "jmlr/mm-trxl-rec", "--runs-dir", str(tmp_path)]
-    config = train.parse(words).config
+    argv = ["--preset", "jmlr/mm-trxl-rec", "--runs-dir", str(tmp_path)]
+    config = train.parse(argv).config
     assert config == PRESETS["jmlr/mm-trxl-rec"]
     assert (config.env, config.options) == ("MortarMayhem-v0", ("preset=jmlr2025",))
     assert (config.memory, config.memory_size, config.memory_layers, config.memory_window) == ("trxl", 384, 3, 275)
     assert (config.reconstruction, config.total_steps, config.num_envs, config.num_steps) == (0.1, 491_520_000, 32, 512)
-    assert train.parse([*words, "--gamma", "0.9"]).config == dataclasses.replace(config, gamma=0.9)
+    assert train.parse([*argv, "--gamma", "0.9"]).config == dataclasses.replace(config, gamma=0.9)
 
 
 def test_a_large_batch_preset_is_what_worked() -> None:
@@ -66,16 +66,16 @@ def test_mystery_path_on_a_grid_has_the_smaller_transformer_and_more_entropy() -
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("argv", "message"),
     [
         (["--preset", "jmlr/mm-trxl-rek"], r"unknown preset 'jmlr/mm-trxl-rek'; did you mean 'jmlr/mm-trxl-rec'\?"),
         (["--preset", "xyz"], r"^unknown preset 'xyz': --list shows all of them$"),
         (["--preset=fast/mm-gru", "--scale", "cpu"], "got both: --preset fast/mm-gru and --scale cpu"),
     ],
 )
-def test_a_preset_that_cannot_be_taken_is_explained(words: list[str], message: str) -> None:
+def test_a_preset_that_cannot_be_taken_is_explained(argv: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        train.parse(words)
+        train.parse(argv)
 
 
 def test_of_a_flag_that_is_given_twice_the_last_counts_for_the_defaults_too() -> None:
@@ -83,13 +83,13 @@ def test_of_a_flag_that_is_given_twice_the_last_counts_for_the_defaults_too() ->
     assert train.parse(["--scale", "paper", "--scale=cpu"]).config == SCALES["cpu"]
 
 
-@pytest.mark.parametrize("words", [["--preset"], ["--preset", "--seed", "3"], ["--scale", "--preset"]])
+@pytest.mark.parametrize("argv", [["--preset"], ["--preset", "--seed", "3"], ["--scale", "--preset"]])
 def test_a_preset_or_scale_without_a_name_is_a_missing_value(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        train.parse(words)
-    assert f"Missing value for argument '{words[0]}'" in capsys.readouterr().err
+        train.parse(argv)
+    assert f"Missing value for argument '{argv[0]}'" in capsys.readouterr().err
 
 
 def test_every_preset_names_a_game_that_exists() -> None:

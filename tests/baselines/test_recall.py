@@ -31,9 +31,9 @@ def test_only_an_agent_with_memory_recalls(
     setup = ppo.make_setup(dataclasses.replace(CONFIG, memory=memory), game)
     state = ppo.make_init(setup)(ppo.seeds_of(setup), game.params)
     state, _ = ppo.make_train_block(setup)(state, game.params)
-    scores = evaluate(setup, game, state.params, repeats=30, seed=0)
+    results = evaluate(setup, game, state.params, repeats=30, seed=0)
     low, high = expected
-    assert low <= scores["held_out"]["score"] <= high
-    assert scores["held_out"]["levels"] == 3
-    assert scores["held_out"]["length"] == 4
-    assert scores["held_out"]["share_cut"] == 0
+    assert low <= results["held_out"]["normalized_return"] <= high
+    assert results["held_out"]["levels"] == 3
+    assert results["held_out"]["length"] == 4
+    assert results["held_out"]["share_truncated"] == 0

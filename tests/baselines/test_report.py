@@ -28,8 +28,8 @@ def test_the_published_interval_of_mystery_path_with_hidden_goal_is_found_again(
 
 
 def test_each_task_draws_runs_on_its_own_and_keeps_its_scores() -> None:
-    scores = np.asarray([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
-    drawn = resampled(scores, 2_000, 0)
+    returns = np.asarray([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
+    drawn = resampled(returns, 2_000, 0)
     assert drawn.shape == (2_000, 3, 2)
     assert set(drawn[..., 0].ravel()) == {1.0, 2.0, 3.0}
     assert set(drawn[..., 1].ravel()) == {10.0, 20.0, 30.0}
@@ -38,8 +38,8 @@ def test_each_task_draws_runs_on_its_own_and_keeps_its_scores() -> None:
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
-    scores = np.random.default_rng(0).random((5, 2))
-    first, again, other = (estimate(scores, resamples=200, seed=seed) for seed in (3, 3, 4))
+    returns = np.random.default_rng(0).random((5, 2))
+    first, again, other = (estimate(returns, resamples=200, seed=seed) for seed in (3, 3, 4))
     assert first == again
     assert first[1:] != other[1:]
 
@@ -50,10 +50,10 @@ def test_a_single_run_has_no_interval() -> None:
     assert np.isnan([found.low, found.high]).all()
 
 
-@pytest.mark.parametrize("scores", [[], [0.5, np.nan]])
-def test_scores_that_are_none_are_refused(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match="expected finite scores, got "):
-        estimate(np.asarray(scores))
+@pytest.mark.parametrize("returns", [[], [0.5, np.nan]])
+def test_values_that_are_none_are_rejected(returns: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected finite values, got "):
+        estimate(np.asarray(returns))
 
 
 def test_a_published_curve_that_is_of_training_levels_is_not_called_held_out() -> None:
@@ -84,31 +84,31 @@ def test_published_runs_are_known_by_their_settings() -> None:
     assert report.agent_of(Config(memory="lru")) == "lru-512"
 
 
-def write_run(folder: Path, config: Config, score: float, rows: list[dict[str, Any]]) -> None:
+def write_run(folder: Path, config: Config, normalized_return: float, rows: list[dict[str, Any]]) -> None:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(to_json(config)))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = {
-        "score": score,
-        "success": score / 2,
-        "metric": 2 * score,
+        "normalized_return": normalized_return,
+        "success": normalized_return / 2,
+        "metric": 2 * normalized_return,
         "metric_name": "tiles_visited",
-        "share_cut": 0.1,
+        "share_truncated": 0.1,
     }
     update = rows[-1]["steps"] // config.batch_steps if rows else 10
-    scores = {"update": update, "held_out": result, "training": {**result, "score": 1.0}}
-    (folder / "evaluation.json").write_text(json.dumps(scores))
+    returns = {"update": update, "held_out": result, "training": {**result, "normalized_return": 1.0}}
+    (folder / "evaluation.json").write_text(json.dumps(returns))
 
 
 def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
     config = PRESETS["fast/mpg-off-gru"]
-    for seed, score in enumerate((0.2, 0.4, 0.6)):
+    for seed, normalized_return in enumerate((0.2, 0.4, 0.6)):
         rows = [
             {"update": 150 * step, "seed": seed, "steps": step * 150 * 65_536, "seconds": 30.0 * step}
-            | {"episodes": step % 3, "score": score}
+            | {"episodes": step % 3, "normalized_return": normalized_return}
             for step in range(1, 11)
         ]
-        write_run(tmp_path / f"run{seed}", dataclasses.replace(config, seed=seed), score, rows)
+        write_run(tmp_path / f"run{seed}", dataclasses.replace(config, seed=seed), normalized_return, rows)
     write_run(tmp_path / "other", dataclasses.replace(SCALES["cpu"], options=("observation=symbolic",)), 0.9, [])
     (tmp_path / "no-run").mkdir()
     path = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out"))
@@ -130,12 +130,12 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
 
 def test_a_curve_is_the_mean_over_episodes_and_bridges_gaps() -> None:
     rows = [
-        {"steps": 5, "episodes": 1, "score": 0.0},
-        {"steps": 9, "episodes": 3, "score": 1.0},
-        {"steps": 15, "episodes": 0, "score": None},
-        {"steps": 25, "episodes": 2, "score": 0.25},
+        {"steps": 5, "episodes": 1, "normalized_return": 0.0},
+        {"steps": 9, "episodes": 3, "normalized_return": 1.0},
+        {"steps": 15, "episodes": 0, "normalized_return": None},
+        {"steps": 25, "episodes": 2, "normalized_return": 0.25},
     ]
-    np.testing.assert_allclose(report.binned(rows, "score", np.asarray([0, 10, 20, 30])), [0.75, 0.5, 0.25])
+    np.testing.assert_allclose(report.binned(rows, "normalized_return", np.asarray([0, 10, 20, 30])), [0.75, 0.5, 0.25])
 
 
 def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
@@ -144,12 +144,12 @@ def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     assert len(group.runs) == 1
 
 
-def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
+def test_a_negative_seed_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^seed: expected a number from 0 to 2147483647, got -1$"):
         report.report(report.ReportFlags((tmp_path,), tmp_path / "out", seed=-1))
 
 
-def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
+def test_folders_without_a_run_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected at least one folder of a run"):
         report.report(report.ReportFlags((tmp_path,), tmp_path / "out"))
 
@@ -160,11 +160,11 @@ def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
         ("evaluation.json", "[3]"),
         ("evaluation.json", '{"held_out": 3}'),
         ("evaluation.json", "{"),
-        ("evaluation.json", '{"held_out": {"score": NaN}}'),
-        ("evaluation.json", '{"held_out": {"score": 0.5, "score_by_seed": ["much"]}}'),
+        ("evaluation.json", '{"held_out": {"normalized_return": NaN}}'),
+        ("evaluation.json", '{"held_out": {"normalized_return": 0.5, "normalized_return_by_seed": ["much"]}}'),
     ],
 )
-def test_a_run_with_a_damaged_file_is_refused_with_its_name(tmp_path: Path, name: str, text: str) -> None:
+def test_a_run_with_a_damaged_file_is_rejected_with_its_name(tmp_path: Path, name: str, text: str) -> None:
     write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
     (tmp_path / "run" / name).write_text(text)
     with pytest.raises(RunError, match=rf"cannot read .*run.*{name}.*\. Run baselines\.evaluate again"):
@@ -173,7 +173,7 @@ def test_a_run_with_a_damaged_file_is_refused_with_its_name(tmp_path: Path, name
 
 def test_a_run_that_was_scored_on_training_levels_alone_has_a_line(tmp_path: Path) -> None:
     write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
-    (tmp_path / "run" / "evaluation.json").write_text('{"training": {"score": 0.25}}')
+    (tmp_path / "run" / "evaluation.json").write_text('{"training": {"normalized_return": 0.25}}')
     assert "| 0.250 |" in report.table(report.read_groups([tmp_path / "run"]), 0)
 
 
@@ -188,16 +188,19 @@ def test_scores_stand_beside_the_steps_after_which_they_were_made(
             "steps": step * config.batch_steps,
             "seconds": 60.0 * step,
             "episodes": 1,
-            "score": 0.5,
+            "normalized_return": 0.5,
         }
         for step in range(1, 6)
     ]
     write_run(tmp_path / "run", config, 0.5, rows)
-    for name, scores in (("", {"update": 3, "held_out": {"score": 0.25}}), ("-paper", {"update": 5, "paper": {}})):
-        (tmp_path / "run" / f"evaluation{name}.json").write_text(json.dumps(scores))
+    for name, returns in (
+        ("", {"update": 3, "held_out": {"normalized_return": 0.25}}),
+        ("-paper", {"update": 5, "paper": {}}),
+    ):
+        (tmp_path / "run" / f"evaluation{name}.json").write_text(json.dumps(returns))
     (group,) = report.read_groups([tmp_path / "run"])
     assert (group.runs[0].steps, group.minutes) == (3 * config.batch_steps, 3.0)
-    assert "paper" not in group.runs[0].scores
+    assert "paper" not in group.runs[0].results
     assert "on the papers' levels at update 5, because the others are from update 3" in capsys.readouterr().out
 
 
@@ -224,13 +227,13 @@ def test_how_often_a_run_was_saved_and_how_its_loop_was_unrolled_make_no_line_of
 
 
 def test_a_curve_is_of_the_runs_whose_log_was_kept(tmp_path: Path) -> None:
-    row = {"update": 1, "seed": 1, "steps": 10, "seconds": 1.0, "episodes": 1, "score": 0.5}
+    row = {"update": 1, "seed": 1, "steps": 10, "seconds": 1.0, "episodes": 1, "normalized_return": 0.5}
     write_run(tmp_path / "without", SCALES["cpu"], 0.5, [])
     write_run(tmp_path / "with", dataclasses.replace(SCALES["cpu"], seed=1), 0.5, [row])
     (group,) = report.read_groups(list(tmp_path.iterdir()))
     assert [run.rows for run in group.logged] == [[row]]
     assert group.count == "2 runs, curve of 1"
-    without_name = report.Run([], {"held_out": {"score": 0.5}}, 1)
+    without_name = report.Run([], {"held_out": {"normalized_return": 0.5}}, 1)
     assert dataclasses.replace(group, runs=[without_name, *group.runs]).metric_name == "tiles_visited"
 
 
@@ -244,7 +247,7 @@ def test_a_legend_counts_the_runs_as_the_table_does(
     from matplotlib.axes import Axes
 
     for seed in range(3):
-        row = {"update": 1, "seed": seed, "steps": 10, "seconds": 1.0, "episodes": 1, "score": 0.5}
+        row = {"update": 1, "seed": seed, "steps": 10, "seconds": 1.0, "episodes": 1, "normalized_return": 0.5}
         config = dataclasses.replace(SCALES["cpu"], seed=seed)
         write_run(tmp_path / f"run{seed}", config, 0.5, [row] if seed < num_logs else [])
     (group,) = groups = report.read_groups(list(tmp_path.iterdir()))
@@ -264,43 +267,45 @@ def test_a_legend_counts_the_runs_as_the_table_does(
 def test_of_fewer_than_four_runs_the_interquartile_mean_is_the_mean_and_the_page_says_so(
     tmp_path: Path, num_runs: int
 ) -> None:
-    scores = np.asarray([0.1, 0.2, 0.9][:num_runs])
-    assert report.estimate(scores).value == pytest.approx(scores.mean())
+    returns = np.asarray([0.1, 0.2, 0.9][:num_runs])
+    assert report.estimate(returns).value == pytest.approx(returns.mean())
     for seed in range(num_runs):
-        write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), scores[seed], [])
+        write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), returns[seed], [])
     page = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()
     assert "with fewer than four runs it equals the mean" in page
 
 
 def test_scores_on_the_levels_of_the_papers_have_a_column(tmp_path: Path) -> None:
     write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
-    (tmp_path / "run" / "evaluation-paper.json").write_text(json.dumps({"update": 10, "paper": {"score": 0.25}}))
+    (tmp_path / "run" / "evaluation-paper.json").write_text(
+        json.dumps({"update": 10, "paper": {"normalized_return": 0.25}})
+    )
     (group,) = report.read_groups([tmp_path / "run"])
-    assert group.results("paper", "score") == [0.25]
+    assert group.results("paper", "normalized_return") == [0.25]
     header, _, line = report.table([group], seed=0).splitlines()
     cells = dict(zip(header.split(" | "), line.split(" | "), strict=True))
-    assert (cells["score, papers' levels"], cells["score, held out"]) == ("0.250", "0.500")
+    assert (cells["normalized return, papers' levels"], cells["normalized return, held out"]) == ("0.250", "0.500")
 
 
 def test_scores_come_in_the_shape_of_rliable(tmp_path: Path) -> None:
-    scores = {
+    returns = {
         ("mm", "gru"): (0.1, 0.2, 0.3),
         ("mm", "trxl-rec"): (0.4, 0.5),
         ("ss", "gru"): (0.6, 0.7, 0.8),
         ("ss", "trxl-rec"): (0.9, 1.0),
     }
-    for (task, agent), values in scores.items():
-        for seed, score in enumerate(values):
+    for (task, agent), values in returns.items():
+        for seed, normalized_return in enumerate(values):
             config = dataclasses.replace(PRESETS[f"fast/{task}-{agent}"], seed=seed)
-            write_run(tmp_path / f"{task}-{agent}-{seed}", config, score, [])
+            write_run(tmp_path / f"{task}-{agent}-{seed}", config, normalized_return, [])
     groups = report.read_groups(list(tmp_path.iterdir()))
-    found = report.score_matrices(groups, tasks=["SS", "MM"])
+    found = report.return_matrices(groups, tasks=["SS", "MM"])
     assert {name: matrix.dtype for name, matrix in found.items()} == {"GRU": np.float64, "TrXL+rec": np.float64}
     assert found["GRU"].tolist() == [[0.6, 0.1], [0.7, 0.2], [0.8, 0.3]]
     assert found["TrXL+rec"].tolist() == [[0.9, 0.4], [1.0, 0.5]]
-    by_default = report.score_matrices(groups, result="success", name_of=lambda group: group.config.memory)
+    by_default = report.return_matrices(groups, result="success", name_of=lambda group: group.config.memory)
     assert by_default["gru"].tolist() == [[0.05, 0.3], [0.1, 0.35], [0.15, 0.4]]  # Mortar Mayhem first, as in reports
-    assert report.score_matrices(groups, tasks=["SS"], split="training")["GRU"].tolist() == [[1.0], [1.0], [1.0]]
+    assert report.return_matrices(groups, tasks=["SS"], split="training")["GRU"].tolist() == [[1.0], [1.0], [1.0]]
 
 
 def test_scores_that_make_no_rectangle_are_an_error(tmp_path: Path) -> None:
@@ -308,14 +313,14 @@ def test_scores_that_make_no_rectangle_are_an_error(tmp_path: Path) -> None:
         write_run(tmp_path / f"{name[5:]}-{seed}", dataclasses.replace(PRESETS[name], seed=seed), 0.5, [])
     groups = report.read_groups(list(tmp_path.iterdir()))
     with pytest.raises(RunError, match=r"^expected equally many runs of GRU .* got \{'MM': 2, 'SS': 1\}"):
-        report.score_matrices(groups)
+        report.return_matrices(groups)
     with pytest.raises(RunError, match=r"got \{'MM': 2, 'MP': 0\}"):
-        report.score_matrices(groups, tasks=["MM", "MP"])
+        report.return_matrices(groups, tasks=["MM", "MP"])
     write_run(tmp_path / "lower", dataclasses.replace(PRESETS["fast/mm-gru"], gamma=0.9), 0.5, [])
     groups = report.read_groups(list(tmp_path.iterdir()))
     with pytest.raises(RunError, match=r"^expected one setting of GRU on MM, got several"):
-        report.score_matrices(groups, tasks=["MM"])
-    named = report.score_matrices(groups, tasks=["MM"], name_of=lambda group: f"gamma {group.config.gamma}")
+        report.return_matrices(groups, tasks=["MM"])
+    named = report.return_matrices(groups, tasks=["MM"], name_of=lambda group: f"gamma {group.config.gamma}")
     assert {name: matrix.shape for name, matrix in named.items()} == {"gamma 0.995": (2, 1), "gamma 0.9": (1, 1)}
 
 

@@ -77,8 +77,8 @@ def test_a_run_leaves_its_files(whole: Path) -> None:
     assert rows[-1]["steps"] == 768
     assert (whole / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in (whole / "checkpoints").iterdir()) == ["12", "4", "8"]
-    scores = json.loads((whole / "evaluation.json").read_text())
-    assert 0 <= scores["held_out"]["score"] <= 1
+    results = json.loads((whole / "evaluation.json").read_text())
+    assert 0 <= results["held_out"]["normalized_return"] <= 1
 
 
 def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
@@ -140,19 +140,25 @@ def test_on_block_gets_plain_numbers_of_each_block_and_changes_nothing(whole: Pa
 def test_held_out_scores_are_in_the_log_the_console_the_curve_and_the_callback(logged: Any) -> None:
     folder, metrics, output, axes = logged
     rows = read_rows(folder / "metrics.jsonl")
-    scored = {row["update"]: row for row in rows if "held_out_score" in row}
-    assert list(scored) == [6, 12]
-    assert [block["update"] for block in metrics if "held_out_score" in block] == [6, 12]
-    assert metrics[2]["held_out_score"] == scored[6]["held_out_score"]
-    assert scored[6]["held_out_length"] == 4.0
-    assert scored[12]["held_out_score"] == scored[12]["held_out_success"] == scored[12]["held_out_return"]
-    final = json.loads((folder / "evaluation.json").read_text())["held_out"]["score"]
+    evaluated = {row["update"]: row for row in rows if "held_out_normalized_return" in row}
+    assert list(evaluated) == [6, 12]
+    assert [block["update"] for block in metrics if "held_out_normalized_return" in block] == [6, 12]
+    assert metrics[2]["held_out_normalized_return"] == evaluated[6]["held_out_normalized_return"]
+    assert evaluated[6]["held_out_length"] == 4.0
+    assert (
+        evaluated[12]["held_out_normalized_return"]
+        == evaluated[12]["held_out_success"]
+        == evaluated[12]["held_out_return"]
+    )
+    final = json.loads((folder / "evaluation.json").read_text())["held_out"]["normalized_return"]
     # 600 episodes each, so the standard error of the difference is 0.03 at most.
-    assert scored[12]["held_out_score"] == pytest.approx(final, abs=0.15)
-    assert f"update 6, held-out levels: score {scored[6]['held_out_score']:.3f}" in output
+    assert evaluated[12]["held_out_normalized_return"] == pytest.approx(final, abs=0.15)
+    assert f"update 6, held-out levels: normalized_return {evaluated[6]['held_out_normalized_return']:.3f}" in output
     lines = {line.get_label(): line.get_xydata().tolist() for line in axes[0].lines}
-    assert lines["held_out_score, seed 0"] == [[64.0 * update, scored[update]["held_out_score"]] for update in (6, 12)]
-    assert len(lines["score, seed 0"]) == 12
+    assert lines["held_out_normalized_return, seed 0"] == [
+        [64.0 * update, evaluated[update]["held_out_normalized_return"]] for update in (6, 12)
+    ]
+    assert len(lines["normalized_return, seed 0"]) == 12
 
 
 @pytest.mark.parametrize(
@@ -182,33 +188,70 @@ def test_each_of_several_seeds_is_evaluated_and_logged(tmp_path: Path) -> None:
     rows = read_rows(tmp_path / "two" / "metrics.jsonl")[-2:]
     assert [row["seed"] for row in rows] == [5, 6]
     (block,) = metrics
-    assert [block[f"seed_{row['seed']}/held_out_score"] for row in rows] == [row["held_out_score"] for row in rows]
-    assert block["held_out_score"] == pytest.approx(sum(row["held_out_score"] for row in rows) / 2)
+    assert [block[f"seed_{row['seed']}/held_out_normalized_return"] for row in rows] == [
+        row["held_out_normalized_return"] for row in rows
+    ]
+    assert block["held_out_normalized_return"] == pytest.approx(
+        sum(row["held_out_normalized_return"] for row in rows) / 2
+    )
 
 
 def test_the_metrics_of_a_block_weigh_results_by_episodes_and_leave_out_what_is_not_known() -> None:
     row = {"seconds": 2.0, "steps_per_second": 64}
-    first = row | {"update": 1, "steps": 64, "seed": 0, "loss": 1.0, "episodes": 1.0, "return": 3.0, "score": 0.0}
-    last = row | {"update": 2, "steps": 128, "seed": 0, "loss": 2.0, "episodes": 3.0, "return": 7.0, "score": 1.0}
+    first = row | {
+        "update": 1,
+        "steps": 64,
+        "seed": 0,
+        "loss": 1.0,
+        "episodes": 1.0,
+        "return": 3.0,
+        "normalized_return": 0.0,
+    }
+    last = row | {
+        "update": 2,
+        "steps": 128,
+        "seed": 0,
+        "loss": 2.0,
+        "episodes": 3.0,
+        "return": 7.0,
+        "normalized_return": 1.0,
+    }
     position = {"update": 2, "steps": 128, "seconds": 2.0, "steps_per_second": 64}
-    assert hooks.block_metrics([first, last]) == position | {"episodes": 4, "loss": 1.5, "return": 6.0, "score": 0.75}
-    none = {"episodes": 0.0, "return": None, "score": None}
+    assert hooks.block_metrics([first, last]) == position | {
+        "episodes": 4,
+        "loss": 1.5,
+        "return": 6.0,
+        "normalized_return": 0.75,
+    }
+    none = {"episodes": 0.0, "return": None, "normalized_return": None}
     assert hooks.block_metrics([first | none, last | none]) == position | {"episodes": 0, "loss": 1.5}
 
 
 def test_one_row_is_written_for_each_level_and_episode(whole: Path, tmp_path: Path) -> None:
-    names = ["split", "run_seed", "level_seed", "episode", "return", "score", "success", "length", "cut"]
-    scores = evaluate.score_run(evaluate.EvaluateFlags(whole, levels=3, repeats=4, per_level=tmp_path / "out.csv"))
+    names = [
+        "split",
+        "run_seed",
+        "level_seed",
+        "episode",
+        "return",
+        "normalized_return",
+        "success",
+        "length",
+        "truncated",
+    ]
+    results = evaluate.evaluate_run(evaluate.EvaluateFlags(whole, levels=3, repeats=4, per_level=tmp_path / "out.csv"))
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == names
     assert [(int(row["level_seed"]), int(row["episode"])) for row in rows] == [
         (2**31 + level, episode) for level in range(3) for episode in range(4)
     ]
-    assert {(row["split"], row["run_seed"], row["length"], row["cut"]) for row in rows} == {("held_out", "0", "4", "0")}
-    for name in ("return", "score", "success"):
-        assert np.mean([float(row[name]) for row in rows]) == pytest.approx(scores["held_out"][name])
-    evaluate.score_run(evaluate.EvaluateFlags(whole, levels=3, repeats=4, per_level=tmp_path / "out.jsonl"))
+    assert {(row["split"], row["run_seed"], row["length"], row["truncated"]) for row in rows} == {
+        ("held_out", "0", "4", "0")
+    }
+    for name in ("return", "normalized_return", "success"):
+        assert np.mean([float(row[name]) for row in rows]) == pytest.approx(results["held_out"][name])
+    evaluate.evaluate_run(evaluate.EvaluateFlags(whole, levels=3, repeats=4, per_level=tmp_path / "out.jsonl"))
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [{name: type(rows[0][name])(value) for name, value in line.items()} for line in lines] == rows
 
@@ -219,7 +262,7 @@ def test_the_rows_of_the_papers_levels_have_their_seeds(
     game = recall_game()._replace(training_levels=None, held_out_levels=jnp.arange(50, dtype=jnp.int32) % 3)
     monkeypatch.setattr(evaluate, "make_paper_game", lambda _: game)
     shutil.copytree(whole, tmp_path / "run")
-    evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run", levels="paper", per_level=tmp_path / "paper.jsonl"))
+    evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "run", levels="paper", per_level=tmp_path / "paper.jsonl"))
     rows = [json.loads(line) for line in (tmp_path / "paper.jsonl").read_text().splitlines()]
     assert [row["level_seed"] for row in rows] == list(range(200_000, 200_050))
     assert {row["split"] for row in rows} == {"paper"}
@@ -236,8 +279,8 @@ def test_rows_have_the_episodes_of_each_agent_in_the_order_of_the_levels() -> No
         *((3, 7, 0, 1.0), (3, 7, 1, 2.0), (3, 9, 0, 3.0), (3, 9, 1, 4.0)),
         *((4, 7, 0, 5.0), (4, 7, 1, 6.0), (4, 9, 0, 7.0), (4, 9, 1, 8.0)),
     ]
-    assert rows[1]["cut"] == 1
-    assert (rows[0]["length"], rows[0]["success"], rows[0]["score"]) == (1, 0.1, 0.01)
+    assert rows[1]["truncated"] == 1
+    assert (rows[0]["length"], rows[0]["success"], rows[0]["normalized_return"]) == (1, 0.1, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +295,7 @@ def test_a_file_for_rows_that_cannot_be_is_an_error_before_anything_is_played(
 ) -> None:
     monkeypatch.setattr(evaluate, "make_player", pytest.fail)
     with pytest.raises(ConfigError, match=message):
-        evaluate.score_run(evaluate.EvaluateFlags(whole, per_level=tmp_path / name))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(whole, per_level=tmp_path / name))
 
 
 def test_scores_are_shown_and_kept_when_rows_cannot_be_written(
@@ -261,18 +304,18 @@ def test_scores_are_shown_and_kept_when_rows_cannot_be_written(
     (tmp_path / "out.csv").mkdir()
     shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation*.json"))
     with pytest.raises(RunError, match=r"^cannot write .*out\.csv \(Is a directory\)\. Choose another --per-level"):
-        evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run", levels=3, per_level=tmp_path / "out.csv"))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "run", levels=3, per_level=tmp_path / "out.csv"))
     assert "held-out levels (" in capsys.readouterr().out
     assert (tmp_path / "run" / "evaluation.json").exists()
 
 
 def test_a_run_can_be_scored_later(whole: Path) -> None:
-    scores = evaluate.score_run(evaluate.EvaluateFlags(whole, repeats=5, checkpoint=8))
-    assert scores["update"] == 8
-    assert scores["held_out"]["episodes_per_level"] == 5
-    assert "held-out levels (3): score" in evaluate.describe(scores)
+    results = evaluate.evaluate_run(evaluate.EvaluateFlags(whole, repeats=5, checkpoint=8))
+    assert results["update"] == 8
+    assert results["held_out"]["episodes_per_level"] == 5
+    assert "held-out levels (3): normalized return" in evaluate.describe(results)
     with pytest.raises(RunError, match=r"expected a checkpoint among \[4, 8, 12\], got 5"):
-        evaluate.score_run(evaluate.EvaluateFlags(whole, checkpoint=5))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(whole, checkpoint=5))
 
 
 def test_a_run_can_be_scored_on_the_levels_of_the_papers(
@@ -280,10 +323,10 @@ def test_a_run_can_be_scored_on_the_levels_of_the_papers(
 ) -> None:
     game = recall_game()._replace(training_levels=None)
     monkeypatch.setattr(evaluate, "make_paper_game", lambda _: game)
-    scores = evaluate.score_run(evaluate.EvaluateFlags(whole, levels="paper", repeats=2))
-    assert set(scores) == {"update", "paper"}
-    assert json.loads((whole / "evaluation-paper.json").read_text()) == scores
-    assert evaluate.describe(scores).startswith("paper levels (3): score")
+    results = evaluate.evaluate_run(evaluate.EvaluateFlags(whole, levels="paper", repeats=2))
+    assert set(results) == {"update", "paper"}
+    assert json.loads((whole / "evaluation-paper.json").read_text()) == results
+    assert evaluate.describe(results).startswith("paper levels (3): normalized return")
 
 
 @pytest.mark.slow
@@ -297,9 +340,9 @@ def test_a_run_can_be_scored_on_levels_that_list_more_than_those_it_was_trained_
     setup = make_setup(config, game)
     with RunFolder.create(tmp_path / "run", config) as folder:
         folder.save(make_init(setup)(seeds_of(setup), game.params), 4)
-    scores = evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run", levels="paper", repeats=1, max_steps=4))
-    assert (scores["update"], scores["paper"]["levels"], scores["paper"]["length"]) == (4, 50, 4.0)
-    assert scores["paper"]["metric_name"] == "commands_completed"
+    results = evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "run", levels="paper", repeats=1, max_steps=4))
+    assert (results["update"], results["paper"]["levels"], results["paper"]["length"]) == (4, 50, 4.0)
+    assert results["paper"]["metric_name"] == "commands_completed"
 
 
 @pytest.mark.parametrize("env_id", ["MortarMayhem-Grid-v0", "SearingSpotlights-v0"])
@@ -318,16 +361,16 @@ def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
 
 
 @pytest.mark.parametrize("change", [{"max_steps": 0}, {"max_steps": 2**31}, {"seed": -1}, {"seed": 2**31}])
-def test_scoring_without_steps_or_with_a_seed_out_of_range_is_refused(whole: Path, change: dict[str, int]) -> None:
+def test_scoring_without_steps_or_with_a_seed_out_of_range_is_rejected(whole: Path, change: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"^(--max-steps|seed): expected a number from "):
-        evaluate.score_run(evaluate.EvaluateFlags(whole, **change))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(whole, **change))
 
 
 @pytest.mark.parametrize("change", [{"levels": 0}, {"repeats": -1}], ids=str)
-def test_scoring_on_nothing_is_refused_by_the_name_of_the_flag(whole: Path, change: dict[str, int]) -> None:
+def test_scoring_on_nothing_is_rejected_by_the_name_of_the_flag(whole: Path, change: dict[str, int]) -> None:
     ((name, number),) = change.items()
     with pytest.raises(ConfigError, match=rf"^--{name}: expected at least 1, got {number}$"):
-        evaluate.score_run(evaluate.EvaluateFlags(whole, **change))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(whole, **change))
 
 
 def test_scores_that_cannot_be_kept_are_shown_all_the_same(
@@ -336,7 +379,7 @@ def test_scores_that_cannot_be_kept_are_shown_all_the_same(
     shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation*.json"))
     (tmp_path / "run" / "evaluation.json").mkdir()
     with pytest.raises(RunError, match=r"^cannot write .*evaluation\.json \(Is a directory\)\. Free disk space"):
-        evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "run"))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "run"))
     assert "held-out levels (" in capsys.readouterr().out
 
 
@@ -351,19 +394,19 @@ def test_a_run_is_not_resumed_with_other_settings(whole: Path) -> None:
         train.train(other, train.RunDir("whole", whole.parent, resume=True))
 
 
-def test_other_total_steps_are_refused_where_they_change_the_rates_and_what_keeps_them_is_told(whole: Path) -> None:
+def test_other_total_steps_are_rejected_where_they_change_the_rates_and_what_keeps_them_is_told(whole: Path) -> None:
     longer = dataclasses.replace(CONFIG, total_steps=2 * CONFIG.total_steps, decay_steps=0)
     with pytest.raises(RunError, match=f"Add --decay-steps {CONFIG.total_steps} to keep the rates"):
         train.train(longer, train.RunDir("whole", whole.parent, resume=True))
 
 
-def test_64_bits_are_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+def test_64_bits_are_rejected_before_there_is_a_folder(tmp_path: Path) -> None:
     with jax.enable_x64(True), pytest.raises(ConfigError, match=r"got jax_enable_x64. Unset JAX_ENABLE_X64"):
         train.train(CONFIG, train.RunDir("wide", tmp_path))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_of_another_shape_is_refused() -> None:
+def test_a_checkpoint_of_another_shape_is_rejected() -> None:
     with pytest.raises(RunError, match="expected a checkpoint with weight"):
         unpack_state({"weight": np.zeros(3)}, pack_state({"weight": np.zeros(2)}))
 
@@ -393,7 +436,9 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_is_told_once(
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = dict.fromkeys(("loss", "grad_norm", "episodes", "return", "length", "success", "score"), np.ones(2))
+    metrics = dict.fromkeys(
+        ("loss", "grad_norm", "episodes", "return", "length", "success", "normalized_return"), np.ones(2)
+    )
     bad = metrics | {"loss": np.asarray([1.0, np.nan])}
     monkeypatch.setattr(train, "make_train_block", lambda *_: lambda state, _: (state, bad))
     with pytest.raises(RunError, match="for seed 0 at update 2; there is no checkpoint"):
@@ -403,7 +448,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pyt
 def test_a_loss_that_is_no_number_leaves_the_checkpoint_before_it(
     tmp_path: Path, recall_game: Callable[..., TrainingGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("loss", "grad_norm", "episodes", "return", "length", "success", "score")
+    names = ("loss", "grad_norm", "episodes", "return", "length", "success", "normalized_return")
     good = dict.fromkeys(names, np.ones(2))
     blocks = iter([good, good, good, good | {"grad_norm": np.asarray([np.inf, 1.0])}])
     monkeypatch.setattr(train, "make_train_block", lambda *_: lambda state, _: (state, next(blocks)))
@@ -454,8 +499,8 @@ def test_host_memory_stays_flat_over_a_thousand_blocks(
 
 
 def test_a_run_tells_what_its_total_steps_become(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(train.tqdm, "write", told.append)
+    written: list[str] = []
+    monkeypatch.setattr(train.tqdm, "write", written.append)
 
     def stopped(*_: Any) -> Any:
         raise RunError("enough")
@@ -464,13 +509,15 @@ def test_a_run_tells_what_its_total_steps_become(tmp_path: Path, monkeypatch: py
     for steps, name in ((700, "odd"), (768, "even")):
         with pytest.raises(RunError, match="enough"):
             train.train(dataclasses.replace(CONFIG, total_steps=steps), train.RunDir(name, tmp_path))
-    assert [line for line in told if "becomes" in line] == ["--total-steps 700 becomes 768: whole blocks of 128 steps"]
+    assert [line for line in written if "becomes" in line] == [
+        "--total-steps 700 becomes 768: whole blocks of 128 steps"
+    ]
 
 
 def test_flags_override_the_scale(tmp_path: Path) -> None:
-    words = "--scale paper --gamma 0.9 --env Some-v0 --options command_count=[3] observation=symbolic --name x"
-    arguments = train.parse([*words.split(), "--runs-dir", str(tmp_path)])
-    assert arguments.place == train.TrainFlags("x", tmp_path)
+    argv = "--scale paper --gamma 0.9 --env Some-v0 --options command_count=[3] observation=symbolic --name x"
+    arguments = train.parse([*argv.split(), "--runs-dir", str(tmp_path)])
+    assert arguments.run_dir == train.TrainFlags("x", tmp_path)
     expected = {"gamma": 0.9, "env": "Some-v0", "options": ("command_count=[3]", "observation=symbolic")}
     assert arguments.config == dataclasses.replace(SCALES["paper"], **expected)
     assert arguments.config.env_options == {"command_count": [3], "observation": "symbolic"}
@@ -482,7 +529,7 @@ def test_a_cpu_gets_the_small_scale_by_default() -> None:
 
 def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
     arguments = train.parse(["--resume", "--runs-dir", str(whole.parent)])
-    assert arguments.place.name == "whole"
+    assert arguments.run_dir.name == "whole"
     assert arguments.config == CONFIG
 
 
@@ -491,15 +538,15 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
     for name, kept in settings.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(kept))
-    words = ["--resume", "--runs-dir", str(tmp_path)]
-    assert train.parse(words).place.name == "train"
-    assert grpo.parse(words).place.name == "grpo"
+    argv = ["--resume", "--runs-dir", str(tmp_path)]
+    assert train.parse(argv).run_dir.name == "train"
+    assert grpo.parse(argv).run_dir.name == "grpo"
     with pytest.raises(RunError, match=r"expected a run of baselines\.train, got one of baselines\.grpo"):
-        evaluate.score_run(evaluate.EvaluateFlags(tmp_path / "grpo"))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "grpo"))
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("argv", "message"),
     [
         (["--scale", "papre"], "unknown scale 'papre': expected one of cpu, paper, throughput; did you mean 'paper'?"),
         (["--options", "3"], "'3' is no option: give NAME=VALUE"),
@@ -525,9 +572,9 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
         (["--gae-lambda", "1.01"], "gae_lambda: expected a number from 0 to 1, got 1.01"),
     ],
 )
-def test_a_wrong_flag_is_explained(words: list[str], message: str) -> None:
+def test_a_wrong_flag_is_explained(argv: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
-        train.parse(words)
+        train.parse(argv)
 
 
 @pytest.mark.parametrize(
@@ -545,12 +592,12 @@ def test_an_unknown_flag_is_told_with_a_command_that_helps_and_before_environmen
     assert finished.stdout == "False\n"
 
 
-@pytest.mark.parametrize("words", [["--num-processes", "2"], ["--process-id", "1"]])
-def test_processes_that_do_not_know_where_to_meet_are_refused(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("argv", [["--num-processes", "2"], ["--process-id", "1"]])
+def test_processes_that_do_not_know_where_to_meet_are_rejected(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        train.parse(words)
+        train.parse(argv)
     assert "Add --coordinator" in capsys.readouterr().err
 
 
@@ -576,7 +623,7 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
     path = tmp_path / "young"
     shutil.copytree(whole, path, ignore=shutil.ignore_patterns("checkpoints"))
     with pytest.raises(RunError, match=r"expected a checkpoint in .*young, got none\. Continue the run with --resume"):
-        evaluate.score_run(evaluate.EvaluateFlags(path))
+        evaluate.evaluate_run(evaluate.EvaluateFlags(path))
 
 
 @pytest.mark.parametrize(
@@ -594,7 +641,7 @@ def test_a_network_that_does_not_fit_leaves_no_folder(tmp_path: Path, changes: d
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "a/"])
-def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
+def test_a_name_that_is_no_folder_of_its_own_is_rejected(name: str) -> None:
     for place in (train.RunDir, grpo.RunDir):
         with pytest.raises(ConfigError, match=rf"^--name: expected the name of one folder, got '{name}'"):
             place(name)
@@ -605,10 +652,10 @@ FLOATS = [field.name for field in dataclasses.fields(Config) if isinstance(field
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-0.1"])
 @pytest.mark.parametrize("name", FLOATS)
-def test_a_setting_that_is_not_finite_or_negative_is_refused(name: str, value: str) -> None:
-    words = ["--" + name.replace("_", "-"), value]
+def test_a_setting_that_is_not_finite_or_negative_is_rejected(name: str, value: str) -> None:
+    argv = ["--" + name.replace("_", "-"), value]
     with pytest.raises(ConfigError, match=rf"^{name}: expected (a finite number|at least 0), got {value}$"):
-        train.parse(words)
+        train.parse(argv)
 
 
 @pytest.mark.parametrize(
@@ -633,13 +680,13 @@ def test_a_setting_that_is_not_finite_or_negative_is_refused(name: str, value: s
         "",
     ],
 )
-def test_a_config_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_config_that_is_none_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(RunError, match=r"cannot use .*config\.json"):
         read_config(tmp_path)
 
 
-def test_a_config_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_config_that_is_no_text_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(b"\xff\xfe\x80")
     with pytest.raises(RunError, match=r"cannot use .*config\.json"):
         read_config(tmp_path)
@@ -653,7 +700,7 @@ def test_what_a_kill_left_half_written_goes_when_the_run_goes_on(whole: Path) ->
 
 
 @pytest.mark.parametrize("name", ["num_envs", "num_steps", "memory_size", "memory_window", "memory_layers"])
-def test_a_size_that_no_program_can_count_is_refused(name: str) -> None:
+def test_a_size_that_no_program_can_count_is_rejected(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{name}: expected a number below 2147483648, got {2**40}$"):
         dataclasses.replace(CONFIG, **{name: 2**40})
     assert dataclasses.replace(CONFIG, total_steps=2**40).total_steps == 2**40
@@ -665,10 +712,10 @@ def test_an_option_is_given_once() -> None:
 
 
 def test_options_are_read_as_those_of_the_command_line() -> None:
-    words = ("use_exit=True", "show_goal=False", "agent_scale=0.5", "max_coins=None", "observation=symbolic", "a=b=c")
+    argv = ("use_exit=True", "show_goal=False", "agent_scale=0.5", "max_coins=None", "observation=symbolic", "a=b=c")
     read = {"use_exit": True, "show_goal": False, "agent_scale": 0.5, "max_coins": None}
     read |= {"observation": "symbolic", "a": "b=c"}
-    assert parse_options(words) == jaxgym.parse_options(words) == read
+    assert parse_options(argv) == jaxgym.parse_options(argv) == read
     config = dataclasses.replace(CONFIG, env="SearingSpotlights-v0", options=("use_exit=False", "observation=symbolic"))
     assert not jaxgym.make(config.env, **config.env_options)[1].use_exit
     for word in ("=3", "3", ""):
@@ -737,7 +784,7 @@ def test_a_checkpoint_that_cannot_be_read_is_told_with_the_one_before(whole: Pat
             folder.restore(None, update)
 
 
-def test_a_config_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_a_config_of_another_version_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"env": "Some-v0", "gamma": 0.9, "flavor": 1}')
     with pytest.raises(RunError, match="settings that this version does not support: flavor"):
         read_config(tmp_path)

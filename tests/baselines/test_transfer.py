@@ -23,7 +23,7 @@ def test_without_memory_gym_the_command_says_how_to_get_it(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("change", [{"episodes": 0}, {"episodes": 51}, {"seed": -1}, {"seed": 2**31}])
-def test_numbers_out_of_range_are_refused(change: dict[str, int]) -> None:
+def test_numbers_out_of_range_are_rejected(change: dict[str, int]) -> None:
     (name,) = change
     with pytest.raises(ConfigError, match=rf"^(--)?{name}: expected a number from .*, got {change[name]}$"):
         transfer.transfer(transfer.TransferFlags("zoo:MysteryPath-Grid-v0", **change))
@@ -50,7 +50,7 @@ def test_the_original_is_given_the_options_that_a_preset_stands_for() -> None:
 def test_equal_keys_and_levels_give_equal_episodes_and_others_do_not() -> None:
     agent = load("MysteryPath-Grid-v0")
 
-    def played(level: int, key: int) -> list[transfer.Played]:
+    def played(level: int, key: int) -> list[transfer.PlayedEpisode]:
         env = gymnasium.make("jaxgym/MysteryPath-Grid-v0", memory_gym_layout=True)
         return transfer.play([env], agent, [level], jax.random.key(key))
 

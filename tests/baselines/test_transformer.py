@@ -3,8 +3,8 @@
 With one block and a window of 3 steps, an input is seen at its own step and the two after it:
 
 step     0  1  2  3  4  5  6  7
-lane 0   .  .  .  .  S  .  .  .      S: first step of an episode
-lane 1   .  .  .  .  .  .  .  .
+environment 0   .  .  .  .  S  .  .  .      S: first step of an episode
+environment 1   .  .  .  .  .  .  .  .
 """
 
 from typing import Any
@@ -19,14 +19,14 @@ from baselines.errors import ConfigError
 from baselines.memories import make_memory
 from baselines.memories.transformer import TransformerXL, sinusoid
 
-STEPS, LANES, SIZE, LENGTH = 8, 2, 8, 3
-STARTS = jnp.zeros((STEPS, LANES), bool).at[4, 0].set(True)
+STEPS, NUM_ENVS, SIZE, LENGTH = 8, 2, 8, 3
+STARTS = jnp.zeros((STEPS, NUM_ENVS), bool).at[4, 0].set(True)
 CELL = TransformerXL(SIZE, layers=1, heads=2, length=LENGTH)
 APPLY = jax.jit(CELL.apply)
 
 
 def draw(seed: int) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).standard_normal((STEPS, LANES, SIZE), np.float32))
+    return jnp.asarray(np.random.default_rng(seed).standard_normal((STEPS, NUM_ENVS, SIZE), np.float32))
 
 
 def moved(variables: Any) -> Any:
@@ -36,7 +36,7 @@ def moved(variables: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def variables() -> Any:
-    return jax.jit(CELL.init)(jax.random.key(0), CELL.initial_state(LANES), draw(0), STARTS)
+    return jax.jit(CELL.init)(jax.random.key(0), CELL.initial_state(NUM_ENVS), draw(0), STARTS)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,10 @@ def slopes(variables: Any) -> Any:
     def of(cell: TransformerXL) -> np.ndarray:
         def outputs(inputs: jax.Array) -> jax.Array:
             weight = jnp.arange(SIZE, dtype=jnp.float32)[None, None]
-            return (cell.apply(variables, cell.initial_state(LANES), inputs, STARTS)[1] * weight).sum(axis=-1)
+            return (cell.apply(variables, cell.initial_state(NUM_ENVS), inputs, STARTS)[1] * weight).sum(axis=-1)
 
         full = jax.jit(jax.jacrev(outputs))(draw(0))
-        return np.abs(np.asarray(full)[:, range(LANES), :, range(LANES)]).sum(axis=-1)
+        return np.abs(np.asarray(full)[:, range(NUM_ENVS), :, range(NUM_ENVS)]).sum(axis=-1)
 
     return of
 
@@ -69,7 +69,7 @@ def test_without_its_gradient_no_step_learns_from_later_ones(slopes: Any) -> Non
 
 
 def test_acting_reads_from_a_window_what_learning_does_whatever_the_parameters(variables: Any) -> None:
-    state, _ = APPLY(variables, CELL.initial_state(LANES), draw(0), STARTS)
+    state, _ = APPLY(variables, CELL.initial_state(NUM_ENVS), draw(0), STARTS)
     other = moved(variables)
     _, learned = APPLY(other, state, draw(1), STARTS)
     _, acted = APPLY(other, state, draw(1)[:1], STARTS[:1])
@@ -78,7 +78,7 @@ def test_acting_reads_from_a_window_what_learning_does_whatever_the_parameters(v
 
 def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
     parameters = moved(variables)
-    _, outputs = APPLY(parameters, CELL.initial_state(LANES), draw(0), STARTS)
+    _, outputs = APPLY(parameters, CELL.initial_state(NUM_ENVS), draw(0), STARTS)
     weights = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), parameters["params"])
     block = weights["blocks_0"]
 
@@ -89,7 +89,7 @@ def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
     def normed(rows: np.ndarray, layer: str) -> np.ndarray:
         return norm(rows, block[layer]["scale"], block[layer]["offset"])
 
-    inputs, here = np.asarray(draw(0), np.float64)[3:6, 1], 5  # lane 1 at step 5 sees steps 3 to 5
+    inputs, here = np.asarray(draw(0), np.float64)[3:6, 1], 5  # environment 1 at step 5 sees steps 3 to 5
     waves = np.asarray(sinusoid(jnp.arange(3, 6), SIZE), np.float64)
     entries = normed(inputs + waves, "entry")
     query = normed(inputs[-1] + waves[-1], "query") @ block["query"]["query"]
@@ -104,12 +104,12 @@ def test_a_step_attends_as_the_equations_say(variables: Any) -> None:
     np.testing.assert_allclose(outputs[here, 1], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+def test_heads_that_do_not_divide_the_width_are_rejected() -> None:
     with pytest.raises(ConfigError, match="expected a multiple of 8, twice --memory-heads, for 'trxl', got 6"):
         make_memory(Config(memory="trxl", memory_size=6))
 
 
-def test_learning_from_single_steps_is_refused() -> None:
+def test_learning_from_single_steps_is_rejected() -> None:
     with pytest.raises(
         ConfigError, match=r"expected sequences of at least 2 steps for memory 'gtrxl', got 1\. Increase --num-steps"
     ):

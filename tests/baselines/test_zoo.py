@@ -17,19 +17,19 @@ import baselines
 from baselines import ppo, zoo
 from baselines.config import SCALES
 from baselines.errors import ConfigError, RunError
-from baselines.evaluate import EvaluateFlags, score_run
+from baselines.evaluate import EvaluateFlags, evaluate_run
 from baselines.game import make_game
 from baselines.zoo import __main__ as command
 
 
-def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_agent_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="unknown agent 'MysteryPath-v9': expected one of MortarMayhem-Grid-v0"):
         baselines.load("MysteryPath-v9")
 
 
 def test_an_agent_has_no_checkpoints_to_choose_from() -> None:
     with pytest.raises(ConfigError, match=r"^--checkpoint: expected a run folder, got zoo:MysteryPath-Grid-v0"):
-        score_run(EvaluateFlags(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
+        evaluate_run(EvaluateFlags(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
 
 
 def test_all_agents_together_stay_under_32_megabytes() -> None:
@@ -96,11 +96,11 @@ def test_a_step_returns_action_logits_value_and_recurrent_state(
 def test_what_is_kept_is_what_is_loaded(
     small: zoo.TrainedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    zoo.keep(small, {"held_out": {"score": 0.5}}, tmp_path)
+    zoo.keep(small, {"held_out": {"normalized_return": 0.5}}, tmp_path)
     assert not list(tmp_path.rglob("*.tmp"))
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     assert zoo.agents() == ("MortarMayhem-Grid-v0",)
-    assert zoo.results("MortarMayhem-Grid-v0") == {"held_out": {"score": 0.5}}
+    assert zoo.results("MortarMayhem-Grid-v0") == {"held_out": {"normalized_return": 0.5}}
     loaded = zoo.load("MortarMayhem-Grid-v0").params
     jax.tree.map(lambda old, new: np.testing.assert_array_equal(old.astype(jnp.bfloat16), new), small.params, loaded)
 
@@ -111,32 +111,33 @@ def test_an_agent_is_replaced_on_demand_and_by_a_scored_one_alone(
     kept = []
     monkeypatch.setattr(command, "read", lambda _: SimpleNamespace(config=SCALES["cpu"]))
     monkeypatch.setattr(command, "keep", lambda _, evaluation: kept.append(evaluation) or tmp_path)
-    for text in (None, "{", "[]", '{"paper": {"score": 0.5}}'):
+    for text in (None, "{", "[]", '{"paper": {"normalized_return": 0.5}}'):
         if text is not None:
             (tmp_path / "evaluation.json").write_text(text)
         with pytest.raises(
-            RunError, match=r"expected a held-out score in .*evaluation\.json, got none\. Run baselines\.evaluate"
+            RunError,
+            match=r"expected a held-out normalized return in .*evaluation\.json, got none\. Run baselines\.evaluate",
         ):
             command.put(command.ZooFlags(tmp_path))
-    (tmp_path / "evaluation.json").write_text('{"held_out": {"score": 0.25}}')
-    said = r"got MortarMayhem-Grid-v0: the held-out score of its agent is 1\.00, that of this one 0\.25\. Add --replace"
+    (tmp_path / "evaluation.json").write_text('{"held_out": {"normalized_return": 0.25}}')
+    said = r"got MortarMayhem-Grid-v0: the held-out normalized return of its agent is 1\.00, that of this one 0\.25\."
     with pytest.raises(RunError, match=said):
         command.put(command.ZooFlags(tmp_path))
     command.put(command.ZooFlags(tmp_path, replace=True))
-    assert kept == [{"held_out": {"score": 0.25}}]
+    assert kept == [{"held_out": {"normalized_return": 0.25}}]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", zoo.agents())
 def test_an_agent_scores_on_held_out_levels_what_its_run_did(env_id: str) -> None:
-    scores = score_run(EvaluateFlags(Path(f"zoo:{env_id}")))
-    assert scores["held_out"]["score"] >= zoo.results(env_id)["held_out"]["score"] - 0.05
+    results = evaluate_run(EvaluateFlags(Path(f"zoo:{env_id}")))
+    assert results["held_out"]["normalized_return"] >= zoo.results(env_id)["held_out"]["normalized_return"] - 0.05
 
 
 @pytest.mark.slow
 def test_the_command_scores_an_agent_on_the_levels_of_the_papers() -> None:
-    words = ["zoo:MysteryPath-Grid-v0", "--levels", "paper", "--repeats", "1", "--max-steps", "2"]
-    command = [sys.executable, "-m", "baselines.evaluate", *words]
+    argv = ["zoo:MysteryPath-Grid-v0", "--levels", "paper", "--repeats", "1", "--max-steps", "2"]
+    command = [sys.executable, "-m", "baselines.evaluate", *argv]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert finished.stdout.startswith("paper levels (50): score 0.000")
+    assert finished.stdout.startswith("paper levels (50): normalized return 0.000")

@@ -57,11 +57,11 @@ LINES = (
 
 
 @contextlib.contextmanager
-def served(words: tuple[str, ...]) -> Iterator[str]:
+def served(argv: tuple[str, ...]) -> Iterator[str]:
     """Yield the address of a server."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "jaxgym", "serve", *words, "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "jaxgym", "serve", *argv, "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         for _ in range(SECONDS_TO_LOAD):

@@ -38,12 +38,12 @@ def test_fastmcp_lists_and_calls_the_tools_of_every_game(nick: str) -> None:
             assert begun.structured_content["observation"]["info"]["seed"] == 3
             assert begun.content[0].text.startswith(begun.structured_content["observation"]["prompt"])
             moved = await client.call_tool("reply", {"message": reply})
-            assert moved.structured_content["observation"]["info"]["refusal"] is None
+            assert moved.structured_content["observation"]["info"]["invalid_reply"] is None
             others = [tool for name, tool in tools.items() if name not in ("begin", "reply")]
             for turn, tool in enumerate(others, start=2):
-                told = await client.call_tool(tool.name, arguments_of(tool.inputSchema))
-                assert told.structured_content["observation"]["info"]["turn"] == turn
-                assert told.content[0].text
+                received = await client.call_tool(tool.name, arguments_of(tool.inputSchema))
+                assert received.structured_content["observation"]["info"]["turn"] == turn
+                assert received.content[0].text
             wrong = await client.call_tool("reply", {"words": 1}, raise_on_error=False)
             assert wrong.is_error
             assert "words" in wrong.content[0].text
@@ -64,12 +64,12 @@ def test_the_client_of_mcp_plays_a_whole_episode() -> None:
             await session.send_ping()
             assert [tool.name for tool in (await session.list_tools()).tools] == ["begin", "move", "reply"]
             await session.call_tool("begin", {"seed": 3})
-            told: dict[str, Any] = {"done": False}
-            while not told["done"]:
+            received: dict[str, Any] = {"done": False}
+            while not received["done"]:
                 way = (await asyncio.to_thread(say)).removeprefix("<action>").removesuffix("</action>")
-                told = (await session.call_tool("move", {"direction": way})).structuredContent
-            assert told["reward"] == 1.0
-            assert told["observation"]["info"]["is_solved"]
+                received = (await session.call_tool("move", {"direction": way})).structuredContent
+            assert received["reward"] == 1.0
+            assert received["observation"]["info"]["is_solved"]
 
     with served("frozen_lake") as url:
         asyncio.run(play(url))

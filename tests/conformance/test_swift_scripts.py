@@ -42,12 +42,12 @@ def parser_of(command: str) -> Any:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_ms_swift_knows_every_flag_of_a_script_and_takes_its_value(script: str, tmp_path: Path) -> None:
-    command, *words = handed_over(script, tmp_path)
+    command, *argv = handed_over(script, tmp_path)
     assert command == SCRIPTS[script]
     parser = parser_of(command)
-    given, unknown = parser.parse_known_args(words)
+    given, unknown = parser.parse_known_args(argv)
     assert unknown == []
-    flags = [word for word in words if word.startswith("--")]
+    flags = [word for word in argv if word.startswith("--")]
     assert not [flag for flag in flags if flag not in parser._option_string_actions], "a flag is an abbreviation"
     assert given.model == "a/model"
     assert given.use_gym_env is True
@@ -55,8 +55,8 @@ def test_ms_swift_knows_every_flag_of_a_script_and_takes_its_value(script: str, 
 
 @pytest.mark.parametrize("scheduler", ["gym_scheduler", "jaxgym_sudoku_scheduler", "jaxgym_openenv_scheduler"])
 def test_the_plugin_of_a_script_registers_its_scheduler(scheduler: str, tmp_path: Path) -> None:
-    command, *words = handed_over("rollout_server.sh", tmp_path, SCHEDULER=scheduler)
-    given, _ = parser_of(command).parse_known_args(words)
+    command, *argv = handed_over("rollout_server.sh", tmp_path, SCHEDULER=scheduler)
+    given, _ = parser_of(command).parse_known_args(argv)
     (plugin,) = given.external_plugins
     importlib.import_module("swift.utils").import_external_file(str(FOLDER / plugin))
     assert given.multi_turn_scheduler in importlib.import_module("swift.rollout.multi_turn").multi_turns
@@ -65,8 +65,8 @@ def test_the_plugin_of_a_script_registers_its_scheduler(scheduler: str, tmp_path
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_ms_swift_loads_a_dataset_as_it_is_written(name: str, tmp_path: Path) -> None:
-    command, *words = handed_over("grpo_colocate.sh", tmp_path, GAME=name)
-    given, _ = parser_of(command).parse_known_args(words)
+    command, *argv = handed_over("grpo_colocate.sh", tmp_path, GAME=name)
+    given, _ = parser_of(command).parse_known_args(argv)
     (dataset,) = given.dataset
     rows = [json.loads(line) for line in (FOLDER / dataset).read_text().splitlines()]
     load = importlib.import_module("swift.dataset").load_dataset

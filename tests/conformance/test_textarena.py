@@ -68,7 +68,7 @@ def test_every_game_starts_and_takes_a_reply_under_all_of_its_ids(env_id: str) -
         assert player == 0
         assert first
         assert not has_ended
-        assert info["refusal"] is None
+        assert info["invalid_reply"] is None
         assert info["seed"] == 3
         env.close()
 
@@ -88,12 +88,12 @@ def test_the_expert_solves_a_whole_episode_through_textarenas_wrappers(nick: str
         assert isinstance(observation, str)
         has_ended, info = env.step(play())
         turns += 1
-    rewards, told = env.close()
+    rewards, received = env.close()
     assert rewards == {0: 1.0}
-    assert told[0]["is_solved"]
-    assert told[0]["turn_count"] == turns == info["step"]
-    assert not told[0]["invalid_move"]
-    assert told[0]["reason"] == "The game is solved."
+    assert received[0]["is_solved"]
+    assert received[0]["turn_count"] == turns == info["step"]
+    assert not received[0]["invalid_move"]
+    assert received[0]["reason"] == "The game is solved."
     assert env.step("anything") == (True, env.state.step_info)
 
 
@@ -134,11 +134,11 @@ def test_replies_that_are_no_move_are_forgiven_as_often_as_textarena_does(allowa
         assert env.step("I don't know.")[0] is False
         assert "resubmit" in env.get_observation()[1][-1][1]
     has_ended, info = env.step("Still not.")
-    rewards, told = env.close()
+    rewards, received = env.close()
     assert has_ended
-    assert info["refusal"] is not None
+    assert info["invalid_reply"] is not None
     assert rewards == {0: 0.0}
-    assert told[0]["invalid_move"]
+    assert received[0]["invalid_move"]
 
 
 @needs_textarena
@@ -164,7 +164,7 @@ def test_a_copy_goes_on_from_where_the_original_stands() -> None:
 
 
 @needs_textarena
-def test_what_does_not_exist_is_refused() -> None:
+def test_what_does_not_exist_is_rejected() -> None:
     with pytest.raises(OptionError, match="sizes"):
         ta.make("jaxgym/FrozenLake-v0", sizes=5)
     env = ta.make("jaxgym/FrozenLake-v0-raw")

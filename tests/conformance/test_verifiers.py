@@ -56,11 +56,11 @@ def streamed(content: str) -> bytes:
 def replies(nick: str, seed: int) -> list[str]:
     """Return the expert's replies in the episode of a seed."""
     pool, play, said = SessionPool(capacity=1), expert(nick, seed), list[str]()
-    session = pool.open(nick, seed, {"levels": "fresh", "scoring": "environment"}).id
+    session = pool.open(nick, seed, {"levels": "fresh", "rewards": "environment"}).id
     while True:
         said.append(play())
-        outcome = pool.step_one(session, said[-1])
-        if outcome.terminated or outcome.truncated:
+        result = pool.step_one(session, said[-1])
+        if result.terminated or result.truncated:
             return said
 
 

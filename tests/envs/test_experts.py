@@ -48,8 +48,8 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
         return after, is_over, {**made.metrics, "reward": stepped.episode_return}
 
     @jax.jit
-    def play(params: Any, bank: Any) -> dict[str, jax.Array]:
-        state = jax.vmap(env.initial_state, (0, None))(bank, params)
+    def play(params: Any, buffer: Any) -> dict[str, jax.Array]:
+        state = jax.vmap(env.initial_state, (0, None))(buffer, params)
         is_over = jnp.zeros(NUM_LEVELS, bool)
         shapes = jax.eval_shape(jax.vmap(partial(advance, params)), state, is_over)[2]
         info = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -65,7 +65,7 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
 
         return jax.lax.scan(step, (state, is_over, info), length=num_steps)[0][2]
 
-    return jax.device_get(play(params, levels.make_bank(env, params, levels.held_out_seeds(NUM_LEVELS))))
+    return jax.device_get(play(params, levels.make_level_buffer(env, params, levels.held_out_seeds(NUM_LEVELS))))
 
 
 @pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0"))

@@ -29,34 +29,34 @@ def view_of(env_id: str, **changes: Any) -> tuple[np.ndarray, Any, Any]:
         state = dataclasses.replace(env.initial_state(level, params), **changes)
         return state, human.view(env, state, params), env.observe_scene(env.scene(state, params))
 
-    state, picture, observation = jax.device_get(draw(params))
-    chex.assert_shape(picture, (SIDE, SIDE, 3))
-    chex.assert_type(picture, np.uint8)
-    small = picture[::SCALE, ::SCALE]
-    assert (np.kron(small, np.ones((SCALE, SCALE, 1), np.uint8)) == picture).all()
+    state, image, observation = jax.device_get(draw(params))
+    chex.assert_shape(image, (SIDE, SIDE, 3))
+    chex.assert_type(image, np.uint8)
+    small = image[::SCALE, ::SCALE]
+    assert (np.kron(small, np.ones((SCALE, SCALE, 1), np.uint8)) == image).all()
     return small, state, observation["visual_observation"] if isinstance(observation, dict) else observation
 
 
-def has_color(picture: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
-    return (picture == color).all(axis=-1)
+def has_color(image: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
+    return (image == color).all(axis=-1)
 
 
 @pytest.mark.parametrize("env_id", ["MortarMayhemB-Grid-v0", "Endless-MortarMayhem-v0"])
 def test_a_ring_is_around_the_commanded_tile_and_the_rest_is_the_frame(env_id: str) -> None:
-    picture, state, frame = view_of(env_id)
-    ring = has_color(picture, GREEN)
+    image, state, frame = view_of(env_id)
+    ring = has_color(image, GREEN)
     rows, columns = np.nonzero(ring)
     size = 6 if env_id.startswith("Endless") else 5
     corner = 42 - 7 * size + 14 * np.asarray(state.target_tile)
     assert (columns.min(), columns.max()) == (corner[0], corner[0] + 13)
     assert (rows.min(), rows.max()) == (corner[1], corner[1] + 13)
-    assert (picture[~ring] == frame[~ring]).all()
+    assert (image[~ring] == frame[~ring]).all()
 
 
 @pytest.mark.parametrize("env_id", ["MysteryPath-v0", "MysteryPath-Grid-v0"])
 def test_the_path_is_white_and_its_ends_have_their_colors(env_id: str) -> None:
-    picture, state, frame = view_of(env_id)
-    corners = picture[::12, ::12]  # the agent, which starts in the middle of a tile, leaves corners free
+    image, state, frame = view_of(env_id)
+    corners = image[::12, ::12]  # the agent, which starts in the middle of a tile, leaves corners free
     words = np.asarray(state.level.path).astype(np.uint64)
     path = [number for number in range(49) if (int(words[number // 32]) >> (number % 32)) & 1]
     for column, row in np.ndindex(7, 7):
@@ -69,21 +69,21 @@ def test_the_path_is_white_and_its_ends_have_their_colors(env_id: str) -> None:
 
 
 def test_the_path_ahead_is_shown_on_an_endless_path() -> None:
-    picture, _, frame = view_of("Endless-MysteryPath-v0")
-    assert has_color(picture, PATH_OVER_BLACK).sum() > has_color(frame, PATH_OVER_BLACK).sum()
-    assert has_color(picture, PATH_OVER_BLACK).any(axis=0)[72:].any(), "the column after the agent's"
-    colors = {tuple(color) for color in picture.reshape(-1, 3).tolist()}
+    image, _, frame = view_of("Endless-MysteryPath-v0")
+    assert has_color(image, PATH_OVER_BLACK).sum() > has_color(frame, PATH_OVER_BLACK).sum()
+    assert has_color(image, PATH_OVER_BLACK).any(axis=0)[72:].any(), "the column after the agent's"
+    colors = {tuple(color) for color in image.reshape(-1, 3).tolist()}
     assert colors == {(0, 0, 0), PATH_OVER_BLACK, SKIN, HANDS, GREEN}, "tiles have one shade and no borders"
 
 
 @pytest.mark.parametrize("env_id", ["SearingSpotlights-v0", "Endless-SearingSpotlights-v0"])
 def test_the_dark_hides_nothing(env_id: str) -> None:
     dark = {"alpha": jnp.int32(255)} | ({"coin_time": jnp.int32(50)} if env_id.startswith("Endless") else {})
-    picture, state, frame = view_of(env_id, **dark)
+    image, state, frame = view_of(env_id, **dark)
     coin = state.coin_px if env_id.startswith("Endless") else state.level.coins_px[0]
     x, y = np.asarray(coin)
-    assert tuple(picture[y, x]) == ORANGE
+    assert tuple(image[y, x]) == ORANGE
     assert tuple(frame[y, x]) != ORANGE
     if not env_id.startswith("Endless"):
-        assert has_color(picture, EXIT).any()
+        assert has_color(image, EXIT).any()
         assert not has_color(frame, EXIT).any()

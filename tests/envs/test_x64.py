@@ -35,7 +35,7 @@ each_game = pytest.mark.parametrize(
 )
 
 
-def first_steps(env_id: str, steps: int, lanes: int) -> Any:
+def first_steps(env_id: str, steps: int, num_envs: int) -> Any:
     """Return the program of some random episodes with hidden information, and their seeds."""
     env, params = jaxgym.make(env_id, levels="fresh")
     human = jaxgym.spec_of(env_id).human
@@ -46,12 +46,12 @@ def first_steps(env_id: str, steps: int, lanes: int) -> Any:
 
         def step(state: Any, time: jax.Array) -> Any:
             key_action, key_step = jax.random.split(jax.random.key(time))
-            _, after, *told = env.step(key_step, state, env.action_space(params).sample(key_action), params)
-            return after, (told, human.view(env, after, params))
+            _, after, *rest = env.step(key_step, state, env.action_space(params).sample(key_action), params)
+            return after, (rest, human.view(env, after, params))
 
         return observation, start, jax.lax.scan(step, start, jnp.arange(steps, dtype=jnp.uint32))
 
-    return jax.vmap(play), jnp.arange(lanes, dtype=jnp.uint32)
+    return jax.vmap(play), jnp.arange(num_envs, dtype=jnp.uint32)
 
 
 @each_game

@@ -81,21 +81,21 @@ def guided(original: Any) -> Any:
     return along(original.agent.rect.center, coins[0].location, REACH_PX)
 
 
-def differences(told: Any, expected: Any, where: str = "") -> Iterator[str]:
+def differences(stepped: Any, expected: Any, where: str = "") -> Iterator[str]:
     """Yield the differences of two observations or infos: integers and frames exactly, reals as float32."""
     if isinstance(expected, dict):
-        if set(told) != set(expected):
-            yield f"{where} has {sorted(told)} for {sorted(expected)}"
+        if set(stepped) != set(expected):
+            yield f"{where} has {sorted(stepped)} for {sorted(expected)}"
             return
         for name in expected:
-            yield from differences(told[name], expected[name], f"{where} {name}")
-    elif np.shape(told) != np.shape(expected):
-        yield f"{where} has shape {np.shape(told)} for {np.shape(expected)}"
+            yield from differences(stepped[name], expected[name], f"{where} {name}")
+    elif np.shape(stepped) != np.shape(expected):
+        yield f"{where} has shape {np.shape(stepped)} for {np.shape(expected)}"
     elif np.asarray(expected).dtype == np.uint8:
-        if (count := int((told != expected).any(axis=-1).sum())) or told.dtype != np.uint8:
+        if (count := int((stepped != expected).any(axis=-1).sum())) or stepped.dtype != np.uint8:
             yield f"{where} differs in {count} pixels"
-    elif not np.allclose(told, expected, rtol=0, atol=TOLERANCE):
-        yield f"{where} is {told} for {expected}"
+    elif not np.allclose(stepped, expected, rtol=0, atol=TOLERANCE):
+        yield f"{where} is {stepped} for {expected}"
 
 
 def forget(original: Any) -> None:
@@ -113,7 +113,7 @@ def unlike(ours: Any, original: Any) -> Iterator[str]:
     differ = (shown != expected).any(axis=-1)
     if hasattr(original, "mystery_path"):  # Walls are no part of our levels.
         differ &= ~((expected == RED).all(axis=-1) & (shown == BLACK).all(axis=-1))
-    if hasattr(original, "_target_pos"):  # It shows clues early or not at all: each picture uses one up.
+    if hasattr(original, "_target_pos"):  # It shows clues early or not at all: each image uses one up.
         differ &= (shown != WHITE).any(axis=-1) & (expected != WHITE).any(axis=-1)
     if count := int(differ.sum()):
         yield f"what is hidden differs in {count} pixels"
@@ -136,12 +136,12 @@ def compare(ours: Any, original: Any, seed: int, options: dict[str, Any], steps:
                 return endings, f"step {t}, reset: {found[0]}"
         is_random = seed % 2 == 0 or generator.random() > GUIDED_SHARE
         action = original.action_space.sample() if is_random else guided(original)
-        told, expected = (env.step(action) for env in (ours, original))
-        found = [*differences(told[0], expected[0], "frame"), *differences(told[4], expected[4], "info")]
-        if np.float32(told[1]) != np.float32(expected[1]):
-            found.append(f"reward is {told[1]} for {expected[1]}")
-        if told[2:4] != (bool(expected[2]), expected[3]):
-            found.append(f"endings are {told[2:4]} for {expected[2:4]}")
+        stepped, expected = (env.step(action) for env in (ours, original))
+        found = [*differences(stepped[0], expected[0], "frame"), *differences(stepped[4], expected[4], "info")]
+        if np.float32(stepped[1]) != np.float32(expected[1]):
+            found.append(f"reward is {stepped[1]} for {expected[1]}")
+        if stepped[2:4] != (bool(expected[2]), expected[3]):
+            found.append(f"endings are {stepped[2:4]} for {expected[2:4]}")
         found += unlike(ours, original)
         if found:
             return endings, f"step {t + 1}: {found[0]}"

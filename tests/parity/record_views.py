@@ -24,12 +24,12 @@ def record(env_id: str) -> dict[str, np.ndarray]:
     """
     original = gymnasium.make(env_id, disable_env_checker=True, render_mode="debug_rgb_array").unwrapped
     original.reset(seed=SEED, options=OPTIONS[env_id])
-    pictures, actions, ended = [original.render()], [], False
+    images, actions, ended = [original.render()], [], False
     while not ended and len(actions) < STEPS:
         actions.append(guided(original))
         ended = original.step(actions[-1])[2] or getattr(original, "coins_collected", 0) > 0
-        pictures.append(original.render())
-    kept: Any = np.stack(pictures)[::EVERY, ::SCALE, ::SCALE]
+        images.append(original.render())
+    kept: Any = np.stack(images)[::EVERY, ::SCALE, ::SCALE]
     meta = json.dumps({"seed": SEED, "options": OPTIONS[env_id], "every": EVERY})
     return {"meta": np.asarray(meta), "actions": np.asarray(actions, np.int8), "pictures": kept}
 

@@ -9,7 +9,7 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
 from jaxgym.envs.searing_spotlights import game as searing_spotlights
 from jaxgym.envs.searing_spotlights import spotlights
-from jaxgym.envs.searing_spotlights.pairs import Pair
+from jaxgym.envs.searing_spotlights.double_float import DoubleFloat
 from tests.parity.recordings import Family, Recording
 
 
@@ -30,7 +30,7 @@ def tracks_of(recording: Recording, size: int) -> spotlights.Tracks:
     count = len(arrays["spot_radius"])
     radius[:count], angles[:count], speed[:count] = arrays["spot_radius"], arrays["spot_angles"], arrays["spot_speed"]
     lifetime[:count] = [lifetime_steps(float(value)) for value in arrays["spot_speed"]]
-    return spotlights.Tracks(radius_px=radius, angles_deg=angles, speed=Pair.of(speed), lifetime_steps=lifetime)
+    return spotlights.Tracks(radius_px=radius, angles_deg=angles, speed=DoubleFloat.of(speed), lifetime_steps=lifetime)
 
 
 def common_fields(recording: Recording, env: Any) -> dict[str, Any]:

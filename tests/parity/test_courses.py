@@ -78,16 +78,18 @@ def layout_of(level: Any) -> list[Any]:
     return [level.start_px.tolist(), level.coins_px[0].tolist(), speed.tolist()]
 
 
-def is_layout(level: Any, told: list[Any]) -> bool:
+def is_layout(level: Any, expected: list[Any]) -> bool:
     ours = layout_of(level)
     if hasattr(level, "goal_tile"):
         return (
             ours
-            == np.asarray(mystery_path.tile_set(np.asarray(told, np.int32) @ np.asarray([7, 1], np.int32))).tolist()
+            == np.asarray(mystery_path.tile_set(np.asarray(expected, np.int32) @ np.asarray([7, 1], np.int32))).tolist()
         )
-    if isinstance(told[-1], list) and told and isinstance(told[-1][0], float):
-        return ours[:-1] == told[:-1] and np.allclose(ours[-1][: len(told[-1])], told[-1], rtol=0, atol=1e-15)
-    return ours == told
+    if isinstance(expected[-1], list) and expected and isinstance(expected[-1][0], float):
+        return ours[:-1] == expected[:-1] and np.allclose(
+            ours[-1][: len(expected[-1])], expected[-1], rtol=0, atol=1e-15
+        )
+    return ours == expected
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,6 @@ def test_a_course_is_not_followed_before_it_starts() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "3"])
-def test_a_seed_outside_of_the_range_is_refused(seed: Any) -> None:
+def test_a_seed_outside_of_the_range_is_rejected(seed: Any) -> None:
     with pytest.raises(LevelError, match=r"^level seed: expected integers from 0 to 4294967295, got "):
         course.of("MortarMayhem-Grid-v0").start(seed)

@@ -39,8 +39,8 @@ GAME = IDS["mmg"]
 COUNTED = "Counted-v0"  # GAME under another id, whose levels are counted as they are made
 
 
-def row(bank: Any, index: int) -> Any:
-    return jax.tree.map(lambda leaf: np.asarray(leaf[index]), bank)
+def row(buffer: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf[index]), buffer)
 
 
 # The random numbers.
@@ -58,12 +58,12 @@ def test_the_numbers_drawn_are_those_of_numpys_generator() -> None:
         kinds: list[tuple[np.ndarray, Callable[[np.random.Generator, int], float]]] = [
             (draws.integers(-3, size - 3, where), lambda one, _, size=size: one.integers(-3, size - 3)),
             (draws.uniform(0.0025, 0.0075, where), lambda one, _: one.uniform(0.0025, 0.0075)),
-            (draws.integers(0, sizes, where), lambda one, lane, sizes=sizes: one.integers(0, sizes[lane])),
+            (draws.integers(0, sizes, where), lambda one, index, sizes=sizes: one.integers(0, sizes[index])),
             (draws.choice([4, 7, 1], where), lambda one, _: one.choice([4, 7, 1])),
         ]
         for drawn, draw in kinds:
-            lanes = np.flatnonzero(where)
-            assert drawn[lanes].tolist() == [draw(generators[lane], lane) for lane in lanes]
+            indices = np.flatnonzero(where)
+            assert drawn[indices].tolist() == [draw(generators[index], index) for index in indices]
 
 
 def test_streams_go_back_to_a_place() -> None:
@@ -142,12 +142,12 @@ def test_every_recorded_layout_is_the_level_of_its_seed(family: str) -> None:
         arrays = {name: archive[name] for name in archive.files if name != "draws"}
     # No more segments than were recorded.
     few = {"max_given_segments": 3} if family == "emp" else {}
-    bank = jax.device_get(levels.original(IDS[family], arrays["seed"], **few))
-    assert levels.num_levels(bank) == len(arrays["seed"]) >= 300
+    buffer = jax.device_get(levels.original(IDS[family], arrays["seed"], **few))
+    assert levels.num_levels(buffer) == len(arrays["seed"]) >= 300
     size = {"arena_size": 5} if family in ("mm", "mmg", "mmb", "mmbg") else {}
     for index in range(len(arrays["seed"])):
         recorded = {name: array[index] for name, array in arrays.items()} | size
-        assert not list(differing(recorded, row(bank, index)))
+        assert not list(differing(recorded, row(buffer, index)))
 
 
 def layout_of(recording: Recording) -> dict[str, Any]:
@@ -171,64 +171,64 @@ def test_every_recorded_episode_has_the_level_of_its_seed(family: str) -> None:
         options = recording.meta["options"]
         if family == "emp":
             options |= {"max_given_segments": int(recording.arrays["path"][:, 0].max()) + 1}
-        bank = levels.original(recording.meta["env_id"], [recording.meta["seed"]], **options)
-        assert not list(differing(layout_of(recording), row(bank, 0))), path.name
+        buffer = levels.original(recording.meta["env_id"], [recording.meta["seed"]], **options)
+        assert not list(differing(layout_of(recording), row(buffer, 0))), path.name
 
 
 def test_a_level_of_another_seed_differs() -> None:
     with np.load(TRACES / "layouts__ss.npz") as archive:
         recorded = {name: archive[name][0] for name in archive.files}
     other = levels.original(IDS["ss"], [recorded["seed"] + 1])
-    told = [sentence.split(" is ")[0] for sentence in differing(recorded, row(other, 0))]
-    assert {"start_pos", "coins", "spot_radius", "spot_angles", "spot_speed", "exit_pos"} <= set(told)
+    names = [sentence.split(" is ")[0] for sentence in differing(recorded, row(other, 0))]
+    assert {"start_pos", "coins", "spot_radius", "spot_angles", "spot_speed", "exit_pos"} <= set(names)
 
 
-# Banks.
+# Level buffers.
 
 
 @pytest.mark.parametrize(("family", "env_id"), IDS.items())
-def test_the_bank_is_of_the_kind_that_make_takes(family: str, env_id: str) -> None:
+def test_the_level_buffer_is_of_the_kind_that_make_takes(family: str, env_id: str) -> None:
     del family
-    bank = levels.original(env_id, [200_000, 200_001])
-    env, params = jaxgym.make(env_id, levels=bank)
+    buffer = levels.original(env_id, [200_000, 200_001])
+    env, params = jaxgym.make(env_id, levels=buffer)
     own = jax.eval_shape(env.sample_level, jax.random.key(0), params)
-    assert jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), bank) == jax.tree.map(
+    assert jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), buffer) == jax.tree.map(
         lambda leaf: (leaf.shape, leaf.dtype), own
     )
     _, state = jax.eval_shape(env.reset, jax.random.key(0), params)
-    assert jax.tree.structure(state.level) == jax.tree.structure(bank)
+    assert jax.tree.structure(state.level) == jax.tree.structure(buffer)
 
 
-def test_a_bank_of_the_usual_size_changes_no_environment() -> None:
+def test_a_level_buffer_of_the_usual_size_changes_no_environment() -> None:
     for env_id in ("SearingSpotlights-v0", "Endless-MortarMayhem-v0"):
         env, params = jaxgym.make(env_id)
-        bank = levels.make_bank(env, params, [0])
-        assert jaxgym.make(env_id, levels=bank)[0] == env
+        buffer = levels.make_level_buffer(env, params, [0])
+        assert jaxgym.make(env_id, levels=buffer)[0] == env
 
 
-def test_a_reset_starts_in_a_level_of_the_bank() -> None:
+def test_a_reset_starts_in_a_level_of_the_level_buffer() -> None:
     options = {"observation": "symbolic", "command_count": [2]}
-    bank = levels.original(GAME, [3, 4], **options)
-    env, params = jaxgym.make(GAME, levels=bank, **options)
-    started = env.reset_to_level(jax.random.key(0), row(bank, 1), params)[1].level
-    chex.assert_trees_all_equal(started, row(bank, 1))
+    buffer = levels.original(GAME, [3, 4], **options)
+    env, params = jaxgym.make(GAME, levels=buffer, **options)
+    started = env.reset_to_level(jax.random.key(0), row(buffer, 1), params)[1].level
+    chex.assert_trees_all_equal(started, row(buffer, 1))
     drawn = jax.device_get(env.reset(jax.random.key(0), params)[1].level)
-    assert any(jax.tree.all(jax.tree.map(np.array_equal, drawn, row(bank, index))) for index in range(2))
+    assert any(jax.tree.all(jax.tree.map(np.array_equal, drawn, row(buffer, index))) for index in range(2))
 
 
 @pytest.mark.parametrize("env_id", [IDS["emm"], IDS["emp"], IDS["ss"], IDS["ess"]])
-def test_a_single_level_is_no_bank(env_id: str) -> None:
+def test_a_single_level_is_no_level_buffer(env_id: str) -> None:
     with pytest.raises(LevelError, match=rf"^{env_id}: expected a level buffer with at least one level, got"):
         jaxgym.make(env_id, levels=row(levels.original(env_id, [0]), 0))
 
 
 def test_seeds_made_together_and_alone_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for env_id in (IDS["mmb"], IDS["ess"]):
-        bank = levels.original(env_id, range(5))
+        buffer = levels.original(env_id, range(5))
         monkeypatch.setattr("jaxgym.envs.memory_gym.draws._BATCH", 2)
         again = levels.original(env_id, range(5))
         monkeypatch.undo()
-        chex.assert_trees_all_equal(bank, again)
+        chex.assert_trees_all_equal(buffer, again)
 
 
 def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
@@ -271,7 +271,7 @@ def test_an_id_without_originals_is_told_which_have_some() -> None:
 
 
 @pytest.mark.parametrize("seeds", [[-1], [1.5], [2**32], ["7"], [True, False]])
-def test_a_seed_outside_of_the_range_is_refused(seeds: list[Any]) -> None:
+def test_a_seed_outside_of_the_range_is_rejected(seeds: list[Any]) -> None:
     with pytest.raises(LevelError, match=r"^level seed: expected integers from 0 to 4294967295, got .*\.$"):
         levels.original(GAME, seeds)
 
@@ -290,18 +290,18 @@ def test_options_are_checked_as_make_does() -> None:
 
 
 @pytest.mark.parametrize("name", ["radius", "speed"])
-def test_ranges_of_which_the_original_fails_are_refused(name: str) -> None:
+def test_ranges_of_which_the_original_fails_are_rejected(name: str) -> None:
     options = {f"spot_min_{name}": 9.0, f"spot_max_{name}": 7.5}
     with pytest.raises(OptionError, match=rf"give a spot_max_{name} from spot_min_{name} up\.$"):
         levels.original(IDS["ss"], [0], **options)
 
 
-def test_more_coins_than_the_original_finds_places_for_are_refused() -> None:
+def test_more_coins_than_the_original_finds_places_for_are_rejected() -> None:
     with pytest.raises(LevelError, match=r"^expected free pixels for all coins, got none for seed 5, .* num_coins"):
         levels.original(IDS["ss"], [5], num_coins=[32])
 
 
-def test_a_segment_that_is_too_long_for_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_is_too_long_for_ours_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "MAX_TILES", 7)
     with pytest.raises(LevelError, match=r"^seed 5 was asked for, .* a segment of \d+ tiles, but levels hold 7; leave"):
         levels.original(IDS["emp"], [5], max_given_segments=1)
@@ -344,14 +344,14 @@ def test_other_seeds_or_options_are_other_files(tmp_path: Path, made: list[int])
 
 
 def test_a_damaged_file_is_made_again(tmp_path: Path, made: list[int]) -> None:
-    bank = levels.original(COUNTED, range(3), directory=tmp_path)
+    buffer = levels.original(COUNTED, range(3), directory=tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     damaged = [b"", whole[: len(whole) // 2], b"no archive", *(flipped(whole, at) for at in range(0, len(whole), 199))]
     for content in damaged:
         path.write_bytes(content)
         again = levels.original(COUNTED, range(3), directory=tmp_path)
-        chex.assert_trees_all_equal(bank, again)
+        chex.assert_trees_all_equal(buffer, again)
     # Some bytes of an archive mean nothing; all that is cut or no archive is noticed.
     assert len(made) >= 4
     assert len(list(tmp_path.iterdir())) == 1
@@ -362,11 +362,11 @@ def flipped(content: bytes, at: int) -> bytes:
 
 
 def test_a_file_of_other_arrays_is_made_again(tmp_path: Path, made: list[int]) -> None:
-    bank = levels.original(COUNTED, range(3), directory=tmp_path)
+    buffer = levels.original(COUNTED, range(3), directory=tmp_path)
     (path,) = tmp_path.iterdir()
     np.savez(path, leaf_0=np.zeros(3))
     again = levels.original(COUNTED, range(3), directory=tmp_path)
-    assert (made, jax.tree.all(jax.tree.map(np.array_equal, bank, again))) == ([3, 3], True)
+    assert (made, jax.tree.all(jax.tree.map(np.array_equal, buffer, again))) == ([3, 3], True)
 
 
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path, made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

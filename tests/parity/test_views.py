@@ -18,8 +18,8 @@ RED, WHITE = (255, 0, 0), (255, 255, 255)
 IDS = [env_id for env_id in jaxgym.registered_envs() if jaxgym.spec_of(env_id).original is not None]
 
 
-def has_color(pictures: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
-    return (pictures == color).all(axis=-1)
+def has_color(images: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
+    return (images == color).all(axis=-1)
 
 
 @pytest.mark.slow
@@ -27,9 +27,9 @@ def has_color(pictures: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
 def test_what_is_hidden_is_shown_as_the_original_shows_it(env_id: str) -> None:
     with np.load(VIEWS) as archive:
         meta, actions, theirs = (archive[f"{env_id}/{name}"] for name in ("meta", "actions", "pictures"))
-    told = json.loads(str(meta))
-    bank = levels.original(env_id, [told["seed"]], **told["options"])
-    env, params = jaxgym.make(env_id, levels=bank, **told["options"])
+    entry = json.loads(str(meta))
+    buffer = levels.original(env_id, [entry["seed"]], **entry["options"])
+    env, params = jaxgym.make(env_id, levels=buffer, **entry["options"])
     human = jaxgym.spec_of(env_id).human
     assert human is not None
 
@@ -43,7 +43,7 @@ def test_what_is_hidden_is_shown_as_the_original_shows_it(env_id: str) -> None:
         first = human.view(env, start, params)[::SCALE, ::SCALE]
         return jnp.concatenate([first[None], jax.lax.scan(step, start, jnp.asarray(actions, jnp.int32))[1]])
 
-    ours = np.asarray(replay(jax.tree.map(lambda leaf: leaf[0], bank), params))[:: told["every"]]
+    ours = np.asarray(replay(jax.tree.map(lambda leaf: leaf[0], buffer), params))[:: entry["every"]]
     differ = (ours != theirs).any(axis=-1)
     if env_id.startswith("MysteryPath"):
         # Walls are no part of our levels.
@@ -51,7 +51,7 @@ def test_what_is_hidden_is_shown_as_the_original_shows_it(env_id: str) -> None:
         assert walls.any()
         differ &= ~walls
     if "MortarMayhem" in env_id:
-        # The original shows some clues early or not at all, since each picture that it draws uses one up.
+        # The original shows some clues early or not at all, since each image that it draws uses one up.
         differ &= ~has_color(ours, WHITE) & ~has_color(theirs, WHITE)
     assert len(theirs) > 1
     assert not differ.any()

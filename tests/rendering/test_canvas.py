@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite
 
 T = TRANSPARENT
 L_SHAPE = np.asarray([[10, 20, T], [30, T, T], [40, 50, 60]], dtype=np.uint8)
@@ -22,25 +22,25 @@ DOT = np.asarray([[T, T, T], [T, 99, T], [T, T, T]], dtype=np.uint8)
 HEIGHT, WIDTH = 8, 10
 
 
-def colored(picture: np.ndarray) -> np.ndarray:
-    return np.repeat(picture[..., None], 3, axis=-1)
+def colored(image: np.ndarray) -> np.ndarray:
+    return np.repeat(image[..., None], 3, axis=-1)
 
 
-def make_sheet(*pictures: np.ndarray, anchor: int = 1) -> SpriteSheet:
-    return SpriteSheet.of(colored(np.stack(pictures)), anchor=anchor)
+def make_sheet(*images: np.ndarray, anchor: int = 1) -> SpriteSheet:
+    return SpriteSheet.of(colored(np.stack(images)), anchor=anchor)
 
 
 SHEET = make_sheet(L_SHAPE, DOT)
 
 
 @functools.partial(jax.jit, static_argnames=("keep",))
-def stamp_it(canvas: jax.Array, index: jax.Array, position: jax.Array, keep: int | None = None) -> jax.Array:
-    return stamp(canvas, SHEET, index, position, keep=keep)
+def draw_it(canvas: jax.Array, index: jax.Array, position: jax.Array, keep: int | None = None) -> jax.Array:
+    return draw_sprite(canvas, SHEET, index, position, keep=keep)
 
 
-def stamped(x: int, y: int, *, index: int = 0, canvas: np.ndarray | None = None, keep: int | None = None) -> np.ndarray:
+def drawn(x: int, y: int, *, index: int = 0, canvas: np.ndarray | None = None, keep: int | None = None) -> np.ndarray:
     canvas = np.zeros((HEIGHT, WIDTH), np.uint8) if canvas is None else canvas
-    result = stamp_it(colored(canvas), jnp.int32(index), jnp.asarray([x, y], jnp.int32), keep=keep)
+    result = draw_it(colored(canvas), jnp.int32(index), jnp.asarray([x, y], jnp.int32), keep=keep)
     assert result.dtype == jnp.uint8
     assert np.array_equal(result[..., 0], result[..., 2])
     return np.asarray(result[..., 0])
@@ -59,13 +59,13 @@ def expected_at(x: int, y: int, canvas: np.ndarray) -> np.ndarray:
 
 def test_the_anchor_lies_on_the_position_and_the_transparent_part_shows_what_is_below() -> None:
     canvas = np.full((HEIGHT, WIDTH), 7, np.uint8)
-    result = stamped(4, 2, canvas=canvas)
+    result = drawn(4, 2, canvas=canvas)
     assert result[1:4, 3:6].tolist() == [[10, 20, 7], [30, 7, 7], [40, 50, 60]]
     assert (result == 7).sum() == HEIGHT * WIDTH - 6
 
 
 def test_the_index_chooses_the_sprite() -> None:
-    result = stamped(4, 2, index=1)
+    result = drawn(4, 2, index=1)
     assert result[2, 4] == 99
     assert (result == 0).sum() == HEIGHT * WIDTH - 1
 
@@ -86,29 +86,29 @@ def test_the_index_chooses_the_sprite() -> None:
     ],
 )
 def test_what_lies_outside_of_the_canvas_is_cut_off(x: int, y: int, visible: list[int]) -> None:
-    result = stamped(x, y)
+    result = drawn(x, y)
     assert sorted(result[result > 0].tolist()) == visible
     assert np.array_equal(result, expected_at(x, y, np.zeros_like(result)))
 
 
 @given(x=st.integers(-3, WIDTH + 2), y=st.integers(-3, HEIGHT + 2), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
-def test_a_stamp_is_right_at_every_place_on_every_canvas(x: int, y: int, seed: int) -> None:
+def test_a_sprite_is_right_at_every_place_on_every_canvas(x: int, y: int, seed: int) -> None:
     canvas = np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH)).astype(np.uint8)
-    assert np.array_equal(stamped(x, y, canvas=canvas), expected_at(x, y, canvas))
+    assert np.array_equal(drawn(x, y, canvas=canvas), expected_at(x, y, canvas))
 
 
 def test_what_is_to_be_kept_lies_above_the_sprite() -> None:
     canvas = np.zeros((HEIGHT, WIDTH), np.uint8)
     canvas[1, 3] = canvas[3, 5] = 255
     canvas[1, 4] = 254
-    result = stamped(4, 2, canvas=canvas, keep=255)
+    result = drawn(4, 2, canvas=canvas, keep=255)
     assert result[1:4, 3:6].tolist() == [[255, 20, 0], [30, 0, 0], [40, 50, 255]]
 
 
 def test_without_anything_to_keep_the_sprite_lies_above_all() -> None:
     canvas = np.full((HEIGHT, WIDTH), 255, np.uint8)
-    assert stamped(4, 2, canvas=canvas)[1:4, 3:6].tolist() == [[10, 20, 255], [30, 255, 255], [40, 50, 60]]
+    assert drawn(4, 2, canvas=canvas)[1:4, 3:6].tolist() == [[10, 20, 255], [30, 255, 255], [40, 50, 60]]
 
 
 def test_a_sheet_is_cropped_to_what_is_visible_in_any_sprite_and_keeps_the_anchor_in_place() -> None:
@@ -119,6 +119,6 @@ def test_a_sheet_is_cropped_to_what_is_visible_in_any_sprite_and_keeps_the_ancho
     assert sheet.side == 3
     place = jnp.asarray([5, 5], jnp.int32)
     canvas = colored(np.zeros((HEIGHT, WIDTH), np.uint8))
-    first, second = (np.asarray(stamp(canvas, sheet, jnp.int32(index), place))[..., 0] for index in (0, 1))
+    first, second = (np.asarray(draw_sprite(canvas, sheet, jnp.int32(index), place))[..., 0] for index in (0, 1))
     assert (first[5, 6], second[6, 4]) == (80, 90)
     assert (first > 0).sum() == (second > 0).sum() == 1

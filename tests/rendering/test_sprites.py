@@ -120,12 +120,12 @@ def test_a_thick_ring_is_the_disc_but_for_a_mirrored_hole_in_its_middle(radius: 
 
 
 def test_a_rectangle_has_a_border_of_1_px_around_its_fill() -> None:
-    picture = rectangle(3, 5, (1, 2, 3), (7, 8, 9))
-    assert picture.dtype == np.uint8
+    image = rectangle(3, 5, (1, 2, 3), (7, 8, 9))
+    assert image.dtype == np.uint8
     is_border = np.ones((3, 5), dtype=bool)
     is_border[1, 1:4] = False
-    assert (picture[is_border] == (7, 8, 9)).all()
-    assert (picture[~is_border] == (1, 2, 3)).all()
+    assert (image[is_border] == (7, 8, 9)).all()
+    assert (image[~is_border] == (1, 2, 3)).all()
 
 
 def test_a_bitmap_has_a_row_for_each_line() -> None:
@@ -137,6 +137,6 @@ def test_a_bitmap_has_a_row_for_each_line() -> None:
 
 
 def test_painting_sets_the_masked_pixels_and_no_others() -> None:
-    picture = np.zeros((2, 2, 3), dtype=np.uint8)
-    paint(picture, np.asarray([[False, True], [False, False]]), (4, 5, 6))
-    assert picture.tolist() == [[[0, 0, 0], [4, 5, 6]], [[0, 0, 0], [0, 0, 0]]]
+    image = np.zeros((2, 2, 3), dtype=np.uint8)
+    paint(image, np.asarray([[False, True], [False, False]]), (4, 5, 6))
+    assert image.tolist() == [[[0, 0, 0], [4, 5, 6]], [[0, 0, 0], [0, 0, 0]]]

@@ -113,8 +113,8 @@ def tab(folder: Path) -> Iterator[Tab]:
     """Yield a tab of a browser that keeps its files in a folder, and end the browser."""
     assert PROGRAM
     errors = (folder / "errors").open("w+")
-    words = [PROGRAM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
-    with errors, subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors) as process:
+    argv = [PROGRAM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
+    with errors, subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=errors) as process:
         try:
             port = _port(folder / "errors", process)
             found = httpx.get(f"http://127.0.0.1:{port}/json/list", trust_env=False).json()

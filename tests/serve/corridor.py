@@ -49,7 +49,7 @@ class Scene:
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Corridor(Environment[Level, State, Params, Scene]):
-    longest: int = static(Static(8, "cells of the picture", low=3, high=16))
+    longest: int = static(Static(8, "cells of the image", low=3, high=16))
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         goal = jnp.asarray(params.length, jnp.int32) - 1
@@ -93,7 +93,7 @@ class Corridor(Environment[Level, State, Params, Scene]):
         return jaxgym.spaces.Discrete(3)
 
 
-class Diary(text.Ledger):
+class Diary(text.RewardTracker):
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
@@ -105,7 +105,7 @@ class Diary(text.Ledger):
 
 
 @dataclasses.dataclass(frozen=True)
-class CorridorWords(text.Words[Scene]):
+class CorridorTextInterface(text.TextInterface[Scene]):
     shouts: bool
     has_diary: bool = False
 
@@ -113,23 +113,23 @@ class CorridorWords(text.Words[Scene]):
     def max_actions(self) -> int:
         return 3
 
-    def instructions(self, params: Params) -> str:
+    def system_prompt(self, params: Params) -> str:
         return f"Reach the goal of {int(params.length)} cells: <left>, <stay>, <right>, or several of them."
 
     def describe(self, scene: Scene, params: Params) -> str:
         cells = "".join(".A"[cell] for cell in scene.cells[: int(params.length)])
         return f"{cells} won" if scene.is_won else cells
 
-    def parse(self, reply: str) -> text.Move | text.Refusal:
-        words = reply.strip("<>").split()
+    def parse(self, reply: str) -> text.ParsedAction | text.InvalidReply:
+        names = reply.strip("<>").split()
         if reply == "look":
-            return text.Move((), "look")
-        if not words or not set(words) <= set(NAMES):
-            return text.Refusal("Say left, stay or right.")
-        return text.Move(tuple(NAMES.index(word) for word in words), " ".join(words), reply.startswith("<"))
+            return text.ParsedAction((), "look")
+        if not names or not set(names) <= set(NAMES):
+            return text.InvalidReply("Say left, stay or right.")
+        return text.ParsedAction(tuple(NAMES.index(word) for word in names), " ".join(names), reply.startswith("<"))
 
-    def fallback(self) -> text.Move:
-        return text.Move((STAY,), "stay")
+    def fallback(self) -> text.ParsedAction:
+        return text.ParsedAction((STAY,), "stay")
 
     def respond(self, turn: text.Turn[Scene], params: Params) -> str:
         answer = f"{turn.number}: {super().respond(turn, params)}"
@@ -137,14 +137,14 @@ class CorridorWords(text.Words[Scene]):
 
 
 @dataclasses.dataclass(frozen=True)
-class WordsWithDiary(CorridorWords):
-    def ledger(self, scene: Scene, params: Params) -> Diary:
+class RecordingTextInterface(CorridorTextInterface):
+    def reward_tracker(self, scene: Scene, params: Params) -> Diary:
         del scene, params
         return Diary()
 
 
-def _words(env: Corridor, values: Mapping[str, Any]) -> CorridorWords:
-    return (WordsWithDiary if values["diary"] else CorridorWords)(env.env_id, shouts=values["shouts"])
+def _interface(env: Corridor, values: Mapping[str, Any]) -> CorridorTextInterface:
+    return (RecordingTextInterface if values["diary"] else CorridorTextInterface)(env.env_id, shouts=values["shouts"])
 
 
 def register() -> None:
@@ -152,4 +152,4 @@ def register() -> None:
     if "Corridor-v0" in jaxgym.registered_envs():
         return
     flags = {"shouts": Flag(False, "in capitals"), "diary": Flag(False, "pays news")}
-    jaxgym.register("Corridor-v0", jaxgym.Spec(Corridor, Params, text=text.TextSpec(_words, flags)))
+    jaxgym.register("Corridor-v0", jaxgym.Spec(Corridor, Params, text=text.TextSpec(_interface, flags)))

@@ -213,8 +213,8 @@ def test_the_same_data_idx_is_the_same_task(frozen_lake: str) -> None:
     first = [post(frozen_lake, "/reset", id=number, data_idx=5)["observation"] for number in numbers]
     assert first[0] == first[1]
     assert post(frozen_lake, "/reset", id=numbers[0], data_idx=6)["observation"] != first[0]
-    refused = post(frozen_lake, "/reset", id=numbers[0], data_idx=-1)
-    assert refused == {"error": "data_idx: expected an integer from 0 to 4294967295, got -1."}
+    rejected = post(frozen_lake, "/reset", id=numbers[0], data_idx=-1)
+    assert rejected == {"error": "data_idx: expected an integer from 0 to 4294967295, got -1."}
     for number in numbers:
         post(frozen_lake, "/close", id=number)
 
@@ -284,7 +284,7 @@ def pool() -> SessionPool:
 
 @pytest.fixture(scope="module")
 def own(pool: SessionPool) -> AgentGymApp:
-    return AgentGymApp(pool, {"": wrappers.wrap("corridor", pool)}, tells_apart=True)
+    return AgentGymApp(pool, {"": wrappers.wrap("corridor", pool)}, separates_clients=True)
 
 
 @pytest.fixture(scope="module")
@@ -391,8 +391,8 @@ def test_the_calls_on_the_page_play_a_task(capsys: pytest.CaptureFixture[str]) -
     with served("textcraft") as base:
         assert code.count('"http://localhost:36001"') == 1
         exec(compile(code.replace("http://localhost:36001", base), PAGE.name, "exec"), {})
-    told = capsys.readouterr().out.splitlines()
-    assert told[-2:] == ["Got 1 ash log 0.0 False", "Crafted 4 ash planks 1.0 True"]
+    received = capsys.readouterr().out.splitlines()
+    assert received[-2:] == ["Got 1 ash log 0.0 False", "Crafted 4 ash planks 1.0 True"]
 
 
 def test_the_server_on_the_page_has_under_sixty_lines_and_works(monkeypatch: pytest.MonkeyPatch) -> None:

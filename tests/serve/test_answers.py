@@ -39,7 +39,7 @@ VALUES = [
 def address() -> Iterator[str]:
     corridor.register()
     serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
-    hosted = http.host(serving, {"scoring": "environment"}, spare=SPARE)
+    hosted = http.host(serving, {"rewards": "environment"}, spare=SPARE)
     with test_openenv.served(hosted, max_kilobytes=2048) as where:
         yield where
 
@@ -96,11 +96,11 @@ def test_the_answer_to_a_bad_frame_is_short(address: str, number: int) -> None:
     for frame in frames(VALUES[number]):
         with connect(f"ws://{address}/ws", proxy=None) as client:
             client.send(json.dumps(frame, ensure_ascii=False))
-            told = client.recv(10)
-        assert len(told.encode() if isinstance(told, str) else told) <= MOST, str(frame)[:80]
+            received = client.recv(10)
+        assert len(received.encode() if isinstance(received, str) else received) <= MOST, str(frame)[:80]
         # Wrong arguments of a tool are an invalid turn of the game.
-        assert '"error"' in str(told) or '"is_error": true' in str(told)
-        assert "CAPACITY" not in str(told)
+        assert '"error"' in str(received) or '"is_error": true' in str(received)
+        assert "CAPACITY" not in str(received)
 
 
 @pytest.mark.parametrize("number", range(len(VALUES)))
@@ -118,8 +118,8 @@ def test_the_answer_to_a_bad_call_over_http_is_short(address: str, agentgym: str
     ]
     with httpx.Client(base_url=f"http://{address}") as client:
         for method, path, body in bad:
-            told = client.request(method, path, content=json.dumps(body, ensure_ascii=False).encode())
-            assert len(told.content) <= MOST, (path, str(body)[:80])
+            received = client.request(method, path, content=json.dumps(body, ensure_ascii=False).encode())
+            assert len(received.content) <= MOST, (path, str(body)[:80])
     known = httpx.post(f"{agentgym}/create").json()["id"]
     others = [
         *({"id": value, "action": value}, {"id": known, "action": [value], "data_idx": [value]}),
@@ -131,8 +131,8 @@ def test_the_answer_to_a_bad_call_over_http_is_short(address: str, agentgym: str
     with httpx.Client(base_url=agentgym) as client:
         for path in ("step", "reset", "close", "step_batch", "reset_batch", "render"):
             for body in others:
-                told = client.post(f"/{path}", content=json.dumps(body).encode())
-                assert len(told.content) <= MOST, (path, str(body)[:80])
+                received = client.post(f"/{path}", content=json.dumps(body).encode())
+                assert len(received.content) <= MOST, (path, str(body)[:80])
         client.post("/close", json={"id": known})
 
 
@@ -146,8 +146,8 @@ def test_the_answer_to_a_long_path_is_short(address: str, agentgym: str) -> None
             f"/page/sessions/?{long}",
             f"/page/sessions/{long}/",
         ):
-            told = httpx.get(base + path)
-            assert len(told.content) + len(str(told.headers)) <= MOST, path[:30]
+            received = httpx.get(base + path)
+            assert len(received.content) + len(str(received.headers)) <= MOST, path[:30]
     with connect(f"ws://{address}/ws?session_id={'x' * 8000}", proxy=None) as client:
         assert len(client.recv(10)) <= MOST
 
@@ -175,16 +175,16 @@ def at_once(calls: int, call: Callable[[int], Any]) -> list[Any]:
 
 def test_people_have_room_for_a_few_however_many_ask_at_once(address: str) -> None:
     with httpx.Client(base_url=f"http://{address}") as client:
-        told = at_once(24, lambda _: client.post("/page/play", json={"game": "corridor"}))
-        keys = [answer.json()["key"] for answer in told if answer.status_code == 200]
-        assert Counter(answer.status_code for answer in told) == {200: MOST_PLAYED, 503: 24 - MOST_PLAYED}
+        received = at_once(24, lambda _: client.post("/page/play", json={"game": "corridor"}))
+        keys = [answer.json()["key"] for answer in received if answer.status_code == 200]
+        assert Counter(answer.status_code for answer in received) == {200: MOST_PLAYED, 503: 24 - MOST_PLAYED}
         assert len(set(keys)) == MOST_PLAYED
         # A place that a bad call took is free again.
         assert client.post("/page/close", json={"key": keys.pop()}).status_code == 200
         assert client.post("/page/play", json={"game": "corridor", "seed": 2**40}).status_code == 422
-        told = at_once(8, lambda _: client.post("/page/play", json={"game": "corridor"}))
-        assert Counter(answer.status_code for answer in told) == {200: 1, 503: 7}
-        keys += [answer.json()["key"] for answer in told if answer.status_code == 200]
+        received = at_once(8, lambda _: client.post("/page/play", json={"game": "corridor"}))
+        assert Counter(answer.status_code for answer in received) == {200: 1, 503: 7}
+        keys += [answer.json()["key"] for answer in received if answer.status_code == 200]
         # A step beside a close is answered, whichever comes first.
         for key in keys:
             ways = (("step", {"key": key, "reply": "<stay>"}), ("close", {"key": key}))
@@ -199,12 +199,12 @@ def test_clients_have_as_many_sessions_as_they_may_however_they_ask_at_once(addr
     def ask(number: int) -> bool:
         if number % 2:
             asked = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
-            told = httpx.post(f"http://{address}/mcp", json=asked).json()
+            received = httpx.post(f"http://{address}/mcp", json=asked).json()
             ends.wait()
-            if "result" in told:
-                asked = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": told["result"]}
+            if "result" in received:
+                asked = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": received["result"]}
                 httpx.post(f"http://{address}/mcp", json=asked)
-            return "result" in told
+            return "result" in received
         with connect(f"ws://{address}/ws", proxy=None) as client:
             client.send('{"type": "state"}')
             has_session = json.loads(client.recv(10))["type"] == "state"
@@ -217,5 +217,5 @@ def test_clients_have_as_many_sessions_as_they_may_however_they_ask_at_once(addr
 def test_environments_are_as_many_as_there_may_be_however_many_ask_at_once() -> None:
     serving = AgentGym("frozen_lake", port=0, max_sessions=5, idle_seconds=0)
     with running(load(serving), serving) as (port, _):
-        told = at_once(20, lambda _: httpx.post(f"http://127.0.0.1:{port}/create", timeout=60).status_code)
-    assert Counter(told) == {200: 5, 503: 15}
+        received = at_once(20, lambda _: httpx.post(f"http://127.0.0.1:{port}/create", timeout=60).status_code)
+    assert Counter(received) == {200: 5, 503: 15}

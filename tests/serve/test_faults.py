@@ -74,11 +74,11 @@ def line_to(port: int, *said: bytes) -> socket.socket:
 
 def heard(line: socket.socket) -> bytes:
     """Return all output until the end."""
-    told = b""
+    received = b""
     with line, contextlib.suppress(ConnectionError):
         while part := line.recv(65536):
-            told += part
-    return told
+            received += part
+    return received
 
 
 def sent_until_cut(line: socket.socket, piece: bytes) -> int:
@@ -98,13 +98,13 @@ def until(holds: Any) -> bool:
     return False
 
 
-def test_a_head_without_an_end_is_refused(port: int) -> None:
+def test_a_head_without_an_end_is_rejected(port: int) -> None:
     line = line_to(port, b"GET / HTTP/1.1\r\n", *[b"x: " + b"x" * 40_000 + b"\r\n"] * 3)
     assert heard(line).startswith(b"HTTP/1.1 431")
     assert sent_until_cut(line_to(port, b"GET / HTTP/1.1\r\nx: "), b"x" * 65536) < 1 << 26
 
 
-def test_a_body_without_an_end_is_refused_and_cut_off(port: int) -> None:
+def test_a_body_without_an_end_is_rejected_and_cut_off(port: int) -> None:
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert sent_until_cut(line_to(port, head), b"10000\r\n" + b"x" * 65536 + b"\r\n") < 1 << 26
     with httpx.Client() as client:  # one that has an end is told, and goes on
@@ -155,15 +155,15 @@ def test_pages_of_other_sites_may_not_ask(port: int) -> None:
     base = f"http://127.0.0.1:{port}"
     for origin in ("http://else.where", "null", f"http://127.0.0.1:{port + 1}"):
         for method in ("GET", "POST", "OPTIONS"):
-            told = httpx.request(method, f"{base}/", headers={"Origin": origin})
-            assert told.status_code == 403
-            assert not any(name.startswith("access-control") for name in told.headers)
+            received = httpx.request(method, f"{base}/", headers={"Origin": origin})
+            assert received.status_code == 403
+            assert not any(name.startswith("access-control") for name in received.headers)
         with pytest.raises(InvalidStatus, match="403"), connect(f"ws://127.0.0.1:{port}/ws", origin=origin, proxy=None):  # type: ignore[arg-type]
             raise AssertionError("it was let in")
     assert httpx.get(f"{base}/", headers={"Origin": base}).status_code == 200
 
 
-def test_a_socket_that_is_refused_is_nothing_to_log(port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_socket_that_is_rejected_is_nothing_to_log(port: int, caplog: pytest.LogCaptureFixture) -> None:
     log = logging.getLogger("uvicorn.error")
     log.addHandler(caplog.handler)
     with pytest.raises(InvalidStatus, match="403"):
@@ -221,9 +221,9 @@ def test_each_token_of_a_file_is_one_and_the_scheme_is_bearer(tmp_path: Path) ->
             ("Basic anne", 401),
             ("", 401),
         ):
-            told = httpx.get(f"http://127.0.0.1:{port}/", headers={"Authorization": given})
-            assert told.status_code == status, given
-        assert told.headers["www-authenticate"] == "Bearer"
+            received = httpx.get(f"http://127.0.0.1:{port}/", headers={"Authorization": given})
+            assert received.status_code == status, given
+        assert received.headers["www-authenticate"] == "Bearer"
         assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
 
 
@@ -238,11 +238,11 @@ def test_the_flag_workers_names_the_two_ways_to_scale_out(
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main([protocol, "--env", "nothing", "--port", "0", *flag])
-    told = capsys.readouterr().err
+    received = capsys.readouterr().err
     assert ended.value.code == MISUSED
-    assert "Ray Serve" in told
-    assert "reverse proxy" in told
-    (page, anchor) = re.findall(r"(docs/\w+\.md)#([\w-]+)", told)[0]
+    assert "Ray Serve" in received
+    assert "reverse proxy" in received
+    (page, anchor) = re.findall(r"(docs/\w+\.md)#([\w-]+)", received)[0]
     headings = re.findall(r"^##+ (.*)$", (Path(__file__).parents[2] / page).read_text(), re.MULTILINE)
     section = headings[[heading.lower().replace(" ", "-") for heading in headings].index(anchor) :][:3]
     assert section == ["Scale out", "Ray Serve", "Reverse proxy"]
@@ -299,7 +299,7 @@ def test_a_server_that_has_ended_leaves_the_signals_of_its_process_as_they_were(
     assert not set(during) & set(before)
 
 
-def test_servers_leave_accelerators_alone_and_make_small_steps_at_once_whoever_imported_jax_first() -> None:
+def test_servers_leave_accelerators_alone_and_make_small_steps_at_once_if_jax_was_imported_first() -> None:
     program = """if True:
         import jax
         from jaxgym.serve.openenv.server import make_app, settings

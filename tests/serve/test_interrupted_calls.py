@@ -45,10 +45,10 @@ class Maker:
 
 
 def in_thread(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    told: list[Any] = []
-    thread = threading.Thread(target=lambda: told.append(function()), daemon=True)
+    received: list[Any] = []
+    thread = threading.Thread(target=lambda: received.append(function()), daemon=True)
     thread.start()
-    return thread, told
+    return thread, received
 
 
 def test_the_threads_behind_one_that_was_interrupted_are_released() -> None:
@@ -168,10 +168,10 @@ while any(thread.is_alive() for thread in threads):
         while any(thread.is_alive() for thread in threads):
             pool.step_one(ids[4], "<stay>")
             pool.step([ids[4]], ["<stay>"])
-            pool.standing(ids[4])
+            pool.status(ids[4])
     except KeyboardInterrupt:
         came += 1
-print(told[:4], came > 0, [pool.standing(name).number for name in ids[:4]], len(pool._calls._queue))
+print(told[:4], came > 0, [pool.status(name).number for name in ids[:4]], len(pool._calls._queue))
 """
 
 

@@ -75,11 +75,11 @@ def test_a_connection_goes_on_behind_a_chunked_body() -> None:
     with served() as (port, _), line_to(port) as line:
         for _ in range(3):
             line.sendall(CHUNKED + body)
-            told = line.recv(65536)
-            while not told.endswith(b"said"):
-                told += line.recv(65536)
-            assert told.startswith(b"HTTP/1.1 200")
-            assert b"connection: close" not in told
+            received = line.recv(65536)
+            while not received.endswith(b"said"):
+                received += line.recv(65536)
+            assert received.startswith(b"HTTP/1.1 200")
+            assert b"connection: close" not in received
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_a_connection_goes_on_behind_a_chunked_body() -> None:
 )
 def test_a_request_in_one_read_with_the_end_of_a_chunked_body_ends_the_connection(behind: bytes) -> None:
     with served() as (port, _):
-        told = heard(line_to(port, CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + behind))
-        assert told.count(b"HTTP/1.1") == told.count(b"HTTP/1.1 200") == 1
-        assert b"connection: close" in told
+        received = heard(line_to(port, CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + behind))
+        assert received.count(b"HTTP/1.1") == received.count(b"HTTP/1.1 200") == 1
+        assert b"connection: close" in received
         assert is_served(port)
 
 
@@ -138,10 +138,10 @@ def test_requests_ahead_of_their_answers_are_held_as_bytes() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 4 << 20
-        told = b""
-        while told.count(b"said") < 6001:
-            told += line.recv(1 << 16)
-        assert told.count(b"HTTP/1.1 200") == 6001
+        received = b""
+        while received.count(b"said") < 6001:
+            received += line.recv(1 << 16)
+        assert received.count(b"HTTP/1.1 200") == 6001
 
 
 def test_messages_ahead_of_their_answers_are_counted() -> None:
@@ -195,8 +195,8 @@ def test_trailers_authorize_nothing_and_name_no_host(tmp_path: Path) -> None:
     with served(token_file=tmp_path / "token") as (port, _):
         body = b"1\r\nx\r\n0\r\nAuthorization: Bearer anne\r\nHost: localhost\r\n\r\n"
         assert heard(line_to(port, LAST_CHUNKED + body)).startswith(b"HTTP/1.1 401")
-        told = heard(line_to(port, LAST_CHUNKED.replace(HOST, b"Authorization: Bearer anne\r\n") + body))
-        assert told.startswith(b"HTTP/1.1 400")
+        received = heard(line_to(port, LAST_CHUNKED.replace(HOST, b"Authorization: Bearer anne\r\n") + body))
+        assert received.startswith(b"HTTP/1.1 400")
         right = LAST_CHUNKED.replace(HOST, HOST + b"Authorization: Bearer anne\r\n") + b"1\r\nx\r\n0\r\nx: y\r\n\r\n"
         assert heard(line_to(port, right)).startswith(b"HTTP/1.1 200")
 
@@ -254,7 +254,7 @@ def test_an_origin_is_the_servers_own_or_allowed_by_name() -> None:
         ):
             for path in PATHS:
                 assert httpx.get(f"http://{own}{path}", headers={"Origin": origin}).status_code == status, origin
-        told = heard(
+        received = heard(
             line_to(
                 port,
                 b"GET / HTTP/1.1\r\n"
@@ -262,7 +262,7 @@ def test_an_origin_is_the_servers_own_or_allowed_by_name() -> None:
                 + b"Connection: close\r\nOrigin: http://box\r\nOrigin: http://a.example\r\n\r\n",
             )
         )
-        assert told.startswith(b"HTTP/1.1 400")
+        assert received.startswith(b"HTTP/1.1 400")
 
 
 def test_the_bound_address_is_known_and_behind_a_wildcard_the_one_that_was_called() -> None:
@@ -343,10 +343,10 @@ def test_an_upgrade_that_is_unknown_is_ignored(protocol: bytes, name: bytes, cap
             line = line_to(
                 port, *pieces, b"POST / HTTP/1.1\r\n" + HOST + b"Connection: close\r\nContent-Length: 3\r\n\r\nend"
             )
-            told = heard(line)
-            assert told.count(b"HTTP/1.1 200") == 2
-            assert b"GET /smuggled" in told
-            assert told.endswith(b"end")
+            received = heard(line)
+            assert received.count(b"HTTP/1.1 200") == 2
+            assert b"GET /smuggled" in received
+            assert received.endswith(b"end")
     assert capfd.readouterr().err == ""
 
 
@@ -365,23 +365,23 @@ def test_what_is_no_http_is_told_shortly_and_is_nothing_to_log(capfd: pytest.Cap
             b"GET /ws HTTP/1.1\r\n" + HOST + upgrade + key + b"x: " + b"x" * 60_000 + b"\r\n\r\n",
             b"GET /ws HTTP/1.1\r\n" + HOST + upgrade + key + b"x: y\r\n" * 200 + b"\r\n",
         ):
-            told = heard(line_to(port, said))
-            assert told == b"" or told.startswith(b"HTTP/1.1 4")
-            assert len(told) <= 4096
+            received = heard(line_to(port, said))
+            assert received == b"" or received.startswith(b"HTTP/1.1 4")
+            assert len(received) <= 4096
         assert is_served(port)
     assert capfd.readouterr().err == ""
 
 
-def test_a_connection_goes_on_behind_a_body_that_was_refused() -> None:
+def test_a_connection_goes_on_behind_a_body_that_was_rejected() -> None:
     with served(max_kilobytes=1) as (port, _), socket.create_connection(("127.0.0.1", port), 10) as line:
         long = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5000\r\n\r\n" + b"x" * 5000
         line.sendall(long + b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
-        told = heard(line)
-        assert told.startswith(b"HTTP/1.1 413")
-        assert told.count(b"HTTP/1.1 200") == 1
+        received = heard(line)
+        assert received.startswith(b"HTTP/1.1 413")
+        assert received.count(b"HTTP/1.1 200") == 1
 
 
-def test_a_connection_goes_on_behind_a_body_that_comes_after_its_refusal() -> None:
+def test_a_connection_goes_on_behind_a_body_that_comes_after_its_rejection() -> None:
     with served(max_kilobytes=1) as (port, _), socket.create_connection(("127.0.0.1", port), 10) as line:
         line.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5000\r\n\r\n")
         assert line.recv(1 << 16).startswith(b"HTTP/1.1 413")

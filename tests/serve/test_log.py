@@ -90,5 +90,5 @@ def test_a_descriptor_that_is_closed_becomes_no_socket() -> None:
     command = ["sh", "-c", 'exec "$@" 0<&- 2>&-', "sh", sys.executable, "-c", program]
     subprocess.run(command, stdout=write, check=True, timeout=60)
     os.close(write)
-    with os.fdopen(read) as told:
-        assert int(told.read()) > 2
+    with os.fdopen(read) as received:
+        assert int(received.read()) > 2

@@ -28,7 +28,7 @@ ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}
 def address() -> Iterator[str]:
     corridor.register()
     serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
-    hosted = http.host(serving, {"scoring": "environment"}, spare=SPARE)
+    hosted = http.host(serving, {"rewards": "environment"}, spare=SPARE)
     with test_openenv.served(hosted) as where:
         yield where
 
@@ -60,18 +60,18 @@ def session(client: httpx.Client, request: pytest.FixtureRequest) -> Iterator[ht
 
 def test_messages_are_utf_8(session: httpx.Client) -> None:
     said = {"jsonrpc": "2.0", "id": "é☃", "method": "ping"}
-    told = session.post("/mcp", content=json.dumps(said, ensure_ascii=False).encode())
-    assert json.loads(told.content.decode("utf-8"))["id"] == "é☃"
+    received = session.post("/mcp", content=json.dumps(said, ensure_ascii=False).encode())
+    assert json.loads(received.content.decode("utf-8"))["id"] == "é☃"
     for content in (json.dumps(said).encode("utf-16"), b'{"jsonrpc": "2.0", "id": "\xff", "method": "ping"}'):
-        told = session.post("/mcp", content=content)
-        assert (told.status_code, told.json()["error"]["code"]) == (400, -32700)
+        received = session.post("/mcp", content=content)
+        assert (received.status_code, received.json()["error"]["code"]) == (400, -32700)
 
 
 def test_one_path_takes_post_and_get(session: httpx.Client) -> None:
     assert session.post("/mcp", json=PING).status_code == 200
-    told = session.get("/mcp", headers={"Accept": "text/event-stream"})
-    assert told.status_code == 405
-    assert set(told.headers["allow"].split(", ")) == {"POST", "DELETE"}
+    received = session.get("/mcp", headers={"Accept": "text/event-stream"})
+    assert received.status_code == 405
+    assert set(received.headers["allow"].split(", ")) == {"POST", "DELETE"}
     assert session.post("/mcp/", json=PING).status_code == 200
 
 
@@ -87,8 +87,8 @@ def test_an_origin_that_is_invalid_is_forbidden(address: str, session: httpx.Cli
 
 @pytest.mark.parametrize("message", [NOTE, RESPONSE, ERROR, {**NOTE, "method": "notifications/unknown"}])
 def test_a_notification_or_response_is_taken_with_202_and_no_body(session: httpx.Client, message: Any) -> None:
-    told = session.post("/mcp", json=message)
-    assert (told.status_code, told.content) == (202, b"")
+    received = session.post("/mcp", json=message)
+    assert (received.status_code, received.content) == (202, b"")
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_a_notification_or_response_is_taken_with_202_and_no_body(session: httpx
     ],
 )
 def test_input_that_is_not_taken_has_an_error_status(session: httpx.Client, message: Any) -> None:
-    told = session.post("/mcp", json=message)
-    assert told.status_code == 400
-    assert told.json()["id"] is None
-    assert type(told.json()["error"]["code"]) is int
+    received = session.post("/mcp", json=message)
+    assert received.status_code == 400
+    assert received.json()["id"] is None
+    assert type(received.json()["error"]["code"]) is int
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_input_that_is_not_taken_has_an_error_status(session: httpx.Client, mess
 def test_input_that_is_not_taken_outside_of_a_session_has_an_error_status(
     client: httpx.Client, content: str | bytes, code: int
 ) -> None:
-    told = client.post("/mcp", content=content)
-    assert (told.status_code, told.json()["error"]["code"]) == (400, code)
-    assert len(told.content) <= 4096
+    received = client.post("/mcp", content=content)
+    assert (received.status_code, received.json()["error"]["code"]) == (400, code)
+    assert len(received.content) <= 4096
 
 
 def test_an_argument_that_is_given_twice_is_an_error_and_no_turn(session: httpx.Client) -> None:
@@ -140,42 +140,42 @@ def test_an_argument_that_is_given_twice_is_an_error_and_no_turn(session: httpx.
     assert not session.post("/mcp", json=begun).json()["result"]["isError"]
     reply = {"name": "reply", "arguments": {"message": "<stay>"}}
     moved = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": reply})
-    told = session.post("/mcp", content=moved.replace('"message":', '"message": "<right>", "message":'))
-    assert (told.status_code, told.json()["error"]["code"]) == (400, -32700)
-    assert "each key of an object once, got message twice" in told.json()["error"]["message"]
+    received = session.post("/mcp", content=moved.replace('"message":', '"message": "<right>", "message":'))
+    assert (received.status_code, received.json()["error"]["code"]) == (400, -32700)
+    assert "each key of an object once, got message twice" in received.json()["error"]["message"]
     turn = session.post("/mcp", content=moved).json()["result"]
     assert turn["structuredContent"]["observation"]["info"]["turn"] == 1
 
 
 def test_a_notification_outside_of_a_session_gets_no_answer(client: httpx.Client) -> None:
-    assert (told := client.post("/mcp", json=NOTE)).status_code in (202, 400)
-    assert told.status_code == 400 or told.content == b""
+    assert (received := client.post("/mcp", json=NOTE)).status_code in (202, 400)
+    assert received.status_code == 400 or received.content == b""
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/list", "tools/call", "no/method", "initialize"])
 def test_a_request_is_answered_with_one_object_of_json(session: httpx.Client, method: str) -> None:
-    told = session.post("/mcp", json={"jsonrpc": "2.0", "id": "7", "method": method, "params": {"name": "begin"}})
-    assert told.headers["content-type"] == "application/json"
-    assert told.json()["jsonrpc"] == "2.0"
-    assert told.json()["id"] == "7"
-    assert ("result" in told.json()) is not ("error" in told.json())
+    received = session.post("/mcp", json={"jsonrpc": "2.0", "id": "7", "method": method, "params": {"name": "begin"}})
+    assert received.headers["content-type"] == "application/json"
+    assert received.json()["jsonrpc"] == "2.0"
+    assert received.json()["id"] == "7"
+    assert ("result" in received.json()) is not ("error" in received.json())
 
 
 @pytest.mark.parametrize("call_id", [None, True, 1.5, [], {}, "x" * 1000])
 def test_a_request_has_a_string_or_an_integer_as_its_id(session: httpx.Client, call_id: Any) -> None:
-    told = session.post("/mcp", json={**PING, "id": call_id})
-    assert told.status_code == 400
-    assert told.json()["id"] is None
+    received = session.post("/mcp", json={**PING, "id": call_id})
+    assert received.status_code == 400
+    assert received.json()["id"] is None
 
 
 def test_several_messages_come_at_a_time_in_the_one_version_that_has_that(session: httpx.Client) -> None:
     has_batches = session.headers["MCP-Protocol-Version"] == "2025-03-26"
-    told = session.post("/mcp", json=[PING, NOTE, {**PING, "id": 2}])
-    assert told.status_code == (200 if has_batches else 400)
+    received = session.post("/mcp", json=[PING, NOTE, {**PING, "id": 2}])
+    assert received.status_code == (200 if has_batches else 400)
     if has_batches:
-        assert [entry["id"] for entry in told.json()] == [1, 2]
-        assert (told := session.post("/mcp", json=[NOTE, NOTE])).status_code == 202
-        assert told.content == b""
+        assert [entry["id"] for entry in received.json()] == [1, 2]
+        assert (received := session.post("/mcp", json=[NOTE, NOTE])).status_code == 202
+        assert received.content == b""
         for bad in ([PING, 5], [PING] * 1000):
             assert session.post("/mcp", json=bad).status_code == 400
 
@@ -218,9 +218,9 @@ def test_a_session_that_was_idle_for_too_long_is_not_found() -> None:
 @pytest.mark.parametrize("version", ["2024-11-05", "2026-07-28", "1.0", "", "x" * 5000])
 def test_a_version_that_is_unsupported_is_a_bad_request(session: httpx.Client, version: str) -> None:
     for method in ("POST", "GET", "DELETE"):
-        told = session.request(method, "/mcp", json=PING, headers={"MCP-Protocol-Version": version})
-        assert told.status_code == 400
-        assert len(told.content) <= 4096
+        received = session.request(method, "/mcp", json=PING, headers={"MCP-Protocol-Version": version})
+        assert received.status_code == 400
+        assert len(received.content) <= 4096
     assert session.post("/mcp", json=PING).status_code == 200  # it goes on
 
 
@@ -230,10 +230,10 @@ def test_without_the_header_the_version_is_that_of_the_session(session: httpx.Cl
 
 
 def test_the_version_that_is_asked_for_is_the_answer_or_the_newest_one(client: httpx.Client) -> None:
-    for asked, told in (*zip(VERSIONS, VERSIONS, strict=True), ("2024-11-05", VERSIONS[0]), ("x", VERSIONS[0])):
+    for asked, received in (*zip(VERSIONS, VERSIONS, strict=True), ("2024-11-05", VERSIONS[0]), ("x", VERSIONS[0])):
         welcome = initialize(client, asked)
         assert welcome.json()["id"] == "first"
-        assert welcome.json()["result"]["protocolVersion"] == told
+        assert welcome.json()["result"]["protocolVersion"] == received
         assert {"capabilities", "serverInfo"} < set(welcome.json()["result"])
         client.delete("/mcp", headers={"Mcp-Session-Id": welcome.headers["mcp-session-id"]})
 

@@ -65,7 +65,7 @@ def test_a_row_of_a_dataset_has_no_such_name(tmp_path: Path) -> None:
     file.write_text(json.dumps({"env_config": {"name": NAME, "seed": 3}}))
     policy = ScriptedPolicy("random")
     with pytest.raises(UnknownIdError, match=MODULE):
-        rollouts.rollout(runs.read_rows(file), rollouts.Scheduler(policy, rollouts.Terms()))
+        rollouts.rollout(runs.read_rows(file), rollouts.Scheduler(policy, rollouts.RolloutSettings()))
     with pytest.raises(UnknownIdError, match=MODULE):
         policy.check(NAME, {})
     with pytest.raises(UnknownIdError, match=MODULE):
@@ -78,7 +78,7 @@ def test_a_row_of_a_dataset_has_no_such_name(tmp_path: Path) -> None:
 
 def test_a_request_of_openenv_has_no_such_name() -> None:
     serving = OpenEnv(env="corridor", max_sessions=test_openenv.ROOM)
-    hosted = http.host(serving, {"scoring": "environment"}, spare=SPARE)
+    hosted = http.host(serving, {"rewards": "environment"}, spare=SPARE)
     with test_openenv.served(hosted) as address:
         for entry in ("name", "env", "env_id", "env_config", "preset"):
             with test_openenv.joined(address) as client:

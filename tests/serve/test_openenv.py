@@ -47,7 +47,7 @@ WIN = ["<right>"] * 8
 def hosted() -> http.Hosted:
     corridor.register()
     serving = OpenEnv(env="corridor", max_sessions=ROOM)
-    return http.host(serving, {"scoring": "environment"}, spare=SPARE)
+    return http.host(serving, {"rewards": "environment"}, spare=SPARE)
 
 
 @contextlib.contextmanager
@@ -134,11 +134,13 @@ def test_a_seed_beside_a_split_is_one_of_it(address: str) -> None:
             (2**31, {"split": "train"}, "from 0 to 2147483647"),
             (3, {"split": "train", "index": 4}, "4"),
         ):
-            told = ask(client, {"type": "reset", "data": {"seed": seed, **given}})["data"]
-            assert told["code"] == "VALIDATION_ERROR"
-            assert f"seed: Input should be {wanted} beside this split" in told["message"]
+            received = ask(client, {"type": "reset", "data": {"seed": seed, **given}})["data"]
+            assert received["code"] == "VALIDATION_ERROR"
+            assert f"seed: Input should be {wanted} beside this split" in received["message"]
             assert httpx.post(f"http://{address}/reset", json={"seed": seed, **given}).status_code == 422
-        assert ask(client, {"type": "reset", "data": {"seed": "3", "split": "train"}})["data"]["code"] == told["code"]
+        assert (
+            ask(client, {"type": "reset", "data": {"seed": "3", "split": "train"}})["data"]["code"] == received["code"]
+        )
         assert ask(client, {"type": "state"})["data"]["seed"] == 2**31 + 1
 
 
@@ -153,7 +155,7 @@ def test_a_bad_reply_is_an_observation(address: str) -> None:
     with joined(address) as client:
         reset(client, seed=3)
         turn = step(client, "jump \ud800")
-        assert turn["observation"]["info"]["refusal"] == "Say left, stay or right."
+        assert turn["observation"]["info"]["invalid_reply"] == "Say left, stay or right."
         assert not turn["done"]
 
 
@@ -211,8 +213,12 @@ def test_a_full_server_says_so_and_a_cut_connection_makes_room(address: str) -> 
         for client in clients:
             reset(client)
         with joined(address) as late:
-            told = json.loads(late.recv(10))["data"]
-            assert (told["code"], told["active_sessions"], told["max_sessions"]) == ("CAPACITY_REACHED", ROOM, ROOM)
+            received = json.loads(late.recv(10))["data"]
+            assert (received["code"], received["active_sessions"], received["max_sessions"]) == (
+                "CAPACITY_REACHED",
+                ROOM,
+                ROOM,
+            )
         assert httpx.post(f"http://{address}/reset").status_code == 200
         clients[0].send(json.dumps({"type": "step", "data": {"message": "<right>"}}))
         clients[0].socket.shutdown(socket.SHUT_RDWR)
@@ -298,13 +304,13 @@ def test_tools_play_in_a_session_of_their_own(address: str) -> None:
             assert json.loads(second.recv(10))["data"]["code"] == "SESSION_ERROR"
     wrong = [{"wrong": 1}, {}, {"message": 1}, {"message": None}, {"message": ["<stay>"]}, [], 0, "<stay>"]
     for turn, arguments in enumerate(wrong, 3):
-        told = call("tools/call", name="reply", arguments=arguments, session_id=session)["result"]
-        assert told["is_error"]
-        observed = told["structured_content"]["observation"]
+        received = call("tools/call", name="reply", arguments=arguments, session_id=session)["result"]
+        assert received["is_error"]
+        observed = received["structured_content"]["observation"]
         assert observed["info"]["turn"] == turn
-        assert observed["info"]["refusal"].startswith("reply: expected ")
-        assert observed["info"]["refusal"].endswith("Call reply(message: string).")
-        assert observed["info"]["refusal"] in told["data"]
+        assert observed["info"]["invalid_reply"].startswith("reply: expected ")
+        assert observed["info"]["invalid_reply"].endswith("Call reply(message: string).")
+        assert observed["info"]["invalid_reply"] in received["data"]
     assert use("begin", seed=3.0)["result"]["structured_content"]["observation"]["info"]["seed"] == 3
     assert use("begin", seed="three")["error"]["message"] == (
         "begin: expected an integer for seed, got 'three'. Call begin(seed: integer, optional)."
@@ -336,10 +342,10 @@ def test_a_client_of_mcp_has_a_session_by_its_header(address: str) -> None:
         assert not call("tools/call", name="begin", arguments={"seed": 3})["result"]["isError"]
         moved = call("tools/call", name="reply", arguments={"message": "<stay>"})["result"]
         assert moved["structuredContent"]["observation"]["info"]["turn"] == 1
-        refused = call("tools/call", name="reply", arguments={"wrong": 1})["result"]
-        assert refused["isError"]
-        assert "wrong" in refused["content"][0]["text"]
-        assert refused["structuredContent"]["observation"]["info"]["turn"] == 2
+        rejected = call("tools/call", name="reply", arguments={"wrong": 1})["result"]
+        assert rejected["isError"]
+        assert "wrong" in rejected["content"][0]["text"]
+        assert rejected["structuredContent"]["observation"]["info"]["turn"] == 2
         assert call("resources/list")["error"]["code"] == -32601
         assert client.delete("/mcp").status_code == 204
         assert client.post("/mcp", json=asked).status_code == 404
@@ -358,7 +364,7 @@ def test_a_game_has_the_tools_of_its_moves() -> None:
     assert place.schema["required"] == ["row", "column", "number"]
     assert place.schema["properties"]["row"]["description"].startswith("Row of the cell")
     move = tools_of("frozen_lake")["move"]
-    assert move.reply({"direction": "off"}) == text.Refusal(
+    assert move.reply({"direction": "off"}) == text.InvalidReply(
         "move: expected one of up, down, left, right for direction, got 'off'. Call move(direction: up | down | left | "
         "right)."
     )
@@ -386,7 +392,7 @@ def test_a_token_and_the_sizes_of_requests_are_asked_for(hosted: http.Hosted, tm
         wrapper.close()
 
 
-def test_a_server_that_refuses_a_socket_is_not_asked_again(
+def test_a_server_that_rejects_a_socket_is_not_asked_again(
     hosted: http.Hosted, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "token").write_text("secret\n")
@@ -439,11 +445,11 @@ def test_the_command_says_why_it_can_not_serve(
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = {str(taken.getsockname()[1]): (1, "can't listen"), "0": (2, "Unknown text environment 'no_such_game'")}
-        for port, (code, told) in ports.items():
+        for port, (code, received) in ports.items():
             with pytest.raises(SystemExit) as ended:
                 command.main(["openenv", "--env", "no_such_game", "--port", port])
             assert ended.value.code == code
-            assert told in capsys.readouterr().err
+            assert received in capsys.readouterr().err
 
 
 def test_the_package_serves_the_game_that_its_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -543,7 +549,7 @@ def test_a_lost_episode_is_repeated_before_it_goes_on(address: str) -> None:
         wrapper.close()
 
 
-def test_an_action_that_the_server_refuses_is_no_reason_to_try_again(address: str) -> None:
+def test_an_action_that_the_server_rejects_is_no_reason_to_try_again(address: str) -> None:
     wrapper = OpenEnvWrapper({"base_url": f"http://{address}"})
     wrapper.reset()
     with pytest.raises(OpenEnvError, match="VALIDATION_ERROR"):
@@ -593,8 +599,8 @@ def test_contents_of_every_form_are_turns_and_their_ends_are_recorded(address: s
     infos = ended["rollout_infos"]
     assert (infos["step_rewards"], "error" in infos) == ([0.0] * 4, False)
     assert [entry["finish_reason"] for entry in infos["turns"]] == ["stop"] * 4
-    told = [message["content"] for message in asked.messages if message["role"] == "user"][1:]
-    assert [text.startswith(f"{number}: Say left") for number, text in enumerate(told, 1)] == [True, True, False]
+    received = [message["content"] for message in asked.messages if message["role"] == "user"][1:]
+    assert [text.startswith(f"{number}: Say left") for number, text in enumerate(received, 1)] == [True, True, False]
 
 
 def test_a_trajectory_gives_its_session_back_wherever_it_ends(address: str) -> None:

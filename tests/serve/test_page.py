@@ -24,7 +24,7 @@ from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.openenv.app import OpenEnvApp
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page import routes
-from jaxgym.serve.page.looks import looks_of
+from jaxgym.serve.page.views import view_of
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.pool.history import LONGEST, TURNS
 from jaxgym.serve.web import http
@@ -32,7 +32,7 @@ from jaxgym.serve.web.serving import AgentGym, OpenEnv
 from tests.serve import corridor
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-OPTIONS = {"scoring": "environment", "max_turns": 3 * TURNS}
+OPTIONS = {"rewards": "environment", "max_turns": 3 * TURNS}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def openenv(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
 def agentgym(hosted: http.Hosted, **settings: Any) -> Iterator[TestClient]:
     serving = AgentGym(env="corridor", **settings)
     wrappers = {"": wrap(hosted.env_id, hosted.pool, hosted.options)}
-    own = AgentGymApp(hosted.pool, wrappers, tells_apart=serving.token_file is not None)
+    own = AgentGymApp(hosted.pool, wrappers, separates_clients=serving.token_file is not None)
     app = http.behind_guard(make_app(serving, own), serving)
     with TestClient(http.loaded_at_start(lambda: app), base_url="http://127.0.0.1:8000") as client:
         yield client
@@ -142,28 +142,28 @@ def test_without_a_page_nothing_of_it_is_there(hosted: http.Hosted) -> None:
 
 def test_moves_have_buttons_where_they_are_directions() -> None:
     places = {
-        name: [move.place for move in looks_of(name, {}).buttons] for name in ("frozen_lake", "sudoku", "textcraft")
+        name: [move.place for move in view_of(name, {}).buttons] for name in ("frozen_lake", "sudoku", "textcraft")
     }
     assert places == {"frozen_lake": ["left", "down", "right", "up"], "sudoku": [], "textcraft": []}
-    assert {move.label: move.place for move in looks_of("mystery_path_grid", {}).buttons} == {
+    assert {move.label: move.place for move in view_of("mystery_path_grid", {}).buttons} == {
         "wait": "middle",
         "turn left": "left",
         "turn right": "right",
         "forward": "up",
     }
-    assert len({move.place for move in looks_of("mystery_path", {"observation": "symbolic"}).buttons}) == 9
+    assert len({move.place for move in view_of("mystery_path", {"observation": "symbolic"}).buttons}) == 9
 
 
 @pytest.mark.parametrize("name", sorted(text.text_envs()))
 def test_every_game_has_an_example_that_it_understands(name: str) -> None:
-    words = text.make(name, levels="fresh")[2]
-    assert isinstance(words.parse(looks_of(name, {}).example), text.Move)
+    interface = text.make(name, levels="fresh")[2]
+    assert isinstance(interface.parse(view_of(name, {}).example), text.ParsedAction)
 
 
 def test_the_games_are_told_with_rules(client: TestClient) -> None:
     [game] = get(client, "games")["games"]
     assert (game["game"], game["moves"], game["example"]) == ("corridor", [], "")
-    assert game["instructions"].startswith("Reach the goal")
+    assert game["system_prompt"].startswith("Reach the goal")
 
 
 # Watching.
@@ -175,25 +175,25 @@ def test_a_session_is_watched_by_an_id_that_only_lets_watch(hosted: http.Hosted,
     path = f"sessions/{entry['watch']}"
     assert (entry["state"], entry["by"]) == ("waiting", "client")
     assert client.get(f"/page/{path}/frame").status_code == 204
-    assert hosted.pool.standing(session_id).has_started is False
+    assert hosted.pool.status(session_id).has_started is False
     for reply in ("<stay>", "What now?", "<stay>"):
         said(client, session_id, reply)
     seen = get(client, path)
     assert (seen["number"], seen["state"], len(seen["turns"])) == (3, "playing", 3)
     assert [turn["reply"] for turn in seen["turns"]] == ["<stay>", "What now?", "<stay>"]
-    assert seen["turns"][1]["refusal"] == "Say left, stay or right."
+    assert seen["turns"][1]["invalid_reply"] == "Say left, stay or right."
     assert "A" in seen["opening"]
     later = get(client, f"{path}?episode={seen['episode']}&number=2")
     assert [turn["number"] for turn in later["turns"]] == [3]
     with Image.open(io.BytesIO(client.get(f"/page/{path}/frame").content)) as frame:
         assert frame.size == (84, 84)
         assert frame.getpixel((0, 0)) == (int(hosted.pool.scene(session_id).position),) * 3
-    told = [client.get(f"/page/{where}").text for where in ("sessions", path, f"{path}?episode=x&number=-1")]
-    assert not [answer for answer in told if session_id in answer]
+    received = [client.get(f"/page/{where}").text for where in ("sessions", path, f"{path}?episode=x&number=-1")]
+    assert not [answer for answer in received if session_id in answer]
     assert client.get(f"/page/sessions/{session_id}").json() == {"gone": True}
     for key in (entry["watch"], session_id, None, 3):
         assert client.post("/page/step", json={"key": key, "reply": "<stay>"}).status_code == 404
-    assert hosted.pool.standing(session_id).number == 3
+    assert hosted.pool.status(session_id).number == 3
     hosted.pool.close([session_id])
     assert get(client, path) == {"gone": True}
     assert client.get(f"/page/{path}/frame").status_code == 204
@@ -276,7 +276,7 @@ def test_people_have_room_for_a_few_and_leave_it_when_they_are_gone(
         ("play", ["corridor"], 422),
     ],
 )
-def test_what_is_malformed_is_refused_with_a_sentence(
+def test_what_is_malformed_is_rejected_with_a_sentence(
     hosted: http.Hosted, client: TestClient, path: str, body: Any, status: int
 ) -> None:
     answer = client.post(f"/page/{path}", json=body)

@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {"env": "frozen_lake", "port": 0, "max_sessions": 8}
 
 @pytest.fixture(scope="module")
 def hosted() -> http.Hosted:
-    return http.host(OpenEnv(**SETTINGS), {"scoring": "environment"}, spare=SPARE)
+    return http.host(OpenEnv(**SETTINGS), {"rewards": "environment"}, spare=SPARE)
 
 
 @contextlib.contextmanager

@@ -23,10 +23,10 @@ from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.serve.pool import (
     CapacityError,
     ClosedSessionError,
-    Outcome,
     RequestError,
     SessionError,
     SessionPool,
+    TurnResult,
     UnknownSessionError,
 )
 from jaxgym.serve.pool.pool import MOST_SESSIONS
@@ -66,11 +66,11 @@ def play(pool: SessionPool, seed: int, replies: list[str], **options: Any) -> li
     return texts
 
 
-def one(pool: SessionPool, replies: list[str], seed: int = 3, **options: Any) -> list[Outcome]:
+def one(pool: SessionPool, replies: list[str], seed: int = 3, **options: Any) -> list[TurnResult]:
     opening = pool.open("corridor", seed, options)
-    outcomes = [pool.step_one(opening.id, reply) for reply in replies]
+    results = [pool.step_one(opening.id, reply) for reply in replies]
     pool.close([opening.id])
-    return outcomes
+    return results
 
 
 def test_an_opening_has_id_seed_instructions_and_first_text(pool: SessionPool) -> None:
@@ -103,11 +103,11 @@ def test_without_a_seed_a_training_level_is_drawn(pool: SessionPool) -> None:
     pool.close(list(pool._sessions))
 
 
-def test_with_a_bank_the_seed_counts_through_it(pool: SessionPool) -> None:
+def test_with_a_level_buffer_the_seed_counts_through_it(pool: SessionPool) -> None:
     env, params, _ = text.make("corridor")
-    bank = levels.make_bank(env, params, [4, 9])
+    buffer = levels.make_level_buffer(env, params, [4, 9])
     starts = [int(levels.level_from_seed(env, seed, params).start) for seed in (4, 9, 4)]
-    openings = [pool.open("corridor", seed, {"levels": bank}) for seed in (0, 1, 2)]
+    openings = [pool.open("corridor", seed, {"levels": buffer}) for seed in (0, 1, 2)]
     assert [int(pool.scene(opening.id).position) for opening in openings] == starts
     pool.close([opening.id for opening in openings])
 
@@ -134,45 +134,45 @@ def test_a_turn_may_have_several_actions_and_drops_the_rest_at_the_end(pool: Ses
 def test_a_move_without_actions_changes_nothing(pool: SessionPool) -> None:
     moved, looked = one(pool, ["<right>", "look"])
     assert (looked.text, looked.reward, looked.number) == ("2: .....A..", 0.0, 2)
-    assert looked.refusal is None
-    assert moved.refusal is None
+    assert looked.invalid_reply is None
+    assert moved.invalid_reply is None
 
 
-def test_a_refusal_tells_why_costs_a_turn_and_moves_nothing(pool: SessionPool) -> None:
-    refused, moved = one(pool, ["jump", "<left>"])
-    assert refused.refusal == "Say left, stay or right."
-    assert refused.text == "1: Say left, stay or right.\n....A..."
+def test_an_invalid_reply_tells_why_costs_a_turn_and_moves_nothing(pool: SessionPool) -> None:
+    invalid, moved = one(pool, ["jump", "<left>"])
+    assert invalid.invalid_reply == "Say left, stay or right."
+    assert invalid.text == "1: Say left, stay or right.\n....A..."
     assert moved.text == "2: ...A...."
 
 
 def test_costs_are_parts_of_the_reward(pool: SessionPool) -> None:
-    costs = {"refusal_cost": 1.0, "format_cost": 0.5, "step_cost": 0.25}
-    exact, loose, refused = one(pool, ["<stay>", "stay", "jump"], **costs)
-    none = {"environment": 0.0, "refusal_cost": 0.0, "format_cost": 0.0, "step_cost": -0.25}
+    penalties = {"invalid_reply_penalty": 1.0, "format_penalty": 0.5, "step_penalty": 0.25}
+    exact, loose, invalid = one(pool, ["<stay>", "stay", "jump"], **penalties)
+    none = {"environment": 0.0, "invalid_reply_penalty": 0.0, "format_penalty": 0.0, "step_penalty": -0.25}
     assert exact.components == none
-    assert loose.components == {**none, "format_cost": -0.5}
-    assert refused.components == {**none, "refusal_cost": -1.0}
-    assert [exact.reward, loose.reward, refused.reward] == [-0.25, -0.75, -1.25]
-    assert refused.total_reward == -2.25
+    assert loose.components == {**none, "format_penalty": -0.5}
+    assert invalid.components == {**none, "invalid_reply_penalty": -1.0}
+    assert [exact.reward, loose.reward, invalid.reward] == [-0.25, -0.75, -1.25]
+    assert invalid.total_reward == -2.25
 
 
-def test_a_ledger_of_the_game_scores_an_episode(pool: SessionPool) -> None:
-    opening = pool.open("corridor", 3, {"diary": True, "step_cost": 0.25})
-    outcomes = [pool.step_one(opening.id, reply) for reply in ("<right>", "<left>", "<right>", "jump")]
-    assert [outcome.components["news"] for outcome in outcomes] == [0.5, 0.5, 0.0, 0.0]
-    assert outcomes[0].reward == 0.25
+def test_a_reward_tracker_of_the_game_scores_an_episode(pool: SessionPool) -> None:
+    opening = pool.open("corridor", 3, {"diary": True, "step_penalty": 0.25})
+    results = [pool.step_one(opening.id, reply) for reply in ("<right>", "<left>", "<right>", "jump")]
+    assert [result.components["news"] for result in results] == [0.5, 0.5, 0.0, 0.0]
+    assert results[0].reward == 0.25
     pool.reset_one(opening.id, 3)
     assert pool.step_one(opening.id, "<right>").components["news"] == 0.5
     pool.close([opening.id])
 
 
 def test_a_session_may_score_the_environments_reward_alone(pool: SessionPool) -> None:
-    opening = pool.open("corridor", 3, {"diary": True, "scoring": "environment"})
+    opening = pool.open("corridor", 3, {"diary": True, "rewards": "environment"})
     assert pool.step_one(opening.id, "<right>").components == {"environment": 0.0}
     pool.close([opening.id])
 
 
-def test_max_turns_truncates_and_counts_refusals(pool: SessionPool) -> None:
+def test_max_turns_truncates_and_counts_invalid_replies(pool: SessionPool) -> None:
     first, second = one(pool, ["jump", "<stay>"], max_turns=2)
     assert not first.truncated
     assert (second.truncated, second.terminated, second.is_solved) == (True, False, False)
@@ -184,18 +184,18 @@ def test_the_time_limit_of_the_environment_truncates(pool: SessionPool) -> None:
     assert (first.truncated, second.truncated, second.terminated) == (False, True, False)
 
 
-def test_a_refused_reply_ends_the_episode_where_asked_for(pool: SessionPool) -> None:
-    moved, refused, after = one(pool, ["<right>", "jump", "<right>"], on_parse_failure="end", refusal_cost=1.0)
+def test_an_invalid_reply_ends_the_episode_where_asked_for(pool: SessionPool) -> None:
+    moved, invalid, after = one(pool, ["<right>", "jump", "<right>"], on_invalid_reply="end", invalid_reply_penalty=1.0)
     assert not moved.terminated
-    assert (refused.terminated, refused.truncated, refused.reward) == (True, False, -1.0)
-    assert refused.info["position"] == 5
-    assert (after.text, after.reward, after.terminated) == (refused.text, 0.0, True)
+    assert (invalid.terminated, invalid.truncated, invalid.reward) == (True, False, -1.0)
+    assert invalid.info["position"] == 5
+    assert (after.text, after.reward, after.terminated) == (invalid.text, 0.0, True)
 
 
-def test_the_fallback_stands_in_for_a_refused_reply_where_asked_for(pool: SessionPool) -> None:
-    (refused,) = one(pool, ["jump"], on_parse_failure="fallback", refusal_cost=1.0)
-    assert (refused.text, refused.reward) == ("1: ....A...", -1.0)
-    assert refused.refusal == "Say left, stay or right."
+def test_the_fallback_stands_in_for_an_invalid_reply_where_asked_for(pool: SessionPool) -> None:
+    (invalid,) = one(pool, ["jump"], on_invalid_reply="fallback", invalid_reply_penalty=1.0)
+    assert (invalid.text, invalid.reward) == ("1: ....A...", -1.0)
+    assert invalid.invalid_reply == "Say left, stay or right."
 
 
 def test_after_the_end_the_last_text_comes_again_without_reward(pool: SessionPool) -> None:
@@ -204,16 +204,16 @@ def test_after_the_end_the_last_text_comes_again_without_reward(pool: SessionPoo
     again = pool.step_one(opening.id, "<left>")
     assert again == won._replace(reward=0.0, components={"environment": 0.0})
     assert pool.scene(opening.id).position == 7
-    assert pool.standing(opening.id)[3:] == (won.text, 1, 1.0, True, False)
+    assert pool.status(opening.id)[3:] == (won.text, 1, 1.0, True, False)
     pool.close([opening.id])
 
 
 def test_a_session_that_was_not_started_starts_with_its_first_step(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3, start=False)
     assert opening.text == ""
-    assert not pool.standing(opening.id).has_started
+    assert not pool.status(opening.id).has_started
     assert pool.step_one(opening.id, "<right>").text == "1: .....A.."
-    assert pool.standing(opening.id) == ("Corridor-v0", 3, True, "1: .....A..", 1, 0.0, False, False)
+    assert pool.status(opening.id) == ("Corridor-v0", 3, True, "1: .....A..", 1, 0.0, False, False)
     pool.close([opening.id])
 
 
@@ -239,12 +239,12 @@ def test_the_frame_is_that_of_the_state(pool: SessionPool) -> None:
 
 def test_different_games_and_options_share_a_pool(pool: SessionPool) -> None:
     ids = [pool.open("corridor", 3, options).id for options in ({}, {"shouts": True}, {"length": 6}, None)]
-    outcomes = pool.step(ids, ["<left>", "jump", "<left>", "<right>"])
+    results = pool.step(ids, ["<left>", "jump", "<left>", "<right>"])
     alone = [
         one(pool, [reply], **options)[0].text
         for options, reply in (({}, "<left>"), ({"shouts": True}, "jump"), ({"length": 6}, "<left>"), ({}, "<right>"))
     ]
-    assert [outcome.text for outcome in outcomes] == alone
+    assert [result.text for result in results] == alone
     assert alone[1].startswith("1: SAY LEFT")
     pool.close(ids)
 
@@ -258,9 +258,9 @@ def test_sessions_play_the_same_alone_and_among_others(pool: SessionPool) -> Non
     together = [[opening.text] for opening in openings]
     for turn in range(6):
         order = generator.sample(range(64), k=64)
-        outcomes = pool.step([ids[seed] for seed in order], [scripts[seed][turn] for seed in order])
-        for seed, outcome in zip(order, outcomes, strict=True):
-            together[seed].append(outcome.text)
+        results = pool.step([ids[seed] for seed in order], [scripts[seed][turn] for seed in order])
+        for seed, result in zip(order, results, strict=True):
+            together[seed].append(result.text)
     pool.close(ids)
     assert {seed: together[seed] for seed in alone} == alone
 
@@ -390,10 +390,10 @@ def test_threads_play_as_if_alone(pool: SessionPool) -> None:
 def test_calls_for_one_session_are_made_one_after_the_other(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3)
 
-    async def twice() -> list[Outcome]:
+    async def twice() -> list[TurnResult]:
         return await asyncio.gather(*(pool.astep(opening.id, "<stay>") for _ in range(3)))
 
-    assert [outcome.number for outcome in asyncio.run(twice())] == [1, 2, 3]
+    assert [result.number for result in asyncio.run(twice())] == [1, 2, 3]
     pool.close([opening.id])
 
 
@@ -404,8 +404,8 @@ def test_an_error_of_one_call_does_not_disturb_the_others(pool: SessionPool) -> 
         calls = (pool.astep(opening.id, "<right>"), pool.astep("nobody", "<right>"))
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    outcome, error = asyncio.run(both())
-    assert outcome.text == "1: .....A.."
+    result, error = asyncio.run(both())
+    assert result.text == "1: .....A.."
     assert isinstance(error, UnknownSessionError)
     pool.close([opening.id])
 
@@ -423,13 +423,13 @@ def test_an_error_of_one_call_does_not_disturb_the_others(pool: SessionPool) -> 
         (["0"], [b"<left>" * 10**6], RequestError, r"reply: expected a string, got b'<left>.{,60}\.$"),
     ],
 )
-def test_a_call_that_is_refused_steps_nobody(
+def test_a_call_that_is_rejected_steps_nobody(
     pool: SessionPool, ids: list[Any], replies: Any, error: type[SessionError], says: str
 ) -> None:
     opened = {str(place): opening.id for place, opening in enumerate(pool.open_many("corridor", [3, 3]))}
     with pytest.raises(error, match=says):
         pool.step([opened.get(str(name), name) for name in ids], replies)
-    assert [pool.standing(name).number for name in opened.values()] == [0, 0]
+    assert [pool.status(name).number for name in opened.values()] == [0, 0]
     pool.close(list(opened.values()))
 
 
@@ -442,8 +442,8 @@ def test_an_id_that_is_no_string_disturbs_no_other_call(pool: SessionPool) -> No
             pool.astep(opening.id, "<left>"), pool.astep(wrong, "<left>"), pool.areset(wrong), return_exceptions=True
         )
 
-    outcome, *errors = asyncio.run(both())
-    assert outcome.number == 1
+    result, *errors = asyncio.run(both())
+    assert result.number == 1
     for call in (lambda: pool.step_one(wrong, "<left>"), lambda: pool.reset_one(wrong), lambda: pool.close([wrong])):
         with pytest.raises(UnknownSessionError) as error:
             call()
@@ -462,7 +462,7 @@ def test_a_closed_session_can_not_be_used(pool: SessionPool) -> None:
         pool.close([opening.id])
 
 
-def test_a_full_pool_refuses_sessions_and_opens_none(pool: SessionPool) -> None:
+def test_a_full_pool_rejects_sessions_and_opens_none(pool: SessionPool) -> None:
     ids = [opening.id for opening in pool.open_many("corridor", range(60))]
     with pytest.raises(CapacityError, match="at most 64 open sessions, got 5 more than the 60 open ones"):
         pool.open_many("corridor", range(5))
@@ -485,7 +485,7 @@ def test_idle_sessions_make_room(pool: SessionPool, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])
-def test_a_seed_that_is_none_is_refused(pool: SessionPool, seed: Any) -> None:
+def test_a_seed_that_is_none_is_rejected(pool: SessionPool, seed: Any) -> None:
     with pytest.raises(RequestError, match="seed: expected an integer from 0 to 4294967295"):
         pool.open("corridor", seed)
 
@@ -498,36 +498,38 @@ def test_a_seed_that_is_none_is_refused(pool: SessionPool, seed: Any) -> None:
         ("corridor", "size=4", OptionError, "options: expected a mapping from names to values, got 'size=4'"),
         ("corridor", {1: 2, "size": 4}, OptionError, "options: expected a mapping from names to values"),
         ("corridor", {"max_turn": 3}, OptionError, "did you mean 'max_turns'"),
-        ("corridor", {"on_parse_failure": "die"}, OptionError, "give 'refuse' or 'end' or 'fallback'"),
-        ("corridor", {"step_cost": -1}, OptionError, "give a finite float32 number from 0.0 up"),
+        ("corridor", {"on_invalid_reply": "die"}, OptionError, "give 'retry' or 'end' or 'fallback'"),
+        ("corridor", {"step_penalty": -1}, OptionError, "give a finite float32 number from 0.0 up"),
     ],
 )
-def test_a_game_that_is_none_is_refused(
+def test_a_game_that_is_none_is_rejected(
     pool: SessionPool, name: Any, options: Any, error: type[ValueError], says: str
 ) -> None:
     with pytest.raises(error, match=says):
         pool.open(name, 0, options)
 
 
-def test_a_fallback_that_the_words_lack_is_refused(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corridor.CorridorWords, "fallback", text.Words.fallback)
-    with pytest.raises(OptionError, match="on_parse_failure: expected 'refuse' or 'end', got 'fallback'"):
-        pool.open("corridor", 3, {"on_parse_failure": "fallback", "max_turns": 7})
+def test_a_fallback_that_the_text_interface_lacks_is_rejected(
+    pool: SessionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corridor.CorridorTextInterface, "fallback", text.TextInterface.fallback)
+    with pytest.raises(OptionError, match="on_invalid_reply: expected 'retry' or 'end', got 'fallback'"):
+        pool.open("corridor", 3, {"on_invalid_reply": "fallback", "max_turns": 7})
 
 
 @pytest.mark.parametrize("capacity", [0, 1.5, True, MOST_SESSIONS + 1, 10**12])
-def test_a_capacity_that_is_none_or_more_than_a_machine_holds_is_refused(capacity: Any) -> None:
+def test_a_capacity_that_is_none_or_more_than_a_machine_holds_is_rejected(capacity: Any) -> None:
     with pytest.raises(RequestError, match=f"capacity: expected an integer from 1 to {MOST_SESSIONS}"):
         SessionPool(capacity=capacity)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "60", True])
-def test_an_idle_time_that_is_none_is_refused(seconds: Any) -> None:
+def test_an_idle_time_that_is_none_is_rejected(seconds: Any) -> None:
     with pytest.raises(RequestError, match="idle_seconds: expected a positive number or None"):
         SessionPool(idle_seconds=seconds)
 
 
-def test_every_refusal_is_a_session_error_and_a_value_error() -> None:
+def test_every_rejection_is_a_session_error_and_a_value_error() -> None:
     for kind in (UnknownSessionError, ClosedSessionError, CapacityError, RequestError):
         assert issubclass(kind, SessionError)
         assert issubclass(kind, ValueError)

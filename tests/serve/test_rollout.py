@@ -20,7 +20,7 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout import command, local_model, runs
 from tests.serve import chat_server, corridor
 
-QUICK = rollouts.Terms(retries=2, backoff_seconds=0.0, turn_seconds=5.0)
+QUICK = rollouts.RolloutSettings(retries=2, backoff_seconds=0.0, turn_seconds=5.0)
 RIGHT = "<right>"
 
 
@@ -53,11 +53,11 @@ def row(seed: int = 3, name: str = "corridor", **options: Any) -> runs.Row:
 def play(
     rows: Sequence[runs.Row],
     policy: rollouts.Policy | Callable[[rollouts.Request], Any],
-    terms: rollouts.Terms = QUICK,
+    settings: rollouts.RolloutSettings = QUICK,
     **others: Any,
 ) -> list[dict[str, Any]]:
     policy = policy if isinstance(policy, rollouts.Policy) else Says(policy)
-    return rollouts.rollout(rows, rollouts.Scheduler(policy, terms), **others)
+    return rollouts.rollout(rows, rollouts.Scheduler(policy, settings), **others)
 
 
 # Trajectories.
@@ -65,7 +65,7 @@ def play(
 
 def test_a_record_has_the_whole_chat_and_what_came_of_it() -> None:
     replies = iter(["<left>", "jump", "right", "<right right right>"])
-    record = play([{**row(bonus=2.0, refusal_cost=0.5, clues=None), "tag": "a"}], lambda _: next(replies))[0]
+    record = play([{**row(bonus=2.0, invalid_reply_penalty=0.5, clues=None), "tag": "a"}], lambda _: next(replies))[0]
     assert [message["role"] for message in record["messages"]] == [
         "system",
         "user",
@@ -75,17 +75,18 @@ def test_a_record_has_the_whole_chat_and_what_came_of_it() -> None:
     assert record["messages"][1]["content"] == "....A..."
     assert record["messages"][3]["content"] == "1: ...A...."
     assert record["env"] == "Corridor-v0"
-    assert record["env_config"] == {"name": "corridor", "seed": 3, "bonus": 2.0, "refusal_cost": 0.5}
+    assert record["env_config"] == {"name": "corridor", "seed": 3, "bonus": 2.0, "invalid_reply_penalty": 0.5}
     assert record["columns"] == {"tag": "a"}
     assert record["step_rewards"] == [0.0, -0.5, 0.0, 2.0]
     assert record["total_reward"] == record["reward"] == 1.5
-    assert record["parts"] == {"environment": 2.0, "refusal_cost": -0.5}
+    assert record["components"] == {"environment": 2.0, "invalid_reply_penalty": -0.5}
     counts = {
-        name: record[name] for name in ("num_turns", "num_refusals", "num_exact", "is_solved", "stopped", "error")
+        name: record[name]
+        for name in ("num_turns", "num_invalid_replies", "num_exact", "is_solved", "stopped", "error")
     }
     assert counts == {
         "num_turns": 4,
-        "num_refusals": 1,
+        "num_invalid_replies": 1,
         "num_exact": 2,
         "is_solved": True,
         "stopped": "done",
@@ -95,7 +96,7 @@ def test_a_record_has_the_whole_chat_and_what_came_of_it() -> None:
 
 
 def test_max_turns_cuts_a_trajectory() -> None:
-    record = play([row()], lambda _: "<stay>", rollouts.Terms(max_turns=3))[0]
+    record = play([row()], lambda _: "<stay>", rollouts.RolloutSettings(max_turns=3))[0]
     assert (record["num_turns"], record["stopped"], record["truncated"]) == (3, "max_turns", False)
     assert record["messages"][-1] == {"role": "assistant", "content": "<stay>"}
 
@@ -106,7 +107,9 @@ def test_rows_of_several_games_are_played_together_and_records_keep_their_order(
     with pytest.raises(OptionError, match="does not define reply_of"):
         play(rows, policy)
     records = play(
-        rows, lambda request: RIGHT if request.env_config["name"] == "corridor" else "down", rollouts.Terms(max_turns=4)
+        rows,
+        lambda request: RIGHT if request.env_config["name"] == "corridor" else "down",
+        rollouts.RolloutSettings(max_turns=4),
     )
     assert [(record["env"], record["env_config"]["seed"]) for record in records] == [
         (env_id, seed) for seed in range(3) for env_id in ("Corridor-v0", "FrozenLake-v0")
@@ -125,7 +128,7 @@ def test_no_more_trajectories_run_at_a_time_than_allowed() -> None:
         going.discard(request.uuid)
         return RIGHT
 
-    play([row(seed) for seed in range(9)], wait, rollouts.Terms(concurrency=3, max_turns=2))
+    play([row(seed) for seed in range(9)], wait, rollouts.RolloutSettings(concurrency=3, max_turns=2))
     assert most == 3
 
 
@@ -133,7 +136,7 @@ def test_a_seed_that_is_left_out_is_drawn_and_told() -> None:
     records = play(
         [{"env_config": {"name": "corridor", "seed": None}}] * 2,
         lambda _: "<right right right>",
-        rollouts.Terms(max_turns=1),
+        rollouts.RolloutSettings(max_turns=1),
     )
     seeds = [record["env_config"]["seed"] for record in records]
     assert all(isinstance(seed, int) for seed in seeds)
@@ -148,7 +151,7 @@ def test_a_seed_that_is_left_out_is_drawn_and_told() -> None:
         ({"name": "corridor", "bonsu": 1}, OptionError, "did you mean 'bonus'"),
     ],
 )
-def test_a_row_that_cannot_be_played_is_refused_before_any_is(config: Any, error: type[Exception], says: str) -> None:
+def test_a_row_that_cannot_be_played_is_rejected_before_any_is(config: Any, error: type[Exception], says: str) -> None:
     policy = Says(lambda _: RIGHT)
     with pytest.raises(error, match=says):
         play([row(), {"env_config": config}], policy)
@@ -185,7 +188,7 @@ def test_a_subclass_may_change_every_hook() -> None:
 
 
 @pytest.mark.parametrize(
-    "terms",
+    "settings",
     [
         {"max_turns": 0},
         {"concurrency": 0},
@@ -195,13 +198,13 @@ def test_a_subclass_may_change_every_hook() -> None:
         {"backoff_seconds": math.nan},
     ],
 )
-def test_terms_that_cannot_be_kept_are_refused(terms: Any) -> None:
+def test_terms_that_cannot_be_kept_are_rejected(settings: Any) -> None:
     with pytest.raises(OptionError, match="given"):
-        rollouts.Terms(**terms)
+        rollouts.RolloutSettings(**settings)
 
 
 def test_without_a_limit_given_every_trajectory_ends() -> None:
-    most = rollouts.Terms().max_turns
+    most = rollouts.RolloutSettings().max_turns
     record = play([row()], lambda _: "what?", dataclasses.replace(QUICK, max_turns=most))[0]
     assert (record["stopped"], record["num_turns"]) == ("max_turns", 512)
     assert cli.Rollout().max_turns == most
@@ -228,17 +231,17 @@ def test_a_policy_that_fails_is_asked_again_and_one_that_never_answers_costs_its
 
 
 def test_a_final_failure_is_not_tried_again() -> None:
-    def refuse(_: rollouts.Request) -> str:
+    def reject(_: rollouts.Request) -> str:
         raise rollouts.PolicyError("never", is_final=True)
 
-    policy = Says(refuse)
+    policy = Says(reject)
     assert play([row()], policy)[0]["error"] == "never"
     assert policy.asked == 1
 
 
 def test_a_policy_that_stalls_is_left_after_a_while() -> None:
-    terms = rollouts.Terms(turn_seconds=0.02, retries=1, backoff_seconds=0.0)
-    records = play([row(), row()], lambda _: asyncio.sleep(30.0, RIGHT), terms)
+    settings = rollouts.RolloutSettings(turn_seconds=0.02, retries=1, backoff_seconds=0.0)
+    records = play([row(), row()], lambda _: asyncio.sleep(30.0, RIGHT), settings)
     assert [record["error"] for record in records] == ["no reply within 0.02 s."] * 2
 
 
@@ -253,7 +256,7 @@ def test_waiting_times_double(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: rollouts.Request) -> str:
         raise rollouts.PolicyError("busy")
 
-    play([row()], fail, rollouts.Terms(retries=3, backoff_seconds=0.5))
+    play([row()], fail, rollouts.RolloutSettings(retries=3, backoff_seconds=0.5))
     assert waits == [0.5, 1.0, 2.0]
 
 
@@ -268,7 +271,9 @@ def test_chats_that_wait_make_one_batch() -> None:
         return ["<right right right>" if chat[1]["content"] == "....A..." else "<stay>" for chat in chats]
 
     records = play(
-        [row(seed) for seed in range(8)], rollouts.BatchPolicy(function, max_batch=5), rollouts.Terms(max_turns=1)
+        [row(seed) for seed in range(8)],
+        rollouts.BatchPolicy(function, max_batch=5),
+        rollouts.RolloutSettings(max_turns=1),
     )
     assert sum(sizes) == 8
     assert max(sizes) <= 5
@@ -297,18 +302,18 @@ def test_the_expert_solves_what_it_plays() -> None:
     records = play(rollouts.rows_of(["frozen_lake"], 6), rollouts.ScriptedPolicy("expert"))
     assert [record["is_solved"] for record in records] == [True] * 6
     summary = rollouts.summaries(records)[0]
-    assert (summary.success, summary.total_reward, summary.refusals, summary.errors) == (1.0, 1.0, 0.0, 0)
+    assert (summary.success, summary.total_reward, summary.invalid_replies, summary.errors) == (1.0, 1.0, 0.0, 0)
 
 
 def test_the_random_policy_plays_the_same_again() -> None:
     rows = rollouts.rows_of(["frozen_lake"], 4)
-    terms = rollouts.Terms(max_turns=6)
-    first, again, other = (play(rows, rollouts.ScriptedPolicy("random", seed), terms) for seed in (0, 0, 1))
+    settings = rollouts.RolloutSettings(max_turns=6)
+    first, again, other = (play(rows, rollouts.ScriptedPolicy("random", seed), settings) for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
 
-def test_a_game_without_an_expert_is_refused() -> None:
+def test_a_game_without_an_expert_is_rejected() -> None:
     with pytest.raises(OptionError, match="Corridor-v0 has no expert"):
         play([row()], rollouts.ScriptedPolicy("expert"))
 
@@ -347,7 +352,7 @@ def test_long_replies_are_worth_less() -> None:
         (["format"], [1.0, math.nan], r"reward_weights: expected finite numbers, got \[1.0, nan\]"),
     ],
 )
-def test_rewards_that_do_not_fit_are_refused(functions: Any, weights: Any, says: str) -> None:
+def test_rewards_that_do_not_fit_are_rejected(functions: Any, weights: Any, says: str) -> None:
     with pytest.raises(OptionError, match=says):
         rollouts.Blend(functions, weights)
 
@@ -362,29 +367,29 @@ def test_a_reward_function_gives_one_number_for_each_trajectory() -> None:
 
 def test_a_killed_run_goes_on_from_what_is_on_disk(tmp_path: Path) -> None:
     rows = [row(seed) for seed in range(4)]
-    terms = rollouts.Terms(max_turns=2, retries=0)
+    settings = rollouts.RolloutSettings(max_turns=2, retries=0)
 
     def some(request: rollouts.Request) -> str:
         if request.env_config["seed"] == 2:
             raise rollouts.PolicyError("down")
         return RIGHT
 
-    play(rows[:3], some, terms, folder=rollouts.Folder(tmp_path, {"a": 1}))
+    play(rows[:3], some, settings, folder=rollouts.Folder(tmp_path, {"a": 1}))
     file = tmp_path / "completions.jsonl"
     assert len(file.read_text().splitlines()) == 3
     file.write_text(file.read_text() + '{"index": 3, "err')
     policy = Says(lambda _: RIGHT)
     folder = rollouts.Folder(tmp_path, {"a": 1})
     assert sorted(folder.records) == [0, 1]
-    records = play(rows, policy, terms, folder=folder)
+    records = play(rows, policy, settings, folder=folder)
     assert policy.asked <= 4
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert sorted(line["index"] for line in lines) == [0, 1, 2, 3]
     assert sorted(lines, key=lambda line: line["index"]) == records
-    assert records == play(rows, lambda _: RIGHT, terms)
+    assert records == play(rows, lambda _: RIGHT, settings)
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_run_is_rejected(tmp_path: Path) -> None:
     rollouts.Folder(tmp_path, {"seed": 1, "rows": [1]})
     with pytest.raises(OptionError, match="expected seed=1 as in its run, got 2"):
         rollouts.Folder(tmp_path, {"seed": 2, "rows": [1]})
@@ -407,7 +412,7 @@ def test_a_folder_that_can_not_be_made_is_told_in_one_sentence(tmp_path: Path) -
             rollouts.Folder(path, {})
 
 
-def test_a_run_that_is_refused_writes_nothing(tmp_path: Path) -> None:
+def test_a_run_that_is_rejected_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="did you mean 'size'"):
         cli.run(["rollout", "--env", "frozen_lake", "siz=4", "--model", "random", "--out", str(tmp_path / "run")])
     assert not (tmp_path / "run").exists()
@@ -454,7 +459,9 @@ def test_an_endpoint_that_fails_in_every_way_costs_attempts_only() -> None:
         return next(failures, "<right right right>")
 
     with chat_server.serving(answer) as url:
-        record = play([row()], rollouts.EndpointPolicy(url, "m"), rollouts.Terms(retries=6, backoff_seconds=0.0))[0]
+        record = play(
+            [row()], rollouts.EndpointPolicy(url, "m"), rollouts.RolloutSettings(retries=6, backoff_seconds=0.0)
+        )[0]
     assert (record["error"], record["is_solved"]) == (None, True)
     assert sum(record["failures"].values()) == 6
     assert all("got status" in reason for reason in record["failures"])
@@ -479,9 +486,9 @@ def test_a_completion_without_text_is_an_invalid_turn_that_counts(said: Any) -> 
     win = chat_server.completion([{"type": "text", "text": "<right right right>"}], usage=USAGE)
     answers = iter([said, said, win])
     with chat_server.serving(lambda _: next(answers)) as url:
-        record = play([row(refusal_cost=0.5)], rollouts.EndpointPolicy(url, "m"))[0]
+        record = play([row(invalid_reply_penalty=0.5)], rollouts.EndpointPolicy(url, "m"))[0]
     assert (record["error"], record["failures"]) == (None, {})
-    assert (record["num_turns"], record["num_refusals"], record["num_empty"]) == (3, 2, 2)
+    assert (record["num_turns"], record["num_invalid_replies"], record["num_empty"]) == (3, 2, 2)
     assert record["step_rewards"] == [-0.5, -0.5, 1.0]
     reason = said["choices"][0]["finish_reason"]
     assert record["turns"] == [
@@ -490,7 +497,7 @@ def test_a_completion_without_text_is_an_invalid_turn_that_counts(said: Any) -> 
     assert record["num_length"] == 2 * (reason == "length")
     assert (record["prompt_tokens"], record["completion_tokens"]) == (60, 15)
     summary = rollouts.summaries([record, record])[0]
-    assert (summary.episodes, summary.turns, summary.refusals) == (2, 3.0, 2.0)
+    assert (summary.episodes, summary.turns, summary.invalid_replies) == (2, 3.0, 2.0)
     assert (summary.prompt_tokens, summary.completion_tokens) == (60.0, 15.0)
     assert summary.length == record["num_length"]
 
@@ -511,10 +518,12 @@ def test_tokens_that_an_endpoint_does_not_give_are_unknown_and_not_zero(usage: A
 
 
 def test_a_policy_without_a_reply_has_an_invalid_turn() -> None:
-    record = play([row()], rollouts.BatchPolicy(lambda chats: [None for _ in chats]), rollouts.Terms(max_turns=2))[0]
-    assert (record["error"], record["num_turns"], record["num_refusals"], record["num_empty"]) == (None, 2, 2, 2)
-    record = play([row()], lambda _: None, rollouts.Terms(max_turns=2))[0]
-    assert (record["error"], record["num_turns"], record["num_refusals"], record["num_empty"]) == (None, 2, 2, 2)
+    record = play(
+        [row()], rollouts.BatchPolicy(lambda chats: [None for _ in chats]), rollouts.RolloutSettings(max_turns=2)
+    )[0]
+    assert (record["error"], record["num_turns"], record["num_invalid_replies"], record["num_empty"]) == (None, 2, 2, 2)
+    record = play([row()], lambda _: None, rollouts.RolloutSettings(max_turns=2))[0]
+    assert (record["error"], record["num_turns"], record["num_invalid_replies"], record["num_empty"]) == (None, 2, 2, 2)
 
 
 def test_every_episode_of_a_summary_is_in_the_means_or_counted_as_an_error() -> None:
@@ -524,8 +533,8 @@ def test_every_episode_of_a_summary_is_in_the_means_or_counted_as_an_error() -> 
             raise rollouts.PolicyError("down", is_final=True)
         return "<stay>" if seed == 2 else "<right right right right right right>"
 
-    terms = dataclasses.replace(QUICK, max_turns=3)
-    records = play([row(0), row(1, length=8), row(2), row(3)], answer, terms)
+    settings = dataclasses.replace(QUICK, max_turns=3)
+    records = play([row(0), row(1, length=8), row(2), row(3)], answer, settings)
     assert [record["stopped"] for record in records][2:] == ["max_turns", "done"]
     assert [record["error"] for record in records[:1]] == ["down"]
     summary = rollouts.summaries(records)[0]
@@ -587,7 +596,7 @@ def test_an_endpoint_that_is_not_there_is_told() -> None:
 
 
 def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
+    argv = [
         "rollout",
         "--env",
         "FrozenLake-v0",
@@ -599,7 +608,7 @@ def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.Cap
         "--out",
         str(tmp_path),
     ]
-    printed = cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"])
+    printed = cli.run([*argv, "--reward-funcs", "format", "--reward-weights", "0.5", "1"])
     header, _, cells = (line.split() for line in printed.splitlines())
     assert header[:4] == ["game", "episodes", "errors", "success"]
     assert cells[:4] == ["FrozenLake-v0", "5", "0", "100.0%"]
@@ -610,9 +619,9 @@ def test_the_command_plays_and_prints_a_table(tmp_path: Path, capsys: pytest.Cap
     }
     assert "5/5" in capsys.readouterr().err
     assert len((tmp_path / "completions.jsonl").read_text().splitlines()) == 5
-    assert cli.run([*words, "--reward-funcs", "format", "--reward-weights", "0.5", "1"]) == printed
+    assert cli.run([*argv, "--reward-funcs", "format", "--reward-weights", "0.5", "1"]) == printed
     with pytest.raises(OptionError, match=r"expected rewards\['format'\]=0.5 as in its run, got None"):
-        cli.run(words)
+        cli.run(argv)
 
 
 def test_the_first_rows_of_a_file_are_played_as_many_as_are_asked_for(tmp_path: Path) -> None:
@@ -637,7 +646,7 @@ def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: 
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("argv", "says"),
     [
         (["--env", "frozen_lake"], "expected one policy"),
         (["--env", "frozen_lake", "--model", "expert", "--hf", "folder"], "expected one policy"),
@@ -662,9 +671,9 @@ def test_the_command_tells_of_errors_and_fails_where_nothing_was_played(capsys: 
     ],
 )
 def test_a_mistake_is_told_in_one_line(
-    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    argv: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["jaxgym", "rollout", *words])
+    monkeypatch.setattr(sys, "argv", ["jaxgym", "rollout", *argv])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
     assert exit_info.value.code == cli.MISUSED

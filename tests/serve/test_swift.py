@@ -57,10 +57,10 @@ def test_reset_gives_text_info_and_rules_and_step_what_follows() -> None:
     assert system.startswith("Reach the goal of 8 cells")
     assert [(reward, has_ended) for _, reward, has_ended, _ in steps] == [(0.0, False), (0.0, False), (2.0, True)]
     assert steps[-1][0].endswith("won")
-    told = steps[-1][3]
-    assert told["is_solved"]
-    assert told["total_reward"] == sum(reward for _, reward, _, _ in steps)
-    assert json.loads(json.dumps(told))["episode"]["position"] == 7
+    received = steps[-1][3]
+    assert received["is_solved"]
+    assert received["total_reward"] == sum(reward for _, reward, _, _ in steps)
+    assert json.loads(json.dumps(received))["episode"]["position"] == 7
     assert env.env_config == {"seed": 3, "name": "anything", "bonus": 2.0}
 
 
@@ -69,7 +69,7 @@ def test_a_reply_that_is_no_move_is_told_so_and_never_raises(content: Any) -> No
     text_after, reward, has_ended, info = asyncio.run(played(env_of(), content))[1]
     assert text_after == "1: Say left, stay or right.\n....A..."
     assert (reward, has_ended) == (0.0, False)
-    assert info["refusal"] == "Say left, stay or right."
+    assert info["invalid_reply"] == "Say left, stay or right."
 
 
 def test_the_parts_of_a_content_are_put_together() -> None:
@@ -199,7 +199,7 @@ def test_the_plugin_registers_every_game_and_the_schedulers(ms_swift: types.Simp
 
 
 @pytest.mark.parametrize("entries", ["x", 3, ["seed"]])
-def test_entries_that_have_no_names_are_refused(entries: Any) -> None:
+def test_entries_that_have_no_names_are_rejected(entries: Any) -> None:
     with pytest.raises(OptionError, match=r"^FrozenLake-v0: env_config: expected a mapping such as .*, got "):
         asyncio.run(swift.env_class("frozen_lake")(entries).reset())
 
@@ -234,7 +234,7 @@ def board_text(*empty: tuple[int, int]) -> str:
     board = BOARD.copy()
     for cell in empty:
         board[cell] = 0
-    return sudoku.words.board_texts(board[None])[0]
+    return sudoku.sudoku_text.board_texts(board[None])[0]
 
 
 class Server:
@@ -290,7 +290,7 @@ def test_a_flawless_game_scores_4_and_shows_board_and_hints() -> None:
     assert server.is_closed
 
 
-def test_refused_and_repeated_moves_cost_and_no_move_ends_the_game() -> None:
+def test_rejected_and_repeated_moves_cost_and_no_move_ends_the_game() -> None:
     board = board_text((0, 0))
     server = Server(board, "Invalid move; please resubmit", "Invalid move; please resubmit", "unread")
     turns, _ = trajectory(server, "[1 1 9]", "[1 1 9]", "I give up")

@@ -71,7 +71,7 @@ def test_every_tool_says_an_exact_move() -> None:
         ],
     }
     moves = {name: [text.make(name)[2].parse(reply) for reply in listed] for name, listed in replies.items()}
-    assert all(isinstance(move, text.Move) and move.is_exact for listed in moves.values() for move in listed)
+    assert all(isinstance(move, text.ParsedAction) and move.is_exact for listed in moves.values() for move in listed)
     assert [move.text for move in moves["textcraft"][1:3]] == ["craft 2 flax yarn using 2 flax"] * 2
 
 
@@ -127,7 +127,7 @@ def test_a_factory_can_be_pickled() -> None:
 
 @pytest.mark.parametrize("dialect", ["swift", "ragen", "textarena"])
 def test_a_move_has_the_form_that_the_dialect_asks_for(dialect: str) -> None:
-    env = trl.FrozenLakeEnv(format_cost=1.0)
+    env = trl.FrozenLakeEnv(format_penalty=1.0)
     env.reset(seed=3, env_config={"dialect": dialect})
     env.move("down")
     assert env.get_reward() == 0.0
@@ -164,7 +164,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("game", "tool", "arguments", "reason"), WRONG)
 def test_wrong_arguments_are_an_invalid_turn(game: str, tool: str, arguments: dict[str, Any], reason: str) -> None:
-    env = trl.env_class(game)(refusal_cost=1.0, max_turns=1)  # the turn that ends it gives its session back
+    env = trl.env_class(game)(invalid_reply_penalty=1.0, max_turns=1)  # the turn that ends it gives its session back
     env.reset(seed=3)
     said = getattr(env, tool)(**arguments)
     assert reason in said
@@ -173,14 +173,14 @@ def test_wrong_arguments_are_an_invalid_turn(game: str, tool: str, arguments: di
 
 
 def test_positions_that_no_argument_has_are_an_invalid_turn() -> None:
-    env: Any = trl.FrozenLakeEnv(refusal_cost=1.0, max_turns=1)
+    env: Any = trl.FrozenLakeEnv(invalid_reply_penalty=1.0, max_turns=1)
     env.reset(seed=3)
     assert "move: expected no argument 'value 1', got 'left'" in env.move("up", "left")
     assert env.get_reward() == -1.0
 
 
 def test_an_argument_that_is_given_twice_is_an_invalid_turn() -> None:
-    env: Any = trl.FrozenLakeEnv(refusal_cost=1.0, max_turns=1)
+    env: Any = trl.FrozenLakeEnv(invalid_reply_penalty=1.0, max_turns=1)
     env.reset(seed=3)
     assert "move: expected one value for direction, got two." in env.move("up", direction="left")
     assert env.get_reward() == -1.0

@@ -250,7 +250,7 @@ def meaning(game: Game, made: Any) -> Action:
 
     Args:
         game: The game.
-        made: A `Move` of its parser.
+        made: A `ParsedAction` of its parser.
     """
     if game.family.name == "textcraft":
         return next(iter(game.family.read(made.text)), ("unknown", made.text))

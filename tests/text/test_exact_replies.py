@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jaxgym import text
-from jaxgym.text import Move
+from jaxgym.text import ParsedAction
 from jaxgym.text.reasoning import without_reasoning
 
 BAD, GOOD = "<action>jump</action>", "<action>forward</action>"
@@ -137,12 +137,12 @@ REPLIES = [
 
 @functools.cache
 def parser(name: str) -> Any:
-    return text.make(name, **({"moves_per_turn": 8} if name == "mortar_mayhem_grid" else {}))[2]
+    return text.make(name, **({"actions_per_turn": 8} if name == "mortar_mayhem_grid" else {}))[2]
 
 
 def meaning(name: str, reply: str) -> str | None:
     move = parser(name).parse(reply)
-    return move.text if isinstance(move, Move) else None
+    return move.text if isinstance(move, ParsedAction) else None
 
 
 @pytest.mark.parametrize(("name", "reply", "expected"), REPLIES, ids=[f"{place}" for place in range(len(REPLIES))])
@@ -177,5 +177,5 @@ def test_a_reply_with_thousands_of_marks_is_invalid(sign: str) -> None:
 def test_an_action_in_another_form_is_not_in_the_exact_form() -> None:
     for reply in ("<action>Action: right</action>", "<answer>right</answer>"):
         move = parser("frozen_lake").parse(reply)
-        assert isinstance(move, Move)
+        assert isinstance(move, ParsedAction)
         assert not move.is_exact

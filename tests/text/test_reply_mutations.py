@@ -10,7 +10,7 @@ import pytest
 
 from jaxgym import text
 from jaxgym.envs.textcraft.world import world
-from jaxgym.text import Move
+from jaxgym.text import ParsedAction
 from tests.text import mutations, oracle
 from tests.text.mutations import FORMS, Game
 
@@ -88,7 +88,7 @@ GAMES: dict[str, tuple[Game, dict[str, Any]]] = {
             },
             ("jump", "forward 9", "forward, jump", "not forward", "forward -1", "turn", "none is red", "forward 1.5"),
         ),
-        {"name": "mystery_path_grid", "moves_per_turn": 4},
+        {"name": "mystery_path_grid", "actions_per_turn": 4},
     ),
 }
 
@@ -135,17 +135,17 @@ def played(request: pytest.FixtureRequest) -> tuple[str, Game, Any]:
     return request.param, game, text.make(**options)[2]
 
 
-def result_of(game: Game, words: Any, reply: str) -> Any:
+def result_of(game: Game, interface: Any, reply: str) -> Any:
     """Return the action of a reply, or None if the parser rejects it."""
-    made = words.parse(reply)
-    return mutations.meaning(game, made) if isinstance(made, Move) else None
+    made = interface.parse(reply)
+    return mutations.meaning(game, made) if isinstance(made, ParsedAction) else None
 
 
-def faults_of(game: Game, words: Any, replies: list[str]) -> list[tuple[str, Any, Any]]:
+def faults_of(game: Game, interface: Any, replies: list[str]) -> list[tuple[str, Any, Any]]:
     """Return the replies on which a parser and the oracle disagree, with both results."""
     faults = []
     for reply in replies:
-        action = result_of(game, words, reply)
+        action = result_of(game, interface, reply)
         allowed = set() if action is None else oracle.actions_of(game.family, reply)
         if action is not None and action not in allowed:
             faults.append((reply, action, allowed))
@@ -174,19 +174,19 @@ def test_the_examples_of_the_policy_are_read_right(name: str, reply: str, action
 
 
 def test_every_form_is_read_behind_every_kind_of_reasoning(played: tuple[str, Game, Any]) -> None:
-    _, game, words = played
+    _, game, interface = played
     wrong = [
-        (reply, said.action, result_of(game, words, reply))
+        (reply, said.action, result_of(game, interface, reply))
         for said in mutations.legal_replies(game)
         for reply in mutations.around(said)
-        if result_of(game, words, reply) != said.action
+        if result_of(game, interface, reply) != said.action
     ]
     assert not wrong, f"{len(wrong)}: {wrong[:5]}"
 
 
 def test_an_illegal_answer_yields_no_action_of_the_prose_around_it(played: tuple[str, Game, Any]) -> None:
-    _, game, words = played
-    faults = [(reply, result_of(game, words, reply)) for reply in mutations.beside(game)]
+    _, game, interface = played
+    faults = [(reply, result_of(game, interface, reply)) for reply in mutations.beside(game)]
     wrong = [fault for fault in faults if fault[1] is not None]
     assert not wrong, f"{len(wrong)}: {wrong[:5]}"
 
@@ -199,16 +199,16 @@ def test_the_oracle_finds_parsers_that_are_wrong() -> None:
     class Prose:
         def parse(self, reply: str) -> Any:
             named = [name for name in LAKE if name in reply]
-            return Move(LAKE[named[-1]], named[-1]) if named else text.Refusal("")
+            return ParsedAction(LAKE[named[-1]], named[-1]) if named else text.InvalidReply("")
 
     class First:
         def parse(self, reply: str) -> Any:
             tagged = re.search(r"<(?:action|answer)>(up|down|left|right)</", reply)
-            return Move(LAKE[tagged[1]], tagged[1]) if tagged else text.Refusal("")
+            return ParsedAction(LAKE[tagged[1]], tagged[1]) if tagged else text.InvalidReply("")
 
     class Silent:
         def parse(self, reply: str) -> Any:
-            return text.Refusal(reply)
+            return text.InvalidReply(reply)
 
     assert len(faults_of(game, Prose(), replies)) > 100
     assert len(faults_of(game, First(), replies)) > 10
@@ -216,10 +216,10 @@ def test_the_oracle_finds_parsers_that_are_wrong() -> None:
 
 
 def check_mutations(played: tuple[str, Game, Any], number: int, seed: int) -> None:
-    name, game, words = played
+    name, game, interface = played
     chance = random.Random(f"{name} {seed}")
     replies = list(mutations.legal_replies(game))
-    faults = faults_of(game, words, [mutations.mutated(chance, game, replies) for _ in range(number)])
+    faults = faults_of(game, interface, [mutations.mutated(chance, game, replies) for _ in range(number)])
     assert not faults, f"{len(faults)} of {number}: {faults[:5]}"
 
 

@@ -25,10 +25,10 @@ def actions_of(env: Any, params: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", GAMES)
 def test_the_reply_of_an_action_parses_to_it(name: str) -> None:
-    env, params, words = text.make(name, levels="fresh")
+    env, params, interface = text.make(name, levels="fresh")
     for action in actions_of(env, params):
-        move = words.parse(words.reply_of(action))
-        assert isinstance(move, text.Move)
+        move = interface.parse(interface.reply_of(action))
+        assert isinstance(move, text.ParsedAction)
         assert move.is_exact
         # A look into the bag stands for what TextCraft has no words for, and crafting has no amount.
         does_the_same = name == "textcraft" and (
@@ -39,7 +39,7 @@ def test_the_reply_of_an_action_parses_to_it(name: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["swift", "ragen", "textarena"])
 def test_every_dialect_of_frozen_lake_has_replies(dialect: str) -> None:
-    _, _, words = text.make("frozen_lake", dialect=dialect)
-    moves = [words.parse(words.reply_of(action)) for action in range(4)]
-    exact = [move.actions for move in moves if isinstance(move, text.Move) and move.is_exact]
+    _, _, interface = text.make("frozen_lake", dialect=dialect)
+    moves = [interface.parse(interface.reply_of(action)) for action in range(4)]
+    exact = [move.actions for move in moves if isinstance(move, text.ParsedAction) and move.is_exact]
     assert exact == [(0,), (1,), (2,), (3,)]

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxgym import text
-from jaxgym.envs.frozen_lake.text import FrozenLakeWords
-from jaxgym.envs.memory_gym.text import course_moves, free_moves, grid_moves
-from jaxgym.envs.sudoku.text import SudokuWords
-from jaxgym.envs.textcraft.text import TextCraftWords
+from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
+from jaxgym.envs.memory_gym.text import course_actions, free_actions, grid_actions
+from jaxgym.envs.sudoku.text import SudokuTextInterface
+from jaxgym.envs.textcraft.text import TextCraftTextInterface
 from jaxgym.errors import OptionError
 from jaxgym.serve.pool import SessionPool
-from jaxgym.text import Move, Refusal
+from jaxgym.text import InvalidReply, ParsedAction
 
 
 class Game(NamedTuple):
@@ -41,29 +41,29 @@ _LAKE = (
 _MOVES = ("jump", "forward|wait", "turn", "right five", "wait or stay", "not wait", "wait -1", "wait 0", "wait 1.5")
 
 GAMES = {
-    "frozen_lake": Game(FrozenLakeWords("FrozenLake-v0", "swift").parse, "<action>{}</action>", *_LAKE),
-    "ragen": Game(FrozenLakeWords("FrozenLake-v0", "ragen").parse, "<answer>{}</answer>", *_LAKE),
-    "textarena": Game(FrozenLakeWords("FrozenLake-v0", "textarena").parse, "[{}]", *_LAKE),
+    "frozen_lake": Game(FrozenLakeTextInterface("FrozenLake-v0", "swift").parse, "<action>{}</action>", *_LAKE),
+    "ragen": Game(FrozenLakeTextInterface("FrozenLake-v0", "ragen").parse, "<answer>{}</answer>", *_LAKE),
+    "textarena": Game(FrozenLakeTextInterface("FrozenLake-v0", "textarena").parse, "[{}]", *_LAKE),
     "grid": Game(
-        grid_moves(4).parse, "<action>{}</action>", ("wait", "turn left 2, forward"), _MOVES, "act(actions={!r})"
+        grid_actions(4).parse, "<action>{}</action>", ("wait", "turn left 2, forward"), _MOVES, "act(actions={!r})"
     ),
     "free": Game(
-        free_moves(8, is_flat=False).parse,
+        free_actions(8, is_flat=False).parse,
         "<action>{}</action>",
         ("right 5, up", "up-left"),
         _MOVES,
         "act(actions={!r})",
     ),
-    "course": Game(course_moves(8).parse, "<action>{}</action>", ("right 4, down",), _MOVES, "act(actions={!r})"),
+    "course": Game(course_actions(8).parse, "<action>{}</action>", ("right 4, down",), _MOVES, "act(actions={!r})"),
     "sudoku": Game(
-        SudokuWords("Sudoku-v0", flat_actions=False, hints=False).parse,
+        SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=False).parse,
         "[{}]",
         ("1 2 3", "9 9 9"),
         ("4 5 12", "0 1 2", "1 2", "1 2 3 4", "1 2 x", "1 -2 3", "1.5 2 3"),
         "place({})",
     ),
     "textcraft": Game(
-        TextCraftWords("TextCraft-v0").parse,
+        TextCraftTextInterface("TextCraft-v0").parse,
         "<action>{}</action>",
         ("get 3 flax", "inventory", "craft 4 ash planks using 1 ash log"),
         (
@@ -131,7 +131,7 @@ def test_prose_around_an_illegal_answer_is_never_played(name: str, data: st.Data
     form, illegal = data.draw(st.sampled_from(forms)), data.draw(st.sampled_from(game.illegal))
     before, after = data.draw(PROSE), data.draw(PROSE)
     reply = f"{before}\n{form.format(illegal)}\n{after}"
-    assert isinstance(game.parse(reply), Refusal), reply
+    assert isinstance(game.parse(reply), InvalidReply), reply
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -142,8 +142,8 @@ def test_prose_around_a_legal_answer_does_not_change_it(name: str, data: st.Data
     legal, form = data.draw(st.sampled_from(game.legal)), data.draw(st.sampled_from((game.asked, *FORMS)))
     reply = f"{data.draw(PROSE)}\n{form.format(legal)}\n{data.draw(PROSE)}"
     expected, found = game.parse(legal), game.parse(reply)
-    assert isinstance(expected, Move)
-    assert isinstance(found, Move), (reply, found)
+    assert isinstance(expected, ParsedAction)
+    assert isinstance(found, ParsedAction), (reply, found)
     assert found.actions == expected.actions
 
 
@@ -161,7 +161,9 @@ def test_the_asked_form_outranks_every_other_form(name: str, asked_is_legal: boo
         ):
             found = game.parse(reply)
             # Where brackets are asked for, a reply with two different answers is invalid.
-            assert isinstance(found, Refusal) if expected is None or game.asked == "[{}]" else found == expected, reply
+            assert isinstance(found, InvalidReply) if expected is None or game.asked == "[{}]" else found == expected, (
+                reply
+            )
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -180,7 +182,7 @@ def test_a_number_is_a_plain_run_of_ascii_digits(name: str) -> None:
                 f"{digit}x",
                 f"1e{digit}",
             ):
-                assert isinstance(game.parse(game.asked.format(legal.replace(digit, other, 1))), Refusal)
+                assert isinstance(game.parse(game.asked.format(legal.replace(digit, other, 1))), InvalidReply)
 
 
 def test_strict_is_the_default_and_pools_accept_nothing_else() -> None:
@@ -196,5 +198,5 @@ def test_a_pool_may_allow_lenient_parsing() -> None:
     pool = SessionPool(4, allows_lenient=True)
     ids = [pool.open("frozen_lake", 3, {"parsing": parsing}).id for parsing in ("strict", "lenient")]
     strict, lenient = pool.step(ids, ["I think that I go up", "I think that I go up"])
-    assert strict.refusal is not None
-    assert lenient.refusal is None
+    assert strict.invalid_reply is not None
+    assert lenient.invalid_reply is None

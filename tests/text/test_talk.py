@@ -8,19 +8,19 @@ import pytest
 
 from jaxgym import cli, text
 
-GAME = ("mortar_mayhem_b_grid", "command_count=[1]", "explosion_delay=[1]", "moves_per_turn=2")
+GAME = ("mortar_mayhem_b_grid", "command_count=[1]", "explosion_delay=[1]", "actions_per_turn=2")
 
 
-def talked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], replies: str, *words: str) -> str:
+def talked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], replies: str, *argv: str) -> str:
     monkeypatch.setattr(sys, "stdin", io.StringIO(replies))
-    assert cli.run(["talk", *words]) == ""
+    assert cli.run(["talk", *argv]) == ""
     return capsys.readouterr().out
 
 
 def test_a_game_is_played_to_its_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    _, params, words = text.make("mortar_mayhem_b_grid", command_count=[1], explosion_delay=[1], moves_per_turn=2)
+    _, params, interface = text.make("mortar_mayhem_b_grid", command_count=[1], explosion_delay=[1], actions_per_turn=2)
     said = talked(monkeypatch, capsys, "jump\n\n<action>wait 2</action>\nwait\n", *GAME, "--seed", "3")
-    assert said.startswith(f"{words.instructions(params)}\n\nCommands: ")
+    assert said.startswith(f"{interface.system_prompt(params)}\n\nCommands: ")
     assert 'got "jump"' in said
     assert said.count("[reward") == 2, "a blank line is no reply, and nothing follows the end"
     assert "You chose: wait 2.\nCommands: " in said
@@ -46,7 +46,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("argv", "says"),
     [
         (["Nothing-v0"], "Unknown text environment 'Nothing-v0'"),
         (["mystery_path_girdd"], "did you mean 'mystery_path_grid'"),
@@ -55,9 +55,9 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
     ],
 )
 def test_a_mistake_is_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: list[str], says: str
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["jaxgym", "talk", *words])
+    monkeypatch.setattr(sys, "argv", ["jaxgym", "talk", *argv])
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
     assert exit_info.value.code == cli.MISUSED

@@ -8,7 +8,7 @@ SPEC = Spec(
     game.Params,
     max_steps=game.MAX_STEPS,
     sizes_of=game.sizes_of,
-    fits=maps.fits,
+    valid_levels=maps.valid_levels,
     expert=game.expert_action,
     human=Human(game.view, "steps"),
     text=text.TEXT,

@@ -37,7 +37,7 @@ class Dialect:
         moves: Actions by the texts that are accepted for them.
         rules: Rules of the game, without the parts that depend on parameters.
         form: Description of the reply format.
-        opening, moved, cut, goal, hole, refused: Texts at the start, after a move, at the time limit, at the goal, in a
+        opening, moved, cut, goal, hole, invalid: Texts at the start, after a move, at the time limit, at the goal, in a
             hole, and after an invalid reply.
         retry: Text that is appended to the reason while the episode continues.
     """
@@ -56,17 +56,17 @@ class Dialect:
     cut: str
     goal: str
     hole: str
-    refused: str
+    invalid: str
     retry: str
 
-    def instructions(self, max_steps: int, *, is_slippery: bool) -> str:
+    def system_prompt(self, max_steps: int, *, is_slippery: bool) -> str:
         """Return the rules and the reply format."""
         limit = f"\nThe episode ends after {max_steps} moves." if max_steps > 0 else ""
         return f"{self.rules}{_SLIPPERY if is_slippery else ''}{limit}\n{self.form}"
 
 
 def _cells(plain: dict[Cell, str], held: dict[Cell, str]) -> tuple[str, ...]:
-    return tuple(looks[Cell(kind)] for looks in (plain, held) for kind in range(NUM_KINDS))
+    return tuple(letters[Cell(kind)] for letters in (plain, held) for kind in range(NUM_KINDS))
 
 
 _TOOLS = {"move": ("direction",)}
@@ -97,7 +97,7 @@ For example, to go one cell to the right:
     cut="You {verb} {move}. Now at row {row}, col {col} (step {step}). No moves are left: the game is over.\n{board}",
     goal="You {verb} {move} and reached the goal at row {row}, col {col} (step {step}).\n{board}",
     hole="You {verb} {move} and fell into a hole at row {row}, col {col} (step {step}). The game is over.\n{board}",
-    refused="Invalid response: {reason}\n{board}",
+    invalid="Invalid response: {reason}\n{board}",
     retry="",
 )
 
@@ -124,7 +124,7 @@ Give the move of each turn in this tag, as a word or as its number (1 Left, 2 Do
     cut="The game is over: no moves are left.\n{board}",
     goal="You reached the goal.\n{board}",
     hole="You fell into a hole. The game is over.\n{board}",
-    refused="Invalid reply: {reason}\n{board}",
+    invalid="Invalid reply: {reason}\n{board}",
     retry="",
 )
 
@@ -151,7 +151,7 @@ Answer with one move in square brackets: [up], [down], [left] or [right], or in 
     cut="You {verb} {move}. The game is over: no moves are left.\n{board}",
     goal="You {verb} {move} and reached the goal.\n{board}",
     hole="You {verb} {move} and fell into a hole. The game is over.\n{board}",
-    refused="Invalid reply: {reason}\n{board}",
+    invalid="Invalid reply: {reason}\n{board}",
     retry=" Please resubmit a valid move.",
 )
 

@@ -27,7 +27,7 @@ from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.frozen_lake import maps
 from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
-from jaxgym.options import OBSERVATION, Flag, Real, Static, Word, static, traced
+from jaxgym.options import OBSERVATION, Flag, OneOf, Real, Static, static, traced
 from jaxgym.spaces import Box, Discrete
 
 MAX_STEPS = 100
@@ -93,9 +93,9 @@ class Params(EnvParams):
     is_slippery: jax.Array = traced(Flag(False, "let two moves in three slip to the sides"))
 
 
-def sizes_of(bank: Any) -> dict[str, int]:
+def sizes_of(buffer: Any) -> dict[str, int]:
     """Return the map size of a level buffer; nothing for levels of another kind."""
-    return {"size": bank.is_hole.shape[-1]} if isinstance(bank, Level) and bank.is_hole.ndim else {}
+    return {"size": buffer.is_hole.shape[-1]} if isinstance(buffer, Level) and buffer.is_hole.ndim else {}
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -126,11 +126,11 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
             "rows and columns of the lake",
             low=maps.SMALLEST,
             high=maps.LARGEST,
-            none=f"{DEFAULT_SIZE}, or as many as the map of that name or the bank has",
+            none=f"{DEFAULT_SIZE}, or as many as the map of that name or the level buffer has",
         )
     )
     map_name: str | None = static(
-        Word(None, "the map of every level, one of Gymnasium's", words=tuple(maps.FIXED), none="sampled ones")
+        OneOf(None, "the map of every level, one of Gymnasium's", values=tuple(maps.FIXED), none="sampled ones")
     )
     observation: str = static(OBSERVATION)
 

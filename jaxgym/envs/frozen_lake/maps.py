@@ -132,20 +132,20 @@ def sample(key: jax.Array, p: Any, size: int) -> tuple[jax.Array, jax.Array, jax
     return is_hole & (is_solved | ~way), start_cell, goal_cell
 
 
-def fits(env: Any, bank: Any, _: Any) -> dict[str, np.ndarray]:
+def valid_levels(env: Any, buffer: Any, _: Any) -> dict[str, np.ndarray]:
     """Return whether each level of a buffer has start and goal on ice, a path between them, and the named map; (n,)."""
-    size, levels = env.size, np.arange(len(bank.is_hole))
-    starts, goals = bank.start_cell, bank.goal_cell
+    size, levels = env.size, np.arange(len(buffer.is_hole))
+    starts, goals = buffer.start_cell, buffer.goal_cell
     is_start, is_goal = (((cells >= 0) & (cells < size)).all(axis=1) for cells in (starts, goals))
     inner_starts, inner_goals = (np.clip(cells, 0, size - 1) for cells in (starts, goals))
-    is_start &= ~bank.is_hole[levels, *inner_starts.T]
-    is_goal &= ~bank.is_hole[levels, *inner_goals.T] & (starts != goals).any(axis=1)
+    is_start &= ~buffer.is_hole[levels, *inner_starts.T]
+    is_goal &= ~buffer.is_hole[levels, *inner_goals.T] & (starts != goals).any(axis=1)
     if env.map_name is not None:
         is_start &= (starts == 0).all(axis=1)
         is_goal &= (goals == size - 1).all(axis=1)
-        is_map = (bank.is_hole == FIXED[env.map_name]).all(axis=(1, 2))
+        is_map = (buffer.is_hole == FIXED[env.map_name]).all(axis=(1, 2))
     else:
-        is_map = _have_way(bank.is_hole, inner_starts, inner_goals)
+        is_map = _have_way(buffer.is_hole, inner_starts, inner_goals)
     return {"start_cell": is_start, "goal_cell": is_goal, "is_hole": is_map | ~is_start | ~is_goal}
 
 

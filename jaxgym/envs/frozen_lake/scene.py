@@ -62,7 +62,7 @@ def layout_px(size: int) -> tuple[int, int]:
 
 
 @functools.cache
-def _pictures(side: int) -> np.ndarray:
+def _images(side: int) -> np.ndarray:
     """Return the sprites of each kind of cell, without and then with the player, uint8 (8, side, side, 3)."""
     # Coordinates are in half cells from the center, so that the same shapes fit every size.
     along = (2 * np.arange(side) + 1 - side) / side
@@ -85,14 +85,14 @@ def _pictures(side: int) -> np.ndarray:
     kinds[:, -1] = _RIM
     kinds[:, :, -1] = _RIM
     held = kinds.copy()
-    for kind, picture in enumerate(held):
+    for kind, image in enumerate(held):
         sunk = 0.25 if kind == Cell.HOLE else 0.0
-        paint(picture, disc(0.6, sunk), _OUTLINE)
-        paint(picture, disc(0.45, sunk), _BODY)
+        paint(image, disc(0.6, sunk), _OUTLINE)
+        paint(image, disc(0.45, sunk), _BODY)
     return np.concatenate([kinds, held])
 
 
-def _looks(scene: Scene) -> jax.Array:
+def _symbol_indices(scene: Scene) -> jax.Array:
     """Return the sprite index of each cell, int32 (N, N)."""
     numbers = jnp.arange(len(scene.cells))
     is_player = (numbers == scene.player_cell[0])[:, None] & (numbers == scene.player_cell[1])[None]
@@ -103,7 +103,7 @@ def draw(scene: Scene) -> jax.Array:
     """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     size = len(scene.cells)
     side, before = layout_px(size)
-    cells = jnp.asarray(_pictures(side))[_looks(scene)]
+    cells = jnp.asarray(_images(side))[_symbol_indices(scene)]
     board = cells.transpose(0, 2, 1, 3, 4).reshape(size * side, size * side, 3)
     canvas = jnp.broadcast_to(jnp.asarray(_MARGIN, jnp.uint8), (SCREEN_PX, SCREEN_PX, 3))
     return jax.lax.dynamic_update_slice(canvas, board, (before, before, 0))
@@ -120,6 +120,6 @@ def symbols(scene: Scene) -> jax.Array:
     First the kind of each cell, one-hot in the order of `Cell` (4 N²), then the player's cell, one-hot (N²), row by
     row.
     """
-    looks = _looks(scene)
-    kinds = jax.nn.one_hot(looks % NUM_KINDS, NUM_KINDS, dtype=jnp.float32)
-    return jnp.concatenate([kinds.reshape(-1), (looks >= NUM_KINDS).astype(jnp.float32).reshape(-1)])
+    indices = _symbol_indices(scene)
+    kinds = jax.nn.one_hot(indices % NUM_KINDS, NUM_KINDS, dtype=jnp.float32)
+    return jnp.concatenate([kinds.reshape(-1), (indices >= NUM_KINDS).astype(jnp.float32).reshape(-1)])

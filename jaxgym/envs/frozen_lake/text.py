@@ -14,15 +14,15 @@ import numpy as np
 from jaxgym.envs.frozen_lake.dialects import DIALECTS, WORDS, Dialect
 from jaxgym.envs.frozen_lake.game import Action
 from jaxgym.envs.frozen_lake.scene import NUM_KINDS, Scene
-from jaxgym.options import Option, Word
+from jaxgym.options import OneOf, Option
 from jaxgym.spec import TextSpec
 from jaxgym.text.forms import Call, whole_number
+from jaxgym.text.interface import InvalidReply, ParsedAction, TextInterface, Turn, Turns
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import invalid, last_phrase, read_answer
-from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
-    "dialect": Word("swift", "whose words to play in", words=tuple(DIALECTS)),
+    "dialect": OneOf("swift", "whose wording to use", values=tuple(DIALECTS)),
 }
 
 _ENCODING = "cp437"
@@ -36,13 +36,13 @@ _NOTHING = "%.0s"
 _ONGOING, _AT_GOAL, _IN_HOLE, _CUT = range(4)
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "FrozenLakeWords":
-    """Returns the words of an environment in the chosen dialect."""
-    return FrozenLakeWords(env.env_id, values["dialect"])
+def build(env: Any, values: Mapping[str, Any]) -> "FrozenLakeTextInterface":
+    """Return the text interface of an environment in the chosen dialect."""
+    return FrozenLakeTextInterface(env.env_id, values["dialect"])
 
 
 @dataclasses.dataclass(frozen=True)
-class FrozenLakeWords(Words[Scene]):
+class FrozenLakeTextInterface(TextInterface[Scene]):
     """Text interface of Frozen Lake.
 
     Attributes:
@@ -51,9 +51,9 @@ class FrozenLakeWords(Words[Scene]):
 
     dialect: str
 
-    def instructions(self, params: Any) -> str:
+    def system_prompt(self, params: Any) -> str:
         """Return the meaning of the letters, the rules, and the reply format."""
-        return DIALECTS[self.dialect].instructions(
+        return DIALECTS[self.dialect].system_prompt(
             int(params.max_steps_in_episode), is_slippery=bool(params.is_slippery)
         )
 
@@ -62,11 +62,11 @@ class FrozenLakeWords(Words[Scene]):
         del params
         return boards(_batch_of_one(scene), self.dialect)[0]
 
-    def parse(self, reply: str) -> Move | Refusal:
+    def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the action of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
         return _read(DIALECTS[self.dialect], reply, self.parsing)
 
-    def fallback(self) -> Move:
+    def fallback(self) -> ParsedAction:
         """Return a move to the left, the first action."""
         return _MOVES[Action.LEFT, True]
 
@@ -81,7 +81,7 @@ class FrozenLakeWords(Words[Scene]):
     def respond(self, turn: Turn[Scene], params: Any) -> str:
         """Return the result of the reply and the lake."""
         rewards, terminated, truncated = (np.asarray([value]) for value in turn[3:])
-        turns = Turns([turn.number], [turn.move], _batch_of_one(turn.scene), rewards, terminated, truncated)
+        turns = Turns([turn.number], [turn.action], _batch_of_one(turn.scene), rewards, terminated, truncated)
         return self.respond_all(turns, params)[0]
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
@@ -105,15 +105,15 @@ class FrozenLakeWords(Words[Scene]):
         endings = np.where(scenes.is_at_goal, _AT_GOAL, np.where(scenes.is_in_hole, _IN_HOLE, has_ended * _CUT))
         rows = zip(
             turns.numbers,
-            turns.moves,
+            turns.actions,
             np.asarray(scenes.player_cell).tolist(),
             endings.tolist(),
             boards(scenes, self.dialect),
             strict=True,
         )
         return [
-            dialect.refused.format(board=board, reason=move.reason + afterwards[ending > _ONGOING])
-            if isinstance(move, Refusal)
+            dialect.invalid.format(board=board, reason=move.reason + afterwards[ending > _ONGOING])
+            if isinstance(move, InvalidReply)
             else says[ending][move.text] % (row, column, number, board)
             for number, move, (row, column), ending, board in rows
         ]
@@ -125,10 +125,10 @@ def _patterns(dialect: str, size: int, verb: str) -> tuple[dict[str, str], ...]:
 
     `%` is five times as fast as `str.format`.
     """
-    words = DIALECTS[dialect]
+    wording = DIALECTS[dialect]
     return tuple(
         {move: _pattern(template, {"size": size, "verb": verb, "move": move}) for move in WORDS}
-        for template in (words.moved, words.goal, words.hole, words.cut)
+        for template in (wording.moved, wording.goal, wording.hole, wording.cut)
     )
 
 
@@ -155,11 +155,11 @@ def boards(scenes: Scene, dialect: str) -> list[str]:
     cells, players = np.asarray(scenes.cells), np.asarray(scenes.player_cell)
     count, size = cells.shape[:2]
     empty, places, letters = _frame(dialect, size)
-    looks = cells.reshape(-1).copy()
-    looks[(np.arange(0, count * size, size) + players[:, 0]) * size + players[:, 1]] += NUM_KINDS
+    indices = cells.reshape(-1).copy()
+    indices[(np.arange(0, count * size, size) + players[:, 0]) * size + players[:, 1]] += NUM_KINDS
     drawn = np.empty((count, len(empty)), np.uint8)
     drawn[:] = empty
-    drawn[:, places] = letters[looks].reshape(count, -1)
+    drawn[:, places] = letters[indices].reshape(count, -1)
     text, length = drawn.tobytes().decode(_ENCODING), len(empty)
     return [text[start : start + length] for start in range(0, count * length, length)]
 
@@ -167,17 +167,21 @@ def boards(scenes: Scene, dialect: str) -> list[str]:
 @functools.cache
 def _frame(dialect: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a board without its cells, the positions of its cells, and the letters of each sprite."""
-    words, hole = DIALECTS[dialect], "\0"
-    row = words.left + words.right.join([hole * len(words.cells[0])] * size) + (words.right if words.left else "")
-    line = words.line * size + words.line[:1]
+    wording, hole = DIALECTS[dialect], "\0"
+    row = (
+        wording.left
+        + wording.right.join([hole * len(wording.cells[0])] * size)
+        + (wording.right if wording.left else "")
+    )
+    line = wording.line * size + wording.line[:1]
     lines = [line, *(part for _ in range(size) for part in (row, line))] if line else [row] * size
-    texts = ("\n".join(lines), "".join(words.cells))
+    texts = ("\n".join(lines), "".join(wording.cells))
     empty, letters = (np.frombuffer(text.encode(_ENCODING), np.uint8) for text in texts)
-    return empty, np.flatnonzero(empty == ord(hole)), letters.reshape(len(words.cells), -1)
+    return empty, np.flatnonzero(empty == ord(hole)), letters.reshape(len(wording.cells), -1)
 
 
 _MOVES = {
-    (action, is_exact): Move((int(action),), word, is_exact)
+    (action, is_exact): ParsedAction((int(action),), word, is_exact)
     for word, action in WORDS.items()
     for is_exact in (True, False)
 }
@@ -185,12 +189,12 @@ _VERB = re.compile(r"(?:go|move)[ \t]+", re.ASCII)
 _VALID = ", ".join(WORDS)
 
 
-def _read(dialect: Dialect, reply: str, parsing: str) -> Move | Refusal:
+def _read(dialect: Dialect, reply: str, parsing: str) -> ParsedAction | InvalidReply:
     answer, action = read_answer(reply, dialect.forms, lambda value: _action(dialect, value), takes_first=True)
     if action is None and answer is not None and answer.is_plain and parsing == "lenient":
         action = last_phrase(answer.text, WORDS)
     if answer is None or action is None:
-        return Refusal(invalid(answer, _VALID, dialect.asked))
+        return InvalidReply(invalid(answer, _VALID, dialect.asked))
     return _MOVES[action, answer.is_exact]
 
 

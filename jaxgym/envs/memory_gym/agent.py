@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from jaxgym.envs.memory_gym.arena import HEADING_DEGREES, NUM_HEADINGS, SCREEN_PX, agent_radius
-from jaxgym.rendering import looks
+from jaxgym.rendering import placements
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 from jaxgym.rendering.sprites import disc, ring
 
@@ -35,10 +35,10 @@ def agent_sprites(agent_scale: float) -> SpriteSheet:
     radius, hand_radius, outline = agent_radius(agent_scale), _hand_radius(agent_scale), int(3 * agent_scale)
     side = _side(agent_scale)
     center = sprite_center_px(agent_scale)
-    pictures = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, dtype=np.uint8)
+    images = np.full((NUM_HEADINGS, side, side, 3), TRANSPARENT, dtype=np.uint8)
     hand_x, hand_y = int(18 * agent_scale), int(12 * agent_scale) + _HAND_MARGIN_PX // 2 - center
-    for heading, picture in enumerate(pictures):
-        picture[disc(side, (center, center), radius)] = _BODY
+    for heading, image in enumerate(images):
+        image[disc(side, (center, center), radius)] = _BODY
         cos, sin = _turn(heading)
         hands = [
             (int(x * cos - hand_y * sin + center), int(x * sin + hand_y * cos + center)) for x in (-hand_x, hand_x)
@@ -46,10 +46,10 @@ def agent_sprites(agent_scale: float) -> SpriteSheet:
         if hand_radius == 0:
             continue
         for hand in hands:
-            picture[disc(side, hand, hand_radius)] = _HAND
+            image[disc(side, hand, hand_radius)] = _HAND
         for hand in hands:
-            picture[ring(side, hand, hand_radius, outline)] = _HAND_OUTLINE
-    return SpriteSheet.of(pictures, anchor=center)
+            image[ring(side, hand, hand_radius, outline)] = _HAND_OUTLINE
+    return SpriteSheet.of(images, anchor=center)
 
 
 def _turn(heading: int) -> tuple[float, float]:
@@ -62,17 +62,17 @@ def _turn(heading: int) -> tuple[float, float]:
 
 
 @functools.cache
-def heading_looks(agent_scale: float) -> np.ndarray:
+def first_headings(agent_scale: float) -> np.ndarray:
     """Return the first heading with the same sprite as each heading, int32 (8,); tiny hands may be invisible."""
     first: dict[bytes, int] = {}
-    pictures = agent_sprites(agent_scale).pixels
+    images = agent_sprites(agent_scale).pixels
     return np.asarray(
-        [first.setdefault(picture.tobytes(), heading) for heading, picture in enumerate(pictures)], dtype=np.int32
+        [first.setdefault(image.tobytes(), heading) for heading, image in enumerate(images)], dtype=np.int32
     )
 
 
 @functools.cache
-def placement_looks(agent_scale: float, margin_px: int) -> np.ndarray:
+def first_placements(agent_scale: float, margin_px: int) -> np.ndarray:
     """Return the first placement with the same pixels as each placement of an agent that may leave the screen.
 
     In a corner of the screen so little of the agent is visible that nearby positions and headings give the same pixels.
@@ -85,4 +85,4 @@ def placement_looks(agent_scale: float, margin_px: int) -> np.ndarray:
         x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both from
         -margin_px, and heading.
     """
-    return looks.placement_looks(agent_sprites(agent_scale), -margin_px, SCREEN_PX + margin_px, SCREEN_PX)
+    return placements.first_placements(agent_sprites(agent_scale), -margin_px, SCREEN_PX + margin_px, SCREEN_PX)

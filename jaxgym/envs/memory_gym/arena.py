@@ -45,7 +45,7 @@ class GridAction(enum.IntEnum):
     FORWARD = 3
 
 
-class Along(enum.IntEnum):
+class AxisMove(enum.IntEnum):
     """One entry of a free action: the movement along an axis."""
 
     STAY = 0
@@ -66,7 +66,7 @@ def frame_space() -> Box:
 
 def free_space(*, flat: bool) -> Discrete | MultiDiscrete:
     """Return the space of free actions: horizontal (left, right) and vertical (up, down), or one number."""
-    return Discrete(len(Along) ** 2) if flat else MultiDiscrete((len(Along), len(Along)))
+    return Discrete(len(AxisMove) ** 2) if flat else MultiDiscrete((len(AxisMove), len(AxisMove)))
 
 
 def agent_radius(agent_scale: float) -> int:
@@ -76,14 +76,14 @@ def agent_radius(agent_scale: float) -> int:
 
 def free_action(flat: jax.Array) -> jax.Array:
     """Return the (horizontal, vertical) action, int32 (2,), of a flat action in 0 … 8: 3 · horizontal + vertical."""
-    is_action = (flat >= 0) & (flat < len(Along) ** 2)
-    return jnp.where(is_action, jnp.stack([flat // len(Along), flat % len(Along)]), 0)
+    is_action = (flat >= 0) & (flat < len(AxisMove) ** 2)
+    return jnp.where(is_action, jnp.stack([flat // len(AxisMove), flat % len(AxisMove)]), 0)
 
 
 def direction_of(action: jax.Array) -> jax.Array:
     """Return the movement (dx, dy) in -1, 0, 1 of a free action, int32 (2,)."""
-    forward = (action == Along.POSITIVE).astype(jnp.int32)
-    return forward - (action == Along.NEGATIVE).astype(jnp.int32)
+    forward = (action == AxisMove.POSITIVE).astype(jnp.int32)
+    return forward - (action == AxisMove.NEGATIVE).astype(jnp.int32)
 
 
 def heading_of(direction: jax.Array, heading: jax.Array) -> jax.Array:

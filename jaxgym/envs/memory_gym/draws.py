@@ -65,8 +65,8 @@ class Draws:
 
     def _fetch(self, count: int) -> None:
         more = np.empty((count, len(self)), dtype=np.uint64)
-        for lane, generator in enumerate(self.generators):
-            more[:, lane] = generator.random_raw(count)
+        for column, generator in enumerate(self.generators):
+            more[:, column] = generator.random_raw(count)
         self.words = np.concatenate([self.words, more])
 
     def _word(self, number: np.ndarray) -> np.ndarray:

@@ -30,6 +30,6 @@ def toward(away_px: jax.Array, speed_px: jax.Array) -> jax.Array:
 
 def as_action(direction: jax.Array, *, flat: bool) -> jax.Array:
     """Return the free action that moves along a direction, int32 (2,), or int32 () if flat."""
-    sides = jnp.where(direction < 0, arena.Along.NEGATIVE, arena.Along.POSITIVE)
-    action = jnp.where(direction == 0, arena.Along.STAY, sides).astype(jnp.int32)
-    return len(arena.Along) * action[0] + action[1] if flat else action
+    sides = jnp.where(direction < 0, arena.AxisMove.NEGATIVE, arena.AxisMove.POSITIVE)
+    action = jnp.where(direction == 0, arena.AxisMove.STAY, sides).astype(jnp.int32)
+    return len(arena.AxisMove) * action[0] + action[1] if flat else action

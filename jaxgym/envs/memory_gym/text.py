@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, Along, GridAction
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, AxisMove, GridAction
 from jaxgym.options import Integer, Option
 from jaxgym.rows import Rows
-from jaxgym.text.moves import MoveSet
-from jaxgym.text.words import Action, Move, Refusal, Turn, Turns, Words
+from jaxgym.text.actions import ActionSet
+from jaxgym.text.interface import Action, InvalidReply, ParsedAction, TextInterface, Turn, Turns
 
 TScene = TypeVar("TScene")
 
-MOST_MOVES = 64
+MOST_ACTIONS = 64
 """Largest number of actions that one reply may be allowed to give."""
 
 HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right", "up-right")
@@ -29,18 +29,18 @@ HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right",
 
 _CHUNKS = (8, 64)
 _OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
-_HORIZONTAL = {"": Along.STAY, "left": Along.NEGATIVE, "right": Along.POSITIVE}
-_VERTICAL = {"": Along.STAY, "up": Along.NEGATIVE, "down": Along.POSITIVE}
+_HORIZONTAL = {"": AxisMove.STAY, "left": AxisMove.NEGATIVE, "right": AxisMove.POSITIVE}
+_VERTICAL = {"": AxisMove.STAY, "up": AxisMove.NEGATIVE, "down": AxisMove.POSITIVE}
 _WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no-op", "do nothing", "idle", "pass")}
 
 
-def moves_option(default: int) -> dict[str, Option]:
-    """Returns the option of the words that says how many actions a reply may give."""
-    return {"moves_per_turn": Integer(default, "actions that one reply may give", low=1, high=MOST_MOVES)}
+def actions_option(default: int) -> dict[str, Option]:
+    """Returns the option of the text interface that says how many actions a reply may give."""
+    return {"actions_per_turn": Integer(default, "actions that one reply may give", low=1, high=MOST_ACTIONS)}
 
 
 @functools.cache
-def grid_moves(most: int) -> MoveSet:
+def grid_actions(most: int) -> ActionSet:
     """Return the actions of the grid games."""
     actions: dict[str, Action] = {
         "wait": int(GridAction.NOTHING),
@@ -53,44 +53,44 @@ def grid_moves(most: int) -> MoveSet:
         **{f"{verb}{side}": f"turn {side}" for side in ("left", "right") for verb in ("", "rotate ")},
         **dict.fromkeys(("ahead", "forwards"), "forward"),
     }
-    return MoveSet(actions, synonyms, most, "forward")
+    return ActionSet(actions, synonyms, most, "forward")
 
 
 @functools.cache
-def free_moves(most: int, *, is_flat: bool) -> MoveSet:
+def free_actions(most: int, *, is_flat: bool) -> ActionSet:
     """Return the actions of the free games: nine numbers if `is_flat`, else pairs (horizontal, vertical)."""
     actions, synonyms = dict[str, Action](), dict(_WAITS)
     for up_down, vertical in _VERTICAL.items():
         for side, horizontal in _HORIZONTAL.items():
             name = "-".join(filter(None, (up_down, side))) or "wait"
             actions[name] = (
-                len(Along) * int(horizontal) + int(vertical) if is_flat else (int(horizontal), int(vertical))
+                len(AxisMove) * int(horizontal) + int(vertical) if is_flat else (int(horizontal), int(vertical))
             )
             if up_down and side:
                 synonyms[f"{side}-{up_down}"] = name
     arrows = {"↑": "up", "↓": "down", "←": "left", "→": "right"}
-    return MoveSet(actions, {**synonyms, **arrows}, most, "right")
+    return ActionSet(actions, {**synonyms, **arrows}, most, "right")
 
 
 @functools.cache
-def course_moves(most: int) -> MoveSet:
+def course_actions(most: int) -> ActionSet:
     """Return the actions of Endless Mystery Path."""
     actions: dict[str, Action] = {"wait": 0, "right": 1, "up": 2, "down": 3}
     synonyms = {**_WAITS, "→": "right", "↑": "up", "↓": "down", "forward": "right"}
-    return MoveSet(actions, synonyms, most, "right")
+    return ActionSet(actions, synonyms, most, "right")
 
 
-def moves_of(env: Any, values: Mapping[str, Any]) -> MoveSet:
+def action_set_of(env: Any, values: Mapping[str, Any]) -> ActionSet:
     """Return the actions of a game, depending on its fields `grid` and `flat_actions`."""
-    most = int(values["moves_per_turn"])
-    return grid_moves(most) if getattr(env, "grid", False) else free_moves(most, is_flat=env.flat_actions)
+    most = int(values["actions_per_turn"])
+    return grid_actions(most) if getattr(env, "grid", False) else free_actions(most, is_flat=env.flat_actions)
 
 
 @dataclasses.dataclass(frozen=True)
-class FrameWords(Words[TScene]):
+class FrameTextInterface(TextInterface[TScene]):
     """Text interface that is made of the facts that a frame shows.
 
-    Subclasses define `rules` and `say`.
+    Subclasses define `rules` and `describe_visible`.
 
     Attributes:
         env: The environment.
@@ -98,18 +98,18 @@ class FrameWords(Words[TScene]):
     """
 
     env: Any
-    moves: MoveSet
+    action_set: ActionSet
 
     @property
     def max_actions(self) -> int:
         """Largest number of actions in one reply."""
-        return self.moves.most
+        return self.action_set.most
 
     def rules(self, params: Any) -> str:
         """Return the rules of the game and the legend of its texts."""
         raise NotImplementedError  # each game has its own
 
-    def say(self, seen: Any) -> list[str]:
+    def describe_visible(self, seen: Any) -> list[str]:
         """Return the texts of B frames from their facts, a `Visible` of host arrays with B rows."""
         raise NotImplementedError  # each game has its own
 
@@ -117,23 +117,23 @@ class FrameWords(Words[TScene]):
         """Return the text of an episode that terminated, given the reward of its last turn."""
         return f"The episode has ended. The reward of this turn is {round(reward, 4):g}."
 
-    def instructions(self, params: Any) -> str:
+    def system_prompt(self, params: Any) -> str:
         """Return the rules, the legend and the reply format."""
         limit = int(params.max_steps_in_episode)
         ends = f"\nThe episode ends after {limit} steps at the latest; each action is a step." if limit > 0 else ""
-        return f"{self.rules(params)}{ends}\n\n{self.moves.help()}"
+        return f"{self.rules(params)}{ends}\n\n{self.action_set.help()}"
 
-    def parse(self, reply: str) -> Move | Refusal:
+    def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the actions of a reply."""
-        return self.moves.parse(reply, self.parsing)
+        return self.action_set.parse(reply, self.parsing)
 
-    def fallback(self) -> Move:
+    def fallback(self) -> ParsedAction:
         """Return the action without effect."""
-        return self.moves.idle
+        return self.action_set.idle
 
     def reply_of(self, action: Action) -> str:
         """Return the name of an action in its tag."""
-        return self.moves.reply_of(action)
+        return self.action_set.reply_of(action)
 
     def describe(self, scene: TScene, params: Any) -> str:
         """Return the description of a scene's frame."""
@@ -142,12 +142,12 @@ class FrameWords(Words[TScene]):
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
         """Return the first observation texts of B sessions."""
         del params
-        return self.say(visible_in(self.env, scenes))
+        return self.describe_visible(visible_in(self.env, scenes))
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
         """Return the parsed reply, the description of the frame, and the end of the episode, if it has ended."""
         seen = self.describe(turn.scene, params)
-        return self._response(turn.move, seen, turn.reward, terminated=turn.terminated, truncated=turn.truncated)
+        return self._response(turn.action, seen, turn.reward, terminated=turn.terminated, truncated=turn.truncated)
 
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:
         """Return the texts after B turns."""
@@ -155,11 +155,13 @@ class FrameWords(Words[TScene]):
         ends = zip(turns.rewards.tolist(), turns.terminated.tolist(), turns.truncated.tolist(), strict=True)
         return [
             self._response(move, text, reward, terminated=terminated, truncated=truncated)
-            for move, text, (reward, terminated, truncated) in zip(turns.moves, seen, ends, strict=True)
+            for move, text, (reward, terminated, truncated) in zip(turns.actions, seen, ends, strict=True)
         ]
 
-    def _response(self, move: Move | Refusal, seen: str, reward: float, *, terminated: bool, truncated: bool) -> str:
-        first = move.reason if isinstance(move, Refusal) else f"You chose: {move.text}."
+    def _response(
+        self, move: ParsedAction | InvalidReply, seen: str, reward: float, *, terminated: bool, truncated: bool
+    ) -> str:
+        first = move.reason if isinstance(move, InvalidReply) else f"You chose: {move.text}."
         if terminated:
             return f"{first}\n{seen}\n{self.ending(reward)}"
         return f"{first}\n{seen}\nA limit has cut the episode off." if truncated else f"{first}\n{seen}"
@@ -205,9 +207,11 @@ def _host() -> Any:
         return None
 
 
-def heading_names(looks: np.ndarray) -> list[str]:
-    """Return the headings' names; `looks` is the first heading with the same sprite, int (8,), and shares its name."""
-    alike = [[HEADINGS[other] for other in range(NUM_HEADINGS) if looks[other] == look] for look in looks]
+def heading_names(first_headings: np.ndarray) -> list[str]:
+    """Return the headings' names; `first_headings`, int (8,), has the first heading with the same sprite."""
+    alike = [
+        [HEADINGS[other] for other in range(NUM_HEADINGS) if first_headings[other] == first] for first in first_headings
+    ]
     return [f", facing {' or '.join(names)}" if len(names) < NUM_HEADINGS else "" for names in alike]
 
 

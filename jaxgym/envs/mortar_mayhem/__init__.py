@@ -1,6 +1,6 @@
 """Mortar Mayhem: execute a sequence of commands from memory; on a grid or freely, act-only, or endless."""
 
-from jaxgym.envs.mortar_mayhem import commands, endless, expert, fits, game, original, presets, text, view
+from jaxgym.envs.mortar_mayhem import commands, endless, expert, game, original, presets, text, valid_levels, view
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
 
@@ -20,7 +20,7 @@ def _spec(options: dict[str, Preset], *, grid: bool, act_only: bool) -> Spec:
         game.Params,
         {"grid": grid, "act_only": act_only, **without_speed, **without_clues},
         {**(_GRID if grid else {}), **(_ACT_ONLY if act_only else {})},
-        fits=fits.fits,
+        valid_levels=valid_levels.valid_levels,
         original=original.ORIGINAL,
         presets=options,
         expert=expert.action,
@@ -37,7 +37,7 @@ ENDLESS = Spec(
     endless.EndlessMortarMayhem,
     endless.EndlessMortarMayhemParams,
     sizes_of=original.endless_sizes_of,
-    fits=fits.endless_fits,
+    valid_levels=valid_levels.endless_valid_levels,
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,

@@ -120,7 +120,7 @@ class EndlessMortarMayhem(
             "commands that a level can prescribe; the rest follows from its seed",
             low=1,
             high=_MOST_GIVEN_COMMANDS,
-            none="those of the bank, or 1",
+            none="those of the level buffer, or 1",
         )
     )
     observation: str = static(OBSERVATION)

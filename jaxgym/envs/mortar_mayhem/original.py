@@ -63,11 +63,11 @@ def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
     return {"max_given_commands": max(LISTED_COMMANDS, options["initial_command_count"])}
 
 
-def endless_sizes_of(bank: Any) -> dict[str, int]:
+def endless_sizes_of(buffer: Any) -> dict[str, int]:
     """Return the size with which `make` accepts a level buffer."""
     return (
-        {"max_given_commands": bank.commands.shape[-1]}
-        if isinstance(bank, endless_mortar_mayhem.EndlessMortarMayhemLevel)
+        {"max_given_commands": buffer.commands.shape[-1]}
+        if isinstance(buffer, endless_mortar_mayhem.EndlessMortarMayhemLevel)
         else {}
     )
 

@@ -17,7 +17,7 @@ from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.mortar_mayhem import glyphs
 from jaxgym.envs.mortar_mayhem.commands import NO_COMMAND, NUM_COMMANDS
-from jaxgym.rendering.canvas import stamp
+from jaxgym.rendering.canvas import draw_sprite
 from jaxgym.rendering.sprites import bitmap, rectangle
 
 TILE_PX = 14
@@ -120,7 +120,7 @@ def draw(scene: Scene, agent_scale: float) -> jax.Array:
     index = jnp.where(is_red, NO_COMMAND + 1 + row * scene.arena_size + column, scene.command)
     start = jnp.sum(jnp.where(jnp.arange(LARGEST_ARENA + 1) == scene.arena_size, jnp.asarray(first), 0))
     frame = lax.dynamic_index_in_dim(jnp.asarray(frames), start + index, keepdims=False)
-    return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
+    return draw_sprite(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
 
 
 @functools.cache
@@ -141,4 +141,4 @@ def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
     safe_tile = jnp.where(column >= 0, 1 + row * LARGEST_ARENA + column, 0)
     flat = jnp.asarray(frames.reshape(-1, *frames.shape[2:]))
     frame = lax.dynamic_index_in_dim(flat, safe_tile * (NUM_COMMANDS + 1) + scene.command, keepdims=False)
-    return stamp(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
+    return draw_sprite(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)

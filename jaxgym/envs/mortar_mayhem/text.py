@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.agent import heading_looks
+from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
-    FrameWords,
+    FrameTextInterface,
+    action_set_of,
+    actions_option,
     free_speed,
     heading_names,
-    moves_of,
-    moves_option,
     number,
     one_of,
     tile_name,
@@ -28,13 +28,13 @@ _STRAIGHT_COMMANDS = 5
 _DIAGONALS = "; a diagonal one, such as right-down, to the tile that touches the corner"
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemWords":
-    """Makes the words of one of the four games, or of the endless one."""
-    return MortarMayhemWords(env.env_id, env, moves_of(env, values))
+def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemTextInterface":
+    """Make the text interface of one of the four games, or of the endless one."""
+    return MortarMayhemTextInterface(env.env_id, env, action_set_of(env, values))
 
 
 @dataclasses.dataclass(frozen=True)
-class MortarMayhemWords(FrameWords[Scene]):
+class MortarMayhemTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mortar Mayhem, with clue phase, act-only or endless."""
 
     @property
@@ -106,7 +106,7 @@ class MortarMayhemWords(FrameWords[Scene]):
             lines.append("Deadly tiles are red.")
         return lines
 
-    def say(self, seen: Visible) -> list[str]:
+    def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of the command, the agent's position and heading, and the tiles."""
         places = zip(seen.agent_px.tolist(), seen.agent_tile.tolist(), seen.agent_heading.tolist(), strict=True)
         if self._is_grid:
@@ -125,7 +125,7 @@ class MortarMayhemWords(FrameWords[Scene]):
 
     @functools.cached_property
     def _facing(self) -> list[str]:
-        return heading_names(heading_looks(self.env.agent_scale))
+        return heading_names(first_headings(self.env.agent_scale))
 
 
 def _command(command: int) -> str:
@@ -146,4 +146,4 @@ def _lists(commands: np.ndarray) -> list[str]:
     return [f"Commands: {listed}" for listed in names]
 
 
-FREE_TEXT, GRID_TEXT = TextSpec(build, moves_option(8)), TextSpec(build, moves_option(1))
+FREE_TEXT, GRID_TEXT = TextSpec(build, actions_option(8)), TextSpec(build, actions_option(1))

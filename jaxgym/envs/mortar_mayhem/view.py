@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxgym.envs.memory_gym.view import enlarged
 from jaxgym.envs.mortar_mayhem import scene as mortar_scene
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite
 from jaxgym.rendering.sprites import ring
 
 _GREEN = (0, 255, 0)
@@ -19,14 +19,14 @@ _RING_RADIUS_PX, _RING_WIDTH_PX = 7, 2
 @functools.cache
 def _ring() -> SpriteSheet:
     side = 2 * _RING_RADIUS_PX
-    picture = np.full((side, side, 3), TRANSPARENT, np.uint8)
-    picture[ring(side, (_RING_RADIUS_PX, _RING_RADIUS_PX), _RING_RADIUS_PX, _RING_WIDTH_PX)] = _GREEN
-    return SpriteSheet.of(picture[None], anchor=_RING_RADIUS_PX)
+    image = np.full((side, side, 3), TRANSPARENT, np.uint8)
+    image[ring(side, (_RING_RADIUS_PX, _RING_RADIUS_PX), _RING_RADIUS_PX, _RING_WIDTH_PX)] = _GREEN
+    return SpriteSheet.of(image[None], anchor=_RING_RADIUS_PX)
 
 
 def _with_target(frame: jax.Array, target_tile: jax.Array, arena_size: jax.Array) -> jax.Array:
     center = mortar_scene.tile_center_px(target_tile, arena_size)
-    return enlarged(stamp(frame, _ring(), jnp.int32(0), center))
+    return enlarged(draw_sprite(frame, _ring(), jnp.int32(0), center))
 
 
 def view(env: Any, state: Any, params: Any) -> jax.Array:

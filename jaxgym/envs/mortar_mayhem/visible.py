@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxgym.envs.memory_gym.agent import agent_sprites, heading_looks, placement_looks
+from jaxgym.envs.memory_gym.agent import agent_sprites, first_headings, first_placements
 from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px, tile_at
-from jaxgym.rendering.looks import hiding_offsets
+from jaxgym.rendering.placements import hiding_offsets
 
 NOWHERE = -1
 """Column and row of a hidden or missing tile."""
@@ -51,10 +51,10 @@ def visible_in(scene: Scene, agent_scale: float, margin_px: int | None = None) -
         agent_scale: Size of the agent.
         margin_px: Largest distance of the agent's center from the screen; 0 if it cannot leave.
     """
-    position, heading = scene.agent_position_px, jnp.asarray(heading_looks(agent_scale))[scene.agent_heading]
+    position, heading = scene.agent_position_px, jnp.asarray(first_headings(agent_scale))[scene.agent_heading]
     if margin_px is not None:
         column, row = position + margin_px
-        placement = jnp.asarray(placement_looks(agent_scale, margin_px))[column, row, scene.agent_heading]
+        placement = jnp.asarray(first_placements(agent_scale, margin_px))[column, row, scene.agent_heading]
         position, heading = placement[:2], placement[2]
     tile = tile_at(position, scene.arena_size)
     return Visible(

@@ -1,6 +1,16 @@
 """Mystery Path: find a hidden path by falling off it, and remember it; on a grid, freely, or endless."""
 
-from jaxgym.envs.mystery_path import endless, endless_original, expert, fits, game, original, presets, text, view
+from jaxgym.envs.mystery_path import (
+    endless,
+    endless_original,
+    expert,
+    game,
+    original,
+    presets,
+    text,
+    valid_levels,
+    view,
+)
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
 
@@ -12,8 +22,8 @@ def _spec(options: dict[str, Preset], max_steps: int, *, grid: bool) -> Spec:
         {"grid": grid, **({"agent_speed": 0.0, "flat_actions": False} if grid else {})},
         {"reward_path_progress": {"default": 0.0}} if grid else {},
         max_steps=max_steps,
-        default_bank=game.default_bank,
-        fits=fits.fits,
+        default_level_buffer=game.default_level_buffer,
+        valid_levels=valid_levels.valid_levels,
         original=original.ORIGINAL,
         presets=options,
         expert=expert.action,
@@ -28,7 +38,7 @@ ENDLESS = Spec(
     endless.EndlessMysteryPath,
     endless.EndlessMysteryPathParams,
     sizes_of=endless_original.sizes_of,
-    fits=fits.endless_fits,
+    valid_levels=valid_levels.endless_valid_levels,
     original=endless_original.ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,

@@ -94,7 +94,7 @@ class EndlessMysteryPathParams(EnvParams):
     Attributes:
         camera: Place of the camera, from `camera_offset_scale`.
         stamina_rows: Largest stamina with which each row of the bar is red, from `stamina_level`, int32 (84,).
-        segments: The bank of segments.
+        segments: The segment buffer.
     """
 
     SHARED: ClassVar[tuple[str, ...]] = ("levels", "segments")
@@ -163,21 +163,21 @@ class EndlessMysteryPath(
             "segments that a level can prescribe; the rest follows from its seed",
             low=1,
             high=_MOST_SEGMENTS,
-            none="those of the bank",
+            none="those of the level buffer",
         )
     )
     observation: str = static(OBSERVATION)
 
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the numbers of segments, the camera, the rows of the stamina bar, and the bank of segments."""
+        """Return the numbers of segments, the camera, the rows of the stamina bar, and the segment buffer."""
         del env_id
         return {
             "max_segments": values["max_segments"] or _DEFAULT_SEGMENTS,
             "max_given_segments": values["max_given_segments"] or 0,
             "camera": seen.camera_of(values["camera_offset_scale"]),
             "stamina_rows": seen.stamina_rows(values["stamina_level"]),
-            "segments": segments.make_bank(),
+            "segments": segments.make_segment_buffer(),
         }
 
     def action_space(self, params: EndlessMysteryPathParams | None = None) -> Discrete:

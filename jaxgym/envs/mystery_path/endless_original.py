@@ -25,11 +25,11 @@ def sizes(options: Mapping[str, Any]) -> dict[str, int]:
     return {"max_given_segments": options["max_segments"]}
 
 
-def sizes_of(bank: Any) -> dict[str, int]:
+def sizes_of(buffer: Any) -> dict[str, int]:
     """Return the size with which `make` accepts a level buffer."""
-    if not isinstance(bank, endless_mystery_path.EndlessMysteryPathLevel) or bank.segments is None:
+    if not isinstance(buffer, endless_mystery_path.EndlessMysteryPathLevel) or buffer.segments is None:
         return {}
-    return {"max_given_segments": bank.segments.shape[-2]}
+    return {"max_given_segments": buffer.segments.shape[-2]}
 
 
 def levels(

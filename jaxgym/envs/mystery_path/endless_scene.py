@@ -14,8 +14,8 @@ from jax import lax
 
 from jaxgym.envs.memory_gym.agent import agent_sprites, sprite_center_px
 from jaxgym.envs.memory_gym.arena import SCREEN_PX, agent_radius
-from jaxgym.envs.mystery_path.scene import CROSS_CENTER_PX, TILE_PX, cross_picture
-from jaxgym.rendering.canvas import SpriteSheet, stamp
+from jaxgym.envs.mystery_path.scene import CROSS_CENTER_PX, TILE_PX, cross_image
+from jaxgym.rendering.canvas import SpriteSheet, draw_sprite
 from jaxgym.rendering.sprites import rectangle
 
 NUM_ROWS = SCREEN_PX // TILE_PX
@@ -153,7 +153,7 @@ def spans(scene: EndlessMysteryPathScene) -> tuple[jax.Array, jax.Array]:
 @functools.cache
 def cross_sheet() -> SpriteSheet:
     """Return the sprite of the cross."""
-    return SpriteSheet.of(cross_picture()[None], anchor=CROSS_CENTER_PX)
+    return SpriteSheet.of(cross_image()[None], anchor=CROSS_CENTER_PX)
 
 
 @functools.cache
@@ -194,7 +194,7 @@ def with_things(canvas: jax.Array, scene: EndlessMysteryPathScene, agent_scale: 
     sprites = agent_sprites(agent_scale)
     # Positions far outside of the screen are clamped to just outside.
     y = jnp.clip(scene.agent_px[1], sprites.anchor - sprites.side, sprites.anchor + SCREEN_PX)
-    canvas = stamp(canvas, sprites, scene.agent_heading, jnp.stack([scene.agent_px[0], y]))
+    canvas = draw_sprite(canvas, sprites, scene.agent_heading, jnp.stack([scene.agent_px[0], y]))
     is_lost = scene.lost_stamina_px > X[:, None, None]
     bar = jnp.where(is_lost, _LOST_STAMINA, _STAMINA)
     bar = jnp.where(scene.lost_stamina_px >= 0, bar, canvas[:, BAR_LEFT_PX:])
@@ -203,4 +203,4 @@ def with_things(canvas: jax.Array, scene: EndlessMysteryPathScene, agent_scale: 
     y = jnp.clip(scene.agent_px[1], cross.anchor - cross.side, cross.anchor + SCREEN_PX)
     # A missing cross is drawn outside of the screen.
     y = jnp.where(scene.has_cross, y, cross.anchor - cross.side)
-    return stamp(canvas, cross, jnp.int32(0), jnp.stack([scene.cross_x_px, y]))
+    return draw_sprite(canvas, cross, jnp.int32(0), jnp.stack([scene.cross_x_px, y]))

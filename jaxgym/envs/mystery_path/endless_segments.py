@@ -71,7 +71,7 @@ def find(segment: jax.Array, column: jax.Array, row: jax.Array) -> tuple[jax.Arr
 
 
 @functools.cache
-def make_bank() -> jax.Array:
+def make_segment_buffer() -> jax.Array:
     """Return the segment buffer by start row, end row and number, uint8 (7, 7, 1024, 32); it is always the same."""
     rows = np.arange(NUM_ROWS, dtype=np.int32)
     # Evaluated eagerly, because an environment may be made inside a trace.
@@ -117,10 +117,10 @@ def end_row_at(level: EndlessMysteryPathLevel, number: jax.Array) -> jax.Array:
     return jnp.where(number < 0, level.start_row, row)
 
 
-def segment_at(level: EndlessMysteryPathLevel, number: jax.Array, bank: jax.Array) -> jax.Array:
+def segment_at(level: EndlessMysteryPathLevel, number: jax.Array, buffer: jax.Array) -> jax.Array:
     """Return the segment of a number, uint8 (32,), listed in the level or drawn from the buffer."""
-    index = (drawn_words(level, number)[1] % jnp.uint32(bank.shape[2])).astype(jnp.int32)
-    segment = jnp.asarray(bank)[end_row_at(level, number - 1), end_row_at(level, number), index]
+    index = (drawn_words(level, number)[1] % jnp.uint32(buffer.shape[2])).astype(jnp.int32)
+    segment = jnp.asarray(buffer)[end_row_at(level, number - 1), end_row_at(level, number), index]
     if level.segments is None:
         return segment
     given = given_at(level, number)

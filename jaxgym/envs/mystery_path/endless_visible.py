@@ -19,7 +19,7 @@ from jaxgym.envs.mystery_path.endless_scene import (
     spans,
     with_things,
 )
-from jaxgym.envs.mystery_path.scene import TILE_PX, cross_picture
+from jaxgym.envs.mystery_path.scene import TILE_PX, cross_image
 from jaxgym.rendering.canvas import TRANSPARENT
 
 # A smaller agent cannot hide the whole visible part of a tile.
@@ -60,10 +60,10 @@ class EndlessMysteryPathVisible:
 
 def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMysteryPathVisible:
     """Return the facts that the frame of a scene shows."""
-    looks = jnp.asarray(_looks(agent_scale))
-    reach = (looks.shape[1] - SCREEN_PX) // 2
-    y = jnp.clip(scene.agent_px[1] + reach, 0, looks.shape[1] - 1)
-    y, heading, has_agent, has_cross = looks[scene.has_cross.astype(jnp.int32), y, scene.agent_heading]
+    placements = jnp.asarray(_first_placements(agent_scale))
+    reach = (placements.shape[1] - SCREEN_PX) // 2
+    y = jnp.clip(scene.agent_px[1] + reach, 0, placements.shape[1] - 1)
+    y, heading, has_agent, has_cross = placements[scene.has_cross.astype(jnp.int32), y, scene.agent_heading]
     row, tiles = y // TILE_PX, _seen_tiles(scene, agent_scale)
     return EndlessMysteryPathVisible(
         has_agent=has_agent == 1,
@@ -80,7 +80,7 @@ def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMys
 
 
 @functools.cache
-def _looks(agent_scale: float) -> np.ndarray:
+def _first_placements(agent_scale: float) -> np.ndarray:
     """Return the first placement with the same pixels as each placement of agent and cross, by cross, y and heading.
 
     The agent may be partly outside of the screen, or hidden by the cross.
@@ -92,22 +92,24 @@ def _looks(agent_scale: float) -> np.ndarray:
     sprites, cross = agent_sprites(agent_scale), cross_sheet()
     reach = max(sprites.side, cross.side)
     high = np.full((SCREEN_PX + 4 * reach, 2 * reach, 3), TRANSPARENT, dtype=np.uint8)
-    looks = np.zeros((2, SCREEN_PX + 2 * reach, NUM_HEADINGS, 4), dtype=np.int32)
+    placements = np.zeros((2, SCREEN_PX + 2 * reach, NUM_HEADINGS, 4), dtype=np.int32)
     first: dict[bytes, tuple[int, int, int, int]] = {}
     blank = high[:SCREEN_PX].tobytes()
-    for has_cross, row, heading in np.ndindex(*looks.shape[:-1]):
-        picture = high.copy()
+    for has_cross, row, heading in np.ndindex(*placements.shape[:-1]):
+        image = high.copy()
         for sheet, index in [(sprites, heading), (cross, 0)][: 1 + has_cross]:
             whole = slice(sheet.side, 2 * sheet.side)
             sprite = sheet.pixels[index, whole, whole]
             top, left = row + reach - sheet.anchor, reach - sheet.anchor
-            window = picture[top : top + sheet.side, left : left + sheet.side]
+            window = image[top : top + sheet.side, left : left + sheet.side]
             np.copyto(window, sprite, where=(sprite != TRANSPARENT).any(axis=-1, keepdims=True))
-        visible = picture[2 * reach : 2 * reach + SCREEN_PX]
-        look = visible.tobytes()
-        is_crossed = has_cross and bool((visible == cross_picture()[0, 0]).all(axis=-1).any())
-        looks[has_cross, row, heading] = first.setdefault(look, (row - reach, heading, look != blank, is_crossed))
-    return looks
+        visible = image[2 * reach : 2 * reach + SCREEN_PX]
+        content = visible.tobytes()
+        is_crossed = has_cross and bool((visible == cross_image()[0, 0]).all(axis=-1).any())
+        placements[has_cross, row, heading] = first.setdefault(
+            content, (row - reach, heading, content != blank, is_crossed)
+        )
+    return placements
 
 
 def _seen_tiles(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:

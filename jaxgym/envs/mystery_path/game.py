@@ -101,21 +101,21 @@ class Params(EnvParams):
     reward_step: jax.Array = traced(Real(0.0, "reward of every step"))
 
 
-def default_bank(params: Params) -> Level:
+def default_level_buffer(params: Params) -> Level:
     """Return the default level buffer: the first 100 000 training levels.
 
     It depends only on the list of start sides, and each process makes it once per list, on first use.
     """
     sides = params.cardinal_origin_choice
-    return _bank_of(tuple(np.asarray(sides.values)[: int(sides.count)].tolist()))
+    return _buffer_of(tuple(np.asarray(sides.values)[: int(sides.count)].tolist()))
 
 
 @functools.cache
-def _bank_of(sides: tuple[int, ...]) -> Level:
+def _buffer_of(sides: tuple[int, ...]) -> Level:
     params = Params(cardinal_origin_choice=Choices.of(sides))
     env = MysteryPath("MysteryPath-v0", params, grid=False)
     with jax.ensure_compile_time_eval():
-        return levels.make_bank(env, params, levels.train_seeds(DEFAULT_LEVELS))
+        return levels.make_level_buffer(env, params, levels.train_seeds(DEFAULT_LEVELS))
 
 
 @dataclasses.dataclass(unsafe_hash=True)

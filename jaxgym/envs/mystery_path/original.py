@@ -71,11 +71,11 @@ def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 def _chain(predecessor: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Return the tiles that lead to the goal, in order, (n, 49), and -1 after the last."""
-    lanes, tile = np.arange(len(goal)), np.asarray(goal)
+    indices, tile = np.arange(len(goal)), np.asarray(goal)
     chain = np.full((len(goal), NUM_TILES), -1)
     for index in range(NUM_TILES):
         chain[:, index] = tile
-        tile = np.where(tile >= 0, predecessor[lanes, tile], -1)
+        tile = np.where(tile >= 0, predecessor[indices, tile], -1)
         if (tile < 0).all():
             break
     length = np.sum(chain >= 0, axis=-1, keepdims=True)

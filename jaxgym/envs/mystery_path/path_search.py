@@ -73,17 +73,17 @@ def search_and_count(
         for k in range(len(_MOVES)):
             tile = jnp.asarray(_NEIGHBOURS)[current, k]
             at = tiles == tile
-            looks = jnp.any(at & ~is_closed & ~is_wall)
+            is_candidate = jnp.any(at & ~is_closed & ~is_wall)
             reached = own_cost + costs[jnp.minimum(drawn, MAX_DRAWS - 1)]
             is_open = jnp.any(at & (order < _NOT_OPEN))
-            is_better = looks & is_open & (reached < cost[tile])
-            is_added = looks & ~is_open
+            is_better = is_candidate & is_open & (reached < cost[tile])
+            is_added = is_candidate & ~is_open
             cost = jnp.where(at & is_added, reached, cost)
             changed = at & (is_added | is_better)
             estimate = jnp.where(changed, cost.astype(jnp.float32) + distance, estimate)
             predecessor = jnp.where(changed, current, predecessor)
             order = jnp.where(at & is_added, added, order)
-            added, drawn = added + is_added.astype(jnp.int32), drawn + looks.astype(jnp.int32)
+            added, drawn = added + is_added.astype(jnp.int32), drawn + is_candidate.astype(jnp.int32)
         return choose(order, estimate), order, is_closed, cost, estimate, predecessor, added, drawn
 
     zeros = jnp.zeros(NUM_TILES, jnp.int32)

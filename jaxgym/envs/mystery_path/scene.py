@@ -12,7 +12,7 @@ from jax.custom_batching import custom_vmap
 from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
 from jaxgym.envs.mystery_path.path_search import SIZE
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite
 from jaxgym.rendering.sprites import bitmap
 
 TILE_PX = SCREEN_PX // SIZE
@@ -65,7 +65,7 @@ def start_px(tile: jax.Array, agent_scale: float) -> jax.Array:
     return TILE_PX * tile + agent_radius(agent_scale)
 
 
-def cross_picture() -> np.ndarray:
+def cross_image() -> np.ndarray:
     """Return the cross, uint8 (10, 10, 3)."""
     cross = bitmap(_CROSS)[..., None]
     return np.where(cross, np.asarray(CROSS_COLOR, np.uint8), np.uint8(TRANSPARENT))
@@ -74,7 +74,7 @@ def cross_picture() -> np.ndarray:
 @functools.cache
 def figures(agent_scale: float) -> SpriteSheet:
     """Return the agent's sprites for the eight headings, without and then with a cross."""
-    agents, cross = agent_sprites(agent_scale), cross_picture()
+    agents, cross = agent_sprites(agent_scale), cross_image()
     anchor = max(agents.anchor, CROSS_CENTER_PX)
     side = anchor + max(agents.side - agents.anchor, len(cross) - CROSS_CENTER_PX)
     whole, corner = slice(agents.side, 2 * agents.side), anchor - agents.anchor
@@ -88,9 +88,9 @@ def figures(agent_scale: float) -> SpriteSheet:
 
 @functools.cache
 def _ends() -> SpriteSheet:
-    pictures = np.empty((len(_END_COLORS), TILE_PX, TILE_PX, 3), np.uint8)
-    pictures[:] = np.reshape(_END_COLORS, (-1, 1, 1, 3))
-    return SpriteSheet.of(pictures, anchor=0)
+    images = np.empty((len(_END_COLORS), TILE_PX, TILE_PX, 3), np.uint8)
+    images[:] = np.reshape(_END_COLORS, (-1, 1, 1, 3))
+    return SpriteSheet.of(images, anchor=0)
 
 
 def figure_of(scene: Scene) -> jax.Array:
@@ -101,13 +101,13 @@ def figure_of(scene: Scene) -> jax.Array:
 def draw(scene: Scene, agent_scale: float) -> jax.Array:
     """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     ground = _ground(scene.origin_tile, scene.goal_tile)
-    return stamp(ground, figures(agent_scale), figure_of(scene), scene.agent_position_px)
+    return draw_sprite(ground, figures(agent_scale), figure_of(scene), scene.agent_position_px)
 
 
 def _paint(origin_tile: jax.Array, goal_tile: jax.Array) -> jax.Array:
     # A hidden end gets a tile outside of the screen.
-    canvas = stamp(jnp.zeros(_FRAME, jnp.uint8), _ends(), jnp.int32(_GOAL), TILE_PX * goal_tile)
-    return stamp(canvas, _ends(), jnp.int32(_ORIGIN), TILE_PX * origin_tile)
+    canvas = draw_sprite(jnp.zeros(_FRAME, jnp.uint8), _ends(), jnp.int32(_GOAL), TILE_PX * goal_tile)
+    return draw_sprite(canvas, _ends(), jnp.int32(_ORIGIN), TILE_PX * origin_tile)
 
 
 _ground = custom_vmap(_paint)

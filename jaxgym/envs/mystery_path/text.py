@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.agent import heading_looks
+from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
-    FrameWords,
-    course_moves,
+    FrameTextInterface,
+    action_set_of,
+    actions_option,
+    course_actions,
     free_speed,
     heading_names,
-    moves_of,
-    moves_option,
     number,
     tile_name,
 )
@@ -30,18 +30,18 @@ _CROSS = "Red cross: on you"
 _FALL = "Your next action then does nothing but put you back to the start; further actions go on from there."
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathWords":
-    """Makes the words of Mystery Path, free or by tiles."""
-    return MysteryPathWords(env.env_id, env, moves_of(env, values))
+def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathTextInterface":
+    """Make the text interface of Mystery Path, free or by tiles."""
+    return MysteryPathTextInterface(env.env_id, env, action_set_of(env, values))
 
 
-def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathWords":
-    """Make the words of Endless Mystery Path."""
-    return EndlessMysteryPathWords(env.env_id, env, course_moves(int(values["moves_per_turn"])))
+def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathTextInterface":
+    """Make the text interface of Endless Mystery Path."""
+    return EndlessMysteryPathTextInterface(env.env_id, env, course_actions(int(values["actions_per_turn"])))
 
 
 @dataclasses.dataclass(frozen=True)
-class MysteryPathWords(FrameWords[Scene]):
+class MysteryPathTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mystery Path."""
 
     def rules(self, params: Any) -> str:
@@ -73,7 +73,7 @@ class MysteryPathWords(FrameWords[Scene]):
         """Return the text for reaching the goal, the only way to terminate."""
         return f"You have reached the goal. {super().ending(reward)}"
 
-    def say(self, seen: Visible) -> list[str]:
+    def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of the agent's position and heading, its cross, and the ends of the path that are shown."""
         tiles = [tile_name(row, column) for column, row in seen.agent_tile.tolist()]
         if not self.env.grid:
@@ -87,7 +87,7 @@ class MysteryPathWords(FrameWords[Scene]):
 
     @functools.cached_property
     def _facing(self) -> list[str]:
-        return heading_names(heading_looks(self.env.agent_scale))
+        return heading_names(first_headings(self.env.agent_scale))
 
 
 @functools.cache
@@ -98,7 +98,7 @@ def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) ->
 
 
 @dataclasses.dataclass(frozen=True)
-class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
+class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryPathScene]):
     """Text interface of Endless Mystery Path."""
 
     def rules(self, params: Any) -> str:
@@ -126,7 +126,7 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
         ]
         return "\n".join(line.strip() for line in lines)
 
-    def say(self, seen: EndlessMysteryPathVisible) -> list[str]:
+    def describe_visible(self, seen: EndlessMysteryPathVisible) -> list[str]:
         """Return the texts of the agent's position and heading, its cross, and the visible path, ice and stamina."""
         agents = zip(
             *(seen.has_agent.tolist(), seen.agent_px.tolist(), seen.agent_row.tolist(), seen.agent_heading.tolist()),
@@ -151,7 +151,7 @@ class EndlessMysteryPathWords(FrameWords[endless.EndlessMysteryPathScene]):
 
     @functools.cached_property
     def _facing(self) -> list[str]:
-        return heading_names(heading_looks(self.env.agent_scale))
+        return heading_names(first_headings(self.env.agent_scale))
 
 
 def _paths(tiles: Any, left_px: Any) -> list[str]:
@@ -163,5 +163,5 @@ def _paths(tiles: Any, left_px: Any) -> list[str]:
     return [f"Path tiles in sight: {'; '.join(part) or 'none'}" for part in parts]
 
 
-FREE_TEXT, GRID_TEXT = TextSpec(build, moves_option(8)), TextSpec(build, moves_option(1))
-ENDLESS_TEXT = TextSpec(build_endless, moves_option(8))
+FREE_TEXT, GRID_TEXT = TextSpec(build, actions_option(8)), TextSpec(build, actions_option(1))
+ENDLESS_TEXT = TextSpec(build_endless, actions_option(8))

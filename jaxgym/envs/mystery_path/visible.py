@@ -14,7 +14,7 @@ from flax import struct
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import HIDDEN, TILE_PX, Scene, figure_of, figures
-from jaxgym.rendering.looks import hiding_offsets, placement_looks
+from jaxgym.rendering.placements import first_placements, hiding_offsets
 
 
 @struct.dataclass
@@ -41,7 +41,7 @@ class Visible:
 def visible_in(scene: Scene, agent_scale: float) -> Visible:
     """Return the facts that the frame of a scene shows."""
     column, row = scene.agent_position_px - agent_radius(agent_scale)
-    x, y, figure = jnp.asarray(_looks(agent_scale))[column, row, figure_of(scene)]
+    x, y, figure = jnp.asarray(_first_placements(agent_scale))[column, row, figure_of(scene)]
     position = jnp.stack([x, y])
     tile = position // TILE_PX
     return Visible(
@@ -55,10 +55,10 @@ def visible_in(scene: Scene, agent_scale: float) -> Visible:
 
 
 @functools.cache
-def _looks(agent_scale: float) -> np.ndarray:
-    """Return the first placement with the same pixels, see `placement_looks`; x and y start at the radius."""
+def _first_placements(agent_scale: float) -> np.ndarray:
+    """Return the first placement with the same pixels, see `first_placements`; x and y start at the radius."""
     radius = agent_radius(agent_scale)
-    return placement_looks(figures(agent_scale), radius, farthest_px(agent_scale), SCREEN_PX)
+    return first_placements(figures(agent_scale), radius, farthest_px(agent_scale), SCREEN_PX)
 
 
 def farthest_px(agent_scale: float) -> int:

@@ -1,6 +1,6 @@
 """Searing Spotlights: collect coins in the dark and evade spotlights; with an exit, or endless."""
 
-from jaxgym.envs.searing_spotlights import endless, expert, fits, game, original, presets, text, view
+from jaxgym.envs.searing_spotlights import endless, expert, game, original, presets, text, valid_levels, view
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
@@ -8,7 +8,7 @@ SPEC = Spec(
     game.Params,
     max_steps=256,
     sizes_of=original.sizes_of,
-    fits=fits.fits,
+    valid_levels=valid_levels.valid_levels,
     original=original.ORIGINAL,
     presets=presets.PRESETS,
     expert=expert.action,
@@ -24,7 +24,7 @@ ENDLESS = Spec(
         "max_spotlights": {"none": f"as many as there can be, {endless.MOST_SPOTLIGHTS} at most"},
     },
     sizes_of=original.sizes_of,
-    fits=fits.endless_fits,
+    valid_levels=valid_levels.endless_valid_levels,
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,

@@ -140,7 +140,7 @@ class SpotlightParams(LightParams):
     agent_speed: jax.Array = traced(arena.AGENT_SPEED)
     agent_health: jax.Array = traced(Real(5.0, "health at the start", low=0.001))
     agent_visible: jax.Array = traced(Flag(False, "the agent is above the darkness"))
-    sample_agent_position: jax.Array = traced(Flag(True, "start anywhere; else in the centre"))
+    sample_agent_position: jax.Array = traced(Flag(True, "start anywhere; else in the center"))
     show_last_action: jax.Array = traced(Flag(True, "show the action of the step before in the bar"))
     show_last_positive_reward: jax.Array = traced(
         Flag(True, "show in the bar whether the reward of the step before was positive")
@@ -226,7 +226,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             "spotlights that a level lists; the rest follow from its seed",
             low=1,
             high=MOST_LISTED,
-            none="those of the bank, or those at reset",
+            none="those of the level buffer, or those at reset",
         )
     )
     max_spotlights: int = static(MAX_SPOTLIGHTS)
@@ -241,7 +241,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         return {"max_listed_spotlights": listed, **health_tables(values["agent_health"], values["spot_damage"])}
 
     @property
-    def look(self) -> seen.Look:
+    def render_options(self) -> seen.RenderOptions:
         """The values that fix sprites."""
         raise NotImplementedError  # Every game has its own.
 
@@ -299,7 +299,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             is_due: Function of the timer, including this step, that returns whether a spotlight spawns.
         """
         pair = arena.free_action(action) if self.flat_actions else action
-        is_action = (pair >= 0) & (pair < len(arena.Along))
+        is_action = (pair >= 0) & (pair < len(arena.AxisMove))
         direction = arena.direction_of(pair)
         radius = self.agent_radius_px
         position = arena.clamp_px(
@@ -321,7 +321,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             alpha=spotlights.dimmed(state.alpha, params),
             num_hits=state.num_hits + is_hit.astype(jnp.int32),
             is_hit=is_hit,
-            last_action=jnp.where(is_action, pair, arena.Along.STAY),
+            last_action=jnp.where(is_action, pair, arena.AxisMove.STAY),
             shown_action=state.last_action,
             shown_positive=state.last_positive,
         )
@@ -376,8 +376,8 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     def visible(self, scene: seen.Scene) -> Visible:
         """Return the facts that the frame of a scene shows."""
-        return visible_in(scene, self.look)
+        return visible_in(scene, self.render_options)
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:
         """Return the frame or the symbols."""
-        return symbols(self.visible(scene)) if self.observation == "symbolic" else seen.draw(scene, self.look)
+        return symbols(self.visible(scene)) if self.observation == "symbolic" else seen.draw(scene, self.render_options)

@@ -125,9 +125,9 @@ class Runs:
 def _colored_edges(sheet: SpriteSheet, index: int) -> dict[int, dict[int, list[int]]]:
     """Return the edges of the runs in each row for each color of a sprite, relative to the anchor."""
     whole = slice(sheet.side, 2 * sheet.side)
-    picture = sheet.pixels[index, whole, whole].astype(np.uint32)
-    packed = picture[..., 0] | picture[..., 1] << 8 | picture[..., 2] << 16
-    is_drawn = picture[..., 0] != TRANSPARENT
+    image = sheet.pixels[index, whole, whole].astype(np.uint32)
+    packed = image[..., 0] | image[..., 1] << 8 | image[..., 2] << 16
+    is_drawn = image[..., 0] != TRANSPARENT
     found: dict[int, dict[int, list[int]]] = {}
     for color in np.unique(packed[is_drawn]):
         is_inside = np.pad(is_drawn & (packed == color), [(0, 0), (1, 1)])

@@ -113,7 +113,7 @@ class EndlessSearingSpotlights(
             "coins that a level lists; the rest follow from its seed",
             low=1,
             high=spotlight_game.MOST_LISTED,
-            none="those of the bank, or 1",
+            none="those of the level buffer, or 1",
         )
     )
 
@@ -133,9 +133,9 @@ class EndlessSearingSpotlights(
         }
 
     @property
-    def look(self) -> seen.Look:
+    def render_options(self) -> seen.RenderOptions:
         """The values that fix sprites."""
-        return seen.Look(self.agent_scale, self.coin_scale, None, blank=(0, 0, 0))
+        return seen.RenderOptions(self.agent_scale, self.coin_scale, None, blank=(0, 0, 0))
 
     def sample_level(self, key: jax.Array, params: EndlessSearingSpotlightsParams) -> EndlessSearingSpotlightsLevel:
         """Sample the agent, the spotlights and the first coins, in this order."""

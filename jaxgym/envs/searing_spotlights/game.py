@@ -152,9 +152,9 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         return {**super().derive(env_id, values), "max_coins": max_coins, "max_spotlights": capacity}
 
     @property
-    def look(self) -> seen.Look:
+    def render_options(self) -> seen.RenderOptions:
         """The values that fix sprites."""
-        return seen.Look(self.agent_scale, self.coin_scale, self.exit_scale)
+        return seen.RenderOptions(self.agent_scale, self.coin_scale, self.exit_scale)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample the agent, the spotlights, the coins and the exit, in this order."""

@@ -19,7 +19,7 @@ from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
 from jaxgym.envs.searing_spotlights import game as searing_spotlights
 from jaxgym.envs.searing_spotlights import spotlights
-from jaxgym.envs.searing_spotlights.pairs import Pair
+from jaxgym.envs.searing_spotlights.double_float import DoubleFloat
 from jaxgym.errors import LevelError
 from jaxgym.spec import Original
 
@@ -43,13 +43,13 @@ def sizes(options: Mapping[str, Any]) -> dict[str, int]:
     return {"max_listed_spotlights": max(options["initial_spawns"] + later, 1)}
 
 
-def sizes_of(bank: Any) -> dict[str, int]:
+def sizes_of(buffer: Any) -> dict[str, int]:
     """Return the size with which `make` accepts a level buffer."""
-    if not isinstance(bank, spotlight_game.SpotlightLevel):
+    if not isinstance(buffer, spotlight_game.SpotlightLevel):
         return {}
-    listed = {"max_listed_spotlights": bank.tracks.radius_px.shape[-1]}
-    if isinstance(bank, endless_searing_spotlights.EndlessSearingSpotlightsLevel):
-        listed["max_listed_coins"] = bank.coins_px.shape[-2]
+    listed = {"max_listed_spotlights": buffer.tracks.radius_px.shape[-1]}
+    if isinstance(buffer, endless_searing_spotlights.EndlessSearingSpotlightsLevel):
+        listed["max_listed_coins"] = buffer.coins_px.shape[-2]
     return listed
 
 
@@ -146,7 +146,10 @@ def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, 
     for index, one in enumerate(drawn):
         radius[:, index], speed[:, index], angles[:, index] = one
     return spotlights.Tracks(
-        radius_px=whole(radius), angles_deg=whole(angles), speed=Pair.of(speed), lifetime_steps=lifetime_steps(speed)
+        radius_px=whole(radius),
+        angles_deg=whole(angles),
+        speed=DoubleFloat.of(speed),
+        lifetime_steps=lifetime_steps(speed),
     )
 
 
@@ -191,9 +194,9 @@ def _place(draws: Draws, blocked: np.ndarray, block_px: int, where: np.ndarray |
         )
     index = draws.integers(0, until_row[:, -1], is_drawn)
     y = np.argmax(until_row > index[:, None], axis=-1)
-    lanes = np.arange(len(draws))
-    rest = index - (until_row[lanes, y] - free_in_row[lanes, y])
-    x = np.argmax((~blocked[lanes, y]).cumsum(axis=-1) > rest[:, None], axis=-1)
+    indices = np.arange(len(draws))
+    rest = index - (until_row[indices, y] - free_in_row[indices, y])
+    x = np.argmax((~blocked[indices, y]).cumsum(axis=-1) > rest[:, None], axis=-1)
     pixel = np.stack([x, y], axis=-1)
     _block(blocked, pixel, block_px, is_drawn)
     low, high = _SHIFTS_PX

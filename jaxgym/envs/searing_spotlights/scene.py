@@ -66,7 +66,7 @@ _LARGEST_EXIT_INSIDE = (None, None, 8, 6, 5, 4, 3, 3)
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class RenderOptions:
     """Properties of the sprites.
 
     Attributes:
@@ -153,10 +153,10 @@ def coin_sprite(coin_scale: float) -> SpriteSheet:
     """Return the sprite of a coin."""
     radius, border = coin_radius_px(coin_scale), int(2 * coin_scale)
     side, center = 2 * radius + 2, (radius + 1, radius + 1)
-    picture = np.full((side, side, 3), TRANSPARENT, dtype=np.uint8)
-    picture[disc(side, center, radius)] = _YELLOW
-    picture[ring(side, center, radius, border)] = _ORANGE
-    return SpriteSheet.of(picture[None], anchor=center[0])
+    image = np.full((side, side, 3), TRANSPARENT, dtype=np.uint8)
+    image[disc(side, center, radius)] = _YELLOW
+    image[ring(side, center, radius, border)] = _ORANGE
+    return SpriteSheet.of(image[None], anchor=center[0])
 
 
 @functools.cache
@@ -179,18 +179,20 @@ def exit_sprites(exit_scale: float) -> SpriteSheet:
             left = _LARGEST_EXIT_INSIDE[row] if row < len(_LARGEST_EXIT_INSIDE) else border
             if left is not None:
                 inside[row, left : side - left] = True
-    pictures = np.full((2, side, side, 3), TRANSPARENT, dtype=np.uint8)
-    for picture, fill in zip(pictures, _EXIT_FILLS, strict=True):
-        picture[door] = _EXIT_BORDER
-        picture[inside] = fill
-    return SpriteSheet.of(pictures, anchor=side // 2)
+    images = np.full((2, side, side, 3), TRANSPARENT, dtype=np.uint8)
+    for image, fill in zip(images, _EXIT_FILLS, strict=True):
+        image[door] = _EXIT_BORDER
+        image[inside] = fill
+    return SpriteSheet.of(images, anchor=side // 2)
 
 
 @functools.cache
-def _runs(look: Look) -> bitplanes.Runs:
+def _runs(render_options: RenderOptions) -> bitplanes.Runs:
     """Return all sprites: the agent's eight, the coin, and the closed and the open exit, if there is one."""
-    sheets = [agent_sprites(look.agent_scale), coin_sprite(look.coin_scale)]
-    return bitplanes.Runs.of(sheets if look.exit_scale is None else [*sheets, exit_sprites(look.exit_scale)])
+    sheets = [agent_sprites(render_options.agent_scale), coin_sprite(render_options.coin_scale)]
+    return bitplanes.Runs.of(
+        sheets if render_options.exit_scale is None else [*sheets, exit_sprites(render_options.exit_scale)]
+    )
 
 
 @struct.dataclass
@@ -212,13 +214,13 @@ class _Things:
     is_below_bar: jax.Array
 
 
-def _things(scene: Scene, look: Look) -> _Things:
+def _things(scene: Scene, render_options: RenderOptions) -> _Things:
     """Return the drawn objects.
 
     Objects in the dark come first, those above the darkness last; each in the order coins, exit, agent. The bar covers
     all of them except a visible agent or exit. If both coins and exit are visible, it covers these too.
     """
-    numbers = (len(scene.has_coin), int(look.exit_scale is not None), 1)
+    numbers = (len(scene.has_coin), int(render_options.exit_scale is not None), 1)
     kind = np.repeat(np.arange(len(numbers)), numbers)
     sprites = (jnp.int32(NUM_HEADINGS), NUM_HEADINGS + 1 + scene.exit_kind % NO_EXIT, scene.agent_heading)
     is_above = jnp.stack([scene.coins_visible, scene.exit_visible, scene.agent_visible])[kind]
@@ -294,15 +296,15 @@ def _bar(scene: Scene, blank: tuple[int, int, int]) -> jax.Array:
     return row
 
 
-def draw(scene: Scene, look: Look) -> jax.Array:
+def draw(scene: Scene, render_options: RenderOptions) -> jax.Array:
     """Return the frame of a scene of Searing Spotlights, uint8 (84, 84, 3), row first."""
     shifts = np.asarray([[[0, 8, 16]]], dtype=np.uint32)
-    return (pixels_of(scene, look)[..., None] >> shifts).astype(jnp.uint8)
+    return (pixels_of(scene, render_options)[..., None] >> shifts).astype(jnp.uint8)
 
 
-def pixels_of(scene: Scene, look: Look) -> jax.Array:
+def pixels_of(scene: Scene, render_options: RenderOptions) -> jax.Array:
     """Return the same frame as 0xBBGGRR, uint32 (84, 84)."""
-    things, runs = _things(scene, look), _runs(look)
+    things, runs = _things(scene, render_options), _runs(render_options)
     planes = jax.vmap(runs.planes)(things.sprite, things.position_px)
     is_bar = np.arange(SCREEN_PX) < BAR_PX
     hidden = ~things.is_there[:, None] | (things.is_below_bar[:, None] & is_bar[None, :])
@@ -310,7 +312,7 @@ def pixels_of(scene: Scene, look: Look) -> jax.Array:
     is_above = jnp.where(things.is_above, jnp.uint32(_ABOVE), jnp.uint32(0))
     colors = bitplanes.kept(jnp.asarray(runs.colors)[things.sprite] | is_above[:, None])
     floor = bitplanes.kept(jnp.asarray(_FLOORS)[scene.floor])
-    bar = bitplanes.kept(_bar(scene, look.blank)).reshape(1, bitplanes.NUM_WORDS, bitplanes.WORD_PX)
+    bar = bitplanes.kept(_bar(scene, render_options.blank)).reshape(1, bitplanes.NUM_WORDS, bitplanes.WORD_PX)
     pixels = jnp.where(is_bar[:, None, None], bar | jnp.uint32(_ABOVE), jnp.where(_IS_ODD, floor[1], floor[0]))
     for thing_planes, thing_colors in zip(planes, colors, strict=True):
         for plane, color in zip(thing_planes, thing_colors, strict=True):

@@ -15,8 +15,8 @@ from flax import struct
 from jax import lax
 
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
-from jaxgym.envs.searing_spotlights import pairs
-from jaxgym.envs.searing_spotlights.pairs import Pair
+from jaxgym.envs.searing_spotlights import double_float
+from jaxgym.envs.searing_spotlights.double_float import DoubleFloat
 
 SMALLEST_RADIUS_PX = 2
 LARGEST_RADIUS_PX = 42
@@ -37,8 +37,8 @@ _WALK_DELAY_STEPS = 2
 """Largest number of steps between the end of a spotlight and the walk that removes it."""
 
 _ANGLES = np.deg2rad(np.arange(_FULL_TURN_DEG, dtype=np.float64))
-_DIRECTIONS = (Pair.of(np.cos(_ANGLES)), Pair.of(np.sin(_ANGLES)))
-_RIM_PX = Pair.of(SCREEN_PX * math.sqrt(2) / 2 + np.arange(LARGEST_RADIUS_PX + 1, dtype=np.float64))
+_DIRECTIONS = (DoubleFloat.of(np.cos(_ANGLES)), DoubleFloat.of(np.sin(_ANGLES)))
+_RIM_PX = DoubleFloat.of(SCREEN_PX * math.sqrt(2) / 2 + np.arange(LARGEST_RADIUS_PX + 1, dtype=np.float64))
 """Distance of the start of each radius's track from the center of the screen."""
 
 
@@ -55,7 +55,7 @@ class Tracks:
 
     radius_px: jax.Array
     angles_deg: jax.Array
-    speed: Pair
+    speed: DoubleFloat
     lifetime_steps: jax.Array
 
 
@@ -86,17 +86,17 @@ def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
     share = (bits[..., 1] >> 8).astype(jnp.float32) * np.float32(2.0**-24)
     # Pairs, since compilers fuse product and sum of plain numbers, which rounds differently than without jit.
     slowest, fastest, share = (
-        Pair(jnp.full_like(share, value), jnp.zeros_like(share))
+        DoubleFloat(jnp.full_like(share, value), jnp.zeros_like(share))
         for value in (params.spot_min_speed, params.spot_max_speed, share)
     )
-    speed = pairs.add(slowest, pairs.multiply(share, pairs.subtract(fastest, slowest))).high
+    speed = double_float.add(slowest, double_float.multiply(share, double_float.subtract(fastest, slowest))).high
     start = _below(bits[..., 2], _FULL_TURN_DEG)
     target = start + _HALF_TURN_DEG + _below(bits[..., 3], 2 * _TARGET_SPREAD_DEG) - _TARGET_SPREAD_DEG
     offset = target + _below(bits[..., 4], 2 * _OFFSET_SPREAD_DEG) - _OFFSET_SPREAD_DEG
     return Tracks(
         radius_px=radius,
         angles_deg=jnp.stack([start, target, offset], axis=-1),
-        speed=Pair(speed, jnp.zeros_like(speed)),
+        speed=DoubleFloat(speed, jnp.zeros_like(speed)),
         lifetime_steps=jnp.ceil(1.0 / jnp.maximum(speed, _SLOWEST)).astype(jnp.int32),
     )
 
@@ -167,13 +167,13 @@ def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> t
     is_lit = in_list & ~is_over & ~jnp.pad(removed, (1, 0))[:-1]
     position = positions(tracks, spotlights.num_drawn)
     away = [
-        pairs.subtract(along, pairs.whole(jnp.full_like(index, agent)))
+        double_float.subtract(along, double_float.whole(jnp.full_like(index, agent)))
         for along, agent in zip(position, agent_px, strict=True)
     ]
-    distance_squared = pairs.add(*(pairs.multiply(along, along) for along in away))
-    reach = pairs.whole(jnp.square(tracks.radius_px + agent_radius_px))
-    is_hit = pairs.is_at_most_zero(pairs.subtract(distance_squared, reach))
-    center_px = jnp.stack([pairs.truncate(along) for along in position], axis=-1)
+    distance_squared = double_float.add(*(double_float.multiply(along, along) for along in away))
+    reach = double_float.whole(jnp.square(tracks.radius_px + agent_radius_px))
+    is_hit = double_float.is_at_most_zero(double_float.subtract(distance_squared, reach))
+    center_px = jnp.stack([double_float.truncate(along) for along in position], axis=-1)
     walked = dataclasses.replace(
         spotlights,
         num_drawn=spotlights.num_drawn + is_lit.astype(jnp.int32),
@@ -183,25 +183,28 @@ def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> t
     return _compact(walked, in_list & ~removed), jnp.any(is_hit & is_lit)
 
 
-def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[Pair, Pair]:
+def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[DoubleFloat, DoubleFloat]:
     """Return x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
     rim = _at(_RIM_PX, tracks.radius_px)
-    center = pairs.whole(jnp.full_like(num_drawn, _CENTER_PX))
-    share = pairs.multiply(pairs.whole(num_drawn), tracks.speed)
+    center = double_float.whole(jnp.full_like(num_drawn, _CENTER_PX))
+    share = double_float.multiply(double_float.whole(num_drawn), tracks.speed)
     angles = tracks.angles_deg % _FULL_TURN_DEG
 
     # One axis at a time: on slices of an array of both axes, XLA on CPUs computes each of these sums many times.
-    def along(directions: Pair) -> Pair:
+    def along(directions: DoubleFloat) -> DoubleFloat:
         first, target, offset = (
-            pairs.add(center, pairs.multiply(rim, _at(directions, angles[:, point]))) for point in range(3)
+            double_float.add(center, double_float.multiply(rim, _at(directions, angles[:, point])))
+            for point in range(3)
         )
-        ahead = pairs.add(pairs.subtract(target, first), pairs.multiply(share, pairs.subtract(offset, target)))
-        return pairs.add(first, pairs.multiply(share, ahead))
+        ahead = double_float.add(
+            double_float.subtract(target, first), double_float.multiply(share, double_float.subtract(offset, target))
+        )
+        return double_float.add(first, double_float.multiply(share, ahead))
 
     return along(_DIRECTIONS[0]), along(_DIRECTIONS[1])
 
 
-def _at(table: Pair, index: jax.Array) -> Pair:
+def _at(table: DoubleFloat, index: jax.Array) -> DoubleFloat:
     return jax.tree.map(lambda part: jnp.asarray(part)[index], table)
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, Along
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, AxisMove
 from jaxgym.envs.searing_spotlights import scene as scenes
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, Visible
 
@@ -34,7 +34,7 @@ def symbols(seen: Visible) -> jax.Array:
         seen.light.astype(jnp.float32) * LIGHT_UNITS,
         jnp.stack([seen.has_blue, seen.has_red]),
         (seen.lost_health_px.astype(jnp.float32) / np.float32(scenes.HEALTH_BAR_PX))[None],
-        one_hot(seen.action, len(Along)).reshape(-1),
+        one_hot(seen.action, len(AxisMove)).reshape(-1),
         one_hot(seen.reward, len(scenes.REWARD_COLORS)),
     ]
     return jnp.concatenate([part.astype(jnp.float32) for part in parts])

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.agent import heading_looks
+from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
-    FrameWords,
+    FrameTextInterface,
+    action_set_of,
+    actions_option,
     free_speed,
     heading_names,
-    moves_of,
-    moves_option,
     number,
     one_of,
 )
@@ -28,18 +28,18 @@ _HUES = {(False, False): "", (True, False): "\nBlue is in sight.", (False, True)
 _REWARDS = ("not positive", "positive")
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsWords":
-    """Makes the words of Searing Spotlights, or of the endless game."""
-    return SearingSpotlightsWords(env.env_id, env, moves_of(env, values))
+def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsTextInterface":
+    """Make the text interface of Searing Spotlights, or of the endless game."""
+    return SearingSpotlightsTextInterface(env.env_id, env, action_set_of(env, values))
 
 
 @dataclasses.dataclass(frozen=True)
-class SearingSpotlightsWords(FrameWords[Scene]):
+class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
 
     @property
     def _is_endless(self) -> bool:
-        return self.env.look.exit_scale is None
+        return self.env.render_options.exit_scale is None
 
     def rules(self, params: Any) -> str:
         """Return the rules and the legend."""
@@ -80,7 +80,7 @@ class SearingSpotlightsWords(FrameWords[Scene]):
             lines.append("The bar also shows whether the reward of the step before the last one was positive.")
         return lines
 
-    def say(self, seen: Visible) -> list[str]:
+    def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of wholly visible objects, the brightness of the floor, and the bar."""
         agents = zip(_things("You", seen.has_agent, seen.agent_px), seen.agent_heading.tolist(), strict=True)
         parts = [[f"{agent}{self._facing[heading]}" if agent else "You: not seen" for agent, heading in agents]]
@@ -100,7 +100,7 @@ class SearingSpotlightsWords(FrameWords[Scene]):
 
     @functools.cached_property
     def _facing(self) -> list[str]:
-        return heading_names(heading_looks(self.env.look.agent_scale))
+        return heading_names(first_headings(self.env.render_options.agent_scale))
 
 
 def _light_rules(params: Any) -> list[str]:
@@ -147,4 +147,4 @@ def _bar(lost: int, along_x: int, along_y: int, reward: int) -> str:
     return "; ".join(parts)
 
 
-TEXT = TextSpec(build, moves_option(8))
+TEXT = TextSpec(build, actions_option(8))

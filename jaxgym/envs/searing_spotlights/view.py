@@ -14,4 +14,4 @@ def view(env: Any, state: Any, params: Any) -> jax.Array:
     """Return the frame with agent, coins and exit above the darkness."""
     yes = jnp.bool_(True)
     shown = dataclasses.replace(env.scene(state, params), agent_visible=yes, coins_visible=yes, exit_visible=yes)
-    return enlarged(spotlights_scene.draw(shown, env.look))
+    return enlarged(spotlights_scene.draw(shown, env.render_options))

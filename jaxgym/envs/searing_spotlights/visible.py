@@ -13,7 +13,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.envs.memory_gym.agent import agent_sprites, heading_looks
+from jaxgym.envs.memory_gym.agent import agent_sprites, first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.searing_spotlights import scene as scenes
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
@@ -78,16 +78,18 @@ class Visible:
     reward: jax.Array
 
 
-def visible_in(scene: scenes.Scene, look: scenes.Look) -> Visible:
+def visible_in(scene: scenes.Scene, render_options: scenes.RenderOptions) -> Visible:
     """Return the facts that the frame of a scene shows."""
-    pixels = scenes.pixels_of(scene, look)
-    has_agent = _is_whole(pixels, agent_sprites(look.agent_scale), scene.agent_heading, scene.agent_position_px)
-    heading = jnp.asarray(heading_looks(look.agent_scale))[scene.agent_heading]
-    coin = functools.partial(_is_whole, pixels, scenes.coin_sprite(look.coin_scale), jnp.int32(0))
+    pixels = scenes.pixels_of(scene, render_options)
+    has_agent = _is_whole(
+        pixels, agent_sprites(render_options.agent_scale), scene.agent_heading, scene.agent_position_px
+    )
+    heading = jnp.asarray(first_headings(render_options.agent_scale))[scene.agent_heading]
+    coin = functools.partial(_is_whole, pixels, scenes.coin_sprite(render_options.coin_scale), jnp.int32(0))
     has_coin, coins_px = _in_reading_order(scene.coins_px, jax.vmap(coin)(scene.coins_px) & scene.has_coin)
     has_exit = exit_px = is_open = None
-    if look.exit_scale is not None:
-        door, is_open = scenes.exit_sprites(look.exit_scale), scene.exit_kind == scenes.EXIT_OPEN
+    if render_options.exit_scale is not None:
+        door, is_open = scenes.exit_sprites(render_options.exit_scale), scene.exit_kind == scenes.EXIT_OPEN
         has_exit = _is_whole(pixels, door, is_open.astype(jnp.int32), scene.exit_px)
         has_exit &= scene.exit_kind != scenes.NO_EXIT
         exit_px, is_open = jnp.where(has_exit, scene.exit_px, 0), has_exit & is_open

@@ -7,9 +7,9 @@ SPEC = Spec(
     game.Sudoku,
     game.Params,
     max_steps=game.MAX_STEPS,
-    fits=level.fits,
+    valid_levels=level.valid_levels,
     presets=game.PRESETS,
     expert=game.expert_action,
-    human=Human(game.ground_truth_view, "words"),
+    human=Human(game.ground_truth_view, "text"),
     text=text.TEXT,
 )

@@ -46,16 +46,16 @@ class State(EnvState):
     Attributes:
         board: Digits 1 to 9, 0 for empty cells, int8 (9, 9).
         last_move: Row, column and digit of the last move, all from 0 to 8, or -1 before the first move, int32 (3,).
-        outcome: Outcome of the last move, an `Outcome`, int32 ().
+        outcome: Outcome of the last move, a `SudokuOutcome`, int32 ().
         tried: The newest ten different moves, see `Scene`, int32 (10,).
-        num_refused: Number of rejected moves, int32 ().
+        num_rejected: Number of rejected moves, int32 ().
     """
 
     board: jax.Array
     last_move: jax.Array
     outcome: jax.Array
     tried: jax.Array
-    num_refused: jax.Array
+    num_rejected: jax.Array
 
 
 @struct.dataclass
@@ -85,7 +85,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         Terminated when the puzzle is solved. Truncated after `max_steps`: 100 moves.
     Info:
         `reward` and `length` so far, `success` (0 or 1), `filled` (filled share of the cells that were empty at the
-        start), `num_refused` (rejected moves so far).
+        start), `num_rejected` (rejected moves so far).
     Versions:
         v0: the first one.
     """
@@ -123,7 +123,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
             last_move=jnp.full(3, seen.NOWHERE, jnp.int32),
             outcome=jnp.int32(SudokuOutcome.NONE),
             tried=jnp.full(NUM_TRIED, seen.NOWHERE, jnp.int32),
-            num_refused=zero,
+            num_rejected=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
@@ -140,14 +140,14 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
             last_move=jnp.where(is_move, move, state.last_move),
             outcome=jnp.where(is_move, outcome, state.outcome),
             tried=jnp.where(is_move, noted(state.tried, move), state.tried),
-            num_refused=state.num_refused + (is_move & ~is_placed).astype(jnp.int32),
+            num_rejected=state.num_rejected + (is_move & ~is_placed).astype(jnp.int32),
         )
         num_empty = jnp.sum(board == 0, dtype=jnp.int32)
         is_solved = num_empty == 0
         metrics = {
             "success": is_solved.astype(jnp.int32),
             "filled": 1 - num_empty.astype(jnp.float32) / (NUM_CELLS - state.level.clues).astype(jnp.float32),
-            "num_refused": after.num_refused,
+            "num_rejected": after.num_rejected,
         }
         return Transition(after, (is_solved & is_placed).astype(jnp.float32), is_solved, metrics)
 

@@ -96,16 +96,16 @@ def _ranks(values: jax.Array) -> jax.Array:
     return jnp.sum(distinct[None] < distinct[:, None], axis=1, dtype=jnp.int32)
 
 
-def fits(_: Any, bank: Any, params: Any) -> dict[str, np.ndarray]:
+def valid_levels(_: Any, buffer: Any, params: Any) -> dict[str, np.ndarray]:
     """Return whether each level is a full grid with an allowed number of given cells; bool (n,) by field.
 
     The uniqueness of the solution is not checked.
     """
-    solution, givens = np.asarray(bank.solution), np.asarray(bank.givens)
+    solution, givens = np.asarray(buffer.solution), np.asarray(buffer.givens)
     boxes = solution.reshape(-1, BOX, BOX, BOX, BOX).swapaxes(2, 3).reshape(-1, SIZE, SIZE)
     units = np.concatenate([solution, solution.swapaxes(1, 2), boxes], axis=1)
     is_full = (np.sort(units, axis=2) == np.arange(1, SIZE + 1)).all(axis=(1, 2))
-    is_chosen = np.isin(bank.clues, params.clues.values) & ((givens != 0).sum(axis=(1, 2)) == bank.clues)
+    is_chosen = np.isin(buffer.clues, params.clues.values) & ((givens != 0).sum(axis=(1, 2)) == buffer.clues)
     return {
         "solution": is_full,
         "givens": ((givens == solution) | (givens == 0)).all(axis=(1, 2)),

@@ -59,7 +59,7 @@ class Scene:
         board: Digits 1 to 9, 0 for empty cells, int8 (9, 9), row first.
         is_given: Given cells, bool (9, 9).
         last_cell: Row and column of the last move, or (-1, -1) before the first move, int32 (2,).
-        outcome: Outcome of the last move, an `Outcome`, int32 ().
+        outcome: Outcome of the last move, a `SudokuOutcome`, int32 ().
         wrong_digit: Digit 1 to 9 of the last move if it was wrong, else 0, int32 ().
         tried: The newest ten different moves, 81 · row + 9 · column + digit - 1, the newest first, -1 for none,
             int32 (10,). Only the hints of the text interface show them.
@@ -80,11 +80,11 @@ def _screen() -> tuple[np.ndarray, np.ndarray]:
     A cell is 8 px wide, with a line of 1 px above it and to its left; a box of 3 × 3 cells has one more line.
     """
     rows = [line.split() for line in _DIGITS.strip().split("\n")]
-    pictures = np.stack([bitmap("\n".join(row[digit] for row in rows)) for digit in range(SIZE + 1)])
-    (top, left), (height, width) = _DIGIT_CORNER_PX, pictures.shape[1:]
+    images = np.stack([bitmap("\n".join(row[digit] for row in rows)) for digit in range(SIZE + 1)])
+    (top, left), (height, width) = _DIGIT_CORNER_PX, images.shape[1:]
     cell = np.zeros((1 + CELL_PX, 1 + CELL_PX), np.uint32)
     numbers = np.arange(1, SIZE + 1, dtype=np.uint32)[:, None, None]
-    cell[top : top + height, left : left + width] = np.bitwise_or.reduce(pictures[1:].astype(np.uint32) << numbers)
+    cell[top : top + height, left : left + width] = np.bitwise_or.reduce(images[1:].astype(np.uint32) << numbers)
     edge = np.arange(1 + CELL_PX) == 0
     lines = np.where(edge[:, None] | edge, _LINE, 0).astype(np.uint32)
     covers, lines = (np.pad(np.tile(part, (BOX, BOX)), ((1, 0), (1, 0))) for part in (cell, lines))
@@ -97,13 +97,13 @@ def draw(scene: Scene) -> jax.Array:
     """Return the frame of a scene, uint8 (84, 84, 3), row first."""
     is_wrong = _is_last(scene) & (scene.wrong_digit > 0)
     digits = jnp.where(is_wrong, scene.wrong_digit, scene.board.astype(jnp.int32))
-    return _picture(scene, digits, jnp.where(is_wrong, _WRONG, jnp.where(scene.is_given, _GIVEN, _ENTRY)))
+    return _image(scene, digits, jnp.where(is_wrong, _WRONG, jnp.where(scene.is_given, _GIVEN, _ENTRY)))
 
 
 def draw_solved(scene: Scene, solution: jax.Array) -> jax.Array:
     """Return the frame of a scene with the solution in gray in empty cells, uint8 (84, 84, 3)."""
     colors = jnp.where(scene.board == 0, _HIDDEN, jnp.where(scene.is_given, _GIVEN, _ENTRY))
-    return _picture(scene, solution.astype(jnp.int32), colors)
+    return _image(scene, solution.astype(jnp.int32), colors)
 
 
 def _is_last(scene: Scene) -> jax.Array:
@@ -112,7 +112,7 @@ def _is_last(scene: Scene) -> jax.Array:
     return (places[:, None] == row) & (places[None] == column)
 
 
-def _picture(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
+def _image(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
     """Return the frame of digits, int32 (9, 9), 0 for none, in colors of the palette, int32 (9, 9)."""
     covers, lines = _screen()
     behind = jnp.where(_is_last(scene), scene.outcome, SudokuOutcome.NONE)

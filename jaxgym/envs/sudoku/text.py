@@ -31,9 +31,18 @@ from jaxgym.text.forms import (
     labeled,
     whole_number,
 )
+from jaxgym.text.interface import (
+    Action,
+    InvalidReply,
+    ParsedAction,
+    RewardChanges,
+    RewardTracker,
+    TextInterface,
+    Turn,
+    Turns,
+)
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import Answer, excerpt, read_answer
-from jaxgym.text.words import Action, Changes, Ledger, Move, Refusal, Turn, Turns, Words
 
 OPTIONS: Mapping[str, Option] = {
     "hints": Flag(False, "add moves with one or few options, and the newest moves tried"),
@@ -161,7 +170,7 @@ def _text_of(row: int, column: int, digit: int) -> str:
     return f"[{row + 1} {column + 1} {digit + 1}]"
 
 
-class SudokuLedger(Ledger):
+class SudokuRewardTracker(RewardTracker):
     """Reward components of one episode: the five parts of ms-swift's Sudoku scheduler, by its names.
 
     `empty_cell`, `valid_move` and `repetition` are means over the moves so far, `progress` and `correct` are those of
@@ -184,12 +193,12 @@ class SudokuLedger(Ledger):
 
     def components(self, turn: Turn[Scene]) -> dict[str, float]:
         """Record a turn and return the five parts of its score."""
-        if isinstance(turn.move, Move):
-            self._note(turn, turn.move)
+        if isinstance(turn.action, ParsedAction):
+            self._note(turn, turn.action)
         moves = max(self._counts["moves"], 1)
         return {**{name: total / moves for name, total in self._sums.items()}, **self._latest}
 
-    def _note(self, turn: Turn[Scene], move: Move) -> None:
+    def _note(self, turn: Turn[Scene], move: ParsedAction) -> None:
         action = move.actions[0]
         asked: tuple[int, ...] = unflattened(action) if isinstance(action, int) else action
         row, column, _ = asked
@@ -236,7 +245,7 @@ def combined_score(parts: Mapping[str, float]) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class SudokuWords(Words[Scene]):
+class SudokuTextInterface(TextInterface[Scene]):
     """Text interface of Sudoku.
 
     The board shows the filled cells, but not which of them were given; the first board shows those.
@@ -249,7 +258,7 @@ class SudokuWords(Words[Scene]):
     flat_actions: bool
     hints: bool
 
-    def instructions(self, params: Any) -> str:
+    def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
         limit = int(params.max_steps_in_episode)
         return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
@@ -260,7 +269,7 @@ class SudokuWords(Words[Scene]):
         scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
         return _news(scenes)[0] + board_texts(scenes.board)[0]
 
-    def fallback(self) -> Move:
+    def fallback(self) -> ParsedAction:
         """Return the move `[1 1 1]`."""
         return self._move(0, 0, 0, is_exact=True)
 
@@ -284,7 +293,7 @@ class SudokuWords(Words[Scene]):
         """Return the result of the reply and the board, with hints if the option is on."""
         scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], turn.scene)
         flags = (np.asarray([flag]) for flag in (turn.reward, turn.terminated, turn.truncated))
-        return self.respond_all(Turns([turn.number], [turn.move], scenes, *flags), params)[0]
+        return self.respond_all(Turns([turn.number], [turn.action], scenes, *flags), params)[0]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
         """Return the texts after B turns."""
@@ -292,15 +301,15 @@ class SudokuWords(Words[Scene]):
         scenes = turns.scenes
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
         ends = (turns.terminated * 2 + turns.truncated).tolist()
-        columns = zip(turns.moves, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
+        columns = zip(turns.actions, _news(scenes), board_texts(scenes.board), ends, hints, strict=True)
         return [
-            _said(f"{_asking_again(move.reason)}\n" if isinstance(move, Refusal) else news, end)
+            _said(f"{_asking_again(move.reason)}\n" if isinstance(move, InvalidReply) else news, end)
             + board
             + (_SOLVED if end >= _IS_SOLVED else _OUT_OF_MOVES if end else hint)
             for move, news, board, end, hint in columns
         ]
 
-    def parse(self, reply: str) -> Move | Refusal:
+    def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the action of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
         answer, numbers = read_answer(reply, _FORMS, _numbers_of)
         if answer is None or numbers is None or not all(1 <= number <= SIZE for number in numbers):
@@ -308,14 +317,14 @@ class SudokuWords(Words[Scene]):
         row, column, digit = numbers
         return self._move(row - 1, column - 1, digit - 1, is_exact=answer.is_exact and "," not in answer.text)
 
-    def ledger(self, scene: Scene, params: Any) -> Ledger:
+    def reward_tracker(self, scene: Scene, params: Any) -> RewardTracker:
         """Return the tracker of an episode that starts with `scene`; it returns the change of each reward component."""
         del params
-        return Changes(SudokuLedger(scene))
+        return RewardChanges(SudokuRewardTracker(scene))
 
-    def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> Move:
+    def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> ParsedAction:
         action = NUM_CELLS * row + SIZE * column + digit if self.flat_actions else (row, column, digit)
-        return Move((action,), _text_of(row, column, digit), is_exact)
+        return ParsedAction((action,), _text_of(row, column, digit), is_exact)
 
 
 def _said(news: str, end: int) -> str:
@@ -342,9 +351,9 @@ def _news(scenes: Scene) -> list[str]:
     ]
 
 
-def _invalid(answer: Answer | None) -> Refusal:
+def _invalid(answer: Answer | None) -> InvalidReply:
     got = "no answer" if answer is None or not answer.text else excerpt(answer.text)
-    return Refusal(
+    return InvalidReply(
         f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
         "as [1 1 1]."
     )
@@ -379,9 +388,9 @@ def _written(text: str) -> tuple[int, int, int] | None:
     return (parts["row"], parts["column"], parts["number"]) if parts.keys() == set(_PARTS) else None
 
 
-def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuWords:
-    """Makes the words of an environment from checked option values."""
-    return SudokuWords(env.env_id, flat_actions=env.flat_actions, hints=values["hints"])
+def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuTextInterface:
+    """Make the text interface of an environment from checked option values."""
+    return SudokuTextInterface(env.env_id, flat_actions=env.flat_actions, hints=values["hints"])
 
 
 TEXT = TextSpec(build, OPTIONS)

@@ -6,8 +6,8 @@ from jaxgym.spec import Human, Spec
 SPEC = Spec(
     game.TextCraft,
     game.Params,
-    fits=game.bank_fits,
+    valid_levels=game.valid_levels,
     expert=expert.textcraft_action,
-    human=Human(game.view, "words"),
+    human=Human(game.view, "text"),
     text=text.TEXT,
 )

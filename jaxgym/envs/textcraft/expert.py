@@ -13,7 +13,7 @@ from jaxgym.envs.textcraft.world import NUM_INPUTS, world
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Plan:
+class CraftingPlan:
     """Ways by which the expert makes items.
 
     Attributes:
@@ -26,7 +26,7 @@ class Plan:
 
 
 @functools.cache
-def plan() -> Plan:
+def plan() -> CraftingPlan:
     """Return the way with the fewest actions for each item, as if no two inputs shared materials."""
     whole, ways = world(), world().ways
     num_items = len(whole.names)
@@ -51,7 +51,7 @@ def plan() -> Plan:
 
     for item in range(num_items):
         visit(item)
-    return Plan(best, heights)
+    return CraftingPlan(best, heights)
 
 
 def textcraft_action(env: Any, state: State, params: Any) -> jax.Array:

@@ -67,7 +67,7 @@ class State(EnvState):
 
     Attributes:
         inventory: Amount of each item in the bag, int32 (N,).
-        outcome: Outcome of the last action, an `Outcome`, int32 ().
+        outcome: Outcome of the last action, a `TextCraftOutcome`, int32 ().
         item: Item of the last action, or NONE, int32 ().
         amount: Amount that it gathered or crafted, int32 ().
     """
@@ -105,7 +105,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
     Action:
         Verb, object, amount. Verb 0 shows the inventory and has no effect; 1 gathers `amount + 1` of item `object`;
         2 crafts by way `object` (a recipe with an item for each tag, see
-        `jaxgym.envs.textcraft.world.Ways`) and ignores the amount.
+        `jaxgym.envs.textcraft.world.CraftingTable`) and ignores the amount.
     Start:
         With an empty bag, and a goal of a random depth.
     Reward:
@@ -295,18 +295,18 @@ def _level_of_row(row: jax.Array, most: jax.Array) -> Level:
     return _level_of_goal(levels.level_key(row), row, most)
 
 
-def bank_fits(_: Any, bank: Any, params: Params) -> dict[str, np.ndarray]:
+def valid_levels(_: Any, buffer: Any, params: Params) -> dict[str, np.ndarray]:
     """Return whether each level has a goal of an allowed depth and existing recipes; bool (n,) by field.
 
     Besides the recipes that its goal needs, a book has at most as many recipes as there may be distractors.
     """
-    is_goal = (bank.goal >= world().num_gathered) & (bank.goal < len(world().names))
-    depths = world().depths[np.where(is_goal, bank.goal, 0)]
-    is_recipe = (bank.book >= NONE) & (bank.book < len(world().recipes))
+    is_goal = (buffer.goal >= world().num_gathered) & (buffer.goal < len(world().names))
+    depths = world().depths[np.where(is_goal, buffer.goal, 0)]
+    is_recipe = (buffer.book >= NONE) & (buffer.book < len(world().recipes))
     rows = np.zeros(len(world().names), int)
     rows[world().goals] = np.arange(len(world().goals))
-    num_needed = np.sum(books().trees != NONE, axis=1)[rows[np.where(is_goal, bank.goal, 0)]]
-    is_short = np.sum(bank.book != NONE, axis=1) <= num_needed + params.distractors
+    num_needed = np.sum(books().trees != NONE, axis=1)[rows[np.where(is_goal, buffer.goal, 0)]]
+    is_short = np.sum(buffer.book != NONE, axis=1) <= num_needed + params.distractors
     return {
         "goal": is_goal & np.isin(depths, params.depth.values),
         "book": is_recipe.all(axis=1) & (is_short | ~is_goal),

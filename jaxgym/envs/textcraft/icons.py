@@ -64,9 +64,9 @@ def colors() -> np.ndarray:
 @functools.cache
 def icons() -> np.ndarray:
     """Return the icon of each item and last the empty background, uint8 (N + 1, 8, 8, 3)."""
-    pictures = np.empty((len(world().names) + 1, ICON_PX, ICON_PX, 3), np.uint8)
-    pictures[:] = BACKGROUND
-    for picture, kind, pair in zip(pictures, world().kinds, colors(), strict=False):
+    images = np.empty((len(world().names) + 1, ICON_PX, ICON_PX, 3), np.uint8)
+    images[:] = BACKGROUND
+    for image, kind, pair in zip(images, world().kinds, colors(), strict=False):
         shape = np.asarray([list(row) for row in _SHAPES[kind].split()])
-        picture[shape == "#"], picture[shape == "o"] = pair
-    return pictures
+        image[shape == "#"], image[shape == "o"] = pair
+    return images

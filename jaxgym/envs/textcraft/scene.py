@@ -81,7 +81,7 @@ class Scene:
         goal: Item to craft, int32 ().
         book: Shown recipes, int32 (S,); NONE after the last one.
         inventory: Amount of each item in the bag, int32 (N,).
-        outcome: Outcome of the last action, an `Outcome`, int32 ().
+        outcome: Outcome of the last action, a `TextCraftOutcome`, int32 ().
         item: Item of the last action, or NONE, int32 ().
         amount: Amount that it gathered or crafted, int32 ().
     """
@@ -103,18 +103,18 @@ def draw(scene: Scene) -> jax.Array:
 
 def _heading(scene: Scene) -> jax.Array:
     """Return the row with the goal and the last outcome, uint8 (14, 84, 3)."""
-    goal = _framed(_pictures(scene.goal, _ICON_X_PX))
+    goal = _framed(_images(scene.goal, _ICON_X_PX))
     about = _slots(scene.item[None], scene.amount[None])[0]
     color = jnp.asarray([_BAR_COLORS[outcome] for outcome in TextCraftOutcome], jnp.uint8)[scene.outcome]
     bar = np.tile(np.asarray(_LINE, np.uint8), (SLOT_PX, SCREEN_PX - 2 * SLOT_PX, 1))
     return jnp.concatenate([goal, about, jnp.asarray(bar).at[_INNER, _INNER].set(color)], axis=1)
 
 
-def _framed(picture: jax.Array) -> jax.Array:
+def _framed(image: jax.Array) -> jax.Array:
     """Return a slot with a golden frame."""
     inner = np.zeros((SLOT_PX, SLOT_PX, 1), bool)
     inner[_INNER, _INNER] = True
-    return jnp.where(inner, picture, jnp.asarray(_GOLD, jnp.uint8)[None, None])
+    return jnp.where(inner, image, jnp.asarray(_GOLD, jnp.uint8)[None, None])
 
 
 def _carried(inventory: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -128,11 +128,11 @@ def _carried(inventory: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _slots(items: jax.Array, counts: jax.Array) -> jax.Array:
     """Return icons of items with their amounts; no digits for 0. uint8 (K, 14, 14, 3)."""
-    pictures = jax.vmap(functools.partial(_pictures, y_px=0))(items)
-    return jnp.where(jnp.asarray(_count_masks())[counts][..., None], jnp.uint8(_TEXT[0]), pictures)
+    images = jax.vmap(functools.partial(_images, y_px=0))(items)
+    return jnp.where(jnp.asarray(_count_masks())[counts][..., None], jnp.uint8(_TEXT[0]), images)
 
 
-def _pictures(item: jax.Array, y_px: int) -> jax.Array:
+def _images(item: jax.Array, y_px: int) -> jax.Array:
     """Return slots with the icon of an item at a height, uint8 (14, 14, 3)."""
     slot = np.empty((SLOT_PX, SLOT_PX, 3), np.uint8)
     slot[:], slot[-1], slot[:, -1] = BACKGROUND, _LINE, _LINE
@@ -148,8 +148,8 @@ def _count_masks() -> np.ndarray:
     for count in range(1, MOST_CARRIED + 1):
         for place, digit in enumerate(reversed(str(count))):
             end = _DIGITS_END_PX - (_DIGIT_WIDTH_PX + 1) * place
-            picture = digits[int(digit)]
-            masks[count, _DIGITS_Y_PX : _DIGITS_Y_PX + len(picture), end - _DIGIT_WIDTH_PX : end] = picture
+            image = digits[int(digit)]
+            masks[count, _DIGITS_Y_PX : _DIGITS_Y_PX + len(image), end - _DIGIT_WIDTH_PX : end] = image
     return masks
 
 

@@ -18,9 +18,9 @@ from jaxgym.envs.textcraft.scene import MOST_CARRIED, Scene, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, NUM_INPUTS, Amount, world
 from jaxgym.spec import TextSpec
 from jaxgym.text.forms import ACTION, ANSWER, Call, boxed, call, fenced, json_object, labeled, whole_number
+from jaxgym.text.interface import InvalidReply, ParsedAction, TextInterface, Turn, Turns
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import excerpt, find_answer
-from jaxgym.text.words import Move, Refusal, Turn, Turns, Words
 
 _MOST_SHORT = 8192
 _LONGEST_COMMAND = 256
@@ -51,17 +51,17 @@ of no use for the goal. The episode ends when the goal is crafted{limit}.
 Reply with one command in this form: <action>get 3 flax</action>"""
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "TextCraftWords":
-    """Returns the words of an environment."""
+def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
+    """Return the text interface of an environment."""
     del values
-    return TextCraftWords(env.env_id)
+    return TextCraftTextInterface(env.env_id)
 
 
 @dataclasses.dataclass(frozen=True)
-class TextCraftWords(Words[Scene]):
+class TextCraftTextInterface(TextInterface[Scene]):
     """Text interface of TextCraft."""
 
-    def instructions(self, params: Any) -> str:
+    def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
@@ -74,12 +74,12 @@ class TextCraftWords(Words[Scene]):
         book = sorted(np.asarray(scene.book).tolist())
         return f"{_task(book, int(scene.goal))}\n{_inventory(scene)}\nLast: {last}"
 
-    def parse(self, reply: str) -> Move | Refusal:
+    def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the command of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
         # Models repeat a few commands, so their parsed forms are cached.
         return (_read_short if len(reply) <= _LONGEST_COMMAND else _read)(reply, self.parsing)
 
-    def fallback(self) -> Move:
+    def fallback(self) -> ParsedAction:
         """Return the action that shows the inventory, which has no effect."""
         return _LOOK
 
@@ -96,8 +96,8 @@ class TextCraftWords(Words[Scene]):
         """Return one line: the result of the command, or the reason why the reply is invalid."""
         del params
         scene = turn.scene
-        if isinstance(turn.move, Refusal):
-            return turn.move.reason
+        if isinstance(turn.action, InvalidReply):
+            return turn.action.reason
         if int(scene.outcome) == TextCraftOutcome.LOOKED:
             return _inventory(scene)
         return _outcome(int(scene.outcome), int(scene.item), int(scene.amount))
@@ -115,10 +115,10 @@ class TextCraftWords(Words[Scene]):
         outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
         looked = np.flatnonzero(outcomes == TextCraftOutcome.LOOKED)
         carried = dict(zip(looked.tolist(), _inventories(np.asarray(scenes.inventory)[looked]), strict=True))
-        rows = zip(turns.moves, outcomes.tolist(), items.tolist(), amounts.tolist(), strict=True)
+        rows = zip(turns.actions, outcomes.tolist(), items.tolist(), amounts.tolist(), strict=True)
         return [
-            move.reason if isinstance(move, Refusal) else carried.get(lane) or _outcome(outcome, item, amount)
-            for lane, (move, outcome, item, amount) in enumerate(rows)
+            move.reason if isinstance(move, InvalidReply) else carried.get(index) or _outcome(outcome, item, amount)
+            for index, (move, outcome, item, amount) in enumerate(rows)
         ]
 
 
@@ -188,21 +188,21 @@ _OUTCOMES: Mapping[int, str] = {
 
 # Replies.
 
-_LOOK = Move(((int(Verb.LOOK), 0, 0),), "inventory")
+_LOOK = ParsedAction(((int(Verb.LOOK), 0, 0),), "inventory")
 
 
-def _read(reply: str, parsing: str) -> Move | Refusal:
+def _read(reply: str, parsing: str) -> ParsedAction | InvalidReply:
     answer = find_answer(reply, _FORMS)
     if answer is None:
-        return Refusal(f"Could not execute an empty reply. {_FORM}")
+        return InvalidReply(f"Could not execute an empty reply. {_FORM}")
     text = _text_of_call(answer.value) if isinstance(answer.value, Call) else answer.value
     found = _command(text) if isinstance(text, str) else None
-    if not isinstance(found, Move) and answer.is_plain and parsing == "lenient":
+    if not isinstance(found, ParsedAction) and answer.is_plain and parsing == "lenient":
         clauses = [_command(clause[0].strip()) for clause in _CLAUSE.finditer(answer.text)]
-        found = next((move for move in reversed(clauses) if isinstance(move, Move)), found)
-    if isinstance(found, Move):
+        found = next((move for move in reversed(clauses) if isinstance(move, ParsedAction)), found)
+    if isinstance(found, ParsedAction):
         return found._replace(is_exact=answer.is_exact)
-    return found or Refusal(f"Could not execute {excerpt(answer.text)}. {_FORM}")
+    return found or InvalidReply(f"Could not execute {excerpt(answer.text)}. {_FORM}")
 
 
 _read_short = functools.lru_cache(_MOST_SHORT)(_read)
@@ -221,7 +221,7 @@ def _text_of_call(given: Call) -> str | None:
     return None
 
 
-def _command(text: str) -> Move | Refusal | None:
+def _command(text: str) -> ParsedAction | InvalidReply | None:
     """Return the command of a text, or the reason why it is invalid, or None if it is not a command."""
     line = " ".join(ascii_lower(text).split()) if len(text) <= _LONGEST_COMMAND else ""
     if line == "inventory":
@@ -233,16 +233,16 @@ def _command(text: str) -> Move | Refusal | None:
     if crafted:
         return _craft(int(crafted[1]), crafted[2], crafted[3])
     if line.startswith("craft "):
-        return Refusal(
+        return InvalidReply(
             f"Could not extract recipe from {excerpt(line)}: expected amounts, items and inputs, as in craft 2 flax "
             "yarn using 2 flax."
         )
     if line.startswith("get "):
-        return Refusal(f"Could not execute {excerpt(line)}: expected an amount and an item, as in get 3 flax.")
+        return InvalidReply(f"Could not execute {excerpt(line)}: expected an amount and an item, as in get 3 flax.")
     return None
 
 
-def _item(name: str) -> int | Refusal:
+def _item(name: str) -> int | InvalidReply:
     """Return the item of a name, or the reason why there is none.
 
     The name of a group of items, such as log, means its first item if all of them are gathered: the crafting commands
@@ -255,39 +255,41 @@ def _item(name: str) -> int | Refusal:
         if all(item < whole.num_gathered for item in whole.tags[name]):
             return whole.tags[name][0]
         known = ", ".join(whole.names[item] for item in whole.tags[name])
-        return Refusal(f"Could not find {name}: expected one of {known}.")
-    return Refusal(
+        return InvalidReply(f"Could not find {name}: expected one of {known}.")
+    return InvalidReply(
         f"Could not find {name if 0 < len(name) <= _LONGEST_NAME else excerpt(name)}: there is no such item."
     )
 
 
-def _get(amount: int, name: str) -> Move | Refusal:
+def _get(amount: int, name: str) -> ParsedAction | InvalidReply:
     item = _item(name)
-    if isinstance(item, Refusal):
+    if isinstance(item, InvalidReply):
         return item
     name = world().names[item]
     if not 1 <= amount <= MOST_GATHERED:
-        return Refusal(f"Could not get {amount} {name}: expected an amount from 1 to {MOST_GATHERED}.")
-    return Move(((int(Verb.GET), item, amount - 1),), f"get {amount} {name}")
+        return InvalidReply(f"Could not get {amount} {name}: expected an amount from 1 to {MOST_GATHERED}.")
+    return ParsedAction(((int(Verb.GET), item, amount - 1),), f"get {amount} {name}")
 
 
-def _craft(amount: int, name: str, inputs: str) -> Move | Refusal:
+def _craft(amount: int, name: str, inputs: str) -> ParsedAction | InvalidReply:
     made = _item(name)
-    if isinstance(made, Refusal):
+    if isinstance(made, InvalidReply):
         return made
     taken = list[tuple[int, int]]()
     for part in inputs.split(",")[: NUM_INPUTS + 1]:
         read = _INPUT.fullmatch(part.strip())
         if read is None:
-            return Refusal(f"Wrong item format: expected an amount and an item, such as 2 flax, got {excerpt(part)}.")
+            return InvalidReply(
+                f"Wrong item format: expected an amount and an item, such as 2 flax, got {excerpt(part)}."
+            )
         item = _item(read[2])
-        if isinstance(item, Refusal):
+        if isinstance(item, InvalidReply):
             return item
         taken.append((item, int(read[1])))
     # An input that is split over two entries matches no recipe.
     move = _craft_moves().get((made, amount, tuple(sorted(taken))))
     if move is None:
-        return Refusal(
+        return InvalidReply(
             f"Could not find a valid recipe for {amount} {world().names[made]} using {excerpt(inputs)}: expected "
             "exactly the amounts and inputs of a crafting command."
         )
@@ -295,14 +297,14 @@ def _craft(amount: int, name: str, inputs: str) -> Move | Refusal:
 
 
 @functools.cache
-def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]:
+def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], ParsedAction]:
     """Return the action of each way, by output, amount, and its inputs and their amounts in ascending order."""
-    whole, ways, moves = world(), world().ways, dict[tuple[int, int, tuple[tuple[int, int], ...]], Move]()
+    whole, ways, moves = world(), world().ways, dict[tuple[int, int, tuple[tuple[int, int], ...]], ParsedAction]()
     columns = (ways.outputs, ways.amounts, ways.inputs, ways.counts)
     for way, (output, amount, sources, counts) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         taken = [(item, count) for item, count in zip(sources, counts, strict=True) if count]
         text = _craft_text((amount, whole.names[output]), tuple((count, whole.names[item]) for item, count in taken))
-        moves[output, amount, tuple(sorted(taken))] = Move(((int(Verb.CRAFT), way, 0),), text)
+        moves[output, amount, tuple(sorted(taken))] = ParsedAction(((int(Verb.CRAFT), way, 0),), text)
     return moves
 
 

@@ -36,7 +36,7 @@ class Recipe:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Ways:
+class CraftingTable:
     """All ways of crafting: V ways, ordered by recipe.
 
     Attributes:
@@ -74,7 +74,7 @@ class World:
     num_gathered: int
     tags: Mapping[str, tuple[int, ...]]
     recipes: tuple[Recipe, ...]
-    ways: Ways
+    ways: CraftingTable
     depths: np.ndarray
     goals: np.ndarray
 
@@ -122,7 +122,7 @@ def _amount(entry: str) -> Amount:
     return int(count), name
 
 
-def _ways(names: Sequence[str], tags: Mapping[str, tuple[int, ...]], recipes: Sequence[Recipe]) -> Ways:
+def _ways(names: Sequence[str], tags: Mapping[str, tuple[int, ...]], recipes: Sequence[Recipe]) -> CraftingTable:
     items = {name: number for number, name in enumerate(names)}
     rows = list[tuple[int, int, int, list[int], list[int]]]()
     for number, recipe in enumerate(recipes):
@@ -132,10 +132,10 @@ def _ways(names: Sequence[str], tags: Mapping[str, tuple[int, ...]], recipes: Se
         choices = [tags[name] if name in tags else (items[name],) for _, name in recipe.inputs]
         for chosen in itertools.product(*choices):
             rows.append((number, items[output], amount, [*chosen, *[NONE] * unused], counts))
-    return Ways(*(np.asarray(column, np.int32) for column in zip(*rows, strict=True)))
+    return CraftingTable(*(np.asarray(column, np.int32) for column in zip(*rows, strict=True)))
 
 
-def _depths(ways: Ways, num_items: int, num_gathered: int) -> np.ndarray:
+def _depths(ways: CraftingTable, num_items: int, num_gathered: int) -> np.ndarray:
     """Return the smallest depth of each item over its ways: that of the deepest input plus one."""
     beyond = num_items
     depths = np.where(np.arange(num_items) < num_gathered, 0, beyond).astype(np.int32)
@@ -149,7 +149,7 @@ def _depths(ways: Ways, num_items: int, num_gathered: int) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Books:
+class RecipeBooks:
     """Recipes that belong to each goal, in ascending order, padded with NONE.
 
     Attributes:
@@ -162,7 +162,7 @@ class Books:
 
 
 @functools.cache
-def books() -> Books:
+def books() -> RecipeBooks:
     """Return the recipes that belong to each goal."""
     whole = world()
     makers: list[list[int]] = [[] for _ in whole.names]
@@ -180,7 +180,7 @@ def books() -> Books:
                 if number not in tree and any(name in taken for _, name in recipe.inputs)
             ]
         )
-    return Books(_filled(trees), _filled(others))
+    return RecipeBooks(_filled(trees), _filled(others))
 
 
 def _tree(whole: World, makers: Sequence[Sequence[int]], goal: int) -> set[int]:

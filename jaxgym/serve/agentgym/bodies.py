@@ -62,7 +62,7 @@ def integer(sent: Any) -> int:
     raise ValueError("Input should be a valid integer")
 
 
-def words(sent: Any) -> str:
+def string(sent: Any) -> str:
     """Read a string."""
     if isinstance(sent, str):
         return sent

@@ -38,18 +38,18 @@ _SWEEPS = 4
 class AgentGymApp:
     """App of one environment at the root, or of several environments under prefixes."""
 
-    def __init__(self, pool: SessionPool, wrappers: Mapping[str, AgentGymWrapper], tells_apart: bool = False):
+    def __init__(self, pool: SessionPool, wrappers: Mapping[str, AgentGymWrapper], separates_clients: bool = False):
         """Compile the programs of the environments, so that no request has to wait for compilation.
 
         Args:
             pool: The pool of their sessions.
             wrappers: The wrappers by prefix, such as `"/textcraft"`; `""` is the root.
-            tells_apart: Whether an environment belongs to the token of the client that created it.
+            separates_clients: Whether an environment belongs to the token of the client that created it.
 
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
         """
-        self._pool, self._wrappers, self._tells_apart = pool, dict(wrappers), tells_apart
+        self._pool, self._wrappers, self._separates_clients = pool, dict(wrappers), separates_clients
         self._routes = dict[tuple[str, str], tuple[CallRoute, Callable[..., Awaitable[Any]]]]()
         self._timer: asyncio.TimerHandle | None = None
         for prefix, wrapper in wrappers.items():
@@ -67,12 +67,12 @@ class AgentGymApp:
             )
             return
         try:
-            owner = token_of_request(scope["headers"]).decode("latin-1") if self._tells_apart else None
+            owner = token_of_request(scope["headers"]).decode("latin-1") if self._separates_clients else None
             body = await _body(receive)
-            status, told = await self.answer(scope["method"], scope["path"], scope["query_string"], body, owner)
+            status, reply = await self.answer(scope["method"], scope["path"], scope["query_string"], body, owner)
         except HTTPException as error:
-            status, told = error.status_code, {"error": error.detail}
-        content = json.dumps(told).encode()
+            status, reply = error.status_code, {"error": error.detail}
+        content = json.dumps(reply).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
@@ -101,7 +101,7 @@ class AgentGymApp:
         wrappers = list(self._wrappers.values())
 
         def keys(owner: str) -> list[str]:
-            return [key for wrapper in wrappers for key in wrapper.sessions(owner if self._tells_apart else None)]
+            return [key for wrapper in wrappers for key in wrapper.sessions(owner if self._separates_clients else None)]
 
         return Served([wrapper.hosted for wrapper in wrappers], keys)
 
@@ -151,7 +151,7 @@ def load(serving: AgentGym) -> AgentGymApp:
             raise OptionError(f"expected different environments, got {env} twice. Serve one of them at another port.")
         wrappers[prefix] = wrap(env, pool, parse_options(options))
     wrappers = {"": next(iter(wrappers.values()))} if len(wrappers) == 1 else wrappers
-    app = AgentGymApp(pool, wrappers, tells_apart=serving.token_file is not None)
+    app = AgentGymApp(pool, wrappers, separates_clients=serving.token_file is not None)
     freeze()
     return app
 
@@ -163,5 +163,5 @@ def make_app(serving: AgentGym, app: AgentGymApp) -> guard.App:
 
 def serve(serving: AgentGym, bound: socket.socket) -> None:
     """Load the environments and serve until the process receives a signal; see `jaxgym.serve.web.http.run`."""
-    log.say(f"loading {serving.env}")
+    log.print_line(f"loading {serving.env}")
     run(make_app(serving, load(serving)), serving, bound)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jaxgym import levels, text
-from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, texts, words
+from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, string, texts
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
-from jaxgym.serve.pictures import png
+from jaxgym.serve.images import png
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.sessions import Outcome
+from jaxgym.serve.sessions import TurnResult
 from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
 
@@ -29,7 +29,7 @@ class GoneError(SessionError):
     """Id of no environment of the caller."""
 
 
-class Running:
+class AgentGymSession:
     """Created environment.
 
     Attributes:
@@ -45,13 +45,13 @@ class Running:
         self.key, self.owner, self.first = key, owner, ""
         self.last: dict[str, Any] = {}
 
-    def note(self, outcome: Outcome) -> dict[str, Any]:
+    def note(self, result: TurnResult) -> dict[str, Any]:
         """Record a turn and return its `observation`, `reward`, `score` and `done`."""
         self.last = {
-            "observation": outcome.text,
-            "reward": outcome.reward,
-            "score": outcome.total_reward,
-            "done": outcome.terminated or outcome.truncated,
+            "observation": result.text,
+            "reward": result.reward,
+            "score": result.total_reward,
+            "done": result.terminated or result.truncated,
         }
         return self.last
 
@@ -65,13 +65,13 @@ class AgentGymWrapper:
     Attributes:
         env_id: The environment id.
         name: Its short name.
-        instructions: The system prompt; empty before `prepare`.
+        system_prompt: The system prompt; empty before `prepare`.
     """
 
     ROUTES: ClassVar[tuple[CallRoute, ...]] = (
         CallRoute("GET", "/", "hello"),
         CallRoute("POST", "/create", "create"),
-        CallRoute("POST", "/step", "step", (ID, Field("action", words))),
+        CallRoute("POST", "/step", "step", (ID, Field("action", string))),
         CallRoute("POST", "/reset", "reset", (ID, Field("data_idx", optional(integer), 0))),
         CallRoute("GET", "/observation", "observe", (ID,)),
         CallRoute("POST", "/close", "close", (ID,)),
@@ -96,9 +96,9 @@ class AgentGymWrapper:
             UnknownIdError: If there is no such environment, or it has no text interface.
         """
         self.env_id, _ = text.text_spec_of(name)
-        self.name, self.instructions = text.short_name_of(self.env_id), ""
+        self.name, self.system_prompt = text.short_name_of(self.env_id), ""
         self._pool, self._options = pool, dict(options or {})
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, AgentGymSession] = {}
         self._count = 0
 
     def prepare(self) -> None:
@@ -107,12 +107,12 @@ class AgentGymWrapper:
         Raises:
             OptionError, LevelError: See `SessionPool.prepare`.
         """
-        self.instructions = self._pool.prepare(self.env_id, self._options)
+        self.system_prompt = self._pool.prepare(self.env_id, self._options)
 
     @property
     def hosted(self) -> Hosted:
         """The game, for the page."""
-        return Hosted(self._pool, self.env_id, self.name, self._options, self.instructions)
+        return Hosted(self._pool, self.env_id, self.name, self._options, self.system_prompt)
 
     def sessions(self, owner: str | None) -> list[str]:
         """Return the session ids of the caller's environments."""
@@ -151,20 +151,20 @@ class AgentGymWrapper:
         """Make a turn; after the end it changes nothing and its reward is 0."""
         running = self._find(owner, number)
         try:
-            outcome = await self._pool.astep(running.key, action)
+            result = await self._pool.astep(running.key, action)
         except UnknownSessionError:
             raise self._gone(number) from None
-        return self.told_of_step(running.note(outcome))
+        return self.step_answer(running.note(result))
 
     async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
         """Start a task."""
         running = self._find(owner, number)
         await self._start(number, running, data_idx or 0)
-        return self.told_of_reset(number, running.last)
+        return self.reset_answer(number, running.last)
 
     async def observe(self, owner: str | None, number: int) -> Any:
         """Return the last observation; start the task if necessary."""
-        return self.told_of_observation((await self._started(owner, number)).last)
+        return self.observation_answer((await self._started(owner, number)).last)
 
     async def close(self, owner: str | None, number: int) -> Any:
         """Close an environment; its id is not used again."""
@@ -198,17 +198,17 @@ class AgentGymWrapper:
     async def instruction_text(self, owner: str | None) -> Any:
         """Return the system prompt."""
         del owner
-        return self.instructions
+        return self.system_prompt
 
     async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
         """Make a turn in each of several environments; return the response of each step."""
         if len(numbers) != len(actions):
             raise RequestError(f"actions: expected one for each of {len(numbers)} ids, got {len(actions)}.")
         found, answers = self._find_all(owner, numbers)
-        lanes = list(found)
-        outcomes = self._pool.step([found[lane].key for lane in lanes], [actions[lane] for lane in lanes])
-        for lane, outcome in zip(lanes, outcomes, strict=True):
-            answers[lane] = self.told_of_step(found[lane].note(outcome))
+        indices = list(found)
+        results = self._pool.step([found[index].key for index in indices], [actions[index] for index in indices])
+        for index, result in zip(indices, results, strict=True):
+            answers[index] = self.step_answer(found[index].note(result))
         return answers
 
     async def reset_batch(self, owner: str | None, numbers: Sequence[int], data_idxs: Sequence[int]) -> Any:
@@ -217,25 +217,25 @@ class AgentGymWrapper:
             raise RequestError(f"data_idxs: expected one for each of {len(numbers)} ids, got {len(data_idxs)}.")
         seeds = [self.seed_of(data_idx) for data_idx in data_idxs]
         found, answers = self._find_all(owner, numbers)
-        lanes = list(found)
-        openings = self._pool.reset([found[lane].key for lane in lanes], [seeds[lane] for lane in lanes])
-        for lane, opening in zip(lanes, openings, strict=True):
-            _begin(found[lane], opening.text)
-            answers[lane] = self.told_of_reset(numbers[lane], found[lane].last)
+        indices = list(found)
+        openings = self._pool.reset([found[index].key for index in indices], [seeds[index] for index in indices])
+        for index, opening in zip(indices, openings, strict=True):
+            _begin(found[index], opening.text)
+            answers[index] = self.reset_answer(numbers[index], found[index].last)
         return answers
 
     # Responses; `last` has observation, reward, score and done.
 
-    def told_of_step(self, last: dict[str, Any]) -> Any:
+    def step_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of a step."""
         return last
 
-    def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
+    def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""
         del number
         return last
 
-    def told_of_observation(self, last: dict[str, Any]) -> Any:
+    def observation_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of an observation request."""
         return last
 
@@ -245,12 +245,12 @@ class AgentGymWrapper:
         number = self._count
         self._count += 1
         opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
-        self._running[number] = Running(opening.id, owner)
+        self._running[number] = AgentGymSession(opening.id, owner)
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()
         return number
 
-    def _find(self, owner: str | None, number: int) -> Running:
+    def _find(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._running.get(number)
         if running is None or running.owner != owner or running.key not in self._pool:
             raise self._gone(number)
@@ -263,30 +263,30 @@ class AgentGymWrapper:
             return GoneError(f"Environment {number} is closed{why}, or belongs to another token. Create another one.")
         return GoneError(f"Unknown environment {number}. Use an id that /create returned.")
 
-    def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, Running], list[Any]]:
+    def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, AgentGymSession], list[Any]]:
         """Return the known environments by their index in a batch, and the responses with the errors of the others."""
         if len(set(numbers)) < len(numbers):
             raise RequestError("ids: expected different ids in a batch, got one twice.")
         if len(numbers) > self._pool.capacity:
             raise RequestError(f"ids: expected at most {self._pool.capacity} in a batch, got {len(numbers)}.")
-        found, answers = dict[int, Running](), list[Any]([None] * len(numbers))
-        for lane, number in enumerate(numbers):
+        found, answers = dict[int, AgentGymSession](), list[Any]([None] * len(numbers))
+        for index, number in enumerate(numbers):
             try:
-                found[lane] = self._find(owner, number)
+                found[index] = self._find(owner, number)
             except GoneError as error:
-                answers[lane] = {"error": message_of(error)}
+                answers[index] = {"error": message_of(error)}
         if not found and len(numbers) > _MOST_UNKNOWN:
             raise self._gone(numbers[0])
         return found, answers
 
-    async def _start(self, number: int, running: Running, data_idx: int) -> None:
+    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> None:
         try:
             opening = await self._pool.areset(running.key, self.seed_of(data_idx))
         except UnknownSessionError:
             raise self._gone(number) from None
         _begin(running, opening.text)
 
-    async def _started(self, owner: str | None, number: int) -> Running:
+    async def _started(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._find(owner, number)
         if not running.last:
             await self._start(number, running, 0)
@@ -298,6 +298,6 @@ class AgentGymWrapper:
         await self._pool.aclose(running.key)
 
 
-def _begin(running: Running, first: str) -> None:
+def _begin(running: AgentGymSession, first: str) -> None:
     running.first = first
     running.last = {"observation": first, "reward": 0.0, "score": 0.0, "done": False}

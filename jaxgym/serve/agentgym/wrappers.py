@@ -10,7 +10,7 @@ import numpy as np
 from jaxgym import levels, text
 from jaxgym.envs.textcraft.game import level_of_task
 from jaxgym.envs.textcraft.world import world
-from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, words
+from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, string
 from jaxgym.serve.agentgym.wrapper import ID, AgentGymWrapper
 from jaxgym.serve.errors import SessionError
 from jaxgym.serve.pool import SessionPool
@@ -30,7 +30,7 @@ class TextCraftWrapper(AgentGymWrapper):
             "POST",
             "/create",
             "create",
-            (Field("commands", optional(words), None), Field("goal", optional(words), None)),
+            (Field("commands", optional(string), None), Field("goal", optional(string), None)),
         ),
         CallRoute("GET", "/commands", "commands", (ID,)),
         CallRoute("GET", "/goal", "goal", (ID,)),
@@ -57,7 +57,7 @@ class TextCraftWrapper(AgentGymWrapper):
         number = await self._create(owner, self._count)
         running = self._running[number]
         await self._start(number, running, number)
-        return self.told_of_reset(number, running.last)
+        return self.reset_answer(number, running.last)
 
     async def close(self, owner: str | None, number: int) -> Any:
         """Close an environment; return whether it was open."""
@@ -80,15 +80,15 @@ class TextCraftWrapper(AgentGymWrapper):
         """Return the item to craft."""
         return self._find(owner, number).first.partition("\n\nGoal: craft ")[2].removesuffix(".")
 
-    def told_of_step(self, last: dict[str, Any]) -> Any:
+    def step_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of a step."""
         return {"observation": last["observation"], "reward": last["reward"], "done": last["done"]}
 
-    def told_of_reset(self, number: int, last: dict[str, Any]) -> Any:
+    def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""
         return {"id": number, "observation": last["observation"], "done": last["done"], "reward": last["reward"]}
 
-    def told_of_observation(self, last: dict[str, Any]) -> Any:
+    def observation_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of an observation request."""
         return last["observation"]
 

@@ -125,13 +125,13 @@ class OpenEnvApp:
                 raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a text frame, got bytes."))
             session.used = time.monotonic()
             try:
-                told = await answer(session, text)
+                reply = await answer(session, text)
             except (_HangUp, OSError):
                 raise
             except Exception:  # the client gets an error frame and can continue
                 _log.exception("a frame could not be answered")
-                told = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
-            await send({"type": "websocket.send", "text": told})
+                reply = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
+            await send({"type": "websocket.send", "text": reply})
 
     async def _frame(self, session: ClientSession, text: str) -> str:
         """Answer a frame of `/ws`."""

@@ -61,9 +61,9 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
         )
     if kind == _NOTE and str(given.get("method")).startswith("notifications/"):
         return Response(status_code=_TAKEN)
-    told = await methods.answer(given, None)  # a call of OpenEnv
-    is_message = "error" not in told or told["error"]["code"] != rpc.INVALID_REQUEST
-    return answer(told, 200 if is_message else _BAD)
+    reply = await methods.answer(given, None)  # a call of OpenEnv
+    is_message = "error" not in reply or reply["error"]["code"] != rpc.INVALID_REQUEST
+    return answer(reply, 200 if is_message else _BAD)
 
 
 def _ended(sessions: ClientSessions, session: ClientSession | None) -> Response:
@@ -121,7 +121,7 @@ def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
         "protocolVersion": session.version,
         "capabilities": {"tools": {"listChanged": False}},
         "serverInfo": {"name": f"jaxgym {hosted.short_name}", "version": metadata.version("jaxgym")},
-        "instructions": f"{hosted.instructions}\n\nThe tool {rpc.BEGIN} starts an episode; the others make its moves.",
+        "instructions": f"{hosted.system_prompt}\n\nThe tool {rpc.BEGIN} starts an episode; the others make its moves.",
     }
     response = answer(rpc.rpc_result(given["id"], result))
     response.headers[SESSION] = session.id
@@ -139,7 +139,7 @@ async def _called(given: dict[str, Any], methods: Methods, session: ClientSessio
         content = [{"type": "text", "text": said["error"]["message"]}]
         return rpc.rpc_result(given["id"], {"content": content, "isError": True})
     if "result" in said:
-        told = said["result"]
-        result = {"content": told["content"], "structuredContent": told["structured_content"]}
-        return rpc.rpc_result(given["id"], {**result, "isError": told["is_error"]})
+        reply = said["result"]
+        result = {"content": reply["content"], "structuredContent": reply["structured_content"]}
+        return rpc.rpc_result(given["id"], {**result, "isError": reply["is_error"]})
     return said

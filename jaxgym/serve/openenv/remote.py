@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HIGHEST_SEED = 2**31
 _FULL = "CAPACITY_REACHED"
-_REFUSED, _FAILED = 400, 500
+_BAD_REQUEST, _SERVER_ERROR = 400, 500
 _LATER = (408, 429)  # statuses from 400 to 499 that are retried
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -146,10 +146,10 @@ class _Remote:
             answer = json.loads(await asyncio.wait_for(self._socket.recv(), self.timeout))
         except InvalidStatus as error:
             response = error.response
-            if _REFUSED <= response.status_code < _FAILED and response.status_code not in _LATER:
-                told = bytes(response.body or b"").decode(errors="replace").strip()
+            if _BAD_REQUEST <= response.status_code < _SERVER_ERROR and response.status_code not in _LATER:
+                reason = bytes(response.body or b"").decode(errors="replace").strip()
                 raise OpenEnvError(
-                    told or "the server does not accept a socket", f"HTTP_{response.status_code}"
+                    reason or "the server does not accept a socket", f"HTTP_{response.status_code}"
                 ) from error
             raise ConnectionError(str(error)) from error
         except (ConnectionClosed, InvalidHandshake) as error:

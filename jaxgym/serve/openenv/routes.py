@@ -14,7 +14,7 @@ from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods
 from jaxgym.serve.openenv.schemas import SCHEMAS
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, quoted, refusals
+from jaxgym.serve.web.answers import answer, exception_handlers, quoted
 from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving
 
@@ -60,7 +60,7 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
     own = _Routes(serving, sessions, methods)
     app = Starlette(
         routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
-        exception_handlers={**refusals("detail"), FrameError: _fault, ClientDisconnect: _gone},
+        exception_handlers={**exception_handlers("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
@@ -99,7 +99,7 @@ class _Routes:
             {
                 "name": hosted.short_name,
                 "description": f"{hosted.env_id} of jaxgym, as text.",
-                "readme_content": hosted.instructions,
+                "readme_content": hosted.system_prompt,
                 "version": metadata.version("jaxgym"),
                 "author": "The jaxgym authors",
                 "documentation_url": None,

@@ -18,7 +18,7 @@ from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.web.answers import message_of, quoted
 from jaxgym.serve.web.reading import read_json
-from jaxgym.text import Refusal
+from jaxgym.text import InvalidReply
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR, SERVER_ERROR = -32602, -32603, -32000
@@ -83,12 +83,12 @@ class Tool(NamedTuple):
     Attributes:
         description: The description for the model.
         schema: JSON schema of the arguments.
-        reply: Returns the reply of the arguments, or a `Refusal` if they are invalid.
+        reply: Returns the reply of the arguments, or an `InvalidReply` if they are invalid.
     """
 
     description: str
     schema: dict[str, Any]
-    reply: Callable[[Any], str | Refusal]
+    reply: Callable[[Any], str | InvalidReply]
 
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
@@ -109,10 +109,10 @@ def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, T
     return {**own, REPLY: _tool(REPLY, about, _MESSAGE, lambda message: message)}
 
 
-def _tool(name: str, about: str, schema: dict[str, Any], function: Callable[..., str | Refusal]) -> Tool:
-    def reply(given: Any) -> str | Refusal:
+def _tool(name: str, about: str, schema: dict[str, Any], function: Callable[..., str | InvalidReply]) -> Tool:
+    def reply(given: Any) -> str | InvalidReply:
         read = arguments.read(name, schema, given)
-        return Refusal(read) if isinstance(read, str) else function(**read)
+        return InvalidReply(read) if isinstance(read, str) else function(**read)
 
     return Tool(about, schema, reply)
 

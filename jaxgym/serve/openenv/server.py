@@ -19,12 +19,12 @@ def load(serving: Serving) -> OpenEnvApp:
         OptionError, UnknownIdError, LevelError: If an id or an option is invalid.
     """
     # OpenEnv clients compute their own rewards, so the default is the environment's reward only.
-    return OpenEnvApp(serving, host(serving, {"scoring": "environment"}, spare=SPARE))
+    return OpenEnvApp(serving, host(serving, {"rewards": "environment"}, spare=SPARE))
 
 
 def serve(serving: Serving, bound: socket.socket) -> None:
     """Load the environment and serve until the process receives a signal; see `jaxgym.serve.web.http.run`."""
-    log.say(f"loading {serving.env}")
+    log.print_line(f"loading {serving.env}")
     run(load(serving), serving, bound)
 
 

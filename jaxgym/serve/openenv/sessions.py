@@ -9,9 +9,9 @@ from typing import Any
 
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.openenv import tasks
-from jaxgym.serve.sessions import Opening, Outcome
+from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.http import Hosted
-from jaxgym.text import Refusal
+from jaxgym.text import InvalidReply
 
 SPARE = 32
 """Sessions in addition to those of clients: for HTTP calls, which need one for the call, and for the page."""
@@ -45,7 +45,7 @@ class ClientSession:
         self.is_ending, self.version = False, ""
         self.episode_id: str | None = None
         self.seed, self.turns, self._last = opening.seed, 0, ""
-        self._prompt = '{"observation":{"prompt":' + json.dumps(opening.instructions) + ',"text":'
+        self._prompt = '{"observation":{"prompt":' + json.dumps(opening.system_prompt) + ',"text":'
 
     def opened(self, opening: Opening, episode_id: str | None) -> str:
         """Return the first observation of an episode, as JSON."""
@@ -54,30 +54,30 @@ class ClientSession:
         said = json.dumps(opening.text)
         return self._observation(said, said, {"turn": 0, "seed": opening.seed}, "null", False)
 
-    def stepped(self, outcome: Outcome) -> str:
+    def stepped(self, result: TurnResult) -> str:
         """Return the observation after a step, as JSON."""
         self.episode_id = self.episode_id or str(uuid.uuid4())
         self.turns += 1
-        text, before = outcome.text, self._last
+        text, before = result.text, self._last
         said = content = json.dumps(text)
         if len(text) > len(before):
             text = f"{before}\n{text}"
             content = json.dumps(text)
         self._last = text
         info = {
-            "turn": outcome.number,
+            "turn": result.number,
             "seed": self.seed,
-            "refusal": outcome.refusal,
-            "terminated": outcome.terminated,
-            "truncated": outcome.truncated,
-            "is_solved": outcome.is_solved,
-            "total_reward": outcome.total_reward,
-            "reward_signals": outcome.components,
+            "invalid_reply": result.invalid_reply,
+            "terminated": result.terminated,
+            "truncated": result.truncated,
+            "is_solved": result.is_solved,
+            "total_reward": result.total_reward,
+            "reward_signals": result.components,
         }
-        if outcome.info:
-            info["episode"] = outcome.info
-        has_ended = outcome.terminated | outcome.truncated
-        return self._observation(said, content, info, repr(float(outcome.reward)), has_ended)
+        if result.info:
+            info["episode"] = result.info
+        has_ended = result.terminated | result.truncated
+        return self._observation(said, content, info, repr(float(result.reward)), has_ended)
 
     def _observation(self, said: str, content: str, info: Mapping[str, Any], reward: str, has_ended: bool) -> str:
         return (
@@ -160,21 +160,21 @@ class ClientSessions:
         seed, episode_id = tasks.start_of(given)
         return session.opened(await self._pool.areset(session.id, seed), episode_id)
 
-    async def step(self, session: ClientSession, reply: str | Refusal) -> str:
+    async def step(self, session: ClientSession, reply: str | InvalidReply) -> str:
         """Make a turn; return the observation, as JSON."""
         return session.stepped(await self._pool.astep(session.id, reply))
 
     def state(self, session: ClientSession) -> dict[str, Any]:
         """Return the state of a session's episode."""
-        standing = self._pool.standing(session.id)
+        status = self._pool.status(session.id)
         return {
             "episode_id": session.episode_id,
             "step_count": session.turns,
-            "env_id": standing.env_id,
-            "seed": standing.seed,
-            "total_reward": standing.total_reward,
-            "terminated": standing.terminated,
-            "truncated": standing.truncated,
+            "env_id": status.env_id,
+            "seed": status.seed,
+            "total_reward": status.total_reward,
+            "terminated": status.terminated,
+            "truncated": status.truncated,
         }
 
     async def once(self, call: Callable[[ClientSession], Awaitable[Any]]) -> Any:

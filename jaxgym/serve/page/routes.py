@@ -21,10 +21,10 @@ from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.document import SAFE, document
-from jaxgym.serve.page.looks import Looks, looks_of
+from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.games import Session
-from jaxgym.serve.web.answers import answer, refusals
-from jaxgym.serve.web.guard import App, Message, Receive, Send, asks_for_page, token_of_request
+from jaxgym.serve.web.answers import answer, exception_handlers
+from jaxgym.serve.web.guard import App, Message, Receive, Send, is_page_request, token_of_request
 from jaxgym.serve.web.http import Hosted
 from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving
@@ -66,7 +66,7 @@ def with_page(app: App, serving: Serving, served: Served) -> App:
     page, calls = document(serving.token_file is not None), _routes(_Page(served))
 
     async def either(scope: Message, receive: Receive, send: Send) -> None:
-        if asks_for_page(scope):
+        if is_page_request(scope):
             response = page
         elif scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             response = app
@@ -94,7 +94,7 @@ def _routes(page: "_Page") -> Starlette:
             Route("/page/reset", page.reset, methods=["POST"]),
             Route("/page/close", page.close, methods=["POST"]),
         ],
-        exception_handlers=refusals("error", SAFE),
+        exception_handlers=exception_handlers("error", SAFE),
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
@@ -117,27 +117,27 @@ class _Page:
         self._played: dict[str, _PersonSession] = {}  # by the key for playing
         self._watches: dict[str, tuple[str, int]] = {}  # id for watching and number, by the pool's session id
         self._count = self._opening = 0
-        self._looks: dict[str, asyncio.Future[Looks]] = {}  # by environment id
+        self._views: dict[str, asyncio.Future[GameView]] = {}  # by environment id
         self._frames: dict[tuple[str, int, int], asyncio.Future[bytes | None]] = {}
         self._drawing = asyncio.Semaphore(1)
 
     # To watch.
 
     async def games(self, _: Request) -> Response:
-        told = list[dict[str, Any]]()
+        listed = list[dict[str, Any]]()
         for game in self._games:
-            looks = await self._looks_of(game)
-            buttons = [button._asdict() for button in looks.buttons]
-            names = {"game": game.short_name, "instructions": game.instructions}
-            told.append({**names, "moves": buttons, "example": looks.example})
-        return _answer({"games": told})
+            view = await self._view_of(game)
+            buttons = [button._asdict() for button in view.buttons]
+            names = {"game": game.short_name, "system_prompt": game.system_prompt}
+            listed.append({**names, "moves": buttons, "example": view.example})
+        return _answer({"games": listed})
 
     async def sessions(self, request: Request) -> Response:
         self._close_idle()
         shown = self._shown(_owner(request))
         busiest = set(sorted(shown, key=lambda name: -shown[name].used)[:_MOST_LISTED])
-        told = [self._summary(name, session) for name, session in shown.items() if name in busiest]
-        return _answer({"sessions": told, "total": len(shown)})
+        listed = [self._summary(name, session) for name, session in shown.items() if name in busiest]
+        return _answer({"sessions": listed, "total": len(shown)})
 
     async def session(self, request: Request) -> Response:
         found = self._found(request)
@@ -268,11 +268,11 @@ class _Page:
 
     # Frames.
 
-    def _looks_of(self, game: Hosted) -> asyncio.Future[Looks]:
-        if game.env_id not in self._looks:
-            making = asyncio.to_thread(looks_of, game.env_id, game.options)
-            self._looks[game.env_id] = asyncio.ensure_future(making)
-        return self._looks[game.env_id]
+    def _view_of(self, game: Hosted) -> asyncio.Future[GameView]:
+        if game.env_id not in self._views:
+            making = asyncio.to_thread(view_of, game.env_id, game.options)
+            self._views[game.env_id] = asyncio.ensure_future(making)
+        return self._views[game.env_id]
 
     async def _drawn(self, name: str, session: Session) -> bytes | None:
         episode = 0 if session.history is None else session.history.episode
@@ -290,7 +290,7 @@ class _Page:
             raise
 
     async def _draw(self, game: Hosted, scene: Any) -> bytes | None:
-        draw = (await self._looks_of(game)).draw
+        draw = (await self._view_of(game)).draw
         async with self._drawing:
             return await asyncio.to_thread(draw, scene)
 

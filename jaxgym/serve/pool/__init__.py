@@ -2,17 +2,17 @@
 
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.pool.pool import SessionPool
-from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, Outcome, Standing
+from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, SessionStatus, TurnResult
 
 __all__ = [
     "SESSION_OPTIONS",
     "CapacityError",
     "ClosedSessionError",
     "Opening",
-    "Outcome",
     "RequestError",
     "SessionError",
     "SessionPool",
-    "Standing",
+    "SessionStatus",
+    "TurnResult",
     "UnknownSessionError",
 ]

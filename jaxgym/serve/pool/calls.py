@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from jaxgym.text import Refusal
+from jaxgym.text import InvalidReply
 
 # `signal.signal` converts its arguments and results to enums, which is slow compared with a step.
 _signals: Any = importlib.import_module("_signal")
@@ -67,12 +67,12 @@ class PoolCall:
         session_id: The session.
         reply: The reply, or None to start an episode.
         seed: The level seed of that episode; None for the session's current seed.
-        result: An `Outcome`, an `Opening`, or the exception to raise; None before the call is made.
+        result: A `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
     """
 
     __slots__ = ("reply", "result", "seed", "session_id")
 
-    def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None):
+    def __init__(self, session_id: str, reply: str | InvalidReply | None, seed: int | None):
         self.session_id, self.reply, self.seed = session_id, reply, seed
         self.result: Any = None
 
@@ -86,7 +86,7 @@ class ThreadCall(PoolCall):
 
     __slots__ = ("_woken", "has_left")
 
-    def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None):
+    def __init__(self, session_id: str, reply: str | InvalidReply | None, seed: int | None):
         super().__init__(session_id, reply, seed)
         self.has_left = False
         self._woken = threading.Lock()  # used as a binary semaphore
@@ -127,7 +127,7 @@ class LoopCall(PoolCall):
 
     __slots__ = ("_calls", "future", "loop")
 
-    def __init__(self, session_id: str, reply: str | Refusal | None, seed: int | None, calls: "Calls"):
+    def __init__(self, session_id: str, reply: str | InvalidReply | None, seed: int | None, calls: "Calls"):
         super().__init__(session_id, reply, seed)
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
@@ -195,7 +195,7 @@ class Calls:
             if call.lead():
                 return
 
-    def wait(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> Any:
+    def wait(self, session_id: str, reply: str | InvalidReply | None, seed: int | None) -> Any:
         """Make a call of a thread together with the queued calls; return or raise its result."""
         call = ThreadCall(session_id, reply, seed)
         is_queued = False
@@ -219,7 +219,7 @@ class Calls:
             raise call.result
         return call.result
 
-    def future(self, session_id: str, reply: str | Refusal | None, seed: int | None) -> "asyncio.Future[Any]":
+    def future(self, session_id: str, reply: str | InvalidReply | None, seed: int | None) -> "asyncio.Future[Any]":
         """Return the future of a coroutine's call; all calls of one iteration of the event loop are made together."""
         call = LoopCall(session_id, reply, seed, self)
         loop = call.loop

@@ -8,7 +8,7 @@ from typing import Any
 from jaxgym import levels
 from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import RequestError, UnknownSessionError
-from jaxgym.text import Refusal
+from jaxgym.text import InvalidReply
 
 
 def checked_seed(seed: Any) -> int:
@@ -29,8 +29,8 @@ def checked_seed(seed: Any) -> int:
 
 
 def check_reply(reply: object) -> None:
-    """Raise `RequestError` if a reply is neither a string nor a `Refusal`."""
-    if type(reply) is not str and not isinstance(reply, str | Refusal):  # the common case first
+    """Raise `RequestError` if a reply is neither a string nor an `InvalidReply`."""
+    if type(reply) is not str and not isinstance(reply, str | InvalidReply):  # the common case first
         raise RequestError(f"reply: expected a string, got {reprlib.repr(reply)}.")
 
 

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from jaxgym.serve.sessions import Outcome
-from jaxgym.text import Refusal
+from jaxgym.serve.sessions import TurnResult
+from jaxgym.text import InvalidReply
 
 TURNS = 32
 """Maximum number of turns in a history."""
@@ -13,7 +13,7 @@ TURNS = 32
 LONGEST = 4096
 """Maximum number of characters of a reply or a text in a history."""
 
-_FIELDS = ("number", "reply", "text", "reward", "refusal")
+_FIELDS = ("number", "reply", "text", "reward", "invalid_reply")
 
 
 class History:
@@ -43,11 +43,11 @@ class History:
 
     @staticmethod
     def add_all(
-        histories: Iterable["History | None"], replies: Iterable[str | Refusal], outcomes: Iterable[Outcome]
+        histories: Iterable["History | None"], replies: Iterable[str | InvalidReply], results: Iterable[TurnResult]
     ) -> None:
         """Add one turn to each of several histories."""
-        for history, reply, outcome in zip(histories, replies, outcomes, strict=True):
+        for history, reply, result in zip(histories, replies, results, strict=True):
             if history is not None:
                 said = reply if isinstance(reply, str) else reply.reason
-                turn = (outcome.number, said[:LONGEST], outcome.text[:LONGEST], outcome.reward, outcome.refusal)
+                turn = (result.number, said[:LONGEST], result.text[:LONGEST], result.reward, result.invalid_reply)
                 history._turns.append(turn)

@@ -14,7 +14,7 @@ from jaxgym.options import plain
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
-from jaxgym.text.words import PARSING
+from jaxgym.text.interface import PARSING
 
 _MOST_IDLE = 64
 """Maximum number of cached games without sessions."""
@@ -77,27 +77,29 @@ class Games:
             raise OptionError(
                 f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server supports 'lenient'."
             )
-        terms = SessionOptions.of(env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS})
+        session_options = SessionOptions.of(
+            env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS}
+        )
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
-        env, params, words = text.make_registered(env_id, **others)
-        if terms.on_parse_failure == "fallback":
-            _check_fallback(env_id, words)
+        env, params, interface = text.make_registered(env_id, **others)
+        if session_options.on_invalid_reply == "fallback":
+            _check_fallback(env_id, interface)
         host = jax.tree.map(np.asarray, params)
         on_device = jax.device_put(host, self._device)
-        logic = Logic(env, words.max_actions)
+        logic = Logic(env, interface.max_actions)
         leaves, shape = jax.tree.flatten(host)
         key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
-        return GameTable(env_id, words, host, terms, self._programs[key], on_device)
+        return GameTable(env_id, interface, host, session_options, self._programs[key], on_device)
 
 
-def _check_fallback(env_id: str, words: text.Words[Any]) -> None:
+def _check_fallback(env_id: str, interface: text.TextInterface[Any]) -> None:
     try:
-        words.fallback()
+        interface.fallback()
     except NotImplementedError as error:
         raise OptionError(
-            f"{env_id}: on_parse_failure: expected 'refuse' or 'end', got 'fallback'. To use it, define the method "
+            f"{env_id}: on_invalid_reply: expected 'retry' or 'end', got 'fallback'. To use it, define the method "
             "fallback of the text interface."
         ) from error
 

@@ -16,8 +16,8 @@ from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, c
 from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.sessions import Opening, Outcome, Standing
-from jaxgym.text import Refusal
+from jaxgym.serve.sessions import Opening, SessionStatus, TurnResult
+from jaxgym.text import InvalidReply
 
 MOST_SESSIONS = 2**20
 """Maximum capacity: each game allocates a row of some hundred bytes for each session of the capacity."""
@@ -98,7 +98,7 @@ class SessionPool:
             OptionError: If an option does not exist or its value is invalid.
             LevelError: See `jaxgym.make`.
         """
-        return self._games.get(name, options or {}).instructions
+        return self._games.get(name, options or {}).system_prompt
 
     # Sessions.
 
@@ -205,7 +205,7 @@ class SessionPool:
 
     # Turns.
 
-    def step(self, ids: Sequence[str], replies: Sequence[str | Refusal]) -> list[Outcome]:
+    def step(self, ids: Sequence[str], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
         """Make one turn in each of several sessions; this is the fastest way.
 
         A session that has not started is started first. A session whose episode has ended returns its last result again
@@ -213,8 +213,8 @@ class SessionPool:
 
         Args:
             ids: Different sessions, of any games.
-            replies: One reply for each session; a `Refusal` is an invalid reply, for example a tool call with wrong
-                arguments.
+            replies: One reply for each session; an `InvalidReply` is an invalid reply, for example a tool call with
+                wrong arguments.
 
         Returns:
             The results of the turns, in the order of the ids.
@@ -247,29 +247,29 @@ class SessionPool:
         with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
 
-    def _step(self, sessions: Sequence[Session], replies: Sequence[str | Refusal]) -> list[Outcome]:
+    def _step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
         used = time.monotonic()
         for session in sessions:
             session.used = used
         if len({session.game for session in sessions}) == 1:
             return sessions[0].game.step(sessions, replies)
-        outcomes: dict[int, Outcome] = {}
-        for game, lanes in _by_game(sessions).items():
-            made = game.step([sessions[lane] for lane in lanes], [replies[lane] for lane in lanes])
-            outcomes.update(zip(lanes, made, strict=True))
-        return [outcomes[lane] for lane in range(len(sessions))]
+        results: dict[int, TurnResult] = {}
+        for game, indices in _by_game(sessions).items():
+            made = game.step([sessions[index] for index in indices], [replies[index] for index in indices])
+            results.update(zip(indices, made, strict=True))
+        return [results[index] for index in range(len(sessions))]
 
     def _reset(self, ids: Sequence[str], sessions: Sequence[Session], seeds: Sequence[int]) -> list[Opening]:
         used = time.monotonic()
         for session, seed in zip(sessions, seeds, strict=True):
             session.seed, session.used = seed, used
-        for game, lanes in _by_game(sessions).items():
-            game.start([sessions[lane] for lane in lanes])
+        for game, indices in _by_game(sessions).items():
+            game.start([sessions[index] for index in indices])
         return [_opening(session_id, session) for session_id, session in zip(ids, sessions, strict=True)]
 
     # Calls for one session.
 
-    def step_one(self, session_id: str, reply: str | Refusal) -> Outcome:
+    def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
         check_reply(reply)
         return self._calls.wait(checked_id(session_id), reply, None)
@@ -295,7 +295,7 @@ class SessionPool:
                 self.close([opening.id])
             raise
 
-    async def astep(self, session_id: str, reply: str | Refusal) -> Outcome:
+    async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other coroutines and threads; see `step`."""
         check_reply(reply)
         return await self._calls.future(checked_id(session_id), reply, None)
@@ -319,9 +319,9 @@ class SessionPool:
         starts = [pair for pair in known if pair[0].reply is None]
         try:
             if steps:
-                outcomes = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
-                for (call, _), outcome in zip(steps, outcomes, strict=True):
-                    call.result = outcome
+                results = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
+                for (call, _), result in zip(steps, results, strict=True):
+                    call.result = result
             if starts:
                 sessions = [session for _, session in starts]
                 seeds = [session.seed if call.seed is None else call.seed for call, session in starts]
@@ -340,14 +340,14 @@ class SessionPool:
         """Return an open session without resetting its idle time, or None if it is not open."""
         return self._sessions.get(session_id)
 
-    def standing(self, session_id: str) -> Standing:
+    def status(self, session_id: str) -> SessionStatus:
         """Return the status of a session.
 
         Raises:
             UnknownSessionError: If the session is not open.
         """
         with self._calls:
-            return self._session(session_id).standing()
+            return self._session(session_id).status()
 
     def frame(self, session_id: str) -> np.ndarray:
         """Return the frame of a session's state, uint8 (84, 84, 3); the first call compiles its program.
@@ -386,12 +386,12 @@ class SessionPool:
 
 
 def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
-    lanes: dict[GameTable, list[int]] = {}
-    for lane, session in enumerate(sessions):
-        lanes.setdefault(session.game, []).append(lane)
-    return lanes
+    indices: dict[GameTable, list[int]] = {}
+    for index, session in enumerate(sessions):
+        indices.setdefault(session.game, []).append(index)
+    return indices
 
 
 def _opening(session_id: str, session: Session) -> Opening:
     game = session.game
-    return Opening(session_id, game.env_id, session.seed, game.instructions, session.text or "")
+    return Opening(session_id, game.env_id, session.seed, game.system_prompt, session.text or "")

@@ -32,7 +32,7 @@ _FILLED = 0.5  # smallest share of a batch size that the capacity has to fill fo
 _START_SIZES = SIZES[:2]  # programs that sample levels compile slowly, and few sessions start at the same time
 
 
-class Seen(NamedTuple):
+class StepOutput(NamedTuple):
     """Step output of a row for the host.
 
     Attributes:
@@ -57,7 +57,7 @@ class Logic:
     env: Any
     max_actions: int
 
-    def start(self, seed: jax.Array, params: Any) -> tuple[Any, Seen]:
+    def start(self, seed: jax.Array, params: Any) -> tuple[Any, StepOutput]:
         """Return the initial state of a seed's level, and its step output.
 
         Without a level buffer it is the level of that seed (see `jaxgym.levels`); with a buffer of n levels, level
@@ -71,34 +71,34 @@ class Logic:
         state = self.env.initial_state(level, params)
         return state, self._unmoved(state, params)
 
-    def _unmoved(self, state: Any, params: Any) -> Seen:
+    def _unmoved(self, state: Any, params: Any) -> StepOutput:
         action = jax.ShapeDtypeStruct(self.env.action_space(params).shape, jnp.int32)
         shapes = jax.eval_shape(self._act, state, action, params)[1]
         blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return blank._replace(scene=self.env.scene(state, params))
 
-    def _act(self, state: Any, action: jax.Array, params: Any) -> tuple[Any, Seen]:
+    def _act(self, state: Any, action: jax.Array, params: Any) -> tuple[Any, StepOutput]:
         # The key of a step is for auto-reset, which `step_env` does not do.
         _, state, reward, terminated, info = self.env.step_env(jax.random.key(0), state, action, params)
         truncated = self.env.is_truncated(state, params)
-        return state, Seen(self.env.scene(state, params), reward, terminated, truncated, info)
+        return state, StepOutput(self.env.scene(state, params), reward, terminated, truncated, info)
 
-    def move(self, state: Any, count: jax.Array, actions: jax.Array, params: Any) -> tuple[Any, Seen]:
+    def move(self, state: Any, count: jax.Array, actions: jax.Array, params: Any) -> tuple[Any, StepOutput]:
         """Make the first `count` actions; stop at the end of the episode."""
         if self.max_actions == 1:
             return self._act(state, actions[0], params)
 
-        def go_on(carry: tuple[jax.Array, Any, Seen]) -> jax.Array:
-            made, _, seen = carry
-            return (made < count) & ~seen.terminated & ~seen.truncated
+        def go_on(carry: tuple[jax.Array, Any, StepOutput]) -> jax.Array:
+            made, _, output = carry
+            return (made < count) & ~output.terminated & ~output.truncated
 
-        def act(carry: tuple[jax.Array, Any, Seen]) -> tuple[jax.Array, Any, Seen]:
+        def act(carry: tuple[jax.Array, Any, StepOutput]) -> tuple[jax.Array, Any, StepOutput]:
             made, state, before = carry
-            state, seen = self._act(state, actions[made], params)
-            return made + 1, state, seen._replace(reward=before.reward + seen.reward)
+            state, output = self._act(state, actions[made], params)
+            return made + 1, state, output._replace(reward=before.reward + output.reward)
 
-        _, state, seen = lax.while_loop(go_on, act, (jnp.int32(0), state, self._unmoved(state, params)))
-        return state, seen
+        _, state, output = lax.while_loop(go_on, act, (jnp.int32(0), state, self._unmoved(state, params)))
+        return state, output
 
 
 class Programs:
@@ -106,7 +106,7 @@ class Programs:
 
     Attributes:
         states: Layout of a state in a row of the table.
-        seen: Layout of a `Seen` in a row of the result.
+        output: Layout of a `StepOutput` in a row of the result.
         max_actions: Maximum number of actions in a row of a request.
     """
 
@@ -122,8 +122,8 @@ class Programs:
         self.max_actions = logic.max_actions
         self._logic = logic
         self._branches = logic.env.action_space(params).shape
-        state, seen = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
-        self.states, self.seen = Rows(state), Rows(seen)
+        state, output = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
+        self.states, self.output = Rows(state), Rows(output)
         self._capacity, self._device = capacity, device
         table = self.new_table()
         width = 2 + logic.max_actions * math.prod(self._branches)
@@ -144,15 +144,15 @@ class Programs:
 
     def _start(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
         slots, seeds = request[:, 0], request[:, 1]
-        states, seen = jax.vmap(self._logic.start, in_axes=(0, None))(seeds, params)
-        return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
+        states, output = jax.vmap(self._logic.start, in_axes=(0, None))(seeds, params)
+        return table.at[slots].set(self.states.pack(states), mode="drop"), self.output.pack(output)
 
     def _move(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
         slots, counts = request[:, 0], request[:, 1]
         actions = request[:, 2:].reshape(len(request), self.max_actions, *self._branches)
         states = self.states.unpack(table.at[slots].get(mode="clip"))
-        states, seen = jax.vmap(self._logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
-        return table.at[slots].set(self.states.pack(states), mode="drop"), self.seen.pack(seen)
+        states, output = jax.vmap(self._logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
+        return table.at[slots].set(self.states.pack(states), mode="drop"), self.output.pack(output)
 
     def request(self, slots: Any, counts: Any, plans: Sequence[Sequence[Any]]) -> np.ndarray:
         """Return a request, int32 (n, ...): in each row the slot, the number of actions, and the actions."""
@@ -191,8 +191,8 @@ class Programs:
                 padded[: len(part)] = part
             else:
                 padded = part
-            table, seen = programs[size](table, padded, params)
-            parts.append(np.asarray(seen)[: len(part)])
+            table, output = programs[size](table, padded, params)
+            parts.append(np.asarray(output)[: len(part)])
         return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def draw(self, table: jax.Array, slot: int, params: Any) -> Any:

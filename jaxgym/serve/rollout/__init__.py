@@ -5,7 +5,7 @@ from jaxgym.serve.rollout.policies import BatchPolicy, Choice, Message, Policy, 
 from jaxgym.serve.rollout.records import Folder
 from jaxgym.serve.rollout.rewards import BUILT_IN, Blend
 from jaxgym.serve.rollout.runs import Row, Summary, rollout, rows_of, summaries
-from jaxgym.serve.rollout.scheduler import Scheduler, Terms
+from jaxgym.serve.rollout.scheduler import RolloutSettings, Scheduler
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
 __all__ = [
@@ -19,11 +19,11 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Request",
+    "RolloutSettings",
     "Row",
     "Scheduler",
     "ScriptedPolicy",
     "Summary",
-    "Terms",
     "rollout",
     "rows_of",
     "summaries",

@@ -17,13 +17,13 @@ from jaxgym.serve.rollout.policies import BatchPolicy, Policy
 from jaxgym.serve.rollout.records import Folder, Record
 from jaxgym.serve.rollout.rewards import Blend
 from jaxgym.serve.rollout.runs import Row, Summary, arollout, check, read_rows, rows_of, summaries
-from jaxgym.serve.rollout.scheduler import Scheduler, Terms
+from jaxgym.serve.rollout.scheduler import RolloutSettings, Scheduler
 from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
 EPISODES = 128
 """Default number of episodes of `--env`."""
 HEADER = (
-    *("game", "episodes", "errors", "success", "return", "reward", "turns", "refusals"),
+    *("game", "episodes", "errors", "success", "return", "reward", "turns", "invalid_replies"),
     *("max_turns", "length", "tokens_in", "tokens_out", "failures"),
 )
 _MOST_REASONS = 3
@@ -47,7 +47,7 @@ class Player:
     temperature: float
     max_tokens: int
 
-    def policy(self, terms: Terms, seed: int) -> Policy:
+    def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
         """Return the policy.
 
         Raises:
@@ -60,13 +60,13 @@ class Player:
             )
         if self.folder is not None:
             function = local_model(self.folder, max_tokens=self.max_tokens, temperature=self.temperature)
-            return BatchPolicy(function, terms.concurrency)
+            return BatchPolicy(function, run_settings.concurrency)
         if self.model == "expert" or self.model == "random":
             return ScriptedPolicy(self.model, seed)
         if "://" not in self.model:
             raise OptionError(f"--model: expected expert, random, or a URL with http://, got {self.model!r}.")
         sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        return EndpointPolicy(self.model, self.name, sampling=sampling, timeout_seconds=terms.turn_seconds)
+        return EndpointPolicy(self.model, self.name, sampling=sampling, timeout_seconds=run_settings.turn_seconds)
 
 
 def rows_for(
@@ -105,14 +105,16 @@ def _first_rows(dataset: Path, episodes: int | None, options: Mapping[str, Any])
     return rows[:episodes]
 
 
-def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: Path | None, seed: int) -> list[Record]:
+def play(
+    rows: Sequence[Row], player: Player, run_settings: RolloutSettings, blend: Blend, out: Path | None, seed: int
+) -> list[Record]:
     """Play the rows that are not yet in the folder, with a progress bar.
 
     Raises:
         UnknownIdError, OptionError, LevelError: If a row is invalid, or the folder is of another run.
         ImportError: If a package that the policy needs is missing.
     """
-    scheduler = Scheduler(player.policy(terms, seed), terms)
+    scheduler = Scheduler(player.policy(run_settings, seed), run_settings)
     try:
         tqdm: Any = importlib.import_module("tqdm")
     except ImportError as error:
@@ -121,7 +123,7 @@ def play(rows: Sequence[Row], player: Player, terms: Terms, blend: Blend, out: P
     settings = {
         "rows": list(rows),
         "player": {**dataclasses.asdict(player), "folder": None if player.folder is None else str(player.folder)},
-        "max_turns": terms.max_turns,
+        "max_turns": run_settings.max_turns,
         "rewards": dict(zip(blend.columns, blend.weights, strict=True)),
         "seed": seed,
     }
@@ -147,7 +149,7 @@ def lines_of(summary: Summary) -> tuple[str, ...]:
         f"{summary.total_reward:.3f} ± {summary.total_reward_error:.3f}",
         f"{summary.reward:.3f}",
         f"{summary.turns:.1f}",
-        f"{summary.refusals:.2f}",
+        f"{summary.invalid_replies:.2f}",
         f"{summary.max_turns:.1%}",
         _shown(summary.length, ".2f"),
         _shown(summary.prompt_tokens, ".0f"),
@@ -163,7 +165,7 @@ def _shown(mean: float, form: str) -> str:
 def report(records: Sequence[Record]) -> tuple[list[tuple[str, ...]], str]:
     """Return the rows of the table, and the text about errors below it."""
     reasons = [record["error"] for record in records if record["error"] is not None]
-    told = [f"{reasons.count(reason)} x {reason}" for reason in dict.fromkeys(reasons)]
-    more = f"\nand {len(told) - _MOST_REASONS} other reasons" if len(told) > _MOST_REASONS else ""
-    said = "\n".join(told[:_MOST_REASONS]) + more
-    return [lines_of(summary) for summary in summaries(records)], f"\nErrors:\n{said}\n" if told else ""
+    counts = [f"{reasons.count(reason)} x {reason}" for reason in dict.fromkeys(reasons)]
+    more = f"\nand {len(counts) - _MOST_REASONS} other reasons" if len(counts) > _MOST_REASONS else ""
+    said = "\n".join(counts[:_MOST_REASONS]) + more
+    return [lines_of(summary) for summary in summaries(records)], f"\nErrors:\n{said}\n" if counts else ""

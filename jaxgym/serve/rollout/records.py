@@ -33,15 +33,15 @@ class Folder:
             OSError: If it can't be written.
         """
         self.path = path
-        told = json.loads(json.dumps(settings))
+        plain = json.loads(json.dumps(settings))
         known = path / SETTINGS
         try:
             path.mkdir(parents=True, exist_ok=True)
             if not known.exists():
-                _write(known, json.dumps(told, indent=1) + "\n")
+                _write(known, json.dumps(plain, indent=1) + "\n")
         except OSError as error:
             raise OSError(f"can't write to {path}: {error.strerror}. Use another folder.") from error
-        differs = _difference("", _settings_of(known), told)
+        differs = _difference("", _settings_of(known), plain)
         if differs is not None:
             name, before, after = differs
             raise OptionError(

@@ -114,7 +114,7 @@ async def arollout(
 
     try:
         async with asyncio.TaskGroup() as workers:
-            for _ in range(min(scheduler.terms.concurrency, len(ahead))):
+            for _ in range(min(scheduler.settings.concurrency, len(ahead))):
                 workers.create_task(work())
     except ExceptionGroup as group:
         raise group.exceptions[0] from None
@@ -171,7 +171,7 @@ class Summary:
         total_reward_error: Standard error of `total_reward`.
         reward: Mean weighted reward.
         turns: Mean number of turns.
-        refusals: Mean number of invalid replies, including empty completions.
+        invalid_replies: Mean number of invalid replies, including empty completions.
         max_turns: Share of trajectories that were truncated after `max_turns` turns.
         length: Mean number of replies that were truncated at the token limit.
         prompt_tokens: Mean sum of the tokens of an episode's prompts.
@@ -187,7 +187,7 @@ class Summary:
     total_reward_error: float
     reward: float
     turns: float
-    refusals: float
+    invalid_replies: float
     max_turns: float
     length: float
     prompt_tokens: float
@@ -219,7 +219,7 @@ def _summary(env: str, records: Sequence[Record]) -> Summary:
         spread / math.sqrt(max(len(returns), 1)),
         _mean([record["reward"] for record in whole]),
         _mean([record["num_turns"] for record in whole]),
-        _mean([record["num_refusals"] for record in whole]),
+        _mean([record["num_invalid_replies"] for record in whole]),
         _mean([float(record["stopped"] == "max_turns") for record in whole]),
         _mean([record.get("num_length") for record in whole]),
         _mean([record.get("prompt_tokens") for record in whole]),

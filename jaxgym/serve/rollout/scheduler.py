@@ -18,7 +18,7 @@ from jaxgym.serve.messages import content_text, usage_of
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
-from jaxgym.text import Move
+from jaxgym.text import ParsedAction
 from jaxgym.text.reasoning import without_reasoning
 
 MOST_TURNS = 512
@@ -26,7 +26,7 @@ MOST_TURNS = 512
 
 
 @dataclasses.dataclass(frozen=True)
-class Terms:
+class RolloutSettings:
     """Settings of a rollout.
 
     Attributes:
@@ -59,15 +59,15 @@ class Terms:
 class Scheduler:
     """Scheduler of trajectories of any environments, each with an episode in a session pool."""
 
-    def __init__(self, policy: Policy, terms: Terms | None = None, pool: SessionPool | None = None):
+    def __init__(self, policy: Policy, settings: RolloutSettings | None = None, pool: SessionPool | None = None):
         """Make a scheduler without trajectories.
 
         Args:
             policy: The policy.
-            terms: The settings.
+            settings: The settings.
             pool: The session pool; the shared pool of the process if None.
         """
-        self.policy, self.terms = policy, Terms() if terms is None else terms
+        self.policy, self.settings = policy, RolloutSettings() if settings is None else settings
         self._pool = pool
         self._episodes: dict[str, Episode] = {}
         self._infos: dict[str, dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class Scheduler:
         episode = Episode(entries.get("name", ""), entries.get("seed"), options, self._pool)
         opening = await episode.astart()
         request.messages = [
-            {"role": "system", "content": opening.instructions},
+            {"role": "system", "content": opening.system_prompt},
             {"role": "user", "content": opening.text},
         ]
         request.data_dict = {
@@ -120,31 +120,31 @@ class Scheduler:
             `rollout_infos`, and `done` if the episode has ended.
         """
         episode, infos = self._episodes[request.uuid], self._infos[request.uuid]
-        words = game_of(episode.name, options_of(request.env_config))[2]
-        move = words.parse(choice.message.content)
-        outcome = await episode.astep(choice.message.content)
-        infos["total_reward"] = outcome.total_reward
-        infos["step_rewards"].append(outcome.reward)
-        parts: dict[str, float] = infos["parts"]
-        infos["parts"] = {name: parts.get(name, 0.0) + part for name, part in outcome.components.items()}
+        interface = game_of(episode.name, options_of(request.env_config))[2]
+        move = interface.parse(choice.message.content)
+        result = await episode.astep(choice.message.content)
+        infos["total_reward"] = result.total_reward
+        infos["step_rewards"].append(result.reward)
+        parts: dict[str, float] = infos["components"]
+        infos["components"] = {name: parts.get(name, 0.0) + part for name, part in result.components.items()}
         infos["num_turns"] = current_turn
-        infos["num_refusals"] = episode.refusals
-        infos["num_exact"] += isinstance(move, Move) and move.is_exact
-        infos |= {"is_solved": outcome.is_solved, "terminated": outcome.terminated, "truncated": outcome.truncated}
+        infos["num_invalid_replies"] = episode.invalid_replies
+        infos["num_exact"] += isinstance(move, ParsedAction) and move.is_exact
+        infos |= {"is_solved": result.is_solved, "terminated": result.terminated, "truncated": result.truncated}
         ending = {"done": True} if episode.has_ended else {}
         return {"rollout_infos": infos, **ending}
 
     def check_finished(self, request: Request, choice: Choice, current_turn: int) -> bool:
         """Return whether a running trajectory is truncated, after `max_turns` turns."""
         del request, choice
-        return self.terms.max_turns is not None and current_turn >= self.terms.max_turns
+        return self.settings.max_turns is not None and current_turn >= self.settings.max_turns
 
     def step(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
         """Add the next text to the messages; return the request."""
         del choice, current_turn
-        outcome = self._episodes[request.uuid].outcome
-        if outcome is not None:
-            request.messages.append({"role": "user", "content": outcome.text})
+        result = self._episodes[request.uuid].result
+        if result is not None:
+            request.messages.append({"role": "user", "content": result.text})
         return {"infer_request": request}
 
     # The loop.
@@ -156,12 +156,12 @@ class Scheduler:
             request: The trajectory; afterwards its messages are the whole chat.
 
         Returns:
-            `total_reward`, `step_rewards`, `parts` (sum of each reward component), `num_turns`, `num_refusals` (invalid
-            replies), `num_exact` (replies in the form of the prompt), `is_solved`, `terminated`, `truncated`, `stopped`
-            ("done", "max_turns" or "error"), and `error` (the reason of a failure, or None). Of the completions:
-            `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of `prompt_tokens`
-            and `completion_tokens` (None if a turn has none), `num_empty` (without text), `num_length` (truncated at
-            the token limit), and `failures` (the count of each failure of an attempt at a reply).
+            `total_reward`, `step_rewards`, `parts` (sum of each reward component), `num_turns`, `num_invalid_replies`
+            (invalid replies), `num_exact` (replies in the form of the prompt), `is_solved`, `terminated`, `truncated`,
+            `stopped` ("done", "max_turns" or "error"), and `error` (the reason of a failure, or None). Of the
+            completions: `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of
+            `prompt_tokens` and `completion_tokens` (None if a turn has none), `num_empty` (without text), `num_length`
+            (truncated at the token limit), and `failures` (the count of each failure of an attempt at a reply).
         """
         stopped, why = "error", None
         self._infos[request.uuid] = _blank()
@@ -189,15 +189,15 @@ class Scheduler:
 
     async def _reply(self, request: Request) -> Choice:
         """Request a reply with retries; raise the last failure."""
-        terms, failure = self.terms, PolicyError("no reply was requested.")
-        for attempt in range(terms.retries + 1):
+        settings, failure = self.settings, PolicyError("no reply was requested.")
+        for attempt in range(settings.retries + 1):
             if attempt:
-                await asyncio.sleep(terms.backoff_seconds * 2 ** (attempt - 1))
+                await asyncio.sleep(settings.backoff_seconds * 2 ** (attempt - 1))
             try:
-                choice = await asyncio.wait_for(self.policy.reply(request), terms.turn_seconds)
+                choice = await asyncio.wait_for(self.policy.reply(request), settings.turn_seconds)
                 return choice._replace(message=Message(content_text(choice.message.content)))
             except TimeoutError:
-                failure = PolicyError(f"no reply within {terms.turn_seconds:g} s.")
+                failure = PolicyError(f"no reply within {settings.turn_seconds:g} s.")
             except PolicyError as error:
                 failure = error
             except Exception as error:  # an exception of the user's policy ends its own episodes only
@@ -214,9 +214,9 @@ def _blank() -> dict[str, Any]:
     return {
         "total_reward": 0.0,
         "step_rewards": [],
-        "parts": {},
+        "components": {},
         "num_turns": 0,
-        "num_refusals": 0,
+        "num_invalid_replies": 0,
         "num_exact": 0,
         "is_solved": False,
         "terminated": False,

@@ -16,7 +16,7 @@ from jaxgym.serve.pool.programs import Logic
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, Request
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
-Game = tuple[Any, Any, text.Words[Any]]
+Game = tuple[Any, Any, text.TextInterface[Any]]
 Action = int | tuple[int, ...]
 
 
@@ -58,12 +58,12 @@ class ScriptedPolicy(Policy):
         Raises:
             OptionError: If it does not.
         """
-        env, params, words = game_of(name, options)
+        env, params, interface = game_of(name, options)
         if self._kind == "expert" and registry.load(env.env_id).expert is None:
             raise OptionError(f"{env.env_id} has no expert. Use a model or random actions.")
         zero = np.zeros(env.action_space(params).shape, np.int32).tolist()
         try:
-            words.reply_of(tuple(zero) if isinstance(zero, list) else zero)
+            interface.reply_of(tuple(zero) if isinstance(zero, list) else zero)
         except NotImplementedError as error:
             raise OptionError(f"{env.env_id}: its text interface does not define reply_of. Use a model.") from error
 
@@ -71,12 +71,12 @@ class ScriptedPolicy(Policy):
         """Return the reply for the next action."""
         entries = dict(request.env_config)
         name, seed = entries.pop("name"), entries.pop("seed")
-        env, params, words = game_of(name, entries)
+        env, params, interface = game_of(name, entries)
         player = self._players.get(request.uuid)
         if player is None:
             make = _expert if self._kind == "expert" else self._random
             player = self._players[request.uuid] = make(env, params, seed)
-        return Choice(Message(words.reply_of(player())))
+        return Choice(Message(interface.reply_of(player())))
 
     def forget(self, request: Request) -> None:
         """Drop the second episode of a trajectory."""

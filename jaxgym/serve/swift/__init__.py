@@ -19,7 +19,7 @@ from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.messages import content_text
-from jaxgym.serve.sessions import Opening, Outcome
+from jaxgym.serve.sessions import Opening, TurnResult
 
 Step = tuple[str, float, bool, dict[str, Any]]
 
@@ -85,7 +85,7 @@ class TextEnv(_Env):
             )
         self._episode = Episode(self.env_id, entries.get("seed"), options_of(entries))
         opening: Opening = await self._episode.astart()
-        return opening.text, {"env_id": opening.env_id, "seed": opening.seed}, opening.instructions
+        return opening.text, {"env_id": opening.env_id, "seed": opening.seed}, opening.system_prompt
 
     async def step(self, action: Sequence[Mapping[str, Any]]) -> Step:
         """Make a turn.
@@ -100,9 +100,9 @@ class TextEnv(_Env):
         if self._episode is None:
             await self.reset()
         reply = content_text(action[-1].get("content") if action else None)
-        outcome = await cast(Episode, self._episode).astep(reply)
-        has_ended = outcome.terminated or outcome.truncated
-        return outcome.text, float(outcome.reward), has_ended, info_of(outcome)
+        result = await cast(Episode, self._episode).astep(reply)
+        has_ended = result.terminated or result.truncated
+        return result.text, float(result.reward), has_ended, info_of(result)
 
     async def close(self) -> None:
         """Close the session; can be called at any time."""
@@ -111,17 +111,17 @@ class TextEnv(_Env):
             self._episode = None
 
 
-def info_of(outcome: Outcome) -> dict[str, Any]:
+def info_of(result: TurnResult) -> dict[str, Any]:
     """Return the `info` of a turn."""
     return {
-        "step": outcome.number,
-        "refusal": outcome.refusal,
-        "components": dict(outcome.components),
-        "total_reward": outcome.total_reward,
-        "terminated": outcome.terminated,
-        "truncated": outcome.truncated,
-        "is_solved": outcome.is_solved,
-        **({"episode": dict(outcome.info)} if outcome.info else {}),
+        "step": result.number,
+        "invalid_reply": result.invalid_reply,
+        "components": dict(result.components),
+        "total_reward": result.total_reward,
+        "terminated": result.terminated,
+        "truncated": result.truncated,
+        "is_solved": result.is_solved,
+        **({"episode": dict(result.info)} if result.info else {}),
     }
 
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.sudoku import text as words
+from jaxgym.envs.sudoku import text as sudoku_text
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.openenv.client import OpenEnvScheduler
-from jaxgym.text import Move
+from jaxgym.text import ParsedAction
 
 _SIZE = 9
 _ROW = re.compile(r"\s*R[1-9](.*)")
 _CELL = re.compile(r"[.1-9]")
-_REFUSED = ("invalid", "error", "cannot", "already", "violation", "lost")
+_REJECTED = ("invalid", "error", "cannot", "already", "violation", "lost")
 _AGAIN = ("please resubmit", "avoid penalties")
 _SHOWN = 10
 _PARTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
 _APART = ("name", "seed", "base_url", "reset_kwargs", "system_message")
-_PARSER = words.SudokuWords("Sudoku-v0", flat_actions=False, hints=False)
+_PARSER = sudoku_text.SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=False)
 _NOTES = "\nBelow the board are moves that you have tried, and cells with one or few options."
 _NO_MOVE = -1.0
 
@@ -42,7 +42,7 @@ def parse_board(text: str) -> np.ndarray | None:
     )
 
 
-class Referee:
+class SudokuTextTracker:
     """Reward tracker of one game that reads its texts, and writer of the messages.
 
     Attributes:
@@ -78,13 +78,13 @@ class Referee:
         tried = np.full((1, _SHOWN), -1, np.int32)
         newest = list(dict.fromkeys(reversed(self._tried)))[:_SHOWN]
         tried[0, : len(newest)] = newest
-        return words.board_texts(boards)[0] + words.hint_texts(boards, tried)[0]
+        return sudoku_text.board_texts(boards)[0] + sudoku_text.hint_texts(boards, tried)[0]
 
-    def note(self, move: Move, text: str, reward: float) -> dict[str, float]:
+    def note(self, move: ParsedAction, text: str, reward: float) -> dict[str, float]:
         """Record a turn and return the five reward components.
 
         Args:
-            move: The parsed reply of `SudokuWords`, without flat actions.
+            move: The parsed reply of `SudokuTextInterface`, without flat actions.
             text: All texts of the episode, or the text of this turn.
             reward: The environment's reward of this turn.
         """
@@ -93,14 +93,14 @@ class Referee:
         row, column, digit = np.ravel(move.actions[0]).tolist()
         is_empty = None if self._board is None else bool(self._board[row, column] == 0)
         lowered = said.lower()
-        is_valid = is_empty is not False and not any(word in lowered for word in _REFUSED)
+        is_valid = is_empty is not False and not any(word in lowered for word in _REJECTED)
         earlier = self._made[move.text]
         self._made[move.text] += 1
-        self._sums["empty_cell"] += words.empty_cell_score(is_empty)
-        self._sums["valid_move"] += words.valid_move_score(
+        self._sums["empty_cell"] += sudoku_text.empty_cell_score(is_empty)
+        self._sums["valid_move"] += sudoku_text.valid_move_score(
             is_valid, is_new=earlier == 0, asks_again=any(phrase in lowered for phrase in _AGAIN)
         )
-        self._sums["repetition"] += words.repetition_score(earlier)
+        self._sums["repetition"] += sudoku_text.repetition_score(earlier)
         self._tried.append((row * _SIZE + column) * _SIZE + digit)
         self._accepted += is_valid and earlier == 0
         board = parse_board(said) if is_valid else None
@@ -109,7 +109,7 @@ class Referee:
             self._most = max(self._most, self._filled())
         moves = self._made.total()
         means = {name: total / moves for name, total in self._sums.items()}
-        self.parts = {**means, "progress": words.progress_score(self._most, self._start), "correct": reward}
+        self.parts = {**means, "progress": sudoku_text.progress_score(self._most, self._start), "correct": reward}
         return self.parts
 
 
@@ -126,8 +126,8 @@ class LocalSudoku:
 
     async def astep(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, dict[str, Any]]:
         """Make the turn of `message`; return observation, reward, whether the episode has ended, and an empty dict."""
-        outcome = await self._episode.astep(str(action["message"]))
-        return {"prompt": outcome.text}, float(outcome.is_solved), self._episode.has_ended, {}
+        result = await self._episode.astep(str(action["message"]))
+        return {"prompt": result.text}, float(result.is_solved), self._episode.has_ended, {}
 
     async def aclose(self) -> None:
         """Close the session."""
@@ -155,7 +155,7 @@ class SudokuScheduler(OpenEnvScheduler):
     def __init__(self, *args: Any, **more: Any):
         """Make a scheduler as ms-swift does."""
         super().__init__(*args, **more)
-        self._referees: dict[str, Referee] = {}
+        self._trackers: dict[str, SudokuTextTracker] = {}
 
     def _create_env(self, env_config: dict[str, Any]) -> Any:
         if not env_config.get("base_url"):
@@ -166,27 +166,27 @@ class SudokuScheduler(OpenEnvScheduler):
         return super()._create_env(env_config)
 
     def _first_messages(self, uuid: str, observation: Any, system: str | None) -> list[dict[str, str]]:
-        self._referees[uuid] = referee = Referee(observed_text(observation))
+        self._trackers[uuid] = tracker = SudokuTextTracker(observed_text(observation))
         unlimited = types.SimpleNamespace(max_steps_in_episode=0)
-        rules = system or _PARSER.instructions(unlimited) + _NOTES
-        return [{"role": "system", "content": rules}, {"role": "user", "content": referee.first_message()}]
+        rules = system or _PARSER.system_prompt(unlimited) + _NOTES
+        return [{"role": "system", "content": rules}, {"role": "user", "content": tracker.first_message()}]
 
     async def _take_turn(self, uuid: str, text: str) -> tuple[bool, dict[str, Any]]:
-        move, referee = _PARSER.parse(text), self._referees[uuid]
+        move, tracker = _PARSER.parse(text), self._trackers[uuid]
         has_ended = True
-        if isinstance(move, Move):
+        if isinstance(move, ParsedAction):
             observation, reward, has_ended, _ = await self._envs[uuid].astep({"message": move.text})
-            parts = referee.note(move, observed_text(observation), float(reward))
-            score = gained = words.combined_score(parts)
+            parts = tracker.note(move, observed_text(observation), float(reward))
+            score = gained = sudoku_text.combined_score(parts)
         else:
             score, gained = self._total_rewards[uuid] + _NO_MOVE, _NO_MOVE
         self._total_rewards[uuid] = score
         self._step_rewards[uuid].append(gained)
-        self._pending_obs[uuid] = referee.next_message()
-        return bool(has_ended), {f"{name}_reward": part for name, part in referee.parts.items()}
+        self._pending_obs[uuid] = tracker.next_message()
+        return bool(has_ended), {f"{name}_reward": part for name, part in tracker.parts.items()}
 
     async def _close_and_remove(self, uuid: str) -> None:
-        self._referees.pop(uuid, None)
+        self._trackers.pop(uuid, None)
         await super()._close_and_remove(uuid)
 
 

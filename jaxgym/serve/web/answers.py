@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from jaxgym.serve.errors import CapacityError, SessionError
 
-_REFUSED, _FULL = 422, 503
+_UNPROCESSABLE, _FULL = 422, 503
 _MOST_QUOTED = 80
 MOST_SAID = 1000
 """Maximum length of an error message."""
@@ -42,7 +42,7 @@ def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = 
     return Response(json.dumps(content), status, headers, "application/json")
 
 
-def refusals(
+def exception_handlers(
     key: str, headers: Mapping[str, str] | None = None
 ) -> dict[Any, Callable[[Request, Exception], Awaitable[Response]]]:
     """Return the exception handlers of a Starlette app for HTTP errors and session errors.
@@ -55,6 +55,6 @@ def refusals(
     async def tell(_: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
             return answer({key: quoted(error.detail, MOST_SAID)}, error.status_code, headers)
-        return answer({key: message_of(error)}, _FULL if isinstance(error, CapacityError) else _REFUSED, headers)
+        return answer({key: message_of(error)}, _FULL if isinstance(error, CapacityError) else _UNPROCESSABLE, headers)
 
     return {HTTPException: tell, SessionError: tell}

@@ -39,7 +39,7 @@ def token_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return token.strip(b" ") if scheme.lower() == _BEARER else b""
 
 
-def asks_for_page(scope: Mapping[str, Any]) -> bool:
+def is_page_request(scope: Mapping[str, Any]) -> bool:
     """Return whether a request is that of a browser for the page `/`."""
     if scope["path"] != "/" or scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
         return False
@@ -111,7 +111,7 @@ class Guard:
             raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
 
     def _check_token(self, scope: Mapping[str, Any]) -> None:
-        if self._expected is None or scope["path"] == "/health" or (self._has_page and asks_for_page(scope)):
+        if self._expected is None or scope["path"] == "/health" or (self._has_page and is_page_request(scope)):
             return
         given = token_of_request(scope["headers"])
         # Every token is compared, so that the time does not depend on the token.

@@ -40,14 +40,14 @@ class Hosted:
         env_id: The environment id.
         short_name: Its short name.
         options: Options of its sessions.
-        instructions: The system prompt.
+        system_prompt: The system prompt.
     """
 
     pool: SessionPool
     env_id: str
     short_name: str
     options: Mapping[str, Any]
-    instructions: str
+    system_prompt: str
 
 
 def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0) -> Hosted:
@@ -64,9 +64,9 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
     env_id, _ = text.text_spec_of(serving.env)
     options = {**(defaults or {}), **parse_options(serving.options)}
     pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page)
-    instructions = pool.prepare(env_id, options)
+    system_prompt = pool.prepare(env_id, options)
     freeze()
-    return Hosted(pool, env_id, text.short_name_of(env_id), options, instructions)
+    return Hosted(pool, env_id, text.short_name_of(env_id), options, system_prompt)
 
 
 def freeze() -> None:
@@ -198,6 +198,6 @@ def run(app: App, serving: Serving, bound: socket.socket) -> None:
 def announce(serving: Serving, listener: socket.socket) -> None:
     """Log the address of the server, and a warning if other users can read the token file."""
     if serving.token_file is not None and serving.token_file.stat().st_mode & stat.S_IROTH:
-        log.say(f"every user of this machine can read {serving.token_file}. Run chmod 600 on it.")
+        log.print_line(f"every user of this machine can read {serving.token_file}. Run chmod 600 on it.")
     host, port = listener.getsockname()[:2]
-    log.say(f"{serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}")
+    log.print_line(f"{serving.env} at http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -30,7 +30,7 @@ def write(text: str) -> None:
             os.write(descriptor, content[begin : begin + _PIECE])
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Write a log line of the server."""
     write(f"jaxgym: {text}\n")
 

@@ -137,7 +137,7 @@ def token_of(serving: Serving) -> str | None:
 
 
 def bind(serving: Serving) -> socket.socket:
-    """Return a bound socket that does not listen yet, so that clients are refused until the environment is loaded.
+    """Return a bound socket that does not listen yet, so that clients are rejected until the environment is loaded.
 
     Raises:
         OSError: If the address is not available.
@@ -230,13 +230,13 @@ def exiting(serve: Callable[[], None]) -> None:
     try:
         serve()
     except ModuleNotFoundError as error:
-        log.say(extras.missing("serve", error.name))
+        log.print_line(extras.missing("serve", error.name))
         sys.exit(FAILED)
     except OSError as error:
-        log.say(f"{error}")
+        log.print_line(f"{error}")
         sys.exit(FAILED)
     except ValueError as error:
         if type(error).__module__ not in ("jaxgym.errors", "jaxgym.serve.errors"):
             raise
-        log.say(f"{error}")
+        log.print_line(f"{error}")
         sys.exit(MISUSED)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.searing_spotlights import bitplanes
 from jaxgym.envs.searing_spotlights.spotlights import LARGEST_RADIUS_PX, SMALLEST_RADIUS_PX
-from jaxgym.rendering.canvas import TRANSPARENT, stamp
+from jaxgym.rendering.canvas import TRANSPARENT, draw_sprite
 from jaxgym.rendering.sprites import disc, ring
 
 
@@ -32,15 +32,15 @@ def test_discs_and_their_insides_are_those_of_the_midpoint_circle() -> None:
         np.testing.assert_array_equal(outline, ring(252, (84 + x, 84 + y), r, 1)[window])
 
 
-def test_runs_cover_what_a_stamp_draws() -> None:
+def test_runs_cover_what_a_sprite_draws() -> None:
     sheet = agent_sprites(1.0)
     runs = bitplanes.Runs.of([sheet])
     index = jnp.arange(8)
     position = jnp.stack([index * 12, 90 - index * 12], axis=1)
     blank = jnp.full((84, 84, 3), TRANSPARENT, jnp.uint8)
-    stamped = np.asarray(jax.jit(jax.vmap(lambda i, p: stamp(blank, sheet, i, p)))(index, position))
+    on_canvas = np.asarray(jax.jit(jax.vmap(lambda i, p: draw_sprite(blank, sheet, i, p)))(index, position))
     planes = jax.jit(jax.vmap(runs.planes))(index, position)
     for place in range(runs.colors.shape[1]):
         color = runs.colors[:, place]
         channels = np.stack([color & 255, color >> 8 & 255, color >> 16], axis=-1)[:, None, None]
-        np.testing.assert_array_equal(pixels(planes[:, place]), (stamped == channels).all(axis=-1))
+        np.testing.assert_array_equal(pixels(planes[:, place]), (on_canvas == channels).all(axis=-1))

@@ -218,7 +218,7 @@ def test_a_level_that_prescribes_a_segment_goes_on_from_its_end(made: tuple[Any,
         assert int(third[0]) == int(segments.end_row(second))
 
 
-def test_lanes_share_one_bank_of_segments(made: tuple[Any, Any]) -> None:
+def test_environments_share_one_segment_buffer(made: tuple[Any, Any]) -> None:
     env, params = made
     many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (2, *np.shape(leaf))), params)
     many = dataclasses.replace(many, segments=params.segments, stamina_level=np.asarray([3, 7], np.int32))
@@ -236,6 +236,6 @@ def test_the_bar_loses_the_rows_that_the_original_loses(level: int) -> None:
 
 
 @pytest.mark.parametrize("stamina", [0, -3])
-def test_a_stamina_that_never_runs_out_is_refused(stamina: int) -> None:
+def test_a_stamina_that_never_runs_out_is_rejected(stamina: int) -> None:
     with pytest.raises(OptionError, match="stamina_level"):
         jaxgym.make("Endless-MysteryPath-v0", stamina_level=stamina)

@@ -13,13 +13,13 @@ from jaxgym.envs.mystery_path import endless_scene as seen
 from jaxgym.envs.mystery_path.endless_visible import visible_in
 from jaxgym.envs.mystery_path.symbols import endless_symbols
 
-LANES, STEPS, CHANGES = 16, 48, 160
+NUM_ENVS, STEPS, CHANGES = 16, 48, 160
 
 
 def states(env: Any, params: Any) -> Any:
-    """Return states of episodes that mostly walk on; (LANES · STEPS,)."""
-    keys = jax.random.split(jax.random.key(0), LANES)
-    actions = jax.random.choice(jax.random.key(1), jnp.asarray([0, 1, 1, 1, 2, 3]), (STEPS, LANES))
+    """Return states of episodes that mostly walk on; (NUM_ENVS · STEPS,)."""
+    keys = jax.random.split(jax.random.key(0), NUM_ENVS)
+    actions = jax.random.choice(jax.random.key(1), jnp.asarray([0, 1, 1, 1, 2, 3]), (STEPS, NUM_ENVS))
     start = jax.vmap(env.reset, in_axes=(0, None))(keys, params)[1]
 
     def advance(state: Any, action: jax.Array) -> Any:
@@ -71,14 +71,14 @@ def test_equal_pictures_and_equal_symbols_go_together(options: dict[str, Any]) -
     scale = env.agent_scale
     scenes = jax.jit(jax.vmap(env.scene, in_axes=(0, None)))(states(env, params), params)
     draw = jax.jit(jax.vmap(lambda scene: (seen.draw(scene, scale), endless_symbols(visible_in(scene, scale)))))
-    pictures, symbols = (np.asarray(part).reshape(LANES * STEPS, -1) for part in draw(scenes))
-    looks = {picture.tobytes(): index for index, picture in enumerate(pictures)}
+    images, symbols = (np.asarray(part).reshape(NUM_ENVS * STEPS, -1) for part in draw(scenes))
+    appearances = {image.tobytes(): index for index, image in enumerate(images)}
     numbers = {vector.tobytes(): index for index, vector in enumerate(symbols)}
-    pairs = {(picture.tobytes(), vector.tobytes()) for picture, vector in zip(pictures, symbols, strict=True)}
-    assert len(looks) == len(numbers) == len(pairs) > 30
+    pairs = {(image.tobytes(), vector.tobytes()) for image, vector in zip(images, symbols, strict=True)}
+    assert len(appearances) == len(numbers) == len(pairs) > 30
 
     change = jax.jit(jax.vmap(lambda scene, n: draw_one(changed(scene, n), scale), in_axes=(None, 0)))
-    for index in np.linspace(0, LANES * STEPS - 1, 12).astype(int):
+    for index in np.linspace(0, NUM_ENVS * STEPS - 1, 12).astype(int):
         one = jax.tree.map(lambda leaf, index=index: leaf[index], scenes)
         others = [np.asarray(part).reshape(CHANGES, -1) for part in change(one, jnp.arange(CHANGES))]
         is_same = [(part[:, None] == part[None]).all(axis=-1) for part in map(digests, others)]

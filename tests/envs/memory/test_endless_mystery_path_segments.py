@@ -26,8 +26,8 @@ LARGEST_Z = 4.0
 @functools.cache
 def ours() -> np.ndarray:
     """Return all segments of the buffer, int (50 176, 32), -1 after the last tile."""
-    bank = np.asarray(segments.make_bank()).reshape(-1, segments.MAX_TILES).astype(np.int64)
-    return np.where(bank == segments.NO_TILE, -1, bank)
+    buffer = np.asarray(segments.make_segment_buffer()).reshape(-1, segments.MAX_TILES).astype(np.int64)
+    return np.where(buffer == segments.NO_TILE, -1, buffer)
 
 
 @functools.cache
@@ -62,9 +62,9 @@ def rises(sample: np.ndarray) -> np.ndarray:
     return np.abs(sample.max(axis=1) % segments.NUM_ROWS - sample[:, 0])
 
 
-def test_every_segment_of_the_bank_leads_from_its_start_row_to_its_end_row_tile_by_tile() -> None:
-    bank = np.asarray(segments.make_bank())
-    assert bank.shape == (7, 7, segments.SEGMENTS_PER_PAIR, segments.MAX_TILES)
+def test_every_segment_of_the_level_buffer_leads_from_its_start_row_to_its_end_row_tile_by_tile() -> None:
+    buffer = np.asarray(segments.make_segment_buffer())
+    assert buffer.shape == (7, 7, segments.SEGMENTS_PER_PAIR, segments.MAX_TILES)
     start, end = np.divmod(np.arange(49), 7)
     assert (ours()[:, 0].reshape(49, -1) == start[:, None]).all()
     last = np.take_along_axis(ours(), lengths(ours())[:, None] - 1, axis=1)[:, 0]

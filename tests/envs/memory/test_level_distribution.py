@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import jaxgym
-from jaxgym.levels import make_bank, train_seeds
+from jaxgym.levels import make_level_buffer, train_seeds
 
 GAMES = {
     "mm": "MortarMayhem-v0",
@@ -35,7 +35,7 @@ all_games = pytest.mark.parametrize("game", GAMES)
 
 @functools.cache
 def ours(game: str) -> Any:
-    return jax.device_get(make_bank(*jaxgym.make(GAMES[game], observation="symbolic"), train_seeds(LEVELS)))
+    return jax.device_get(make_level_buffer(*jaxgym.make(GAMES[game], observation="symbolic"), train_seeds(LEVELS)))
 
 
 @functools.cache

@@ -28,7 +28,7 @@ import pytest
 import jaxgym
 from jaxgym.envs.mortar_mayhem.game import Level, MortarMayhem, Params, State
 from jaxgym.errors import OptionError
-from jaxgym.levels import make_bank, train_seeds
+from jaxgym.levels import make_level_buffer, train_seeds
 
 GAMES = {
     "mm": "MortarMayhem-v0",
@@ -170,7 +170,7 @@ def nothing(game: str) -> Any:
 
 def sample(game: str, **options: Any) -> Level:
     """Return a stack of 400 sampled levels."""
-    return jax.device_get(make_bank(*make(game, **options), train_seeds(400)))
+    return jax.device_get(make_level_buffer(*make(game, **options), train_seeds(400)))
 
 
 def sample_one(game: str, **options: Any) -> Level:

@@ -65,7 +65,7 @@ AGENT = """
 ................  .......oo.......  ................  ................
 ................  ................  ................  ................
 """
-LOOKS = {"B": BODY, "o": HAND_OUTLINE}
+COLORS = {"B": BODY, "o": HAND_OUTLINE}
 
 
 def read_agents() -> list[list[str]]:
@@ -121,8 +121,8 @@ def add_agent(frame: np.ndarray, at: tuple[int, int], heading: int) -> np.ndarra
     for row, line in enumerate(AGENTS[heading]):
         for column, pixel in enumerate(line):
             x, y = at[0] - 8 + column, at[1] - 8 + row
-            if pixel in LOOKS and 0 <= x < 84 and 0 <= y < 84:
-                frame[y, x] = LOOKS[pixel]
+            if pixel in COLORS and 0 <= x < 84 and 0 <= y < 84:
+                frame[y, x] = COLORS[pixel]
     return frame
 
 
@@ -237,9 +237,9 @@ def test_an_agent_of_another_scale_has_a_body_and_hands_of_its_size(
     assert np.array_equal(frame[nothing], expected_arena(6)[nothing])
 
 
-# Pictures and numbers tell the same.
+# Images and numbers tell the same.
 
-LANES, STEPS = 120, 14
+NUM_ENVS, STEPS = 120, 14
 MOVES = np.asarray([(1, 0), (0, 1), (-1, 0), (0, -1), (0, 0)])
 STAY = 4
 
@@ -256,10 +256,10 @@ def make_levels(arena_sizes: np.ndarray, show: int) -> Level:
             sequence.append(STAY if generator.random() < 0.6 else generator.choice(inside))
             tile = tile + MOVES[sequence[-1]]
         sequences.append(sequence + [-1] * 8)
-    every = functools.partial(np.full, LANES, dtype=np.int32)
+    every = functools.partial(np.full, NUM_ENVS, dtype=np.int32)
     return Level(
         start_tile=np.asarray(starts, np.int32),
-        start_offset_px=np.zeros((LANES, 2), np.int32),
+        start_offset_px=np.zeros((NUM_ENVS, 2), np.int32),
         command_count=every(2),
         commands=np.asarray(sequences, np.int32),
         command_show_duration=every(show),
@@ -289,14 +289,14 @@ def roll(env: Any, level: Level, params: Any, actions: jax.Array) -> tuple[seen.
 def scenes_of_random_episodes(env_id: str, scale: float) -> seen.Scene:
     """Return a stack of all scenes of episodes in arenas of all sizes."""
     env, params = jaxgym.make(env_id, agent_scale=scale)
-    sizes = np.resize(np.asarray(ARENA_SIZES, np.int32), LANES)
-    many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (LANES, *np.shape(leaf))), params)
+    sizes = np.resize(np.asarray(ARENA_SIZES, np.int32), NUM_ENVS)
+    many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (NUM_ENVS, *np.shape(leaf))), params)
     many = dataclasses.replace(many, arena_size=sizes)
     generator = np.random.default_rng(1)
     space = env.action_space(params)
-    shape = (LANES, STEPS, *space.shape)
+    shape = (NUM_ENVS, STEPS, *space.shape)
     actions = generator.integers(0, space.n if space.shape == () else space.nvec, shape, dtype=np.int32)
-    is_still = generator.random((LANES, STEPS)) < 0.6
+    is_still = generator.random((NUM_ENVS, STEPS)) < 0.6
     actions[is_still] = 0
     levels = make_levels(sizes, show=0 if "MayhemB" in env_id else 1)
     scenes, is_on = jax.device_get(jax.vmap(roll, in_axes=(None, 0, 0, 0))(env, levels, many, actions))
@@ -307,10 +307,10 @@ def scenes_of_random_episodes(env_id: str, scale: float) -> seen.Scene:
 def look(scenes: seen.Scene, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the frames and symbols of a stack of scenes."""
     # Padded to one length, so that the scenes of the games with clues compile once, and those of the others.
-    count, most = len(scenes.command), LANES * (STEPS + 1)
+    count, most = len(scenes.command), NUM_ENVS * (STEPS + 1)
     padded = jax.tree.map(lambda leaf: np.resize(leaf, (most, *leaf.shape[1:])), scenes)
-    pictures, numbers = jax.device_get(look_at_all(padded, scale))
-    return pictures[:count], numbers[:count]
+    images, numbers = jax.device_get(look_at_all(padded, scale))
+    return images[:count], numbers[:count]
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -334,10 +334,10 @@ def look_at_all(scenes: seen.Scene, scale: float) -> tuple[jax.Array, jax.Array]
 )
 def test_two_moments_look_alike_if_and_only_if_their_numbers_are_equal(env_id: str, scale: float) -> None:
     scenes = scenes_of_random_episodes(env_id, scale)
-    pictures, numbers = look(scenes, scale)
+    images, numbers = look(scenes, scale)
     codes = np.zeros((len(numbers), 0)) if scenes.commands is None else scenes.commands
-    looks = [picture.tobytes() + code.tobytes() for picture, code in zip(pictures, codes, strict=True)]
-    pairs = list(zip(looks, (vector.tobytes() for vector in numbers), strict=True))
+    appearances = [image.tobytes() + code.tobytes() for image, code in zip(images, codes, strict=True)]
+    pairs = list(zip(appearances, (vector.tobytes() for vector in numbers), strict=True))
     # There is something to tell apart, and something that is seen again.
     assert 100 < len(set(pairs)) < len(pairs)
     assert len({look for look, _ in pairs}) == len(set(pairs)), "moments that look alike have different numbers"

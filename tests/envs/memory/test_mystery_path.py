@@ -96,10 +96,10 @@ def test_the_agent_starts_in_the_middle_of_the_start_tile_heading_up(env_id: str
 @pytest.mark.parametrize(("side", "axis", "start"), [(0, 0, 0), (1, 0, 6), (2, 1, 0), (3, 1, 6)])
 def test_the_start_is_on_a_chosen_side_and_the_goal_on_the_opposite_one(side: int, axis: int, start: int) -> None:
     _, params = jaxgym.make("MysteryPath-Grid-v0", cardinal_origin_choice=[side], levels=64)
-    bank = params.levels
-    assert set(np.asarray(bank.start_tile)[:, axis].tolist()) == {start}
-    assert set(np.asarray(bank.goal_tile)[:, axis].tolist()) == {6 - start}
-    assert set(np.asarray(bank.start_tile)[:, 1 - axis].tolist()) == set(range(7))
+    buffer = params.levels
+    assert set(np.asarray(buffer.start_tile)[:, axis].tolist()) == {start}
+    assert set(np.asarray(buffer.goal_tile)[:, axis].tolist()) == {6 - start}
+    assert set(np.asarray(buffer.start_tile)[:, 1 - axis].tolist()) == set(range(7))
 
 
 def test_all_sides_are_chosen_by_default_and_none_but_those_given() -> None:
@@ -113,7 +113,7 @@ def test_all_sides_are_chosen_by_default_and_none_but_those_given() -> None:
         assert seen == set(choice)
 
 
-def test_a_side_that_does_not_exist_is_refused() -> None:
+def test_a_side_that_does_not_exist_is_rejected() -> None:
     with pytest.raises(OptionError, match="cardinal_origin_choice"):
         jaxgym.make("MysteryPath-v0", cardinal_origin_choice=[4])
 
@@ -274,8 +274,8 @@ def test_by_default_both_games_draw_from_the_first_100_000_training_levels() -> 
     assert levels.num_levels(params.levels) == 100_000
     for place in (0, 99_999):
         level = levels.level_from_seed(env, levels.train_seeds(1, place)[0], params)
-        banked = jax.tree.map(lambda stack, place=place: stack[place], params.levels)
-        chex.assert_trees_all_equal(banked, level)
+        buffered = jax.tree.map(lambda stack, place=place: stack[place], params.levels)
+        chex.assert_trees_all_equal(buffered, level)
 
 
 def test_levels_may_be_fresh_or_fewer() -> None:

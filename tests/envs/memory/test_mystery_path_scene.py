@@ -37,7 +37,7 @@ def look(scenes: seen.Scene, scale: float) -> tuple[jax.Array, jax.Array]:
     return jax.vmap(lambda scene: (seen.draw(scene, scale), symbols(visible_in(scene, scale))))(scenes)
 
 
-def picture(scene: seen.Scene) -> np.ndarray:
+def image(scene: seen.Scene) -> np.ndarray:
     return np.asarray(look(jax.tree.map(lambda leaf: leaf[None], scene), 0.25)[0][0])
 
 
@@ -51,26 +51,26 @@ def square(column: int, row: int) -> set[tuple[int, int]]:
 
 
 def test_nothing_of_the_path_is_shown() -> None:
-    frame = picture(scene_of((42, 18)))
+    frame = image(scene_of((42, 18)))
     drawn = where(frame, BODY) | where(frame, HAND)
     assert where(frame, BLACK) == {(x, y) for x in range(84) for y in range(84)} - drawn
     assert drawn < square(3, 1)
 
 
 def test_start_and_goal_are_whole_tiles_in_blue_and_green() -> None:
-    frame = picture(scene_of((42, 42), origin=(0, 2), goal=(6, 5)))
+    frame = image(scene_of((42, 42), origin=(0, 2), goal=(6, 5)))
     assert where(frame, BLUE) == square(0, 2)
     assert where(frame, GREEN) == square(6, 5)
 
 
 def test_the_agent_is_above_the_tile_that_it_stands_on() -> None:
-    frame = picture(scene_of((6, 30), origin=(0, 2)))
+    frame = image(scene_of((6, 30), origin=(0, 2)))
     assert where(frame, BLUE) | where(frame, BODY) | where(frame, HAND) == square(0, 2)
     assert where(frame, BODY)
 
 
 def test_the_cross_is_centred_on_the_agent_and_above_it() -> None:
-    plain, crossed = picture(scene_of((30, 54))), picture(scene_of((30, 54), cross=True))
+    plain, crossed = image(scene_of((30, 54))), image(scene_of((30, 54), cross=True))
     red = where(crossed, RED)
     assert not where(plain, RED)
     corners = {(25, 49), (34, 49), (25, 58), (34, 58)}
@@ -125,8 +125,8 @@ def test_a_batch_is_drawn_as_each_of_its_scenes_alone(shown: str) -> None:
     [pytest.param(scale, marks=[] if scale == 0.25 else pytest.mark.slow) for scale in (0.04, 0.1, 0.25, 0.5, 1.0)],
 )
 def test_two_scenes_look_alike_if_and_only_if_their_numbers_are_equal(scale: float) -> None:
-    pictures, numbers = jax.device_get(look(random_scenes(scale, np.random.default_rng(0)), scale))
-    pairs = [(frame.tobytes(), vector.tobytes()) for frame, vector in zip(pictures, numbers, strict=True)]
+    images, numbers = jax.device_get(look(random_scenes(scale, np.random.default_rng(0)), scale))
+    pairs = [(frame.tobytes(), vector.tobytes()) for frame, vector in zip(images, numbers, strict=True)]
     # There is something to tell apart, and something that is seen again.
     assert 100 < len(set(pairs)) < len(pairs)
     assert len({frame for frame, _ in pairs}) == len(set(pairs)), "scenes that look alike have different numbers"

@@ -12,8 +12,8 @@ import pytest
 import jaxgym
 from jaxgym import levels
 from jaxgym.envs.searing_spotlights import base as spotlight_game
+from jaxgym.envs.searing_spotlights import double_float, free_cells, spotlights
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
-from jaxgym.envs.searing_spotlights import free_cells, pairs, spotlights
 from jaxgym.envs.searing_spotlights.bitrows import unpack
 from jaxgym.errors import OptionError
 from tests.parity import memory_gym
@@ -23,9 +23,9 @@ TRACES = Path(__file__).parents[2] / "data" / "traces"
 
 
 @pytest.fixture(scope="module")
-def bank() -> Any:
+def buffer() -> Any:
     env, params = jaxgym.make("SearingSpotlights-v0")
-    return levels.make_bank(env, params, levels.train_seeds(2000))
+    return levels.make_level_buffer(env, params, levels.train_seeds(2000))
 
 
 @pytest.mark.parametrize("name", ["ss__fast_spots__s70__flee", "ess__fast_spots__s17__random"])
@@ -56,39 +56,39 @@ def chi_square_quantile(freedom: int) -> float:
 @pytest.mark.parametrize(
     ("ours", "theirs", "edges"),
     [
-        (lambda bank: bank.tracks.radius_px, "spot_radius", np.arange(7, 15)),
-        (lambda bank: bank.tracks.speed.high, "spot_speed", np.linspace(0.0025, 0.00750001, 11)),
-        (lambda bank: bank.tracks.angles_deg[..., 0], "spot_angles", np.arange(0, 361, 30)),
-        (lambda bank: bank.coins_px[..., 0], "coins", np.array([7, 8, 20, 35, 50, 65, 77, 78])),
-        (lambda bank: bank.exit_px[..., 1], "exit_pos", np.array([7, 8, 20, 35, 50, 65, 77, 78])),
-        (lambda bank: bank.start_px[..., 0], "start_pos", np.arange(2, 88, 12.15)),
+        (lambda buffer: buffer.tracks.radius_px, "spot_radius", np.arange(7, 15)),
+        (lambda buffer: buffer.tracks.speed.high, "spot_speed", np.linspace(0.0025, 0.00750001, 11)),
+        (lambda buffer: buffer.tracks.angles_deg[..., 0], "spot_angles", np.arange(0, 361, 30)),
+        (lambda buffer: buffer.coins_px[..., 0], "coins", np.array([7, 8, 20, 35, 50, 65, 77, 78])),
+        (lambda buffer: buffer.exit_px[..., 1], "exit_pos", np.array([7, 8, 20, 35, 50, 65, 77, 78])),
+        (lambda buffer: buffer.start_px[..., 0], "start_pos", np.arange(2, 88, 12.15)),
     ],
 )
-def test_levels_are_distributed_as_the_recorded_ones(bank: Any, ours: Any, theirs: str, edges: np.ndarray) -> None:
+def test_levels_are_distributed_as_the_recorded_ones(buffer: Any, ours: Any, theirs: str, edges: np.ndarray) -> None:
     array = recorded("ss")[theirs]
     part = {"spot_angles": array[..., 0], "coins": array[..., 0], "exit_pos": array[..., 1]}
     part["start_pos"] = array[..., 0] if array.ndim > 1 else array
-    chi_square_bound(np.asarray(ours(bank)).ravel(), part.get(theirs, array).ravel(), edges)
+    chi_square_bound(np.asarray(ours(buffer)).ravel(), part.get(theirs, array).ravel(), edges)
 
 
 @pytest.fixture(scope="module")
-def endless_bank() -> Any:
+def endless_buffer() -> Any:
     env, params = jaxgym.make("Endless-SearingSpotlights-v0")
-    return levels.make_bank(env, params, levels.train_seeds(2000))
+    return levels.make_level_buffer(env, params, levels.train_seeds(2000))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_the_first_endless_coin_and_start_are_distributed_as_the_recorded_ones(endless_bank: Any, axis: int) -> None:
+def test_the_first_endless_coin_and_start_are_distributed_as_the_recorded_ones(endless_buffer: Any, axis: int) -> None:
     theirs = recorded("ess")
     places = np.array([7, 8, 20, 35, 50, 65, 77, 78])
-    chi_square_bound(np.asarray(endless_bank.coins_px)[..., axis].ravel(), theirs["coins"][..., axis].ravel(), places)
+    chi_square_bound(np.asarray(endless_buffer.coins_px)[..., axis].ravel(), theirs["coins"][..., axis].ravel(), places)
     starts = np.arange(2, 88, 12.15)
-    chi_square_bound(np.asarray(endless_bank.start_px)[:, axis], theirs["start_pos"][:, axis], starts)
+    chi_square_bound(np.asarray(endless_buffer.start_px)[:, axis], theirs["start_pos"][:, axis], starts)
 
 
 @pytest.mark.parametrize("name", ["ss", "ess"])
-def test_tracks_turn_as_the_recorded_ones(bank: Any, endless_bank: Any, name: str) -> None:
-    ours = np.asarray({"ss": bank, "ess": endless_bank}[name].tracks.angles_deg).reshape(-1, 3)
+def test_tracks_turn_as_the_recorded_ones(buffer: Any, endless_buffer: Any, name: str) -> None:
+    ours = np.asarray({"ss": buffer, "ess": endless_buffer}[name].tracks.angles_deg).reshape(-1, 3)
     theirs = recorded(name)["spot_angles"].astype(np.int32).reshape(-1, 3)
     for angles in (ours, theirs):
         assert (np.abs(angles[:, 1] - angles[:, 0] - 180 + 0.5) < 45).all()
@@ -98,9 +98,9 @@ def test_tracks_turn_as_the_recorded_ones(bank: Any, endless_bank: Any, name: st
     chi_square_bound(ours[:, 2] - ours[:, 1], theirs[:, 2] - theirs[:, 1], np.arange(-135, 136, 27))
 
 
-def test_spotlights_of_an_episode_are_distributed_as_the_recorded_ones(endless_bank: Any) -> None:
+def test_spotlights_of_an_episode_are_distributed_as_the_recorded_ones(endless_buffer: Any) -> None:
     env, params = jaxgym.make("Endless-SearingSpotlights-v0")
-    spawned = jax.jit(jax.vmap(lambda level: env.next_track(env.initial_state(level, params), params)))(endless_bank)
+    spawned = jax.jit(jax.vmap(lambda level: env.next_track(env.initial_state(level, params), params)))(endless_buffer)
     theirs = recorded("ess")
     angles, their_angles = np.asarray(spawned.angles_deg), theirs["spot_angles"].astype(np.int32).reshape(-1, 3)
     chi_square_bound(np.asarray(spawned.radius_px), theirs["spot_radius"].ravel(), np.arange(7, 15))
@@ -179,7 +179,7 @@ def test_after_a_removed_element_the_next_is_not_visited() -> None:
 
 def test_pairs_keep_what_float32_loses() -> None:
     a, b = np.random.default_rng(0).uniform(1.0, 100.0, (2, 1000))
-    product = jax.jit(pairs.multiply)(pairs.Pair.of(a), pairs.Pair.of(b))
+    product = jax.jit(double_float.multiply)(double_float.DoubleFloat.of(a), double_float.DoubleFloat.of(b))
     exact = np.asarray(product.high, np.float64) + np.asarray(product.low, np.float64)
     assert np.abs(exact / (a * b) - 1).max() < 1e-9
 
@@ -216,6 +216,6 @@ def test_without_exit_the_last_coin_ends_the_game(quiet: Any) -> None:
     assert info["success"] == 1
 
 
-def test_more_coins_than_fit_are_refused() -> None:
+def test_more_coins_than_fit_are_rejected() -> None:
     with pytest.raises(OptionError, match="max_coins=3 or more"):
         jaxgym.make("SearingSpotlights-v0", num_coins=[1, 3], max_coins=2)

@@ -15,7 +15,7 @@ from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 ACTIONS = np.array([(120, 120, 120), (116, 1, 113), (255, 94, 14)])
 REWARDS = np.array([(50, 50, 50), (255, 255, 0)])
 RED = np.array([255, 0, 0])
-LANES, STEPS = 8, 64
+NUM_ENVS, STEPS = 8, 64
 
 # Options of one game without another size or `max_coins` share a program.
 OPTION_SETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -46,11 +46,11 @@ def whole_sprites(frame: np.ndarray, sheet: SpriteSheet) -> list[tuple[int, int,
     found: dict[tuple[int, int], int] = {}
     packed = frame @ np.array([1, 1 << 8, 1 << 16])
     inner = slice(sheet.side, 2 * sheet.side)
-    looks: set[bytes] = set()
+    appearances: set[bytes] = set()
     for index, sprite in enumerate(sheet.pixels[:, inner, inner]):
-        if sprite.tobytes() in looks:
+        if sprite.tobytes() in appearances:
             continue
-        looks.add(sprite.tobytes())
+        appearances.add(sprite.tobytes())
         rows, columns = np.nonzero(sprite[..., 0] != TRANSPARENT)
         # Of the places that fit the first pixel, those remain that fit the next, and so on.
         values = sprite[rows, columns] @ np.array([1, 1 << 8, 1 << 16])
@@ -127,11 +127,11 @@ def played(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray, Any]
     symbolic, _ = jaxgym.make(env_id, **options, observation="symbolic")
     reset, step = programs(env, symbolic)
     key_reset, *keys = jax.random.split(jax.random.key(5), STEPS + 1)
-    frame, state = reset(jax.random.split(key_reset, LANES), params)
+    frame, state = reset(jax.random.split(key_reset, NUM_ENVS), params)
     frames, numbers = [], []
     for key in keys:
         frames.append(np.asarray(frame))
-        number, frame, state = step(jax.random.split(key, LANES), state, params)
+        number, frame, state = step(jax.random.split(key, NUM_ENVS), state, params)
         numbers.append(np.asarray(number))
     return np.concatenate(frames), np.concatenate(numbers), env
 

@@ -150,7 +150,7 @@ HALF_A_DIGIT = {"reward": 0.0005, "length": 0.05, "agent_health": 0.0005, "coins
 @functools.cache
 def fare(game: str, policy: str) -> dict[str, np.ndarray]:
     """Return the last `info` of 2 000 episodes."""
-    env, params, bank = made(game)
+    env, params, buffer = made(game)
 
     def play(level: Any, number: jax.Array) -> Any:
         def goes_on(carry: Any) -> jax.Array:
@@ -169,7 +169,7 @@ def fare(game: str, policy: str) -> dict[str, np.ndarray]:
         none = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
         return jax.lax.while_loop(goes_on, step, (state, none))[1]
 
-    some = jax.tree.map(lambda leaf: leaf[:EPISODES], bank)
+    some = jax.tree.map(lambda leaf: leaf[:EPISODES], buffer)
     return jax.device_get(jax.jit(jax.vmap(play))(some, jnp.arange(EPISODES, dtype=jnp.uint32)))
 
 

@@ -67,7 +67,7 @@ def bag_of(state: Any) -> dict[str, int]:
     return {WORLD.names[item]: int(inventory[item]) for item in np.flatnonzero(inventory)}
 
 
-def told(state: Any) -> tuple[TextCraftOutcome, str | None, int]:
+def outcome_of(state: Any) -> tuple[TextCraftOutcome, str | None, int]:
     """Return the last outcome, its item, and its amount."""
     item = int(state.item)
     return TextCraftOutcome(int(state.outcome)), None if item == NONE else WORLD.names[item], int(state.amount)
@@ -214,13 +214,13 @@ def test_the_book_is_shuffled_and_a_task_always_has_the_same() -> None:
 
 def test_levels_have_the_depths_that_the_option_allows() -> None:
     params = jaxgym.make("TextCraft-v0", depth=[2, 4])[1]
-    bank = levels.make_bank(ENV, params, levels.train_seeds(64))
-    depths = WORLD.depths[np.asarray(bank.goal)]
+    buffer = levels.make_level_buffer(ENV, params, levels.train_seeds(64))
+    depths = WORLD.depths[np.asarray(buffer.goal)]
     assert set(depths.tolist()) == {2, 4}
-    assert len(set(np.asarray(bank.goal).tolist())) > 20
+    assert len(set(np.asarray(buffer.goal).tolist())) > 20
     with pytest.raises(jaxgym.errors.LevelError, match="goal"):
-        jaxgym.make("TextCraft-v0", depth=[3], levels=bank)
-    assert jaxgym.make("TextCraft-v0", depth=[4, 2], levels=bank)[1].levels is bank
+        jaxgym.make("TextCraft-v0", depth=[3], levels=buffer)
+    assert jaxgym.make("TextCraft-v0", depth=[4, 2], levels=buffer)[1].levels is buffer
 
 
 def test_a_seed_decides_goal_and_book() -> None:
@@ -256,20 +256,20 @@ print([(int(level.goal), level.book.tolist()) for level in map(level_of_task, ra
 def test_an_episode_starts_with_nothing() -> None:
     state = state_with()
     assert bag_of(state) == {}
-    assert told(state) == (TextCraftOutcome.START, None, 0)
+    assert outcome_of(state) == (TextCraftOutcome.START, None, 0)
 
 
 def test_get_adds_as_many_as_asked_for() -> None:
     made = act(state_with(flax=2), Verb.GET, ITEM["flax"], 2)
     assert bag_of(made.state) == {"flax": 5}
-    assert told(made.state) == (TextCraftOutcome.GOT, "flax", 3)
+    assert outcome_of(made.state) == (TextCraftOutcome.GOT, "flax", 3)
     assert not made.terminated
 
 
 def test_what_is_crafted_is_not_to_be_got() -> None:
     made = act(state_with(flax=2), Verb.GET, ITEM["stool"], 0)
     assert bag_of(made.state) == {"flax": 2}
-    assert told(made.state) == (TextCraftOutcome.NOT_GATHERED, "stool", 0)
+    assert outcome_of(made.state) == (TextCraftOutcome.NOT_GATHERED, "stool", 0)
     assert made.reward == 0.0
 
 
@@ -278,25 +278,25 @@ def test_the_bag_holds_so_many_of_an_item() -> None:
     assert bag_of(act(nearly, Verb.GET, ITEM["flax"], 0).state) == {"flax": MOST_CARRIED}
     made = act(nearly, Verb.GET, ITEM["flax"], 1)
     assert bag_of(made.state) == {"flax": MOST_CARRIED - 1}
-    assert told(made.state) == (TextCraftOutcome.NO_ROOM, "flax", 0)
+    assert outcome_of(made.state) == (TextCraftOutcome.NO_ROOM, "flax", 0)
     full = state_with(ash_log=1, ash_planks=MOST_CARRIED - 3)
     made = act(full, Verb.CRAFT, way("ash planks", ash_log=1), 0)
     assert bag_of(made.state) == {"ash log": 1, "ash planks": MOST_CARRIED - 3}
-    assert told(made.state) == (TextCraftOutcome.NO_ROOM, "ash planks", 0)
+    assert outcome_of(made.state) == (TextCraftOutcome.NO_ROOM, "ash planks", 0)
 
 
 def test_craft_takes_the_inputs_and_gives_the_amount_of_the_recipe() -> None:
     for amount in (0, 7):  # which does not matter
         made = act(state_with(ash_log=3, flax=1), Verb.CRAFT, way("ash planks", ash_log=1), amount)
         assert bag_of(made.state) == {"ash log": 2, "flax": 1, "ash planks": 4}
-        assert told(made.state) == (TextCraftOutcome.CRAFTED, "ash planks", 4)
+        assert outcome_of(made.state) == (TextCraftOutcome.CRAFTED, "ash planks", 4)
         assert not made.terminated
 
 
 def test_craft_needs_all_inputs() -> None:
     made = act(state_with(elm_planks=2, wooden_pole=2), Verb.CRAFT, way("stool", elm_planks=2, wooden_pole=3), 0)
     assert bag_of(made.state) == {"elm planks": 2, "wooden pole": 2}
-    assert told(made.state) == (TextCraftOutcome.TOO_FEW, "stool", 0)
+    assert outcome_of(made.state) == (TextCraftOutcome.TOO_FEW, "stool", 0)
     assert made.reward == 0.0
 
 
@@ -306,7 +306,7 @@ def test_any_member_counts_for_its_tag_but_no_mixture_does() -> None:
         made = act(state_with(**{planks: 2, "wooden_pole": 3}), Verb.CRAFT, number, 0)
         assert bag_of(made.state) == {"stool": 1}
         mixed = act(state_with(ash_planks=1, walnut_planks=1, wooden_pole=3), Verb.CRAFT, number, 0)
-        assert told(mixed.state)[0] == TextCraftOutcome.TOO_FEW
+        assert outcome_of(mixed.state)[0] == TextCraftOutcome.TOO_FEW
 
 
 def test_the_goal_is_worth_one_and_ends_the_episode() -> None:
@@ -322,7 +322,7 @@ def test_a_look_changes_nothing() -> None:
     state = state_with(flax=2)
     made = act(act(state, Verb.GET, ITEM["flax"], 0).state, Verb.LOOK, 5, 5)
     assert bag_of(made.state) == {"flax": 3}
-    assert told(made.state) == (TextCraftOutcome.LOOKED, None, 0)
+    assert outcome_of(made.state) == (TextCraftOutcome.LOOKED, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_an_action_without_meaning_changes_nothing(action: tuple[int, ...]) -> N
     state = state_with(**{name.replace(" ", "_"): 9 for name in WORLD.names})
     made = act(state, *action)
     assert bag_of(made.state) == bag_of(state)
-    assert told(made.state) == (TextCraftOutcome.NOTHING, None, 0)
+    assert outcome_of(made.state) == (TextCraftOutcome.NOTHING, None, 0)
     assert not made.terminated
 
 
@@ -389,8 +389,8 @@ def test_the_picture_shows_the_bag_in_the_order_of_the_items() -> None:
     frame = np.asarray(_draw(scenes()[0]))
     for place, name in enumerate(("flax", "stool")):
         slot = frame[14:28, 14 * place : 14 * place + 14]
-        picture, icon = slot[:8, 3:11], icons()[ITEM[name]]
-        assert (picture == icon).all(axis=-1).sum() >= 60  # a digit may touch the last row
+        image, icon = slot[:8, 3:11], icons()[ITEM[name]]
+        assert (image == icon).all(axis=-1).sum() >= 60  # a digit may touch the last row
     assert (frame[14:22, 31:39] == icons()[-1]).all(), "the next slot is empty"
 
 
@@ -432,8 +432,8 @@ def test_the_expert_crafts_every_goal_in_few_steps() -> None:
     @jax.jit
     def play() -> Any:
         tasks = jnp.arange(num_goals)
-        bank = jax.vmap(textcraft.level_of_task, (None, None, 0))(ENV, PARAMS, tasks)
-        state = jax.vmap(ENV.initial_state, (0, None))(bank, PARAMS)
+        buffer = jax.vmap(textcraft.level_of_task, (None, None, 0))(ENV, PARAMS, tasks)
+        state = jax.vmap(ENV.initial_state, (0, None))(buffer, PARAMS)
         start = state, jnp.zeros(num_goals, bool), jnp.zeros(num_goals, jnp.int32)
         return jax.lax.scan(advance, start, length=limit)[0][1:]
 
@@ -455,11 +455,11 @@ def test_every_book_holds_the_recipes_of_the_expert() -> None:
                 waiting += WORLD.ways.inputs[chosen][WORLD.ways.counts[chosen] > 0].tolist()
 
 
-def test_a_bank_with_more_distractors_than_the_options_allow_is_refused() -> None:
-    def bank_of(distractors: int) -> Any:
-        return levels.make_bank(*jaxgym.make("TextCraft-v0", distractors=distractors), levels.train_seeds(8))
+def test_a_level_buffer_with_more_distractors_than_the_options_allow_is_rejected() -> None:
+    def buffer_of(distractors: int) -> Any:
+        return levels.make_level_buffer(*jaxgym.make("TextCraft-v0", distractors=distractors), levels.train_seeds(8))
 
     with pytest.raises(LevelError, match=r"^TextCraft-v0: expected a level buffer of these options, got book="):
-        jaxgym.make("TextCraft-v0", levels=bank_of(10), distractors=0)
+        jaxgym.make("TextCraft-v0", levels=buffer_of(10), distractors=0)
     for given, allowed in ((0, 0), (0, 10), (3, 3), (10, 10)):
-        jaxgym.make("TextCraft-v0", levels=bank_of(given), distractors=allowed)
+        jaxgym.make("TextCraft-v0", levels=buffer_of(given), distractors=allowed)

@@ -171,12 +171,12 @@ def test_a_step_slips_only_on_slippery_ice_and_the_same_way_each_time(made: tupl
     env, params = made
     slippery = dataclasses.replace(params, is_slippery=np.bool_(True))
     lake = ("....", "....", "....", "S..G")
-    bank = jax.tree.map(lambda *leaves: np.stack(leaves), *(level_of(lake, seed) for seed in range(64)))
+    buffer = jax.tree.map(lambda *leaves: np.stack(leaves), *(level_of(lake, seed) for seed in range(64)))
     each = jax.vmap(partial(walk, env), (0, None, None, None))
-    slid = [np.asarray(each(bank, (1, 1), RIGHT, slippery)[0]).tolist() for _ in range(2)]
+    slid = [np.asarray(each(buffer, (1, 1), RIGHT, slippery)[0]).tolist() for _ in range(2)]
     assert slid[0] == slid[1]
     assert {tuple(cell) for cell in slid[0]} == {(1, 2), (0, 1), (2, 1)}
-    straight = np.asarray(each(bank, (1, 1), RIGHT, params)[0])
+    straight = np.asarray(each(buffer, (1, 1), RIGHT, params)[0])
     assert (straight == (1, 2)).all()
 
 
@@ -184,16 +184,16 @@ def test_a_step_slips_only_on_slippery_ice_and_the_same_way_each_time(made: tupl
 
 
 @pytest.fixture(scope="module", params=[(4, 0.8), (7, 0.5), (4, 0.0)], ids=str)
-def bank(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
+def buffer(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     """Return levels of a size and a share of ice; in the last ones, paths are rarest."""
     size, p = request.param
     env, params = jaxgym.make("FrozenLake-v0", size=size, p=p)
-    sampled = levels.make_bank(env, params, levels.train_seeds(MANY))
+    sampled = levels.make_level_buffer(env, params, levels.train_seeds(MANY))
     return env, params, jax.tree.map(np.asarray, sampled)
 
 
-def test_every_level_has_a_way_between_two_different_ends_on_ice(bank: tuple[Any, Any, Any]) -> None:
-    env, _, sampled = bank
+def test_every_level_has_a_way_between_two_different_ends_on_ice(buffer: tuple[Any, Any, Any]) -> None:
+    env, _, sampled = buffer
     assert (sampled.start_cell != sampled.goal_cell).any(axis=1).all()
     for cells in (sampled.start_cell, sampled.goal_cell):
         assert ((cells >= 0) & (cells < env.size)).all()
@@ -202,9 +202,9 @@ def test_every_level_has_a_way_between_two_different_ends_on_ice(bank: tuple[Any
         assert ways(sampled.is_hole[level], sampled.start_cell[level])[tuple(sampled.goal_cell[level])]
 
 
-def test_levels_of_the_options_fit_and_others_do_not(bank: tuple[Any, Any, Any]) -> None:
-    env, params, sampled = bank
-    assert all(is_fit.all() for is_fit in frozen_lake_maps.fits(env, sampled, params).values())
+def test_levels_of_the_options_fit_and_others_do_not(buffer: tuple[Any, Any, Any]) -> None:
+    env, params, sampled = buffer
+    assert all(is_valid.all() for is_valid in frozen_lake_maps.valid_levels(env, sampled, params).values())
     last = env.size - 1
     walled = np.ones((env.size, env.size), bool)
     walled[0, 0] = walled[last, last] = False
@@ -265,9 +265,9 @@ def test_the_named_maps_are_those_of_gymnasium_with_ends_in_the_corners() -> Non
         assert env.size == size
 
 
-def test_a_bank_of_another_map_is_refused() -> None:
+def test_a_level_buffer_of_another_map_is_rejected() -> None:
     env, params = jaxgym.make("FrozenLake-v0")
-    sampled = levels.make_bank(env, params, levels.train_seeds(MANY))
+    sampled = levels.make_level_buffer(env, params, levels.train_seeds(MANY))
     with pytest.raises(LevelError, match="expected a level buffer of these options"):
         jaxgym.make("FrozenLake-v0", map_name="4x4", levels=sampled)
 
@@ -275,12 +275,12 @@ def test_a_bank_of_another_map_is_refused() -> None:
 # Options.
 
 
-def test_a_bank_decides_the_size_where_the_options_do_not() -> None:
+def test_a_level_buffer_decides_the_size_where_the_options_do_not() -> None:
     sampled = jax.tree.map(lambda leaf: np.asarray(leaf)[None], level_of(("S..", "...", "..G")))
     assert jaxgym.make("FrozenLake-v0", levels=sampled)[0].size == 3
 
 
-def test_a_size_that_is_not_that_of_the_map_is_refused() -> None:
+def test_a_size_that_is_not_that_of_the_map_is_rejected() -> None:
     assert jaxgym.make("FrozenLake-v0", map_name="8x8", size=8)[0].size == 8
     with pytest.raises(OptionError, match=r"^FrozenLake-v0 was given size=5 with map_name='8x8', which has 8 rows; "):
         jaxgym.make("FrozenLake-v0", map_name="8x8", size=5)
@@ -302,7 +302,7 @@ def test_variants_keep_the_contract(options: dict[str, Any]) -> None:
 # What is seen.
 
 
-def looks(size: int, count: int = 300) -> tuple[np.ndarray, np.ndarray, seen.Scene]:
+def appearances(size: int, count: int = 300) -> tuple[np.ndarray, np.ndarray, seen.Scene]:
     """Return frames and symbols of random scenes, some of them equal, and the scenes."""
     generator = np.random.default_rng(8)
     lakes = generator.integers(0, seen.NUM_KINDS, (6, size, size), np.uint8)
@@ -316,12 +316,12 @@ def looks(size: int, count: int = 300) -> tuple[np.ndarray, np.ndarray, seen.Sce
 
 @pytest.mark.parametrize("size", [2, 5, 16])
 def test_equal_frames_and_equal_symbols_and_equal_scenes_go_together(size: int) -> None:
-    frames, symbols, scenes = looks(size)
+    frames, symbols, scenes = appearances(size)
     assert frames.shape[1:] == (84, 84, 3)
     assert frames.dtype == np.uint8
     contents = zip(frames, symbols, scenes.cells, scenes.player_cell, strict=True)
     looked = [
-        (frame.tobytes(), told.tobytes(), cells.tobytes() + cell.tobytes()) for frame, told, cells, cell in contents
+        (frame.tobytes(), symbol.tobytes(), cells.tobytes() + cell.tobytes()) for frame, symbol, cells, cell in contents
     ]
     assert len(set(looked)) < len(looked) or size == 16
     assert [len(set(column)) for column in zip(*looked, strict=True)] == [len(set(looked))] * 3
@@ -330,17 +330,17 @@ def test_equal_frames_and_equal_symbols_and_equal_scenes_go_together(size: int) 
 @pytest.mark.parametrize("size", range(frozen_lake_maps.SMALLEST, frozen_lake_maps.LARGEST + 1))
 def test_every_look_of_a_cell_differs_and_a_board_fits_on_the_screen(size: int) -> None:
     side, before = seen.layout_px(size)
-    pictures = seen._pictures(side)
-    assert len({picture.tobytes() for picture in pictures}) == 8
+    images = seen._images(side)
+    assert len({image.tobytes() for image in images}) == 8
     assert before >= 0
     assert before <= 84 - before - side * size <= before + 1
 
 
 def test_cells_are_where_they_are_and_the_player_is_in_the_middle_of_its_cell() -> None:
-    frames, _, scenes = looks(5)
+    frames, _, scenes = appearances(5)
     for frame, cells, (row, column) in zip(frames, scenes.cells, scenes.player_cell, strict=True):
         corners = frame[2:82:16, 2:82:16]
-        water = seen._pictures(16)[seen.Cell.HOLE][8, 8]
+        water = seen._images(16)[seen.Cell.HOLE][8, 8]
         middle = frame[10:82:16, 10:82:16]
         assert (corners[cells == seen.Cell.GOAL] == seen._GOAL).all()
         assert (corners[cells == seen.Cell.START] == seen._START).all()
@@ -359,7 +359,7 @@ def test_the_position_of_the_player_is_the_middle_of_its_cell_as_x_and_y() -> No
 
 
 @partial(jax.jit, static_argnames=("env",))
-def played(env: Any, params: Any, bank: Any) -> Any:
+def played(env: Any, params: Any, buffer: Any) -> Any:
     """Return whether the expert solves each level, and the length of the episode."""
 
     def one(level: Level) -> Any:
@@ -371,19 +371,19 @@ def played(env: Any, params: Any, bank: Any) -> Any:
         state, terminated = jax.lax.scan(step, env.initial_state(level, params), length=60)
         return jnp.all(state.player_cell == level.goal_cell), jnp.argmax(terminated) + 1
 
-    return jax.vmap(one)(bank)
+    return jax.vmap(one)(buffer)
 
 
 def test_the_expert_goes_the_shortest_way_and_mostly_arrives_on_slippery_ice(made: tuple[Any, Any]) -> None:
     env, params = made
-    bank = levels.make_bank(env, params, levels.held_out_seeds(MANY))
-    bank = jax.tree.map(lambda leaf: np.asarray(leaf)[:200], bank)
-    is_won, steps = jax.device_get(played(env, params, bank))
+    buffer = levels.make_level_buffer(env, params, levels.held_out_seeds(MANY))
+    buffer = jax.tree.map(lambda leaf: np.asarray(leaf)[:200], buffer)
+    is_won, steps = jax.device_get(played(env, params, buffer))
     assert is_won.all()
     for row in range(0, 200, 8):
-        assert steps[row] == distance(jax.tree.map(lambda leaf, row=row: leaf[row], bank))
+        assert steps[row] == distance(jax.tree.map(lambda leaf, row=row: leaf[row], buffer))
     slippery = dataclasses.replace(params, is_slippery=np.bool_(True))
-    assert jax.device_get(played(env, slippery, bank))[0].mean() > 0.6
+    assert jax.device_get(played(env, slippery, buffer))[0].mean() > 0.6
 
 
 def distance(level: Level) -> int:

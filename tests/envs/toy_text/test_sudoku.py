@@ -88,14 +88,14 @@ def test_a_move_on_an_empty_cell_with_the_digit_of_the_solution_is_placed() -> N
     assert (play.board != play.givens).sum() == 1
 
 
-def test_a_wrong_entry_is_refused_and_the_board_stays() -> None:
+def test_a_wrong_entry_is_rejected_and_the_board_stays() -> None:
     play = Play()(WRONG)
     assert (play.board == play.givens).all()
     assert int(play.state.outcome) == SudokuOutcome.WRONG
 
 
 @pytest.mark.parametrize("digit", [4, 5])
-def test_a_move_on_a_cell_that_is_not_empty_is_refused_whatever_its_digit(digit: int) -> None:
+def test_a_move_on_a_cell_that_is_not_empty_is_rejected_whatever_its_digit(digit: int) -> None:
     play = Play()((4, 4, digit))
     assert (play.board == play.givens).all()
     assert int(play.state.outcome) == SudokuOutcome.NOT_EMPTY
@@ -107,10 +107,10 @@ def test_a_placed_digit_stays_placed() -> None:
     assert int(play.state.outcome) == SudokuOutcome.NOT_EMPTY
 
 
-def test_refused_moves_end_nothing_however_many_come_in_a_row() -> None:
+def test_rejected_moves_end_nothing_however_many_come_in_a_row() -> None:
     play = Play()(WRONG, WRONG, FILLED, WRONG)
     assert (bool(play.made.terminated), float(play.made.reward)) == (False, 0.0)
-    assert play.metrics == {"success": 0, "filled": 0.0, "num_refused": 4}
+    assert play.metrics == {"success": 0, "filled": 0.0, "num_rejected": 4}
 
 
 @pytest.mark.parametrize("action", [(9, 0, 0), (0, -1, 0), (0, 1, 9), (0, 0, -1)])
@@ -144,7 +144,7 @@ def test_the_reward_is_1_when_the_puzzle_is_solved_and_that_ends_the_episode() -
     assert (float(play.made.reward), bool(play.made.terminated)) == (0.0, False)
     play(WRONG, FIRST)
     assert (float(play.made.reward), bool(play.made.terminated)) == (1.0, True)
-    assert play.metrics == {"success": 1, "filled": 1.0, "num_refused": 1}
+    assert play.metrics == {"success": 1, "filled": 1.0, "num_rejected": 1}
 
 
 def test_filled_is_the_part_of_the_empty_cells_that_is_filled() -> None:
@@ -202,7 +202,7 @@ def solver() -> Iterator[Solver]:
 
 
 @pytest.fixture(scope="module")
-def bank() -> Any:
+def buffer() -> Any:
     env, params = jaxgym.make("Sudoku-v0", clues=CLUES, levels=NUM_LEVELS)
     assert env == ENV
     return jax.tree.map(np.asarray, params.levels)
@@ -225,15 +225,15 @@ def test_every_kept_puzzle_has_20_clues_and_one_solution(solver: Solver) -> None
     assert all(solver.has_only(np.where(puzzle > 16, puzzle % 16, 0), puzzle % 16) for puzzle in kept)
 
 
-def test_every_level_has_one_solution_and_as_many_clues_as_asked_for(solver: Solver, bank: Any) -> None:
-    assert set(bank.clues[:NUM_SOLVED].tolist()) == set(CLUES)
-    assert ((bank.givens != 0).sum(axis=(1, 2)) == bank.clues).all()
-    assert all(map(solver.has_only, bank.givens[:NUM_SOLVED], bank.solution[:NUM_SOLVED]))
+def test_every_level_has_one_solution_and_as_many_clues_as_asked_for(solver: Solver, buffer: Any) -> None:
+    assert set(buffer.clues[:NUM_SOLVED].tolist()) == set(CLUES)
+    assert ((buffer.givens != 0).sum(axis=(1, 2)) == buffer.clues).all()
+    assert all(map(solver.has_only, buffer.givens[:NUM_SOLVED], buffer.solution[:NUM_SOLVED]))
 
 
-def test_every_cell_is_given_equally_often(bank: Any) -> None:
-    counts = (bank.givens != 0).sum(axis=0)
-    expected = bank.clues.sum() / 81
+def test_every_cell_is_given_equally_often(buffer: Any) -> None:
+    counts = (buffer.givens != 0).sum(axis=0)
+    expected = buffer.clues.sum() / 81
     assert abs(counts - expected).max() < 5.5 * np.sqrt(expected)
 
 
@@ -246,9 +246,9 @@ def test_line_orders_keep_bands_together_and_are_1296() -> None:
     assert len(np.unique(orders, axis=0)) == 1296
 
 
-def test_levels_of_the_kept_puzzles_differ(bank: Any) -> None:
-    assert levels.num_distinct(bank) == NUM_LEVELS
-    assert len({grid.tobytes() for grid in bank.solution}) == NUM_LEVELS
+def test_levels_of_the_kept_puzzles_differ(buffer: Any) -> None:
+    assert levels.num_distinct(buffer) == NUM_LEVELS
+    assert len({grid.tobytes() for grid in buffer.solution}) == NUM_LEVELS
 
 
 @pytest.mark.parametrize("clues", [[19], [81], [], 60])
@@ -257,14 +257,14 @@ def test_clues_are_a_list_of_numbers_from_20_to_80(clues: Any) -> None:
         jaxgym.make("Sudoku-v0", clues=clues)
 
 
-def test_a_bank_of_other_clues_or_broken_grids_is_refused(bank: Any) -> None:
+def test_a_level_buffer_of_other_clues_or_broken_grids_is_rejected(buffer: Any) -> None:
     with pytest.raises(LevelError, match="has clues="):
-        jaxgym.make("Sudoku-v0", clues=[30], levels=bank)
-    twice = dataclasses.replace(bank, solution=bank.solution.copy())
+        jaxgym.make("Sudoku-v0", clues=[30], levels=buffer)
+    twice = dataclasses.replace(buffer, solution=buffer.solution.copy())
     twice.solution[5, 0, 0] = twice.solution[5, 0, 1]
     with pytest.raises(LevelError, match="level 5 has solution="):
         jaxgym.make("Sudoku-v0", levels=twice, clues=CLUES)
-    other = dataclasses.replace(bank, givens=np.where(bank.givens > 0, bank.givens % 9 + 1, 0).astype(np.int8))
+    other = dataclasses.replace(buffer, givens=np.where(buffer.givens > 0, buffer.givens % 9 + 1, 0).astype(np.int8))
     with pytest.raises(LevelError, match="level 0 has givens="):
         jaxgym.make("Sudoku-v0", levels=other, clues=CLUES)
 
@@ -297,8 +297,8 @@ def frame_of(play: Play) -> np.ndarray:
 def test_given_digits_are_white_and_placed_ones_blue_and_every_digit_looks_different() -> None:
     frame = frame_of(Play()(FIRST, SECOND))
     assert colors(cell(frame, 0, 0)) == {BLACK, BLUE}
-    looks = {(cell(frame, 8, column) == WHITE).tobytes() for column in range(9)}
-    assert len(looks) == 9
+    appearances = {(cell(frame, 8, column) == WHITE).tobytes() for column in range(9)}
+    assert len(appearances) == 9
     assert colors(cell(frame, 5, 5)) == {BLACK, WHITE}
 
 
@@ -326,9 +326,9 @@ def test_a_wrong_digit_is_drawn_in_its_cell() -> None:
 
 
 def test_a_person_sees_the_solution_in_grey() -> None:
-    picture = np.asarray(jax.jit(partial(sudoku.ground_truth_view, ENV))(Play()(SECOND).state, PARAMS))
-    assert picture.shape == (336, 336, 3)
-    frame = picture[::4, ::4]
+    image = np.asarray(jax.jit(partial(sudoku.ground_truth_view, ENV))(Play()(SECOND).state, PARAMS))
+    assert image.shape == (336, 336, 3)
+    frame = image[::4, ::4]
     assert colors(cell(frame, 0, 0)) == {BLACK, (90, 90, 90)}
     assert (cell(frame, 0, 1) == cell(frame_of(Play()(SECOND)), 0, 1)).all()
 

@@ -12,7 +12,7 @@ import jaxgym
 from jaxgym import text
 from jaxgym.options import Integer, traced
 from jaxgym.spaces import Box, Discrete
-from jaxgym.text.moves import MoveSet
+from jaxgym.text.actions import ActionSet
 
 NUMBERS = ("zero", "one", "two", "three")
 NUM_NUMBERS = len(NUMBERS)
@@ -86,12 +86,12 @@ class Echo(jaxgym.Environment[Level, State, Params, Scene]):
         return jax.nn.one_hot(scene.shown, NUM_NUMBERS, dtype=jnp.float32)
 
 
-class EchoText(text.Words[Scene]):
+class EchoText(text.TextInterface[Scene]):
     """Text interface of Echo."""
 
-    MOVES = MoveSet({name: number for number, name in enumerate(NUMBERS)}, {}, 1, "two")
+    MOVES = ActionSet({name: number for number, name in enumerate(NUMBERS)}, {}, 1, "two")
 
-    def instructions(self, params: Any) -> str:
+    def system_prompt(self, params: Any) -> str:
         """Return the rules and the form of a reply."""
         return f"A number is shown once. Repeat it after {int(params.delay)} blank screens.\n{self.MOVES.help()}"
 
@@ -99,11 +99,11 @@ class EchoText(text.Words[Scene]):
         """Return the number, if it is shown."""
         return "The screen is blank." if scene.shown < 0 else f"The screen shows {NUMBERS[int(scene.shown)]}."
 
-    def parse(self, reply: str) -> text.Move | text.Refusal:
+    def parse(self, reply: str) -> text.ParsedAction | text.InvalidReply:
         """Return the number of a reply."""
         return self.MOVES.parse(reply, self.parsing)
 
-    def fallback(self) -> text.Move:
+    def fallback(self) -> text.ParsedAction:
         """Return the reply 0."""
         return self.MOVES.idle
 
@@ -113,7 +113,7 @@ class EchoText(text.Words[Scene]):
 
 
 def view(env: Echo, state: State, params: Params) -> jax.Array:
-    """Return a gray picture of the number, uint8 (16, 16, 3)."""
+    """Return a gray image of the number, uint8 (16, 16, 3)."""
     gray = (state.level.number * (np.iinfo(np.uint8).max // NUM_NUMBERS)).astype(jnp.uint8)
     return jnp.broadcast_to(gray, (SIDE_PX, SIDE_PX, 3))
 
@@ -122,6 +122,6 @@ SPEC = jaxgym.Spec(
     Echo,
     Params,
     expert=lambda env, state, params: state.level.number,
-    human=jaxgym.Human(view, "words"),
+    human=jaxgym.Human(view, "text"),
     text=jaxgym.TextSpec(lambda env, values: EchoText(env.env_id)),
 )

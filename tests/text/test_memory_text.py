@@ -16,7 +16,7 @@ from jaxgym.envs.mystery_path import endless_scene as endless_path
 from jaxgym.envs.mystery_path import scene as path
 from jaxgym.envs.searing_spotlights import scene as spotlights
 from jaxgym.errors import OptionError
-from jaxgym.text.words import Move, Refusal, Turn, Turns
+from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
 
 NICKS = {
     "mortar_mayhem": {},
@@ -49,13 +49,13 @@ class Seen(NamedTuple):
 
     frames: list[bytes]
     scenes: Any
-    words: text.Words[Any]
+    interface: text.TextInterface[Any]
     params: Any
     texts: list[str]
 
 
 def played(nick: str, options: dict[str, Any]) -> Seen:
-    env, params, words = text.make(nick, **options)
+    env, params, interface = text.make(nick, **options)
 
     space = env.action_space(params)
     start = jax.jit(jax.vmap(lambda key: env.reset_env(key, params)[1]))
@@ -74,7 +74,7 @@ def played(nick: str, options: dict[str, Any]) -> Seen:
     shown, scenes = jax.tree.map(lambda *leaves: np.concatenate(leaves), *steps)
     leaves = jax.tree.leaves(shown)
     frames = [b"".join(leaf[row].tobytes() for leaf in leaves) for row in range(EPISODES * STEPS)]
-    return Seen(frames, scenes, words, params, words.open_all(scenes, params))
+    return Seen(frames, scenes, interface, params, interface.open_all(scenes, params))
 
 
 def check_that_frames_and_words_go_together(frames: list[bytes], texts: list[str]) -> None:
@@ -165,12 +165,12 @@ def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.E
 def test_equal_frames_have_equal_words_and_different_ones_different(
     nick: str, options: dict[str, Any], make_scenes: Callable[[Any, np.random.Generator], Any]
 ) -> None:
-    env, params, words = text.make(nick, **options)
+    env, params, interface = text.make(nick, **options)
     scenes = make_scenes(env, np.random.default_rng(3))
     shown = jax.tree.leaves(jax.jit(jax.vmap(env.observe_scene))(scenes))
     leaves = [np.asarray(leaf) for leaf in shown]
     frames = [b"".join(leaf[row].tobytes() for leaf in leaves) for row in range(NUM_SCENES)]
-    check_that_frames_and_words_go_together(frames, words.open_all(scenes, params))
+    check_that_frames_and_words_go_together(frames, interface.open_all(scenes, params))
 
 
 class Game(NamedTuple):
@@ -178,7 +178,7 @@ class Game(NamedTuple):
 
     env: Any
     params: Any
-    words: text.Words[Any]
+    interface: text.TextInterface[Any]
     scene: Any
 
 
@@ -188,14 +188,14 @@ def get_game() -> Callable[[str], Game]:
 
     def get(nick: str) -> Game:
         if nick not in games:
-            env, params, words = text.make(nick, **NICKS[nick])
+            env, params, interface = text.make(nick, **NICKS[nick])
 
             def start(key: jax.Array) -> Any:
                 return env.scene(env.initial_state(env.sample_level(key, params), params), params)
 
             scene = jax.eval_shape(start, jax.random.key(0))
             scene = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), scene)
-            games[nick] = Game(env, params, words, scene)
+            games[nick] = Game(env, params, interface, scene)
         return games[nick]
 
     return get
@@ -205,43 +205,43 @@ def get_game() -> Callable[[str], Game]:
 def test_every_id_has_words_whose_instructions_show_the_form_of_a_reply(
     nick: str, get_game: Callable[[str], Game]
 ) -> None:
-    _, params, words, _ = get_game(nick)
-    assert text.text_envs()[nick] == words.env_id
-    said = words.instructions(params)
+    _, params, interface, _ = get_game(nick)
+    assert text.text_envs()[nick] == interface.env_id
+    said = interface.system_prompt(params)
     examples = re.findall(r"<action>.*?</action>", said)
     assert examples
     for example in examples:
-        move = words.parse(example)
-        assert isinstance(move, Move)
+        move = interface.parse(example)
+        assert isinstance(move, ParsedAction)
         assert move.is_exact
     assert str(int(params.max_steps_in_episode)) in said or int(params.max_steps_in_episode) <= 0
-    assert words.parse(f"<action>{words.fallback().text}</action>") == words.fallback()
+    assert interface.parse(f"<action>{interface.fallback().text}</action>") == interface.fallback()
 
 
 def test_the_number_of_moves_in_a_turn_is_an_option() -> None:
-    words = text.make("mortar_mayhem_grid", moves_per_turn=3)[2]
-    assert isinstance(words.parse("<action>forward 3</action>"), Move)
-    assert isinstance(words.parse("<action>forward 4</action>"), Refusal)
-    with pytest.raises(OptionError, match="moves_per_turn"):
-        text.make("mortar_mayhem_grid", moves_per_turn=0)
+    interface = text.make("mortar_mayhem_grid", actions_per_turn=3)[2]
+    assert isinstance(interface.parse("<action>forward 3</action>"), ParsedAction)
+    assert isinstance(interface.parse("<action>forward 4</action>"), InvalidReply)
+    with pytest.raises(OptionError, match="actions_per_turn"):
+        text.make("mortar_mayhem_grid", actions_per_turn=0)
 
 
 def test_mortar_mayhem_says_one_command_at_a_time(get_game: Callable[[str], Game]) -> None:
-    _, params, words, scene = get_game("mortar_mayhem_grid")
+    _, params, interface, scene = get_game("mortar_mayhem_grid")
     scene = dataclasses.replace(
         scene, arena_size=np.int32(5), agent_position_px=np.int32([28, 42]), safe_tile=np.int32([-1, -1])
     )
     for index, name in enumerate(COMMANDS):
-        said = words.describe(dataclasses.replace(scene, command=np.int32(index)), params)
+        said = interface.describe(dataclasses.replace(scene, command=np.int32(index)), params)
         assert said == f"Command shown: {name}\nYou: row 3, column 2, facing up\nTiles (5 x 5): none is red"
     scene = dataclasses.replace(scene, command=np.int32(NO_COMMAND), safe_tile=np.int32([4, 0]))
-    assert words.describe(scene, params) == (
+    assert interface.describe(scene, params) == (
         "Command shown: none\nYou: row 3, column 2, facing up\nTiles (5 x 5): all but row 1, column 5 are red"
     )
 
 
 def test_what_a_large_agent_hides_is_not_said(get_game: Callable[[str], Game]) -> None:
-    _, params, words = text.make("mortar_mayhem", agent_scale=1.0)
+    _, params, interface = text.make("mortar_mayhem", agent_scale=1.0)
     scene = dataclasses.replace(
         get_game("mortar_mayhem_grid").scene,
         arena_size=np.int32(5),
@@ -249,12 +249,12 @@ def test_what_a_large_agent_hides_is_not_said(get_game: Callable[[str], Game]) -
         safe_tile=np.int32([2, 2]),
         command=np.int32(NO_COMMAND),
     )
-    assert "all that can be seen are red" in words.describe(scene, params)
+    assert "all that can be seen are red" in interface.describe(scene, params)
 
 
 @pytest.mark.parametrize("nick", ["searing_spotlights", "endless_searing_spotlights"])
 def test_what_lies_in_the_dark_is_not_said(nick: str, get_game: Callable[[str], Game]) -> None:
-    env, params, words, scene = get_game(nick)
+    env, params, interface, scene = get_game(nick)
     scene = dataclasses.replace(
         scene,
         agent_position_px=np.int32([20, 20]),
@@ -267,7 +267,7 @@ def test_what_lies_in_the_dark_is_not_said(nick: str, get_game: Callable[[str], 
         lost_health_px=np.int32(2),
     )
     has_exit = scene.exit_kind != spotlights.NO_EXIT
-    said = words.describe(scene, params)
+    said = interface.describe(scene, params)
     assert "You: x 20, y 20, facing up" in said
     assert "Coin: x 60, y 60" in said
     assert ("Exit: x 20, y 60 (closed)" in said) == has_exit
@@ -277,15 +277,15 @@ def test_what_lies_in_the_dark_is_not_said(nick: str, get_game: Callable[[str], 
     elsewhere = dataclasses.replace(dark, coins_px=dark.coins_px - 25, exit_px=np.int32([70, 30]))
     draw = jax.jit(env.observe_scene)
     assert (np.asarray(draw(dark)) == np.asarray(draw(elsewhere))).all()
-    said = words.describe(dark, params)
-    assert said == words.describe(elsewhere, params)
+    said = interface.describe(dark, params)
+    assert said == interface.describe(elsewhere, params)
     assert not any(name in said for name in ("Coin", "Exit", "You: x", "Blue"))
     assert "\n0 0 0 0 0 0 0" * 7 in said
 
     def lit(radius: int) -> str:
         spot = {"spots_px": np.full_like(dark.spots_px, 60), "is_lit": np.arange(len(dark.is_lit)) == 0}
         radii = np.full_like(dark.spots_radius_px, radius)
-        return words.describe(dataclasses.replace(dark, spots_radius_px=radii, **spot), params)
+        return interface.describe(dataclasses.replace(dark, spots_radius_px=radii, **spot), params)
 
     assert "Coin" not in lit(2)
     assert "\n0 0 0 0 0 0 0" * 7 not in lit(9)
@@ -302,17 +302,17 @@ def test_spotlights_words_follow_from_the_frame() -> None:
 
 
 def test_a_response_says_what_was_understood_and_how_it_ended(get_game: Callable[[str], Game]) -> None:
-    _, params, words, scene = get_game("mystery_path_grid")
+    _, params, interface, scene = get_game("mystery_path_grid")
     scene = dataclasses.replace(scene, agent_position_px=np.int32([18, 42]))
-    seen = words.describe(scene, params)
-    move = words.parse("<action>turn left</action>")
+    seen = interface.describe(scene, params)
+    move = interface.parse("<action>turn left</action>")
     turns = [
         Turn(1, move, scene, 0.0, False, False),
-        Turn(2, words.parse("jump"), scene, 0.0, False, False),
+        Turn(2, interface.parse("jump"), scene, 0.0, False, False),
         Turn(3, move, scene, 1.0, True, True),
         Turn(4, move, scene, 0.0, False, True),
     ]
-    texts = [words.respond(turn, params) for turn in turns]
+    texts = [interface.respond(turn, params) for turn in turns]
     assert texts[0] == f"You chose: turn left.\n{seen}"
     assert texts[1].startswith("Invalid reply: expected one of")
     assert texts[1].endswith(f"\n{seen}")
@@ -320,28 +320,28 @@ def test_a_response_says_what_was_understood_and_how_it_ended(get_game: Callable
     assert texts[3].endswith("A limit has cut the episode off.")
     columns = Turns(
         [turn.number for turn in turns],
-        [turn.move for turn in turns],
+        [turn.action for turn in turns],
         jax.tree.map(lambda leaf: np.stack([leaf] * len(turns)), scene),
         np.asarray([turn.reward for turn in turns], np.float32),
         np.asarray([turn.terminated for turn in turns]),
         np.asarray([turn.truncated for turn in turns]),
     )
-    assert words.respond_all(columns, params) == texts
+    assert interface.respond_all(columns, params) == texts
 
 
 def test_the_words_of_many_scenes_are_those_of_each(get_game: Callable[[str], Game]) -> None:
-    _, params, words, scene = get_game("mystery_path_grid")
+    _, params, interface, scene = get_game("mystery_path_grid")
     scenes = jax.tree.map(lambda leaf: np.stack([leaf] * 75), scene)
     positions = np.stack([6 + 12 * (np.arange(75) % 7), 6 + 12 * (np.arange(75) // 7 % 7)], axis=1).astype(np.int32)
     scenes = dataclasses.replace(scenes, agent_position_px=positions)
-    said = words.open_all(scenes, params)
+    said = interface.open_all(scenes, params)
     for row in (0, 63, 64, 71, 72, 74):
-        assert said[row] == words.describe(jax.tree.map(lambda leaf, row=row: leaf[row], scenes), params)
+        assert said[row] == interface.describe(jax.tree.map(lambda leaf, row=row: leaf[row], scenes), params)
 
 
 def test_words_are_values(get_game: Callable[[str], Game]) -> None:
-    words = get_game("mystery_path_grid").words
+    interface = get_game("mystery_path_grid").interface
     again = text.make("mystery_path_grid", levels="fresh")[2]
-    assert words == again
-    assert hash(words) == hash(again)
-    assert words != text.make("mystery_path_grid", levels="fresh", moves_per_turn=2)[2]
+    assert interface == again
+    assert hash(interface) == hash(again)
+    assert interface != text.make("mystery_path_grid", levels="fresh", actions_per_turn=2)[2]

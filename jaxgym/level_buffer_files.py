@@ -24,11 +24,11 @@ def load_or_make(path: Path, make: Callable[[], Any], expected: Any) -> Any:
         make: Returns the level buffer, with host arrays.
         expected: A tree with the structure of the level buffer, and the shape and dtype of each array.
     """
-    bank = _load(path, expected)
-    if bank is None:
-        bank = make()
-        _write(path, bank)
-    return bank
+    buffer = _load(path, expected)
+    if buffer is None:
+        buffer = make()
+        _write(path, buffer)
+    return buffer
 
 
 def _load(path: Path, expected: Any) -> Any:
@@ -43,13 +43,13 @@ def _load(path: Path, expected: Any) -> Any:
     return jax.tree.unflatten(structure, arrays)
 
 
-def _write(path: Path, bank: Any) -> None:
+def _write(path: Path, buffer: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # The temporary file is in the same folder, so that the last step is an atomic rename.
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.stem) as folder:
         part = Path(folder) / path.name
         with part.open("wb") as file:
-            np.savez(file, **{f"leaf_{index}": leaf for index, leaf in enumerate(jax.tree.leaves(bank))})
+            np.savez(file, **{f"leaf_{index}": leaf for index, leaf in enumerate(jax.tree.leaves(buffer))})
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)

@@ -17,9 +17,9 @@ from jaxgym.envs.textcraft import expert as textcraft_planner
 from jaxgym.envs.textcraft import game as textcraft
 from jaxgym.envs.textcraft.scene import Scene, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, world
-from jaxgym.text.words import Move, Refusal, Turn, Turns
+from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
 
-ENV, PARAMS, WORDS = text.make("textcraft")
+ENV, PARAMS, INTERFACE = text.make("textcraft")
 WORLD = world()
 ITEM = WORLD.items
 
@@ -40,24 +40,24 @@ def scene(
 
 def answer(reply: str, then: Scene) -> str:
     """Return the text after a reply that led to a scene."""
-    return WORDS.respond(Turn(1, WORDS.parse(reply), then, 0.0, False, False), PARAMS)
+    return INTERFACE.respond(Turn(1, INTERFACE.parse(reply), then, 0.0, False, False), PARAMS)
 
 
-def refused(reply: str) -> str:
-    refusal = WORDS.parse(reply)
-    assert isinstance(refusal, Refusal), refusal
-    return refusal.reason
+def rejected(reply: str) -> str:
+    invalid_reply = INTERFACE.parse(reply)
+    assert isinstance(invalid_reply, InvalidReply), invalid_reply
+    return invalid_reply.reason
 
 
-GET = WORDS.parse("get 3 ash log")
-SHINGLE = WORDS.parse("craft 8 cedar shingle using 1 cedar planks")
+GET = INTERFACE.parse("get 3 ash log")
+SHINGLE = INTERFACE.parse("craft 8 cedar shingle using 1 cedar planks")
 
 
 # What is told
 
 
 def test_an_episode_opens_with_the_commands_of_the_book_and_the_goal() -> None:
-    assert WORDS.open(scene(), PARAMS) == (
+    assert INTERFACE.open(scene(), PARAMS) == (
         "Crafting commands:\n"
         "craft 1 stool using 2 planks, 3 wooden pole\n"
         "craft 4 larch planks using 1 larch log\n"
@@ -68,8 +68,8 @@ def test_an_episode_opens_with_the_commands_of_the_book_and_the_goal() -> None:
 
 def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book() -> None:
     one = scene(outcome=TextCraftOutcome.GOT, item="flax", amount=3, flax=3, ash_log=1)
-    told = WORDS.describe(one, PARAMS)
-    assert told == (
+    reported = INTERFACE.describe(one, PARAMS)
+    assert reported == (
         "Crafting commands:\n"
         "craft 4 larch planks using 1 larch log\n"
         "craft 1 stool using 2 planks, 3 wooden pole\n"
@@ -78,14 +78,14 @@ def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book()
         "Inventory: [ash log] (1) [flax] (3) \n"
         "Last: Got 3 flax"
     )
-    assert WORDS.describe(dataclasses.replace(one, book=one.book[::-1]), PARAMS) == told
-    assert WORDS.describe(scene(), PARAMS).endswith(
+    assert INTERFACE.describe(dataclasses.replace(one, book=one.book[::-1]), PARAMS) == reported
+    assert INTERFACE.describe(scene(), PARAMS).endswith(
         "Inventory: You are not carrying anything.\nLast: Nothing was done yet"
     )
 
 
 @pytest.mark.parametrize(
-    ("then", "told"),
+    ("then", "reported"),
     [
         (scene(outcome=TextCraftOutcome.GOT, item="ash log", amount=3), "Got 3 ash log"),
         (scene(outcome=TextCraftOutcome.CRAFTED, item="ash planks", amount=4), "Crafted 4 ash planks"),
@@ -100,11 +100,11 @@ def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book()
         (scene(outcome=TextCraftOutcome.NOTHING), "Nothing happened"),
     ],
 )
-def test_an_answer_is_one_line_about_what_the_command_did(then: Scene, told: str) -> None:
-    assert answer("get 3 ash log", then) == told
+def test_an_answer_is_one_line_about_what_the_command_did(then: Scene, reported: str) -> None:
+    assert answer("get 3 ash log", then) == reported
 
 
-def test_a_refusal_is_told_instead_of_the_last_outcome() -> None:
+def test_an_invalid_reply_is_told_instead_of_the_last_outcome() -> None:
     assert answer("dance", scene(outcome=TextCraftOutcome.GOT, item="flax", amount=3)).startswith("Could not execute")
 
 
@@ -114,38 +114,38 @@ def test_turns_that_are_told_together_are_told_as_one_by_one() -> None:
         scene(outcome=TextCraftOutcome.LOOKED, flax=2),
         scene(),
     ]
-    moves = [WORDS.parse(reply) for reply in ("get 3 flax", "inventory", "dance")]
+    moves = [INTERFACE.parse(reply) for reply in ("get 3 flax", "inventory", "dance")]
     scenes = jax.tree.map(lambda *leaves: np.stack(leaves), *thens)
     turns = Turns([1, 2, 3], moves, scenes, np.zeros(3, np.float32), np.zeros(3, bool), np.zeros(3, bool))
-    assert WORDS.respond_all(turns, PARAMS) == [WORDS.respond(turn, PARAMS) for turn in turns]
-    assert WORDS.open_all(scenes, PARAMS) == [WORDS.open(then, PARAMS) for then in thens]
+    assert INTERFACE.respond_all(turns, PARAMS) == [INTERFACE.respond(turn, PARAMS) for turn in turns]
+    assert INTERFACE.open_all(scenes, PARAMS) == [INTERFACE.open(then, PARAMS) for then in thens]
 
 
 def test_the_instructions_name_the_commands_and_the_time_limit_if_there_is_one() -> None:
-    assert "64 at a time" in WORDS.instructions(PARAMS)
-    assert "after" not in WORDS.instructions(PARAMS)
+    assert "64 at a time" in INTERFACE.system_prompt(PARAMS)
+    assert "after" not in INTERFACE.system_prompt(PARAMS)
     limited = dataclasses.replace(PARAMS, max_steps_in_episode=np.int32(9))
-    assert "or after 9 commands" in WORDS.instructions(limited)
+    assert "or after 9 commands" in INTERFACE.system_prompt(limited)
 
 
 # What is understood
 
 
 def test_get_names_an_item_and_an_amount() -> None:
-    assert Move(((1, ITEM["ash log"], 2),), "get 3 ash log", is_exact=False) == GET
+    assert ParsedAction(((1, ITEM["ash log"], 2),), "get 3 ash log", is_exact=False) == GET
 
 
 def test_craft_names_a_recipe_and_its_inputs_in_any_order() -> None:
     verb, way, _ = SHINGLE.actions[0]
     assert verb == 2
     assert WORLD.names[WORLD.ways.outputs[way]] == "cedar shingle"
-    one = WORDS.parse("craft 1 stool using 2 ash planks, 3 wooden pole")
-    assert one == WORDS.parse("craft 1 stool using 3 wooden pole, 2 ash planks")
+    one = INTERFACE.parse("craft 1 stool using 2 ash planks, 3 wooden pole")
+    assert one == INTERFACE.parse("craft 1 stool using 3 wooden pole, 2 ash planks")
 
 
 def test_every_member_of_a_tag_has_its_own_way() -> None:
     ways = {
-        WORDS.parse(f"craft 1 stool using 2 {name}, 3 wooden pole").actions[0][1]
+        INTERFACE.parse(f"craft 1 stool using 2 {name}, 3 wooden pole").actions[0][1]
         for name in ("ash planks", "elm planks", "cedar planks", "larch planks", "walnut planks")
     }
     assert len(ways) == 5
@@ -153,7 +153,7 @@ def test_every_member_of_a_tag_has_its_own_way() -> None:
 
 @pytest.mark.parametrize("amount", ["", "99 ", "1 "])
 def test_the_amount_that_is_made_must_be_the_one_of_the_recipe(amount: str) -> None:
-    assert isinstance(WORDS.parse(f"craft {amount}cedar shingle using 1 cedar planks"), Refusal)
+    assert isinstance(INTERFACE.parse(f"craft {amount}cedar shingle using 1 cedar planks"), InvalidReply)
 
 
 def test_the_text_of_every_move_means_that_move() -> None:
@@ -161,12 +161,12 @@ def test_the_text_of_every_move_means_that_move() -> None:
     for way in range(0, len(ways.outputs), 7):
         taken = zip(ways.inputs[way], ways.counts[way], strict=True)
         inputs = ", ".join(f"{count} {whole.names[item]}" for item, count in taken if count)
-        move = WORDS.parse(f"craft {ways.amounts[way]} {whole.names[ways.outputs[way]]} using {inputs}")
+        move = INTERFACE.parse(f"craft {ways.amounts[way]} {whole.names[ways.outputs[way]]} using {inputs}")
         assert move.actions == ((2, way, 0),)
-        assert WORDS.parse(move.text) == move
-    for move in (GET, WORDS.fallback()):
-        assert WORDS.parse(move.text) == move._replace(is_exact=False)
-        assert WORDS.parse(WORDS.reply_of(move.actions[0])) == move._replace(is_exact=True)
+        assert INTERFACE.parse(move.text) == move
+    for move in (GET, INTERFACE.fallback()):
+        assert INTERFACE.parse(move.text) == move._replace(is_exact=False)
+        assert INTERFACE.parse(INTERFACE.reply_of(move.actions[0])) == move._replace(is_exact=True)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_the_text_of_every_move_means_that_move() -> None:
     ],
 )
 def test_a_command_is_read_in_every_form(reply: str) -> None:
-    move = WORDS.parse(reply)
-    assert isinstance(move, Move), move
+    move = INTERFACE.parse(reply)
+    assert isinstance(move, ParsedAction), move
     assert move.actions == GET.actions
     assert move.text == "get 3 ash log"
 
@@ -207,7 +207,7 @@ def test_a_command_is_read_in_every_form(reply: str) -> None:
     ],
 )
 def test_a_craft_command_is_read_too(reply: str) -> None:
-    assert WORDS.parse(reply).text == "craft 1 stool using 2 ash planks, 3 wooden pole"
+    assert INTERFACE.parse(reply).text == "craft 1 stool using 2 ash planks, 3 wooden pole"
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ def test_a_craft_command_is_read_too(reply: str) -> None:
     ],
 )
 def test_a_reply_that_is_not_exactly_a_command_is_invalid(reply: str) -> None:
-    assert isinstance(WORDS.parse(reply), Refusal)
+    assert isinstance(INTERFACE.parse(reply), InvalidReply)
 
 
 def test_lenient_parsing_takes_the_last_command_of_prose_alone() -> None:
-    lenient = dataclasses.replace(WORDS, parsing="lenient")
+    lenient = dataclasses.replace(INTERFACE, parsing="lenient")
     assert lenient.parse("I could get 1 flax. So I will\nget 3 ash log") == GET
-    assert isinstance(lenient.parse("I could get 1 water. <action>fetch 3 flax</action>"), Refusal)
+    assert isinstance(lenient.parse("I could get 1 water. <action>fetch 3 flax</action>"), InvalidReply)
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_lenient_parsing_takes_the_last_command_of_prose_alone() -> None:
     ],
 )
 def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exact: bool) -> None:
-    move = WORDS.parse(reply)
-    assert isinstance(move, Move)
+    move = INTERFACE.parse(reply)
+    assert isinstance(move, ParsedAction)
     assert move.is_exact == is_exact
 
 
@@ -275,8 +275,8 @@ def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exa
 
 
 def test_the_prompt_says_what_the_name_of_a_group_means() -> None:
-    assert "log is ash log" in WORDS.instructions(PARAMS)
-    assert WORDS.parse("get 1 log") == WORDS.parse("get 1 ash log")
+    assert "log is ash log" in INTERFACE.system_prompt(PARAMS)
+    assert INTERFACE.parse("get 1 log") == INTERFACE.parse("get 1 ash log")
 
 
 @pytest.mark.parametrize(
@@ -288,9 +288,9 @@ def test_the_prompt_says_what_the_name_of_a_group_means() -> None:
     ],
 )
 def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathered(reply: str, move: str) -> None:
-    named = WORDS.parse(move)
-    assert isinstance(named, Move)
-    assert WORDS.parse(reply) == named
+    named = INTERFACE.parse(move)
+    assert isinstance(named, ParsedAction)
+    assert INTERFACE.parse(reply) == named
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,8 @@ def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathe
         ),
     ],
 )
-def test_a_refusal_says_what_to_do(reply: str, reason: str) -> None:
-    assert refused(reply) == reason
+def test_an_invalid_reply_says_what_to_do(reply: str, reason: str) -> None:
+    assert rejected(reply) == reason
 
 
 @pytest.mark.parametrize(
@@ -348,14 +348,14 @@ def test_a_refusal_says_what_to_do(reply: str, reason: str) -> None:
     ],
 )
 def test_inputs_have_to_be_those_of_a_recipe(inputs: str) -> None:
-    assert refused(f"craft 1 stool using {inputs}").startswith("Could not find a valid recipe for 1 stool")
+    assert rejected(f"craft 1 stool using {inputs}").startswith("Could not find a valid recipe for 1 stool")
 
 
 def test_no_answer_has_what_is_inside_of_a_program() -> None:
     replies = ("get 3 minecraft:log", "craft 1 x using 1 y", "craft\x00 1", "get " + "9" * 5000 + " flax")
     for reply in replies:
-        assert not set("<>(){}=\x00") & set(refused(reply))
-        assert len(refused(reply)) < 200
+        assert not set("<>(){}=\x00") & set(rejected(reply))
+        assert len(rejected(reply)) < 200
 
 
 # Any string
@@ -392,11 +392,11 @@ def odd_replies(count: int) -> Any:
 
 def check_any(count: int) -> None:
     for reply in odd_replies(count):
-        move = WORDS.parse(reply)
-        if isinstance(move, Move):
+        move = INTERFACE.parse(reply)
+        if isinstance(move, ParsedAction):
             assert all(0 <= entry < n for entry, n in zip(move.actions[0], ENV.action_space().nvec, strict=True))
-            again = WORDS.parse(move.text)
-            assert isinstance(again, Move)
+            again = INTERFACE.parse(move.text)
+            assert isinstance(again, ParsedAction)
             assert (again.actions, again.text) == (move.actions, move.text)
         else:
             assert "\n" not in move.reason
@@ -420,7 +420,7 @@ def test_every_one_of_many_strings_has_an_answer() -> None:
 def test_a_long_reply_takes_no_longer_than_its_length(piece: str) -> None:
     # A quadratic reading of this would outlast the suite.
     for start in ("", "get ", "craft 1 stool using "):
-        assert WORDS.parse(start + piece * (1_000_000 // len(piece)))
+        assert INTERFACE.parse(start + piece * (1_000_000 // len(piece)))
 
 
 # A session
@@ -432,13 +432,13 @@ def test_an_episode_in_words() -> None:
 
     def turn(number: int, reply: str) -> str:
         nonlocal state
-        move, made = WORDS.parse(reply), None
-        if isinstance(move, Move):
+        move, made = INTERFACE.parse(reply), None
+        if isinstance(move, ParsedAction):
             made = step(state, jnp.asarray(move.actions[0]), PARAMS)
             state = made.state
         now = jax.tree.map(np.asarray, ENV.scene(state, PARAMS))
         ended = made is not None and bool(made.terminated)
-        return WORDS.respond(Turn(number, move, now, 0.0, ended, False), PARAMS) + (" *" if ended else "")
+        return INTERFACE.respond(Turn(number, move, now, 0.0, ended, False), PARAMS) + (" *" if ended else "")
 
     assert WORLD.names[int(state.level.goal)] == "cedar shingle"
     script = {
@@ -462,4 +462,4 @@ def test_the_expert_can_be_told_in_words() -> None:
             if count
         ]
         amount = WORLD.ways.amounts[chosen]
-        assert WORDS.parse(f"craft {amount} {goal} using {', '.join(inputs)}").actions[0][1] == chosen
+        assert INTERFACE.parse(f"craft {amount} {goal} using {', '.join(inputs)}").actions[0][1] == chosen

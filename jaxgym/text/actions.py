@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxgym.text.forms import ACTION, ANSWER, Call, Form, boxed, call, fenced, json_object, labeled
+from jaxgym.text.interface import Action, InvalidReply, ParsedAction
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import find_answer, invalid, last_phrase, words_of
-from jaxgym.text.words import Action, Move, Refusal
 
 _SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)
 _ITEM = re.compile(r"((?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)
@@ -20,7 +20,7 @@ _Run = tuple[str, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class MoveSet:
+class ActionSet:
     """The actions of a game by name, and the grammar of replies that name them.
 
     An answer is a list of actions, separated by a comma, a semicolon, a line break or "then". Each action is a name or
@@ -47,7 +47,7 @@ class MoveSet:
         return {spelling: name for phrase, name in pairs for spelling in _spellings(phrase)}
 
     @functools.cached_property
-    def _replies(self) -> dict[str, Move]:
+    def _replies(self) -> dict[str, ParsedAction]:
         """Parsed replies of single actions in the form of the prompt, which are the most common replies."""
         return {f"<action>{name}</action>": self._move([(name, 1)], is_exact=True) for name in self.actions}
 
@@ -57,7 +57,7 @@ class MoveSet:
         return (ACTION, ANSWER, json_object("action", "actions", **tools), call(**tools), boxed, fenced, labeled)
 
     @property
-    def idle(self) -> Move:
+    def idle(self) -> ParsedAction:
         """The parsed action that does nothing."""
         return self._move([(next(iter(self.actions)), 1)], is_exact=True)
 
@@ -80,7 +80,7 @@ class MoveSet:
             )
         return "\n".join(lines)
 
-    def parse(self, reply: str, parsing: str = "strict") -> Move | Refusal:
+    def parse(self, reply: str, parsing: str = "strict") -> ParsedAction | InvalidReply:
         """Return the actions that a reply names, at most `most` of them, or why it is invalid.
 
         Args:
@@ -98,15 +98,15 @@ class MoveSet:
             runs = None if name is None else [(name, 1)]
         if answer is None or runs is None:
             expected = invalid(answer, ", ".join(self.actions), f"<action>{self.example}</action>")
-            return Refusal(f"Invalid reply: {expected}")
+            return InvalidReply(f"Invalid reply: {expected}")
         total = sum(count for _, count in runs)
         return self._too_many(total) if total > self.most else self._move(runs, is_exact=answer.is_exact)
 
-    def _too_many(self, total: int) -> Refusal:
+    def _too_many(self, total: int) -> InvalidReply:
         most = "one action" if self.most == 1 else f"at most {self.most} actions"
-        return Refusal(f"Invalid reply: expected {most}, got {total}. Send fewer actions in one reply.")
+        return InvalidReply(f"Invalid reply: expected {most}, got {total}. Send fewer actions in one reply.")
 
-    def _move(self, runs: list[_Run], *, is_exact: bool) -> Move:
+    def _move(self, runs: list[_Run], *, is_exact: bool) -> ParsedAction:
         merged = list[_Run]()
         for name, count in runs:
             if merged and merged[-1][0] == name:
@@ -114,7 +114,7 @@ class MoveSet:
             merged.append((name, count))
         actions = tuple(self.actions[name] for name, count in merged for _ in range(count))
         text = ", ".join(name if count == 1 else f"{name} {count}" for name, count in merged)
-        return Move(actions, text, is_exact)
+        return ParsedAction(actions, text, is_exact)
 
     def _runs_of(self, value: Any) -> list[_Run] | None:
         """Return the named actions and their counts, or None if the answer is not a list of actions."""

@@ -16,7 +16,7 @@ from jaxgym import levels, text
 from jaxgym.envs.sudoku import scene as seen
 from jaxgym.envs.sudoku import text as sudoku
 from jaxgym.envs.sudoku.scene import SudokuOutcome
-from jaxgym.text.words import Move, Refusal, Turn, Turns
+from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
 
 PAGE = Path(__file__).parents[2] / "docs/environments/sudoku.md"
 SOLUTION = np.asarray(
@@ -24,10 +24,10 @@ SOLUTION = np.asarray(
 )
 BANNED = ("invalid", "error", "cannot", "already", "violation", "lost")
 PARTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
-NUM_LANES, NUM_STEPS = 32, 24
-LANES = np.arange(NUM_LANES) % 8
+NUM_ENVS, NUM_STEPS = 32, 24
+LEVEL_INDEX = np.arange(NUM_ENVS) % 8
 
-ENV, PARAMS, WORDS = text.make("sudoku", clues=[75, 79], levels=8)
+ENV, PARAMS, INTERFACE = text.make("sudoku", clues=[75, 79], levels=8)
 HINTING = text.make("sudoku", hints=True)[2]
 FLAT = text.make("sudoku", flat_actions=True)[2]
 
@@ -69,7 +69,7 @@ def empty_at(*cells: tuple[int, int]) -> np.ndarray:
 CORNERS = empty_at((0, 0), (8, 8))
 
 
-def turn_of(move: Move | Refusal, scene: Any, reward: float = 0.0, **flags: bool) -> Turn[Any]:
+def turn_of(move: ParsedAction | InvalidReply, scene: Any, reward: float = 0.0, **flags: bool) -> Turn[Any]:
     return Turn(1, move, scene, reward, **{"terminated": False, "truncated": False, **flags})
 
 
@@ -77,7 +77,7 @@ def turn_of(move: Move | Refusal, scene: Any, reward: float = 0.0, **flags: bool
 
 
 def test_a_board_has_the_shape_of_textarenas() -> None:
-    assert WORDS.describe(scene_of(CORNERS), PARAMS) == BOARD
+    assert INTERFACE.describe(scene_of(CORNERS), PARAMS) == BOARD
 
 
 def parsed(said: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -113,8 +113,8 @@ def played() -> tuple[Any, np.ndarray, np.ndarray]:
         scene = ENV.scene(state, PARAMS)
         return state, (scene, seen.draw(scene), seen.symbols(scene))
 
-    keys = jax.random.split(jax.random.key(1), (NUM_STEPS, NUM_LANES))
-    state = jax.vmap(ENV.initial_state, (0, None))(jax.tree.map(lambda leaf: leaf[LANES], PARAMS.levels), PARAMS)
+    keys = jax.random.split(jax.random.key(1), (NUM_STEPS, NUM_ENVS))
+    state = jax.vmap(ENV.initial_state, (0, None))(jax.tree.map(lambda leaf: leaf[LEVEL_INDEX], PARAMS.levels), PARAMS)
     made = []
     for keys_step in keys:
         state, shown = step(state, keys_step)
@@ -124,63 +124,67 @@ def played() -> tuple[Any, np.ndarray, np.ndarray]:
 
 def test_words_say_what_frame_and_symbols_show(played: Any) -> None:
     scenes, frames, vectors = played
-    texts = WORDS.open_all(scenes, PARAMS)
+    texts = INTERFACE.open_all(scenes, PARAMS)
     assert set(scenes.outcome.tolist()) == set(SudokuOutcome)
-    told = [parsed(said) for said in texts]
-    for (board, news), vector in zip(told, vectors, strict=True):
+    reported = [parsed(said) for said in texts]
+    for (board, news), vector in zip(reported, vectors, strict=True):
         digits = vector[:729].reshape(81, 9)
         assert tuple((digits * np.arange(1, 10)).sum(axis=1).astype(int)) == board
         row, column, outcome, wrong = np.split(vector[810:], [9, 18, 21])
         ordinal = [int(part.argmax() + 1) if part.any() else 0 for part in (outcome, row, column, wrong)]
         assert tuple(ordinal) == news
-    # Beside what the words say, a frame shows which cells were given, and nothing else.
+    # Beside what the text says, a frame shows which cells were given, and nothing else.
     givens = [vector[729:810].tobytes() for vector in vectors]
     frames = {frame.tobytes() for frame in frames}
-    assert len(frames) == len(set(zip(told, givens, strict=True))) == len(set(zip(texts, givens, strict=True))) > 200
+    assert (
+        len(frames) == len(set(zip(reported, givens, strict=True))) == len(set(zip(texts, givens, strict=True))) > 200
+    )
 
 
-def test_texts_of_placed_digits_have_no_word_of_a_refusal_and_refusals_ask_to_resubmit(played: Any) -> None:
+def test_texts_of_placed_digits_have_no_word_of_an_invalid_reply_and_invalid_replies_ask_to_resubmit(
+    played: Any,
+) -> None:
     scenes = played[0]
-    for words in (WORDS, HINTING):
-        for said, outcome in zip(words.open_all(scenes, PARAMS), scenes.outcome, strict=True):
-            is_refused = outcome in {SudokuOutcome.WRONG, SudokuOutcome.NOT_EMPTY}
-            assert any(word in said.lower() for word in BANNED) == is_refused
-            assert ("please resubmit" in said.lower()) == is_refused
+    for interface in (INTERFACE, HINTING):
+        for said, outcome in zip(interface.open_all(scenes, PARAMS), scenes.outcome, strict=True):
+            is_invalid = outcome in {SudokuOutcome.WRONG, SudokuOutcome.NOT_EMPTY}
+            assert any(word in said.lower() for word in BANNED) == is_invalid
+            assert ("please resubmit" in said.lower()) == is_invalid
             assert "R1" in said
             assert "R9" in said
             assert "|" in said
-    assert not any(word in WORDS.instructions(PARAMS).lower() for word in BANNED)
+    assert not any(word in INTERFACE.system_prompt(PARAMS).lower() for word in BANNED)
 
 
 def test_texts_made_together_are_those_made_one_by_one(played: Any) -> None:
     scenes = jax.tree.map(lambda leaf: leaf[:60], played[0])
-    moves = [WORDS.fallback() if row % 3 else WORDS.parse("?") for row in range(60)]
+    moves = [INTERFACE.fallback() if row % 3 else INTERFACE.parse("?") for row in range(60)]
     flags = [np.arange(60) % period == 0 for period in (4, 5)]
     turns = Turns(range(60), moves, scenes, np.zeros(60, np.float32), *flags)
-    for words in (WORDS, HINTING):
-        assert words.respond_all(turns, PARAMS) == [words.respond(turn, PARAMS) for turn in turns]
+    for interface in (INTERFACE, HINTING):
+        assert interface.respond_all(turns, PARAMS) == [interface.respond(turn, PARAMS) for turn in turns]
         rows = [jax.tree.map(lambda leaf, row=row: leaf[row], scenes) for row in range(60)]
-        assert words.open_all(scenes, PARAMS) == [words.open(row, PARAMS) for row in rows]
+        assert interface.open_all(scenes, PARAMS) == [interface.open(row, PARAMS) for row in rows]
 
 
-def test_a_refused_reply_is_answered_with_the_reason_and_the_board() -> None:
+def test_an_invalid_reply_is_answered_with_the_reason_and_the_board() -> None:
     scene = scene_of(CORNERS, (0, 1), SudokuOutcome.PLACED)
     reason = (
         'Invalid action: expected [row column number] with numbers from 1 to 9, got "hello"; please resubmit one, such '
         "as [1 1 1]."
     )
-    assert WORDS.respond(turn_of(WORDS.parse("hello"), scene), PARAMS) == f"{reason}\n{BOARD}"
+    assert INTERFACE.respond(turn_of(INTERFACE.parse("hello"), scene), PARAMS) == f"{reason}\n{BOARD}"
 
 
 def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
     scene = scene_of(CORNERS, (0, 1), SudokuOutcome.PLACED)
     placed = f"Placed 2 at row 1, column 2.\n{BOARD}"
-    move = WORDS.parse("[1 2 2]")
-    assert WORDS.respond(turn_of(move, scene), PARAMS) == placed
-    for words in (WORDS, HINTING):
-        solved = words.respond(turn_of(move, scene, 1.0, terminated=True, truncated=True), PARAMS)
+    move = INTERFACE.parse("[1 2 2]")
+    assert INTERFACE.respond(turn_of(move, scene), PARAMS) == placed
+    for interface in (INTERFACE, HINTING):
+        solved = interface.respond(turn_of(move, scene, 1.0, terminated=True, truncated=True), PARAMS)
         assert solved == f"{placed}\nThe puzzle is solved."
-        assert words.respond(turn_of(move, scene, truncated=True), PARAMS) == (
+        assert interface.respond(turn_of(move, scene, truncated=True), PARAMS) == (
             f"{placed}\nThat was the last move; the puzzle is not solved."
         )
 
@@ -188,21 +192,23 @@ def test_the_last_text_says_whether_the_puzzle_is_solved() -> None:
 @pytest.mark.parametrize("outcome", [SudokuOutcome.WRONG, SudokuOutcome.NOT_EMPTY])
 def test_nobody_is_asked_for_another_reply_at_the_end(outcome: SudokuOutcome) -> None:
     scene = scene_of(CORNERS, (0, 1), outcome)
-    for move in (WORDS.parse("hello"), WORDS.parse("[0 0 0]"), WORDS.parse("[1 2 2]")):
-        asked, told = (WORDS.respond(turn_of(move, scene, truncated=is_cut), PARAMS) for is_cut in (False, True))
+    for move in (INTERFACE.parse("hello"), INTERFACE.parse("[0 0 0]"), INTERFACE.parse("[1 2 2]")):
+        asked, reported = (
+            INTERFACE.respond(turn_of(move, scene, truncated=is_cut), PARAMS) for is_cut in (False, True)
+        )
         first, asking, _ = asked.partition("; please resubmit ")
         assert asking
-        assert told == f"{first}.\n{BOARD}\nThat was the last move; the puzzle is not solved."
-    move, scores = WORDS.parse("[1 2 2]"), []
+        assert reported == f"{first}.\n{BOARD}\nThat was the last move; the puzzle is not solved."
+    move, scores = INTERFACE.parse("[1 2 2]"), []
     for is_cut in (False, True):
-        ledger = sudoku.SudokuLedger(scene_of(CORNERS))
-        scores.append(ledger.components(turn_of(move, scene, truncated=is_cut))["valid_move"])
+        reward_tracker = sudoku.SudokuRewardTracker(scene_of(CORNERS))
+        scores.append(reward_tracker.components(turn_of(move, scene, truncated=is_cut))["valid_move"])
     assert scores == [-0.5, 0.0]
 
 
 def test_instructions_tell_the_number_of_moves() -> None:
-    assert WORDS.instructions(PARAMS).endswith(" You have 100 moves.")
-    assert WORDS.instructions(jaxgym.make("Sudoku-v0", max_steps=0)[1]).endswith("only the last one counts.")
+    assert INTERFACE.system_prompt(PARAMS).endswith(" You have 100 moves.")
+    assert INTERFACE.system_prompt(jaxgym.make("Sudoku-v0", max_steps=0)[1]).endswith("only the last one counts.")
 
 
 # Hints.
@@ -210,8 +216,8 @@ def test_instructions_tell_the_number_of_moves() -> None:
 
 def hints_of(scene: Any) -> list[str]:
     said = HINTING.open(scene, PARAMS)
-    assert said.startswith(WORDS.open(scene, PARAMS))
-    return said[len(WORDS.open(scene, PARAMS)) :].split("\n")
+    assert said.startswith(INTERFACE.open(scene, PARAMS))
+    return said[len(INTERFACE.open(scene, PARAMS)) :].split("\n")
 
 
 def test_hints_are_lines_of_their_own() -> None:
@@ -278,8 +284,8 @@ def test_cells_with_more_than_three_digits_are_no_hints() -> None:
     ],
 )
 def test_an_explicit_answer_is_a_move(reply: str, move: str, is_exact: bool) -> None:
-    found = WORDS.parse(reply)
-    assert isinstance(found, Move)
+    found = INTERFACE.parse(reply)
+    assert isinstance(found, ParsedAction)
     assert (found.text, found.is_exact) == (move, is_exact)
     assert found.actions == (tuple(int(digit) - 1 for digit in re.findall(r"\d", move)),)
 
@@ -309,8 +315,8 @@ def test_an_explicit_answer_is_a_move(reply: str, move: str, is_exact: bool) -> 
     ],
 )
 def test_any_other_reply_is_invalid_and_quoted(reply: str, got: str) -> None:
-    found = WORDS.parse(reply)
-    assert isinstance(found, Refusal)
+    found = INTERFACE.parse(reply)
+    assert isinstance(found, InvalidReply)
     assert found.reason == (
         f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
         "as [1 1 1]."
@@ -320,9 +326,9 @@ def test_any_other_reply_is_invalid_and_quoted(reply: str, got: str) -> None:
 def test_every_move_parses_back_from_its_own_text() -> None:
     for number in range(729):
         move = sudoku.unflattened(number)
-        assert WORDS.parse(WORDS.reply_of(move)) == Move((move,), WORDS.reply_of(move))
-        assert FLAT.parse(FLAT.reply_of(number)) == Move((number,), WORDS.reply_of(move))
-    assert WORDS.fallback() == WORDS.parse("[1 1 1]")
+        assert INTERFACE.parse(INTERFACE.reply_of(move)) == ParsedAction((move,), INTERFACE.reply_of(move))
+        assert FLAT.parse(FLAT.reply_of(number)) == ParsedAction((number,), INTERFACE.reply_of(move))
+    assert INTERFACE.fallback() == INTERFACE.parse("[1 1 1]")
     assert FLAT.fallback() == FLAT.parse("[1 1 1]")
 
 
@@ -364,17 +370,17 @@ def fuzz(count: int) -> None:
     ]
     chosen = random.Random(0)
     for _ in range(count):
-        found = WORDS.parse("".join(chosen.choices(pieces, k=chosen.randint(0, 14))))
-        if isinstance(found, Move):
-            assert WORDS.parse(found.text)._replace(is_exact=found.is_exact) == found
+        found = INTERFACE.parse("".join(chosen.choices(pieces, k=chosen.randint(0, 14))))
+        if isinstance(found, ParsedAction):
+            assert INTERFACE.parse(found.text)._replace(is_exact=found.is_exact) == found
         else:
-            assert isinstance(found, Refusal)
+            assert isinstance(found, InvalidReply)
 
 
 def test_any_reply_has_an_answer() -> None:
     fuzz(2_000)
     for piece in ("[", "[ ", "[1 ", "1", "{", '{"row":', "row 1 ", "row 1 col ", "<think>", "-", "[1,", " "):
-        assert isinstance(WORDS.parse(piece * 50_000), Move | Refusal)
+        assert isinstance(INTERFACE.parse(piece * 50_000), ParsedAction | InvalidReply)
 
 
 @pytest.mark.slow
@@ -399,39 +405,41 @@ def test_each_part_of_the_score_of_a_move() -> None:
     assert sudoku.combined_score({"one": 1.0, "other": -0.5}) == 0.5
 
 
-def scored(ledger: Any, reply: str, scene: Any, reward: float = 0.0) -> tuple[float, ...]:
-    parts = ledger.components(turn_of(WORDS.parse(reply), scene, reward))
+def scored(reward_tracker: Any, reply: str, scene: Any, reward: float = 0.0) -> tuple[float, ...]:
+    parts = reward_tracker.components(turn_of(INTERFACE.parse(reply), scene, reward))
     assert tuple(parts) == PARTS
     return tuple(parts.values())
 
 
-def test_a_ledger_reports_means_of_three_parts_and_the_latest_of_two() -> None:
-    ledger = sudoku.SudokuLedger(scene_of(CORNERS))
+def test_a_reward_tracker_reports_means_of_three_parts_and_the_latest_of_two() -> None:
+    reward_tracker = sudoku.SudokuRewardTracker(scene_of(CORNERS))
     one = empty_at((8, 8))
     placed, again = scene_of(one, (0, 0), SudokuOutcome.PLACED), scene_of(one, (0, 0), SudokuOutcome.NOT_EMPTY)
     wrong, solved = scene_of(one, (8, 8), SudokuOutcome.WRONG, 1), scene_of(SOLUTION, (8, 8), SudokuOutcome.PLACED)
-    assert scored(ledger, "hello", scene_of(CORNERS)) == (0, 0, 0, 0, 0)
-    assert scored(ledger, "[1 1 1]", placed) == (1, 1, 0, 0.5, 0)
-    assert scored(ledger, "[1 1 1]", again) == (0, 0.25, -1, 0.5, 0)
-    assert scored(ledger, "hello", again) == (0, 0.25, -1, 0.5, 0)
-    assert scored(ledger, "[9 9 1]", wrong) == pytest.approx((1 / 3, 0, -2 / 3, 0.5, 0))
-    assert scored(ledger, "[9 9 1]", wrong) == (0.5, -0.125, -1, 0.5, 0)
-    assert scored(ledger, "[9 9 8]", solved, 1.0) == pytest.approx((0.6, 0.1, -0.8, 1, 1))
+    assert scored(reward_tracker, "hello", scene_of(CORNERS)) == (0, 0, 0, 0, 0)
+    assert scored(reward_tracker, "[1 1 1]", placed) == (1, 1, 0, 0.5, 0)
+    assert scored(reward_tracker, "[1 1 1]", again) == (0, 0.25, -1, 0.5, 0)
+    assert scored(reward_tracker, "hello", again) == (0, 0.25, -1, 0.5, 0)
+    assert scored(reward_tracker, "[9 9 1]", wrong) == pytest.approx((1 / 3, 0, -2 / 3, 0.5, 0))
+    assert scored(reward_tracker, "[9 9 1]", wrong) == (0.5, -0.125, -1, 0.5, 0)
+    assert scored(reward_tracker, "[9 9 8]", solved, 1.0) == pytest.approx((0.6, 0.1, -0.8, 1, 1))
 
 
-def test_a_game_without_a_refused_move_has_a_score_of_4() -> None:
+def test_a_game_without_a_rejected_move_has_a_score_of_4() -> None:
     cells = [(0, 0), (3, 4), (4, 4), (8, 8)]
-    ledger, combined = sudoku.SudokuLedger(scene_of(empty_at(*cells))), []
+    reward_tracker, combined = sudoku.SudokuRewardTracker(scene_of(empty_at(*cells))), []
     for made, cell in enumerate(cells, start=1):
         scene = scene_of(empty_at(*cells[made:]), cell, SudokuOutcome.PLACED)
-        reply = WORDS.reply_of((*cell, int(SOLUTION[cell]) - 1))
-        combined.append(sum(scored(ledger, reply, scene, float(made == 4))))
+        reply = INTERFACE.reply_of((*cell, int(SOLUTION[cell]) - 1))
+        combined.append(sum(scored(reward_tracker, reply, scene, float(made == 4))))
     assert combined == [2.25, 2.5, 2.75, 4]
 
 
-def test_a_ledger_reads_flat_actions() -> None:
-    ledger = FLAT.ledger(scene_of(CORNERS), PARAMS)
-    parts = ledger.components(turn_of(FLAT.parse("[9 9 8]"), scene_of(empty_at((0, 0)), (8, 8), SudokuOutcome.PLACED)))
+def test_a_reward_tracker_reads_flat_actions() -> None:
+    reward_tracker = FLAT.reward_tracker(scene_of(CORNERS), PARAMS)
+    parts = reward_tracker.components(
+        turn_of(FLAT.parse("[9 9 8]"), scene_of(empty_at((0, 0)), (8, 8), SudokuOutcome.PLACED))
+    )
     assert tuple(parts.values()) == (1, 1, 0, 0.5, 0)
 
 
@@ -441,7 +449,11 @@ def test_the_rewards_of_an_episode_add_up_to_its_last_score() -> None:
         ("[1 1 1]", scene_of(one, (0, 0), SudokuOutcome.PLACED)),
         ("[9 9 1]", scene_of(one, (8, 8), SudokuOutcome.WRONG, 1)),
     ]
-    scores, changes, total = sudoku.SudokuLedger(first), WORDS.ledger(first, PARAMS), np.zeros(len(PARTS))
+    scores, changes, total = (
+        sudoku.SudokuRewardTracker(first),
+        INTERFACE.reward_tracker(first, PARAMS),
+        np.zeros(len(PARTS)),
+    )
     for reply, scene in turns:
         total += scored(changes, reply, scene)
         assert total == pytest.approx(scored(scores, reply, scene))
@@ -452,11 +464,11 @@ def test_the_rewards_of_an_episode_add_up_to_its_last_score() -> None:
 
 def transcript() -> str:
     """Return a game with 79 clues: an invalid reply, a wrong move, and two correct ones, with hints."""
-    env, params, words = text.make("sudoku", clues=[79], hints=True, max_steps=10)
+    env, params, interface = text.make("sudoku", clues=[79], hints=True, max_steps=10)
     step, scene_of_state = jax.jit(env.step_env), jax.jit(env.scene)
     state = env.initial_state(levels.level_from_seed(env, levels.held_out_seeds(1)[0], params), params)
     scene = jax.device_get(scene_of_state(state, params))
-    lines = [words.instructions(params), "", words.open(scene, params)]
+    lines = [interface.system_prompt(params), "", interface.open(scene, params)]
     (row, column), last = (np.argwhere(scene.board == 0)[place] for place in (0, 1))
     digits = np.asarray(state.level.solution)
     wrong = digits[row, column] % 9 + 1
@@ -467,13 +479,13 @@ def transcript() -> str:
         f"The last one is [{last[0] + 1} {last[1] + 1} {digits[tuple(last)]}].",
     ]
     for number, reply in enumerate(replies, start=1):
-        move, reward, terminated = words.parse(reply), 0.0, False
-        if isinstance(move, Move):
+        move, reward, terminated = interface.parse(reply), 0.0, False
+        if isinstance(move, ParsedAction):
             key = jax.random.key(0)
             _, state, reward, terminated, _ = step(key, state, jnp.asarray(move.actions[0], jnp.int32), params)
             scene = jax.device_get(scene_of_state(state, params))
         turn = Turn(number, move, scene, float(reward), bool(terminated), False)
-        lines += ["", f"> {reply}", "", words.respond(turn, params)]
+        lines += ["", f"> {reply}", "", interface.respond(turn, params)]
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
 
 

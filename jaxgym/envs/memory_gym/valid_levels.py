@@ -1,4 +1,4 @@
-"""Checks for `Spec.fits`: whether the options of a game can give the levels of a buffer; on the host, by field.
+"""Checks for `Spec.valid_levels`: whether the options of a game can give the levels of a buffer; on the host, by field.
 
 The checks find level buffers with other options, or of another game, by values that these options never give.
 Differences in other respects, such as the frequency of levels, are not found.
@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxgym.options import Choices
 
-Fits = dict[str, np.ndarray]
+Validity = dict[str, np.ndarray]
 
 
 def within(values: Any, low: int, high: int) -> np.ndarray:

@@ -5,17 +5,17 @@ import re
 
 import pytest
 
-from jaxgym.envs.memory_gym.text import course_moves, free_moves, grid_moves
-from jaxgym.text.moves import MoveSet
-from jaxgym.text.words import Move, Refusal
+from jaxgym.envs.memory_gym.text import course_actions, free_actions, grid_actions
+from jaxgym.text.actions import ActionSet
+from jaxgym.text.interface import InvalidReply, ParsedAction
 
 GRID, FREE, FLAT, COURSE = (
-    grid_moves(4),
-    free_moves(8, is_flat=False),
-    free_moves(8, is_flat=True),
-    course_moves(8),
+    grid_actions(4),
+    free_actions(8, is_flat=False),
+    free_actions(8, is_flat=True),
+    course_actions(8),
 )
-ALL = [GRID, FREE, FLAT, COURSE, grid_moves(1), free_moves(64, is_flat=False)]
+ALL = [GRID, FREE, FLAT, COURSE, grid_actions(1), free_actions(64, is_flat=False)]
 
 
 def test_the_free_actions_are_horizontal_then_vertical() -> None:
@@ -28,27 +28,27 @@ def test_the_free_actions_are_horizontal_then_vertical() -> None:
 
 
 @pytest.mark.parametrize("moves", ALL, ids=lambda moves: f"{len(moves.actions)} by {moves.most}")
-def test_the_words_of_a_move_parse_to_it_again(moves: MoveSet) -> None:
+def test_the_words_of_a_move_parse_to_it_again(moves: ActionSet) -> None:
     for name, action in moves.actions.items():
-        assert moves.parse(f"<action>{name}</action>") == Move((action,), name)
-        assert moves.parse(f"<think>hm</think> <action> {name.upper()} </action>") == Move((action,), name)
-        assert moves.parse(name) == Move((action,), name, is_exact=False)
+        assert moves.parse(f"<action>{name}</action>") == ParsedAction((action,), name)
+        assert moves.parse(f"<think>hm</think> <action> {name.upper()} </action>") == ParsedAction((action,), name)
+        assert moves.parse(name) == ParsedAction((action,), name, is_exact=False)
     chance = random.Random(1)
     for _ in range(50):
         named = chance.choices(list(moves.actions), k=chance.randint(1, moves.most))
         move = moves.parse(f"<action>{', '.join(named)}</action>")
-        assert isinstance(move, Move)
+        assert isinstance(move, ParsedAction)
         assert move.actions == tuple(moves.actions[name] for name in named)
         assert moves.parse(f"<action>{move.text}</action>") == move
 
 
 @pytest.mark.parametrize("moves", ALL, ids=lambda moves: f"{len(moves.actions)} by {moves.most}")
-def test_the_examples_of_the_help_are_moves_in_the_asked_form(moves: MoveSet) -> None:
+def test_the_examples_of_the_help_are_moves_in_the_asked_form(moves: ActionSet) -> None:
     examples = re.findall(r"<action>.*?</action>", moves.help())
     assert len(examples) == 1 + (moves.most > 1)
     for example in examples:
         move = moves.parse(example)
-        assert isinstance(move, Move)
+        assert isinstance(move, ParsedAction)
         assert move.is_exact
 
 
@@ -81,9 +81,9 @@ def test_the_examples_of_the_help_are_moves_in_the_asked_form(moves: MoveSet) ->
         (COURSE, "<action>right 4, down</action>", "right 4, down"),
     ],
 )
-def test_an_explicit_answer_is_read(moves: MoveSet, reply: str, text: str) -> None:
+def test_an_explicit_answer_is_read(moves: ActionSet, reply: str, text: str) -> None:
     move = moves.parse(reply)
-    assert isinstance(move, Move)
+    assert isinstance(move, ParsedAction)
     assert move.text == text
 
 
@@ -119,9 +119,9 @@ def test_an_explicit_answer_is_read(moves: MoveSet, reply: str, text: str) -> No
         (COURSE, "<action>left</action>", '"left"'),
     ],
 )
-def test_an_invalid_reply_is_quoted_and_the_actions_are_listed(moves: MoveSet, reply: str, got: str) -> None:
+def test_an_invalid_reply_is_quoted_and_the_actions_are_listed(moves: ActionSet, reply: str, got: str) -> None:
     invalid = moves.parse(reply)
-    assert isinstance(invalid, Refusal)
+    assert isinstance(invalid, InvalidReply)
     assert invalid.reason == (
         f"Invalid reply: expected one of {', '.join(moves.actions)}, got {got}. "
         f"Reply in this form: <action>{moves.example}</action>."
@@ -133,28 +133,28 @@ def test_an_invalid_reply_is_quoted_and_the_actions_are_listed(moves: MoveSet, r
     [
         (GRID, "<action>forward 5</action>", "expected at most 4 actions, got 5."),
         (GRID, "<action>forward 3, wait 3</action>", "expected at most 4 actions, got 6."),
-        (grid_moves(1), "<action>forward, forward</action>", "expected one action, got 2."),
+        (grid_actions(1), "<action>forward, forward</action>", "expected one action, got 2."),
         (FREE, "<action>right 999999999</action>", "expected at most 8 actions, got 999999999."),
     ],
 )
-def test_too_many_actions_are_counted(moves: MoveSet, reply: str, reason: str) -> None:
+def test_too_many_actions_are_counted(moves: ActionSet, reply: str, reason: str) -> None:
     invalid = moves.parse(reply)
-    assert isinstance(invalid, Refusal)
+    assert isinstance(invalid, InvalidReply)
     assert invalid.reason == f"Invalid reply: {reason} Send fewer actions in one reply."
 
 
 def test_many_or_long_actions_are_invalid_and_take_no_time() -> None:
     for reply in ("forward," * 900, f"right {'9' * 4000}", f"<action>{'forward ' * 900}</action>"):
-        assert isinstance(GRID.parse(reply), Refusal)
+        assert isinstance(GRID.parse(reply), InvalidReply)
 
 
 def test_lenient_parsing_searches_prose_where_there_is_no_explicit_answer() -> None:
-    assert GRID.parse("Left is deadly, so I go forward", "lenient") == Move((3,), "forward", is_exact=False)
-    assert isinstance(GRID.parse("Forward is deadly. <action>jump</action>", "lenient"), Refusal)
-    assert isinstance(GRID.parse("I do not know", "lenient"), Refusal)
+    assert GRID.parse("Left is deadly, so I go forward", "lenient") == ParsedAction((3,), "forward", is_exact=False)
+    assert isinstance(GRID.parse("Forward is deadly. <action>jump</action>", "lenient"), InvalidReply)
+    assert isinstance(GRID.parse("I do not know", "lenient"), InvalidReply)
 
 
-def test_waiting_is_what_stands_in_for_a_refused_reply() -> None:
+def test_waiting_is_what_stands_in_for_an_invalid_reply() -> None:
     assert [moves.idle.actions for moves in (GRID, FREE, FLAT, COURSE)] == [(0,), ((0, 0),), (0,), (0,)]
 
 
@@ -175,8 +175,8 @@ def test_no_mixture_of_words_and_signs_raises() -> None:
         for moves in (GRID, FREE):
             outcome = moves.parse(reply)
             outcomes.add(type(outcome))
-            if isinstance(outcome, Move):
+            if isinstance(outcome, ParsedAction):
                 assert 1 <= len(outcome.actions) <= moves.most
             else:
                 outcome.reason.encode()
-    assert outcomes == {Move, Refusal}
+    assert outcomes == {ParsedAction, InvalidReply}

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, stamp
-from jaxgym.rendering.looks import hiding_offsets, placement_looks
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite
+from jaxgym.rendering.placements import first_placements, hiding_offsets
 
 CANVAS = 8
 
@@ -23,14 +23,14 @@ SPRITES = sheet_of("a... .bb. .bb. ....", ".... .bb. .bb. ...a", ".... .bb. .bb.
 
 def test_placements_look_alike_if_and_only_if_they_share_an_entry() -> None:
     low, high = -3, CANVAS + 2
-    table = placement_looks(SPRITES, low, high, CANVAS)
+    table = first_placements(SPRITES, low, high, CANVAS)
     places = np.stack(np.meshgrid(*[np.arange(low, high + 1)] * 2, np.arange(3), indexing="ij"), axis=-1)
     assert table.shape == places.shape
 
     @jax.jit
     @jax.vmap
     def draw(place: jax.Array) -> jax.Array:
-        return stamp(jnp.zeros((CANVAS, CANVAS, 3), jnp.uint8), SPRITES, place[2], place[:2])
+        return draw_sprite(jnp.zeros((CANVAS, CANVAS, 3), jnp.uint8), SPRITES, place[2], place[:2])
 
     frames = np.asarray(draw(places.reshape(-1, 3).astype(np.int32)))
     pairs = {(frame.tobytes(), look.tobytes()) for frame, look in zip(frames, table.reshape(-1, 3), strict=True)}
@@ -39,7 +39,7 @@ def test_placements_look_alike_if_and_only_if_they_share_an_entry() -> None:
 
 
 def test_the_entry_is_the_first_of_those_that_look_alike() -> None:
-    table = placement_looks(SPRITES, -3, CANVAS + 2, CANVAS)
+    table = first_placements(SPRITES, -3, CANVAS + 2, CANVAS)
     # Where its own corner is cut off, the first sprite is what the last one is; a whole one stands for itself.
     assert table[3, 3, 2].tolist() == table[3, 3, 0].tolist() == [0, 0, 0]
     assert table[7, 7, 0].tolist() == [4, 4, 0]

@@ -7,7 +7,7 @@ from jaxgym import registration, registry
 from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
 from jaxgym.options import resolve
 from jaxgym.spec import TextSpec
-from jaxgym.text.words import PARSING, Words
+from jaxgym.text.interface import PARSING, TextInterface
 
 
 def text_envs() -> dict[str, str]:
@@ -48,7 +48,7 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
     return env_id, spec
 
 
-def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
+def make(name: str, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
     """Make an environment and its text interface.
 
     Args:
@@ -68,7 +68,7 @@ def make(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
     return make_registered(registry.import_module_of(name), **options)
 
 
-def make_registered(name: str, **options: Any) -> tuple[Any, Any, Words[Any]]:
+def make_registered(name: str, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
     """Make an environment as `make` does, but never import the module of a name; for names from requests."""
     env_id, spec = text_spec_of(name)
     declared = {**spec.options, **PARSING}

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxgym import text
-from jaxgym.serve.pictures import png
+from jaxgym.serve.images import png
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
 _PLACES = {
@@ -44,7 +44,7 @@ class Button(NamedTuple):
     reply: str
 
 
-class Looks(NamedTuple):
+class GameView(NamedTuple):
     """Presentation of an environment.
 
     Attributes:
@@ -58,7 +58,7 @@ class Looks(NamedTuple):
     draw: Callable[[Any], bytes | None]
 
 
-def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
+def view_of(name: str, options: Mapping[str, Any]) -> GameView:
     """Return the presentation of an environment; it has frames also if its observations are symbolic.
 
     Args:
@@ -70,29 +70,29 @@ def looks_of(name: str, options: Mapping[str, Any]) -> Looks:
     """
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS}
     # Only scenes are rendered, so the level buffer of the sessions is not needed.
-    env, params, words = text.make_registered(name, **{**own, "levels": "fresh"})
-    replies = _replies(env, params, words)
-    return Looks(_buttons(words, replies), replies[0] if replies else "", _drawer(env))
+    env, params, interface = text.make_registered(name, **{**own, "levels": "fresh"})
+    replies = _replies(env, params, interface)
+    return GameView(_buttons(interface, replies), replies[0] if replies else "", _drawer(env))
 
 
-def _replies(env: Any, params: Any, words: text.Words[Any]) -> list[str]:
+def _replies(env: Any, params: Any, interface: text.TextInterface[Any]) -> list[str]:
     """Return a reply for each action, for at most one action more than the pad has positions."""
     space = env.action_space(params)
     sizes = [int(space.n)] if hasattr(space, "n") else [int(size) for size in space.nvec]
     actions: list[Any] = list(itertools.islice(itertools.product(*map(range, sizes)), len(set(_PLACES.values())) + 1))
     actions = [action[0] for action in actions] if hasattr(space, "n") else actions
     try:
-        return [words.reply_of(action) for action in actions]
+        return [interface.reply_of(action) for action in actions]
     except NotImplementedError:
         return []
 
 
-def _buttons(words: text.Words[Any], replies: Sequence[str]) -> list[Button]:
+def _buttons(interface: text.TextInterface[Any], replies: Sequence[str]) -> list[Button]:
     buttons = list[Button]()
     for reply in replies:
-        move = words.parse(reply)
-        place = _PLACES.get(move.text) if isinstance(move, text.Move) else None
-        if not isinstance(move, text.Move) or place is None or place in {button.place for button in buttons}:
+        move = interface.parse(reply)
+        place = _PLACES.get(move.text) if isinstance(move, text.ParsedAction) else None
+        if not isinstance(move, text.ParsedAction) or place is None or place in {button.place for button in buttons}:
             return []
         buttons.append(Button(move.text, place, reply))
     return buttons

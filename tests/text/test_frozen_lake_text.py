@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from jaxgym import levels, text
 from jaxgym.envs.frozen_lake.scene import Cell, Scene
-from jaxgym.envs.frozen_lake.text import FrozenLakeWords
-from jaxgym.text.words import Move, Refusal, Turn, Turns
+from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
+from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
 
 NAMES = ("swift", "ragen", "textarena")
-LEFT, DOWN, RIGHT, UP = (Move((number,), word) for number, word in enumerate(("left", "down", "right", "up")))
+LEFT, DOWN, RIGHT, UP = (ParsedAction((number,), word) for number, word in enumerate(("left", "down", "right", "up")))
 EPISODES, STEPS = 16, 12
 
 
@@ -28,29 +28,31 @@ def scene_of(rows: str, player: tuple[int, int]) -> Scene:
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[Any, Any, FrozenLakeWords]:
+def made() -> tuple[Any, Any, FrozenLakeTextInterface]:
     return text.make("frozen_lake", size=3, p=0.6)
 
 
-def words_in(dialect: str) -> FrozenLakeWords:
-    return FrozenLakeWords("FrozenLake-v0", dialect)
+def interface_of(dialect: str) -> FrozenLakeTextInterface:
+    return FrozenLakeTextInterface("FrozenLake-v0", dialect)
 
 
 LAKE = "SFH FFF HFG"
 
 
-def said(dialect: str, params: Any, player: tuple[int, int], move: Move | Refusal = DOWN, **changes: Any) -> str:
+def said(
+    dialect: str, params: Any, player: tuple[int, int], move: ParsedAction | InvalidReply = DOWN, **changes: Any
+) -> str:
     scene = scene_of(LAKE, player)
     has_ended = bool(scene.is_in_hole | scene.is_at_goal)
     turn = Turn(3, move, scene, float(scene.is_at_goal), has_ended, truncated=False)._replace(**changes)
-    return words_in(dialect).respond(turn, params)
+    return interface_of(dialect).respond(turn, params)
 
 
 # What is said.
 
 
 def test_swift_names_the_size_and_the_cell_and_asks_for_the_first_move(made: tuple[Any, Any, Any]) -> None:
-    opening = words_in("swift").open(scene_of(LAKE, (0, 0)), made[1])
+    opening = interface_of("swift").open(scene_of(LAKE, (0, 0)), made[1])
     assert opening == "FrozenLake 3x3:\nP F H\nF F F\nH F G\n\nYou are at row 0, col 0. What is your first move?"
 
 
@@ -70,7 +72,7 @@ def test_swift_ends_with_the_goal_or_a_hole_and_the_lake(made: tuple[Any, Any, A
 def test_ragen_says_the_lake_without_blanks_with_a_cross_in_a_hole_and_a_tick_at_the_goal(
     made: tuple[Any, Any, Any],
 ) -> None:
-    assert words_in("ragen").open(scene_of(LAKE, (0, 0)), made[1]) == "P_O\n___\nO_G"
+    assert interface_of("ragen").open(scene_of(LAKE, (0, 0)), made[1]) == "P_O\n___\nO_G"
     assert said("ragen", made[1], (1, 0)) == "__O\nP__\nO_G"
     assert said("ragen", made[1], (2, 2)) == "You reached the goal.\n__O\n___\nO_√"
     assert said("ragen", made[1], (2, 0)) == "You fell into a hole. The game is over.\n__O\n___\nX_G"
@@ -86,16 +88,16 @@ def test_textarena_draws_a_table_in_which_ice_and_the_start_are_empty(made: tupl
 
 
 @pytest.mark.parametrize("dialect", NAMES)
-def test_a_refused_reply_is_answered_with_the_form_and_the_lake(made: tuple[Any, Any, Any], dialect: str) -> None:
-    words = words_in(dialect)
-    refusal = words.parse("no idea")
-    answer = said(dialect, made[1], (1, 0), refusal)
+def test_an_invalid_reply_is_answered_with_the_form_and_the_lake(made: tuple[Any, Any, Any], dialect: str) -> None:
+    interface = interface_of(dialect)
+    invalid_reply = interface.parse("no idea")
+    answer = said(dialect, made[1], (1, 0), invalid_reply)
     asked = {"swift": "<action>up</action>", "ragen": "<answer>Up</answer>", "textarena": "[up]"}[dialect]
     head, _, lake = answer.partition("\n")
     assert asked in head
-    assert lake == words.describe(scene_of(LAKE, (1, 0)), made[1])
+    assert lake == interface.describe(scene_of(LAKE, (1, 0)), made[1])
     assert "over" not in answer
-    assert "The game is over.\n" in said(dialect, made[1], (1, 0), refusal, terminated=True)
+    assert "The game is over.\n" in said(dialect, made[1], (1, 0), invalid_reply, terminated=True)
 
 
 def test_where_the_time_is_up_the_words_say_so(made: tuple[Any, Any, Any]) -> None:
@@ -107,24 +109,24 @@ def test_on_slippery_ice_a_move_is_tried_and_the_rules_say_why(made: tuple[Any, 
     slippery = dataclasses.replace(made[1], is_slippery=np.bool_(True))
     assert said("swift", slippery, (1, 0)).startswith("You tried to move down. Now at row 1, col 0 (step 3).")
     for dialect in NAMES:
-        assert "slippery" in words_in(dialect).instructions(slippery)
-        assert "slippery" not in words_in(dialect).instructions(made[1])
+        assert "slippery" in interface_of(dialect).system_prompt(slippery)
+        assert "slippery" not in interface_of(dialect).system_prompt(made[1])
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_the_instructions_hold_an_example_of_the_form_and_the_time_limit(
     made: tuple[Any, Any, Any], dialect: str
 ) -> None:
-    words = words_in(dialect)
-    rules = words.instructions(made[1])
-    move = words.parse(rules.splitlines()[-1].partition(" [down]")[0])
-    assert isinstance(move, Move)
+    interface = interface_of(dialect)
+    rules = interface.system_prompt(made[1])
+    move = interface.parse(rules.splitlines()[-1].partition(" [down]")[0])
+    assert isinstance(move, ParsedAction)
     assert move.is_exact
     assert "100 moves" in rules
-    assert "moves" not in words.instructions(dataclasses.replace(made[1], max_steps_in_episode=np.int32(0)))
+    assert "moves" not in interface.system_prompt(dataclasses.replace(made[1], max_steps_in_episode=np.int32(0)))
 
 
-# Words, symbols and frames over episodes.
+# Texts, symbols and frames over episodes.
 
 
 def read_board(dialect: str, said: str) -> tuple[list[list[str]], tuple[int, int]]:
@@ -152,7 +154,7 @@ def seen(made: tuple[Any, Any, Any]) -> tuple[Any, np.ndarray, np.ndarray]:
     symbolic = dataclasses.replace(env, observation="symbolic")
 
     @jax.jit
-    def play(bank: Any, actions: jax.Array) -> Any:
+    def play(buffer: Any, actions: jax.Array) -> Any:
         def look(state: Any) -> Any:
             scene = env.scene(state, params)
             return scene, env.observe_scene(scene), symbolic.observe_scene(scene)
@@ -166,10 +168,10 @@ def seen(made: tuple[Any, Any, Any]) -> tuple[Any, np.ndarray, np.ndarray]:
             _, later = jax.lax.scan(step, start, actions)
             return jax.tree.map(lambda first, rest: jax.numpy.concatenate([first[None], rest]), look(start), later)
 
-        return jax.vmap(episode)(bank, actions)
+        return jax.vmap(episode)(buffer, actions)
 
-    bank = levels.make_bank(env, params, levels.train_seeds(EPISODES))
-    return jax.device_get(play(bank, jax.random.randint(jax.random.key(3), (EPISODES, STEPS), 0, 4)))
+    buffer = levels.make_level_buffer(env, params, levels.train_seeds(EPISODES))
+    return jax.device_get(play(buffer, jax.random.randint(jax.random.key(3), (EPISODES, STEPS), 0, 4)))
 
 
 def flat(scenes: Any) -> Any:
@@ -183,14 +185,14 @@ def test_the_lake_that_is_read_out_of_the_words_is_that_of_the_scene(
     scenes = flat(seen[0])
     kinds = {Cell.FROZEN: "ice", Cell.START: "ice", Cell.HOLE: "hole", Cell.GOAL: "goal"}
     for said, cells, player in zip(
-        words_in(dialect).open_all(scenes, made[1]), scenes.cells, scenes.player_cell.tolist(), strict=True
+        interface_of(dialect).open_all(scenes, made[1]), scenes.cells, scenes.player_cell.tolist(), strict=True
     ):
-        told, place = read_board(dialect, said)
+        reported, place = read_board(dialect, said)
         assert list(place) == player
         here = kinds[Cell(cells[place])]
-        assert told[place[0]][place[1]] in ("any", here)
-        told[place[0]][place[1]] = here
-        assert told == [[kinds[Cell(kind)] for kind in row] for row in cells]
+        assert reported[place[0]][place[1]] in ("any", here)
+        reported[place[0]][place[1]] = here
+        assert reported == [[kinds[Cell(kind)] for kind in row] for row in cells]
 
 
 @pytest.mark.parametrize("dialect", NAMES)
@@ -198,26 +200,26 @@ def test_within_a_level_equal_words_equal_frames_and_equal_symbols_go_together(
     made: tuple[Any, Any, Any], seen: Any, dialect: str
 ) -> None:
     scenes, frames, symbols = seen
-    said = np.asarray(words_in(dialect).open_all(flat(scenes), made[1])).reshape(EPISODES, -1)
+    said = np.asarray(interface_of(dialect).open_all(flat(scenes), made[1])).reshape(EPISODES, -1)
     for episode in range(EPISODES):
-        looks = [
-            (words, frame.tobytes(), numbers.tobytes())
-            for words, frame, numbers in zip(said[episode], frames[episode], symbols[episode], strict=True)
+        appearances = [
+            (interface, frame.tobytes(), numbers.tobytes())
+            for interface, frame, numbers in zip(said[episode], frames[episode], symbols[episode], strict=True)
         ]
-        assert [len(set(column)) for column in zip(*looks, strict=True)] == [len(set(looks))] * 3
+        assert [len(set(column)) for column in zip(*appearances, strict=True)] == [len(set(appearances))] * 3
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_turns_together_are_answered_as_one_by_one(made: tuple[Any, Any, Any], seen: Any, dialect: str) -> None:
-    scenes, words = flat(seen[0]), words_in(dialect)
+    scenes, interface = flat(seen[0]), interface_of(dialect)
     count = len(scenes.cells)
-    moves = [(UP, words.parse("?"), LEFT, words.parse("go right"))[row % 4] for row in range(count)]
+    moves = [(UP, interface.parse("?"), LEFT, interface.parse("go right"))[row % 4] for row in range(count)]
     ended = scenes.is_in_hole | scenes.is_at_goal
     turns = Turns(range(1, count + 1), moves, scenes, np.zeros(count, np.float32), ended, np.arange(count) % 5 == 0)
-    assert words.respond_all(turns, made[1]) == [words.respond(turn, made[1]) for turn in turns]
+    assert interface.respond_all(turns, made[1]) == [interface.respond(turn, made[1]) for turn in turns]
     one = jax.tree.map(lambda leaf: leaf[7], scenes)
-    assert words.open(one, made[1]) == words.open_all(scenes, made[1])[7]
-    assert words.describe(one, made[1]) in words.open(one, made[1])
+    assert interface.open(one, made[1]) == interface.open_all(scenes, made[1])[7]
+    assert interface.describe(one, made[1]) in interface.open(one, made[1])
 
 
 # What replies mean.
@@ -242,8 +244,8 @@ def test_turns_together_are_answered_as_one_by_one(made: tuple[Any, Any, Any], s
         ("textarena", "[d]", RIGHT),
     ],
 )
-def test_a_move_in_the_form_asked_for_is_exact(dialect: str, reply: str, move: Move) -> None:
-    assert words_in(dialect).parse(reply) == move
+def test_a_move_in_the_form_asked_for_is_exact(dialect: str, reply: str, move: ParsedAction) -> None:
+    assert interface_of(dialect).parse(reply) == move
 
 
 @pytest.mark.parametrize(
@@ -271,8 +273,10 @@ def test_a_move_in_the_form_asked_for_is_exact(dialect: str, reply: str, move: M
         ("textarena", "[up] [down]", UP),
     ],
 )
-def test_an_explicit_answer_in_another_form_is_a_move_and_not_exact(dialect: str, reply: str, move: Move) -> None:
-    assert words_in(dialect).parse(reply) == move._replace(is_exact=False)
+def test_an_explicit_answer_in_another_form_is_a_move_and_not_exact(
+    dialect: str, reply: str, move: ParsedAction
+) -> None:
+    assert interface_of(dialect).parse(reply) == move._replace(is_exact=False)
 
 
 @pytest.mark.parametrize("dialect", NAMES)
@@ -291,8 +295,8 @@ def test_an_explicit_answer_in_another_form_is_a_move_and_not_exact(dialect: str
     ],
 )
 def test_any_other_reply_is_invalid_and_the_moves_are_listed(dialect: str, reply: str) -> None:
-    invalid = words_in(dialect).parse(reply)
-    assert isinstance(invalid, Refusal)
+    invalid = interface_of(dialect).parse(reply)
+    assert isinstance(invalid, InvalidReply)
     assert re.fullmatch(
         r"expected one of left, down, right, up, got (no answer|\".*\")\. Reply in this form: \S+\.",
         invalid.reason,
@@ -300,21 +304,21 @@ def test_any_other_reply_is_invalid_and_the_moves_are_listed(dialect: str, reply
 
 
 def test_lenient_parsing_takes_the_last_move_of_prose_alone() -> None:
-    lenient = dataclasses.replace(words_in("swift"), parsing="lenient")
+    lenient = dataclasses.replace(interface_of("swift"), parsing="lenient")
     assert lenient.parse("Up is a hole, so I will go right") == RIGHT._replace(is_exact=False)
-    assert isinstance(lenient.parse("<action>jump</action> I mean down"), Refusal)
+    assert isinstance(lenient.parse("<action>jump</action> I mean down"), InvalidReply)
 
 
 @pytest.mark.parametrize(("dialect", "reply"), [("swift", "3"), ("swift", "w"), ("textarena", "[2]"), ("ragen", "d")])
 def test_short_forms_belong_to_their_dialect(dialect: str, reply: str) -> None:
-    assert isinstance(words_in(dialect).parse(reply), Refusal)
+    assert isinstance(interface_of(dialect).parse(reply), InvalidReply)
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_every_move_is_parsed_from_its_own_text(dialect: str) -> None:
-    words = words_in(dialect)
-    for move in (LEFT, DOWN, RIGHT, UP, words.fallback()):
-        assert words.parse(move.text)[:2] == move[:2]
+    interface = interface_of(dialect)
+    for move in (LEFT, DOWN, RIGHT, UP, interface.fallback()):
+        assert interface.parse(move.text)[:2] == move[:2]
 
 
 PIECES = ("<action>", "</action>", "<think>", "</think>", "up", "down", " ", "\n", "[", "]", "{", '"action"', ":", "4")
@@ -323,7 +327,7 @@ replies = st.one_of(st.text(max_size=400), st.lists(st.sampled_from(PIECES), max
 
 def has_an_answer(reply: str) -> None:
     for dialect in NAMES:
-        assert isinstance(words_in(dialect).parse(reply), Move | Refusal)
+        assert isinstance(interface_of(dialect).parse(reply), ParsedAction | InvalidReply)
 
 
 @given(reply=replies)
@@ -389,18 +393,18 @@ REPLIES = {
 
 def transcript(env: Any, params: Any, dialect: str) -> str:
     """Return a transcript on Gymnasium's 4x4 map."""
-    words, advance = words_in(dialect), jax.jit(env.transition)
+    interface, advance = interface_of(dialect), jax.jit(env.transition)
     state = env.initial_state(levels.level_from_seed(env, 0, params), params)
     scene = jax.device_get(env.scene(state, params))
-    lines = [f"SYSTEM\n{words.instructions(params)}", f"GAME\n{words.open(scene, params)}"]
+    lines = [f"SYSTEM\n{interface.system_prompt(params)}", f"GAME\n{interface.open(scene, params)}"]
     for number, reply in enumerate(REPLIES[dialect], start=1):
-        move, reward, terminated = words.parse(reply), 0.0, False
-        if isinstance(move, Move):
+        move, reward, terminated = interface.parse(reply), 0.0, False
+        if isinstance(move, ParsedAction):
             made = advance(state, np.int32(move.actions[0]), params)
             state, reward, terminated = made.state, float(made.reward), bool(made.terminated)
         scene = jax.device_get(env.scene(state, params))
         turn = Turn(number, move, scene, reward, terminated, truncated=False)
-        lines += [f"MODEL\n{reply}", f"GAME\n{words.respond(turn, params)}"]
+        lines += [f"MODEL\n{reply}", f"GAME\n{interface.respond(turn, params)}"]
     return "\n\n".join(lines)
 
 

@@ -18,7 +18,7 @@ _UPPER_HALF = np.uint32(0xFFFFF000)
 
 
 @struct.dataclass
-class Pair:
+class DoubleFloat:
     """A number `high` + `low`, where `high` is the nearest float32.
 
     Attributes:
@@ -30,33 +30,33 @@ class Pair:
     low: jax.Array
 
     @classmethod
-    def of(cls, value: float | np.ndarray) -> "Pair":
+    def of(cls, value: float | np.ndarray) -> "DoubleFloat":
         """Split float64 numbers, on the host."""
         high = np.asarray(value, dtype=np.float32)
         return cls(high=high, low=np.asarray(value - high.astype(np.float64), dtype=np.float32))  # pyright: ignore[reportArgumentType] — host arrays enter traces like device arrays.
 
-    def __getitem__(self, index: object) -> "Pair":
+    def __getitem__(self, index: object) -> "DoubleFloat":
         return jax.tree.map(lambda part: jnp.asarray(part)[index], self)
 
 
-def whole(number: jax.Array) -> Pair:
+def whole(number: jax.Array) -> DoubleFloat:
     """Return integers below 2^24 as pairs."""
     high = number.astype(jnp.float32)
-    return Pair(high, jnp.zeros_like(high))
+    return DoubleFloat(high, jnp.zeros_like(high))
 
 
-def add(a: Pair, b: Pair) -> Pair:
+def add(a: DoubleFloat, b: DoubleFloat) -> DoubleFloat:
     """Return a + b."""
     total, rest = _two_sum(a.high, b.high)
     return _normal(total, rest + (a.low + b.low))
 
 
-def subtract(a: Pair, b: Pair) -> Pair:
+def subtract(a: DoubleFloat, b: DoubleFloat) -> DoubleFloat:
     """Return a - b."""
-    return add(a, Pair(-b.high, -b.low))
+    return add(a, DoubleFloat(-b.high, -b.low))
 
 
-def multiply(a: Pair, b: Pair) -> Pair:
+def multiply(a: DoubleFloat, b: DoubleFloat) -> DoubleFloat:
     """Return a · b."""
     a_upper, b_upper = _upper(a.high), _upper(b.high)
     a_lower, b_lower = a.high - a_upper, b.high - b_upper
@@ -64,7 +64,7 @@ def multiply(a: Pair, b: Pair) -> Pair:
     return _normal(total, rest + (a_lower * b_lower + (a.high * b.low + a.low * b.high)))
 
 
-def truncate(a: Pair) -> jax.Array:
+def truncate(a: DoubleFloat) -> jax.Array:
     """Truncate towards zero, int32."""
     cut = jnp.trunc(a.high)
     is_whole = cut == a.high
@@ -73,7 +73,7 @@ def truncate(a: Pair) -> jax.Array:
     return cut.astype(jnp.int32) - below.astype(jnp.int32) + above.astype(jnp.int32)
 
 
-def is_at_most_zero(a: Pair) -> jax.Array:
+def is_at_most_zero(a: DoubleFloat) -> jax.Array:
     """Return whether the number is 0 or less."""
     return (a.high < 0) | ((a.high == 0) & (a.low <= 0))
 
@@ -90,6 +90,6 @@ def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return total, (a - (total - b_part)) + (b - b_part)
 
 
-def _normal(total: jax.Array, rest: jax.Array) -> Pair:
+def _normal(total: jax.Array, rest: jax.Array) -> DoubleFloat:
     high = total + rest
-    return Pair(high, rest - (high - total))
+    return DoubleFloat(high, rest - (high - total))

@@ -2,9 +2,9 @@
 
 The methods of a text interface are pure functions on the host. They read scenes, and never a state:
 
-    reply --parse--> Move or Refusal --(the environment steps)--> Turn --respond--> the next text
+    reply --parse--> ParsedAction or InvalidReply --(the environment steps)--> Turn --respond--> the next text
 
-Rewards and endings come from the environment. The caller (a session pool, the terminal interface) calls `instructions`
+Rewards and endings come from the environment. The caller (a session pool, the terminal interface) calls `system_prompt`
 once, `open` with the first scene, and then `parse` and `respond` for each turn.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from jaxgym.options import Option, Word
+from jaxgym.options import OneOf, Option
 
 TScene = TypeVar("TScene")
 
@@ -23,7 +23,7 @@ Action = int | tuple[int, ...]
 """Action of the environment; a tuple for an action space with several branches."""
 
 
-class Move(NamedTuple):
+class ParsedAction(NamedTuple):
     """Parsed actions of a reply.
 
     Attributes:
@@ -37,7 +37,7 @@ class Move(NamedTuple):
     is_exact: bool = True
 
 
-class Refusal(NamedTuple):
+class InvalidReply(NamedTuple):
     """Invalid reply.
 
     Attributes:
@@ -52,7 +52,7 @@ class Turn(NamedTuple, Generic[TScene]):
 
     Attributes:
         number: Number of replies in this episode, including this one and invalid ones.
-        move: The parsed actions, or the invalid reply.
+        action: The parsed actions, or the invalid reply.
         scene: The scene after the turn, with NumPy leaves; unchanged after an invalid reply.
         reward: Sum of the environment's rewards of this turn.
         terminated: Whether the rules of the game ended the episode.
@@ -60,7 +60,7 @@ class Turn(NamedTuple, Generic[TScene]):
     """
 
     number: int
-    move: Move | Refusal
+    action: ParsedAction | InvalidReply
     scene: TScene
     reward: float
     terminated: bool
@@ -72,14 +72,14 @@ class Turns(Generic[TScene]):
     """Turns of B sessions of one game, made in one batch, as columns.
 
     Attributes:
-        numbers, moves: Sequences of length B.
+        numbers, actions: Sequences of length B.
         scenes: A scene whose NumPy leaves have a leading axis B.
         rewards: float32 (B,).
         terminated, truncated: bool (B,).
     """
 
     numbers: Sequence[int]
-    moves: Sequence[Move | Refusal]
+    actions: Sequence[ParsedAction | InvalidReply]
     scenes: TScene
     rewards: np.ndarray
     terminated: np.ndarray
@@ -92,12 +92,14 @@ class Turns(Generic[TScene]):
     def __iter__(self) -> Iterator[Turn[TScene]]:
         """Yield the turns."""
         leaves, shape = jax.tree.flatten(self.scenes)
-        columns = (self.numbers, self.moves, self.rewards.tolist(), self.terminated.tolist(), self.truncated.tolist())
-        for scene, number, move, reward, terminated, truncated in zip(zip(*leaves, strict=True), *columns, strict=True):
-            yield Turn(number, move, shape.unflatten(scene), reward, terminated, truncated)
+        columns = (self.numbers, self.actions, self.rewards.tolist(), self.terminated.tolist(), self.truncated.tolist())
+        for scene, number, action, reward, terminated, truncated in zip(
+            zip(*leaves, strict=True), *columns, strict=True
+        ):
+            yield Turn(number, action, shape.unflatten(scene), reward, terminated, truncated)
 
 
-class Ledger:
+class RewardTracker:
     """Reward tracker of one episode: it computes the reward components of each turn from the turns so far.
 
     Each episode has its own tracker. The base class has no memory and one component, the environment's reward.
@@ -108,40 +110,40 @@ class Ledger:
         return {"environment": turn.reward}
 
 
-class Changes(Ledger):
+class RewardChanges(RewardTracker):
     """Reward tracker whose components are the changes of another tracker's components.
 
     It is for components that rate the whole episode so far: the sum over an episode is then the last rating.
     """
 
-    def __init__(self, scores: Ledger) -> None:
+    def __init__(self, totals: RewardTracker) -> None:
         """Wrap a tracker that has no other caller."""
-        self._scores = scores
+        self._totals = totals
         self._before: dict[str, float] = {}
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
         """Record a turn and return the change of each component."""
-        scores = self._scores.components(turn)
-        changes = {name: score - self._before.get(name, 0.0) for name, score in scores.items()}
-        self._before.update(scores)
+        totals = self._totals.components(turn)
+        changes = {name: total - self._before.get(name, 0.0) for name, total in totals.items()}
+        self._before.update(totals)
         return changes
 
 
 PARSING: Mapping[str, Option] = {
-    "parsing": Word(
+    "parsing": OneOf(
         "strict",
         "whether a reply counts only if its explicit answer is exactly valid, or prose is searched as well",
-        words=("strict", "lenient"),
+        values=("strict", "lenient"),
     ),
 }
-"""The option that every environment with words has."""
+"""The option that every environment with a text interface has."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Words(Generic[TScene]):
+class TextInterface(Generic[TScene]):
     """Text interface of one environment.
 
-    Subclasses define `instructions`, `describe` and `parse`; the other methods have defaults for most games.
+    Subclasses define `system_prompt`, `describe` and `parse`; the other methods have defaults for most games.
 
     Attributes:
         env_id: The environment id.
@@ -157,7 +159,7 @@ class Words(Generic[TScene]):
         """Maximum number of actions of one compiled step; a longer reply takes several steps."""
         return 1
 
-    def instructions(self, params: Any) -> str:
+    def system_prompt(self, params: Any) -> str:
         """Return the system prompt: the rules and the form of a reply."""
         raise NotImplementedError  # Every game has its own.
 
@@ -165,12 +167,12 @@ class Words(Generic[TScene]):
         """Return a description of a scene with exactly the information of its frame."""
         raise NotImplementedError  # Every game has its own.
 
-    def parse(self, reply: str) -> Move | Refusal:
+    def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the actions of a reply, or why it is invalid; takes any string, in time linear in its length."""
         raise NotImplementedError  # Every game has its own.
 
-    def fallback(self) -> Move:
-        """Return the actions that replace an invalid reply in sessions with `on_parse_failure="fallback"`."""
+    def fallback(self) -> ParsedAction:
+        """Return the actions that replace an invalid reply in sessions with `on_invalid_reply="fallback"`."""
         raise NotImplementedError  # Every game has its own.
 
     def reply_of(self, action: Action) -> str:
@@ -183,8 +185,8 @@ class Words(Generic[TScene]):
 
     def respond(self, turn: Turn[TScene], params: Any) -> str:
         """Return the observation text after a turn."""
-        if isinstance(turn.move, Refusal):
-            return f"{turn.move.reason}\n{self.describe(turn.scene, params)}"
+        if isinstance(turn.action, InvalidReply):
+            return f"{turn.action.reason}\n{self.describe(turn.scene, params)}"
         return self.describe(turn.scene, params)
 
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
@@ -196,10 +198,10 @@ class Words(Generic[TScene]):
         """Return the observation texts after B turns; games override it to make a batch of texts faster."""
         return [self.respond(turn, params) for turn in turns]
 
-    def ledger(self, scene: TScene, params: Any) -> Ledger:
+    def reward_tracker(self, scene: TScene, params: Any) -> RewardTracker:
         """Return the reward tracker of an episode that starts with `scene`."""
         del scene, params
-        return Ledger()
+        return RewardTracker()
 
     def is_solved(self, info: Mapping[str, Any]) -> bool:
         """Return whether the `info` of the last step, on the host, reports success."""

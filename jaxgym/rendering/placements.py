@@ -7,7 +7,7 @@ import numpy as np
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 
 
-def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: int) -> np.ndarray:
+def first_placements(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: int) -> np.ndarray:
     """Return, for each placement of a sprite on a square canvas, the first placement that renders to the same pixels.
 
     Sprites can be equal. If a sprite is partly outside of the canvas, neighboring positions and other sprites can
@@ -24,12 +24,12 @@ def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: in
         y - low_px and sprite.
     """
     whole = slice(sheet.side, 2 * sheet.side)
-    pictures = sheet.pixels[:, whole, whole]
+    images = sheet.pixels[:, whole, whole]
 
     @functools.cache
     def seen(index: int, left: int, right: int, top: int, bottom: int) -> tuple[int, int, bytes]:
         """Return left, top and content of the smallest rectangle around the visible part of a clipped sprite."""
-        window = pictures[index, top:bottom, left:right]
+        window = images[index, top:bottom, left:right]
         rows, columns = np.nonzero((window != TRANSPARENT).any(axis=-1))
         if not len(rows):
             return 0, 0, b""
@@ -38,7 +38,7 @@ def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: in
 
     first: dict[object, tuple[int, int, int]] = {}
 
-    def look(x: int, y: int, index: int) -> tuple[int, int, int]:
+    def first_placement(x: int, y: int, index: int) -> tuple[int, int, int]:
         corner_x, corner_y = x - sheet.anchor, y - sheet.anchor
         span_x, span_y = (
             (min(max(-corner, 0), sheet.side), max(min(canvas_px - corner, sheet.side), 0))
@@ -48,8 +48,10 @@ def placement_looks(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: in
         place = (corner_x + left, corner_y + top, content) if content else None
         return first.setdefault(place, (x, y, index))
 
-    places, numbers = range(low_px, high_px + 1), range(len(pictures))
-    return np.asarray([[[look(x, y, index) for index in numbers] for y in places] for x in places], dtype=np.int32)
+    places, numbers = range(low_px, high_px + 1), range(len(images))
+    return np.asarray(
+        [[[first_placement(x, y, index) for index in numbers] for y in places] for x in places], dtype=np.int32
+    )
 
 
 def hiding_offsets(sheet: SpriteSheet, side_px: int) -> np.ndarray:

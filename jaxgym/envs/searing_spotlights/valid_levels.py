@@ -1,0 +1,56 @@
+"""Checks of level buffers of both Searing Spotlights games; see `jaxgym.envs.memory_gym.valid_levels`."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.envs.memory_gym.valid_levels import Validity, chosen, within
+from jaxgym.envs.searing_spotlights import base
+
+_SHIFTS_PX = (2, 3)
+_ROUNDING = 1e-6
+"""Share by which a sampled speed may exceed the largest one."""
+
+
+def valid_levels(_: Any, buffer: Any, params: Any) -> Validity:
+    """Return whether each level has spotlights and coins of the options; bool (n,) by field."""
+    exits = base.PLACES_PX if params.use_exit else (0, SCREEN_PX)
+    return {
+        **_spotlights(buffer, params),
+        "num_coins": chosen(buffer.num_coins, params.num_coins),
+        "coins_px": _places(buffer),
+        "exit_px": within(buffer.exit_px, *exits),
+    }
+
+
+def endless_valid_levels(_: Any, buffer: Any, params: Any) -> Validity:
+    """Return whether each level has spotlights of the options, and a coin; bool (n,) by field."""
+    return {
+        **_spotlights(buffer, params),
+        "num_coins": within(buffer.num_coins, 1, buffer.coins_px.shape[1]),
+        "coins_px": _places(buffer),
+    }
+
+
+def _spotlights(buffer: Any, params: Any) -> Validity:
+    tracks, count = buffer.tracks, buffer.tracks.radius_px.shape[1]
+    is_unused = np.arange(count) >= buffer.num_tracks[:, None]
+    radius, speed = tracks.radius_px, tracks.speed.high
+    is_radius = (radius >= int(params.spot_min_radius)) & (radius <= int(params.spot_max_radius))
+    is_speed = (speed >= params.spot_min_speed) & (speed <= params.spot_max_speed * (1 + _ROUNDING))
+    center = SCREEN_PX // 2
+    starts = (_SHIFTS_PX[0], SCREEN_PX - 1 + _SHIFTS_PX[1]) if params.sample_agent_position else (center, center)
+    return {
+        "heading": within(buffer.heading, 0, NUM_HEADINGS - 1),
+        "start_px": within(buffer.start_px, *starts),
+        "num_tracks": within(buffer.num_tracks, int(params.initial_spawns), count),
+        "tracks.radius_px": (is_radius | is_unused).all(axis=1),
+        "tracks.speed.high": (is_speed | is_unused).all(axis=1),
+    }
+
+
+def _places(buffer: Any) -> np.ndarray:
+    low, high = base.PLACES_PX
+    is_place = ((buffer.coins_px >= low) & (buffer.coins_px <= high)).all(axis=2)
+    return (is_place | (np.arange(buffer.coins_px.shape[1]) >= buffer.num_coins[:, None])).all(axis=1)
