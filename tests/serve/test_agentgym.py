@@ -205,7 +205,7 @@ def test_other_environments_answer_with_the_keys_of_the_guide(frozen_lake: str) 
     assert post(frozen_lake, "/close", id=number) == {"closed": True}
     again = post(frozen_lake, "/close", id=number)
     assert again["closed"] is False
-    assert "was closed" in again["error"]
+    assert "is closed" in again["error"]
 
 
 def test_the_same_data_idx_is_the_same_task(frozen_lake: str) -> None:
@@ -340,8 +340,11 @@ def test_an_environment_is_known_to_the_token_that_created_it_alone(app: Guard) 
         ("GET", f"/detail?id={number}", {}),
         ("POST", "/close", {"id": number}),
     ):
-        assert "not yours" in call(app, method, path, token="bob", **body)[1]["error"], path
-    assert "not yours" in call(app, "POST", "/step_batch", token="bob", ids=[number], actions=["<left>"])[1][0]["error"]
+        assert "another token" in call(app, method, path, token="bob", **body)[1]["error"], path
+    assert (
+        "another token"
+        in call(app, "POST", "/step_batch", token="bob", ids=[number], actions=["<left>"])[1][0]["error"]
+    )
     assert call(app, "GET", "/list_envs", token="bob") == (200, [])
     assert call(app, "GET", "/list_envs") == (200, [number])
     assert call(app, "GET", "/list_envs", token="eve")[0] == 401

@@ -249,7 +249,7 @@ def test_a_person_plays_an_episode_and_the_next_one(hosted: http.Hosted, client:
     assert (lost["state"], lost["total_reward"]) == ("over", 0.0)
     assert post(client, "close", key=key) == {"closed": True}
     assert len(hosted.pool) == 0
-    assert "was closed" in client.post("/page/step", json={"key": key, "reply": "<left>"}).json()["error"]
+    assert "is closed" in client.post("/page/step", json={"key": key, "reply": "<left>"}).json()["error"]
 
 
 def test_people_have_room_for_a_few_and_leave_it_when_they_are_gone(
