@@ -199,7 +199,7 @@ def test_a_subclass_may_change_every_hook() -> None:
     ],
 )
 def test_terms_that_cannot_be_kept_are_rejected(settings: Any) -> None:
-    with pytest.raises(OptionError, match="expected .* got "):
+    with pytest.raises(OptionError, match=r"expected .* got "):
         rollouts.RolloutSettings(**settings)
 
 
