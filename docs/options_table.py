@@ -23,7 +23,7 @@ def options_table(env_ids: Sequence[str]) -> str:
 
 
 def perturbation_table() -> str:
-    """The Markdown table of the options of `SpotlightPerturbation`."""
+    """Return a Markdown table of the options of `SpotlightPerturbation`."""
     return _table({"SpotlightPerturbation": spotlight_perturbation.OPTIONS})
 
 

@@ -10,7 +10,7 @@ import functools
 import json
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,17 +22,17 @@ from jax.core import Tracer
 from jaxgym.errors import OptionError, nearest
 
 MAX_CHOICES = 8
-"""The longest list that an option may hold; a fixed size lets lists of different lengths be stacked and vmapped."""
+"""Maximum length of a list option. With this fixed size, lists of different lengths can be stacked and vmapped."""
 
 LOWEST_INT, HIGHEST_INT = -(2**31), 2**31 - 1
-"""What int32 holds."""
+"""Range of int32."""
 
 _WORDS = {"True": True, "False": False, "None": None}
 _NAMED_BOUNDS = {LOWEST_INT: "-2^31", HIGHEST_INT: "2^31 - 1"}
 
 
 def plain(value: Any) -> Any:
-    """Returns an array or scalar of NumPy or JAX, or a list of them, as plain Python values; all else as it is."""
+    """Convert arrays and scalars of NumPy or JAX, and lists of them, to Python values; return others unchanged."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         is_known = not isinstance(value, Tracer) and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
         return np.asarray(value).tolist() if is_known else value
@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
 
 @struct.dataclass
 class Choices:
-    """A set to sample from, uniformly, at every reset.
+    """Set of integers from which every reset samples uniformly.
 
     Attributes:
         values: The choices, int32 (8,); entries from `count` on are not used.
@@ -53,39 +53,44 @@ class Choices:
 
     @classmethod
     def of(cls, values: Sequence[int]) -> "Choices":
-        """Packs 1 to 8 integers; the unused rest repeats the last one, so that every slot holds a legal value.
+        """Pack 1 to 8 integers. Unused slots repeat the last one, so that every slot holds a valid value.
 
         Raises:
-            OptionError: If there are none or more, or one is no integer that int32 holds.
+            OptionError: If there are none or more than 8, or one is not an integer in the range of int32.
         """
         option = IntegerList(None, "", low=LOWEST_INT)
         listed = plain(values)
         if not option.accepts(listed):
-            raise OptionError(f"Choices.of was given {values!r}; give {option.allowed}.")
+            raise OptionError(f"Choices.of: expected {option.allowed}, got {values!r}.")
         padded = [*listed, *[listed[-1]] * (MAX_CHOICES - len(listed))]
         return cls(values=np.asarray(padded, dtype=np.int32), count=np.asarray(len(listed), dtype=np.int32))
 
     def pick(self, bits: jax.Array) -> jax.Array:
-        """Returns the choice that uint32 random `bits` () select, int32 ()."""
+        """Return the choice selected by random `bits`, uint32 (), as int32 ()."""
         index = (bits % jnp.asarray(self.count).astype(jnp.uint32)).astype(jnp.int32)
         return jnp.sum(jnp.where(jnp.arange(MAX_CHOICES) == index, self.values, 0), dtype=jnp.int32)
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """What all kinds share: a default and a line of help."""
+    """Declaration of an option; the base class of all kinds.
+
+    Attributes:
+        default: Default value.
+        help: One line of help.
+    """
 
     default: Any
     help: str
 
     @property
     def allowed(self) -> str:
-        """The allowed values as text, to stand behind 'give'."""
-        raise NotImplementedError  # Every kind says its own.
+        """Description of the allowed values, for error messages after "expected"."""
+        raise NotImplementedError  # Every kind has its own.
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is allowed."""
-        raise NotImplementedError  # Every kind says its own.
+        """Return whether a value is allowed."""
+        raise NotImplementedError  # Every kind has its own.
 
     def plain(self, value: Any) -> Any:
         """Return an accepted value as a plain Python value."""
@@ -97,12 +102,12 @@ class Option:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a plain value is an integer, and no bool."""
+    """Return whether a Python value is an integer and not a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _as_float32(value: Any) -> float:
-    """Returns a number rounded to float32: inf where that is too small for it, NaN for what is no number."""
+    """Round a number to float32; return inf if it is out of range, and NaN if the value is not a number."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -114,18 +119,18 @@ def _as_float32(value: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Integer(Option):
-    """An integer in a closed range; int32 () where it is traced."""
+    """An integer in a closed range; int32 () if it is traced."""
 
     low: int = LOWEST_INT
     high: int = HIGHEST_INT
 
     @property
     def allowed(self) -> str:
-        """The range as text."""
+        """Description of the range."""
         return f"an integer from {_bound(self.low)} to {_bound(self.high)}"
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is an integer (not a bool) in the range."""
+        """Return whether a value is an integer (not a bool) in the range."""
         value = plain(value)
         return is_integer(value) and self.low <= value <= self.high
 
@@ -147,18 +152,18 @@ class Static(Integer):
     """An integer or None that fixes the shape of an array, so it is static.
 
     Attributes:
-        none: What `None` stands for, as text.
+        none: Meaning of `None`, for the help.
     """
 
     none: str = "the smallest that the other options need"
 
     @property
     def allowed(self) -> str:
-        """The range as text."""
+        """Description of the range."""
         return f"{super().allowed}, or None for {self.none}"
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is None or an integer in the range."""
+        """Return whether a value is None or an integer in the range."""
         return value is None or super().accepts(value)
 
     def plain(self, value: Any) -> Any:
@@ -168,21 +173,21 @@ class Static(Integer):
 
 @dataclasses.dataclass(frozen=True)
 class Real(Option):
-    """A number in a closed range that float32 holds; float32 () where it is traced."""
+    """A float32 number in a closed range; float32 () if it is traced."""
 
     low: float | None = None
     high: float | None = None
 
     @property
     def allowed(self) -> str:
-        """The range as text."""
+        """Description of the range."""
         low = "" if self.low is None else f" from {self.low}"
         if self.high is None:
             return f"a finite float32 number{low and low + ' up'}"
         return f"a number{low} to {self.high}" if low else f"a finite float32 number up to {self.high}"
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is a number (not a bool) that is finite and in the range once rounded to float32."""
+        """Return whether a value is a number (not a bool) that is finite and in the range after rounding to float32."""
         rounded = _as_float32(plain(value))
         low = -math.inf if self.low is None else _as_float32(self.low)
         high = math.inf if self.high is None else _as_float32(self.high)
@@ -199,15 +204,15 @@ class Real(Option):
 
 @dataclasses.dataclass(frozen=True)
 class Flag(Option):
-    """True or False; bool () where it is traced."""
+    """True or False; bool () if it is traced."""
 
     @property
     def allowed(self) -> str:
-        """Both values as text."""
+        """Both values."""
         return "True or False"
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is a bool."""
+        """Return whether a value is a bool."""
         return isinstance(plain(value), bool)
 
     def convert(self, value: Any) -> np.ndarray:
@@ -217,11 +222,11 @@ class Flag(Option):
 
 @dataclasses.dataclass(frozen=True)
 class OneOf(Option):
-    """One of a few strings; it picks a program, so it is static.
+    """One of several strings; it selects a program, so it is static.
 
     Attributes:
         values: The strings.
-        none: What `None` stands for, as text; empty where None is not allowed.
+        none: Meaning of `None`, for the help; empty if None is not allowed.
     """
 
     values: tuple[str, ...] = ()
@@ -233,26 +238,26 @@ class OneOf(Option):
         return " or ".join(repr(word) for word in self.values) + (f", or None for {self.none}" if self.none else "")
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is one of the strings, or an allowed None."""
+        """Return whether a value is one of the strings, or None where it is allowed."""
         return value in self.values if isinstance(value, str) else value is None and bool(self.none)
 
 
 @dataclasses.dataclass(frozen=True)
 class IntegerList(Option):
-    """A list of integers to sample from at every reset; `Choices` where it is traced."""
+    """A list of integers, from which every reset samples; `Choices` if it is traced."""
 
     low: int = 0
     high: int = HIGHEST_INT
 
     @property
     def allowed(self) -> str:
-        """The form and range as text."""
+        """Description of the form and the range."""
         example = [self.default[0]] if isinstance(self.default, Sequence) else [max(self.low, 1)]
         span = f"from {_bound(self.low)} to {_bound(self.high)}"
         return f"a list of 1 to {MAX_CHOICES} integers {span}, such as {example}"
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is a sequence of 1 to 8 integers, each in the range."""
+        """Return whether a value is a sequence of 1 to 8 integers in the range."""
         listed = plain(value)
         if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_CHOICES:
             return False
@@ -264,7 +269,7 @@ class IntegerList(Option):
 
 
 OBSERVATION = OneOf("pixels", "what an observation is", values=("pixels", "symbolic"))
-"""The option `observation` of every game of the package."""
+"""The option `observation` of the package's environments."""
 
 _KEY = "option"
 
@@ -303,12 +308,12 @@ def declared(*classes: type) -> dict[str, Option]:
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """Options that stand under one name.
+    """Named set of option values.
 
     Attributes:
-        options: Their values by name, `max_steps` included; the other options keep their defaults.
-        help: One line that says what they make of the game.
-        source: Where they come from: the paper and the part of it.
+        options: Values by name, `max_steps` included; the other options keep their defaults.
+        help: One line of help.
+        source: The paper and its section.
     """
 
     options: Mapping[str, Any]
@@ -319,7 +324,7 @@ class Preset:
 def with_preset(
     env_id: str, presets: Mapping[str, Preset], preset: str | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the options of a preset, those that were given on top; the given ones alone for None.
+    """Return the options of a preset, overridden by the given ones; for None, return the given ones.
 
     Raises:
         OptionError: If the environment has no such preset.
@@ -327,52 +332,61 @@ def with_preset(
     if preset is None:
         return dict(given)
     if not isinstance(preset, str) or preset not in presets:
-        names = f"give one of {', '.join(presets)}" if presets else "it has none: give its options one by one"
-        raise OptionError(f"{env_id} has no preset {preset!r}{nearest(preset, presets)}; {names}.")
+        fix = f"Use one of {', '.join(presets)}" if presets else "It has no presets. Pass options instead"
+        raise OptionError(f"{env_id}: expected a preset, got {preset!r}{nearest(preset, presets)}. {fix}.")
     return {**presets[preset].options, **given}
 
 
+def check_names(env_id: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise an error if a name is not the name of an option.
+
+    Raises:
+        OptionError: If a name is unknown.
+    """
+    for name in given:
+        if name not in known:
+            fix = f"Use one of {', '.join(sorted(known))}"
+            raise OptionError(f"{env_id}: expected an option, got {name!r}{nearest(name, known)}. {fix}.")
+
+
 def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Checks the given values and fills in the defaults.
+    """Validate the given values and fill in the defaults.
 
     Args:
-        env_id: The id to name in an error.
+        env_id: The id, for error messages.
         options: All options of the environment.
-        given: The values that the user gave, by name.
+        given: Values by name.
 
     Returns:
         A plain Python value for every option.
 
     Raises:
-        OptionError: If a name is not among the options or a value is not allowed.
+        OptionError: If a name is unknown or a value is invalid.
     """
+    check_names(env_id, given, options)
     for name, value in given.items():
-        if name not in options:
-            raise OptionError(
-                f"{env_id} has no option {name!r}{nearest(name, options)}; give one of {', '.join(sorted(options))}."
-            )
         if not options[name].accepts(value):
             option = options[name]
             hint = nearest(value, option.values) if isinstance(option, OneOf) else ""
-            raise OptionError(f"{env_id} was given {name}={value!r}{hint}; give {option.allowed}.")
+            raise OptionError(f"{env_id}: {name}: expected {option.allowed}, got {value!r}{hint}.")
     return {name: option.plain(given.get(name, option.default)) for name, option in options.items()}
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the options that NAME=VALUE pairs give, as every command line and server of the package reads them.
+    """Parse NAME=VALUE pairs, as every command line and server of the package does.
 
-    A value is JSON, `True`, `False` or `None` as Python writes them, or else a string.
+    A value is JSON, or `True`, `False` or `None` as in Python; any other value is a string.
 
     Raises:
-        OptionError: If a word has no `=`, or a name comes twice.
+        OptionError: If a pair has no `=`, or a name occurs twice.
     """
     options = {}
     for word in pairs:
         name, equals, value = word.partition("=")
         if not (name and equals):
-            raise OptionError(f"{word!r} is no option: give NAME=VALUE, such as observation=symbolic.")
+            raise OptionError(f"expected NAME=VALUE, such as observation=symbolic, got {word!r}.")
         if name in options:
-            raise OptionError(f"{name!r} is given twice: keep one of its values.")
+            raise OptionError(f"expected each option once, got {name!r} twice. Remove one.")
         try:
             options[name] = _WORDS[value] if value in _WORDS else json.loads(value)
         except json.JSONDecodeError:

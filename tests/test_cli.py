@@ -85,7 +85,7 @@ def test_a_game_may_be_called_by_its_short_name(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_option_that_is_given_twice_is_rejected() -> None:
-    with pytest.raises(OptionError, match=r"^'preset' is given twice: keep one of its values\.$"):
+    with pytest.raises(OptionError, match=r"^expected each option once, got 'preset' twice\. Remove one\.$"):
         parse_options(["preset=jmlr2025", "preset=iclr2023"])
 
 

@@ -209,15 +209,17 @@ def test_an_unknown_preset_is_rejected_with_the_nearest_and_all_of_the_id() -> N
         with pytest.raises(OptionError) as raised:
             make()
         assert str(raised.value) == (
-            "MysteryPath-v0 has no preset 'iclr2023-dens' (did you mean 'iclr2023-dense'?); "
-            "give one of iclr2023, iclr2023-dense, iclr2023-step-penalty, jmlr2025."
+            "MysteryPath-v0: expected a preset, got 'iclr2023-dens' (did you mean 'iclr2023-dense'?). "
+            "Use one of iclr2023, iclr2023-dense, iclr2023-step-penalty, jmlr2025."
         )
 
 
 def test_an_environment_without_presets_says_so() -> None:
     jaxgym.register("Bare-v0", dataclasses.replace(jaxgym.spec_of(SPOTLIGHTS), presets={}))
     try:
-        with pytest.raises(OptionError, match=r"^Bare-v0 has no preset 'x'; it has none: give its options one by one"):
+        with pytest.raises(
+            OptionError, match=r"^Bare-v0: expected a preset, got 'x'\. It has no presets\. Pass options instead"
+        ):
             jaxgym.make("Bare-v0", preset="x")
     finally:
         jaxgym.unregister("Bare-v0")

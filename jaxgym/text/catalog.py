@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 from jaxgym import registration, registry
-from jaxgym.errors import OptionError, UnknownIdError, nearest, shown
-from jaxgym.options import resolve
+from jaxgym.errors import UnknownIdError, nearest, shown
+from jaxgym.options import check_names, resolve
 from jaxgym.spec import TextSpec
 from jaxgym.text.interface import PARSING, TextInterface
 
@@ -73,12 +73,7 @@ def make_registered(name: str, **options: Any) -> tuple[Any, Any, TextInterface[
     env_id, spec = text_spec_of(name)
     declared = {**spec.options, **PARSING}
     known = {*registry.load(env_id).all_options, *declared, "preset", "levels"}
-    for option in options:
-        if option not in known:
-            raise OptionError(
-                f"{env_id} with text has no option {option!r}{nearest(option, known)}. "
-                f"The options are {', '.join(sorted(known))}."
-            )
+    check_names(env_id, options, known)
     own = {option: value for option, value in options.items() if option in declared}
     values = resolve(env_id, declared, own)
     others = {option: value for option, value in options.items() if option not in own}

@@ -283,9 +283,11 @@ def test_seeds_have_one_axis(seeds: Any) -> None:
 
 
 def test_options_are_checked_as_make_does() -> None:
-    with pytest.raises(OptionError, match=r"^MortarMayhem-Grid-v0 has no option 'comand_count' \(did you mean"):
+    with pytest.raises(
+        OptionError, match=r"^MortarMayhem-Grid-v0: expected an option, got 'comand_count' \(did you mean"
+    ):
         levels.original(GAME, [0], comand_count=[3])
-    with pytest.raises(OptionError, match=r"^MortarMayhem-Grid-v0 was given arena_size=9; give an integer from 2 to 6"):
+    with pytest.raises(OptionError, match=r"^MortarMayhem-Grid-v0: arena_size: expected an integer from 2 to 6, got 9"):
         levels.original(GAME, [0], arena_size=9)
 
 

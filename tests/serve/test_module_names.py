@@ -72,7 +72,7 @@ def test_a_row_of_a_dataset_has_no_such_name(tmp_path: Path) -> None:
         game_of(NAME, {})
     assert trl.env_class("corridor")().reset(seed=3, env_config={"name": NAME})  # the class fixes the game
     for entries in ({"env": NAME}, {"env_id": NAME}, {"preset": NAME}):
-        with pytest.raises(ValueError, match=MODULE if "preset" in entries else "has no option"):
+        with pytest.raises(ValueError, match=MODULE if "preset" in entries else "expected an option, got"):
             trl.env_class("corridor")().reset(seed=3, env_config=entries)
 
 

@@ -145,7 +145,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         own = DEFAULT_SIZE if name is None else len(maps.FIXED[name])
         if name is not None and size not in (None, own):
             raise OptionError(
-                f"{env_id} was given size={size} with map_name={name!r}, which has {own} rows; leave one of them out."
+                f"{env_id}: size: expected {own} for map_name={name!r}, got {size}. Leave one of them out."
             )
         return {"size": own if size is None else size}
 

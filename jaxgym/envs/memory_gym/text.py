@@ -35,7 +35,7 @@ _WAITS = {phrase: "wait" for phrase in ("stay", "noop", "no-op", "do nothing", "
 
 
 def actions_option(default: int) -> dict[str, Option]:
-    """Returns the option of the text interface that says how many actions a reply may give."""
+    """Return the option of the text interface that limits the number of actions in one reply."""
     return {"actions_per_turn": Integer(default, "actions that one reply may give", low=1, high=MOST_ACTIONS)}
 
 

@@ -181,8 +181,8 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
             max_commands = max(longest, _DEFAULT_MAX_COMMANDS)
         if longest > max_commands:
             raise OptionError(
-                f"{env_id} was given command_count={counts} and max_commands={max_commands}; "
-                f"give counts from 1 to {max_commands}, or max_commands={longest} or more."
+                f"{env_id}: command_count: expected counts up to max_commands={max_commands}, got {counts}. "
+                f"Set max_commands={longest}."
             )
         scale = arena.AGENT_SCALE.default if values["grid"] else values["agent_scale"]
         return {"max_commands": max_commands, "agent_scale": scale}

@@ -163,8 +163,7 @@ def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
         smallest, largest = f"spot_min_{name}", f"spot_max_{name}"
         if cut(np.float32(values[smallest])) > cut(np.float32(values[largest])):
             raise OptionError(
-                f"{env_id} was given {smallest}={values[smallest]:g} and {largest}={values[largest]:g}; "
-                f"give a {largest} from {smallest} up."
+                f"{env_id}: {largest}: expected at least {smallest}={values[smallest]:g}, got {values[largest]:g}."
             )
 
 
@@ -179,8 +178,8 @@ def capacity_of(env_id: str, values: Mapping[str, Any], needed: int) -> int:
     capacity = min(max(needed, initial, 1), MOST_SPOTLIGHTS) if given is None else given
     if initial > capacity:
         raise OptionError(
-            f"{env_id} was given initial_spawns={initial} and max_spotlights={capacity}; "
-            f"give initial_spawns up to {capacity}, or max_spotlights={initial} or more."
+            f"{env_id}: initial_spawns: expected at most max_spotlights={capacity}, got {initial}. "
+            f"Set max_spotlights={initial}."
         )
     return capacity
 

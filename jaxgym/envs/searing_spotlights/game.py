@@ -142,8 +142,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
             max_coins = max(most, 1)
         if most > max_coins:
             raise OptionError(
-                f"{env_id} was given num_coins={counts} and max_coins={max_coins}; "
-                f"give counts from 0 to {max_coins}, or max_coins={most} or more."
+                f"{env_id}: num_coins: expected counts up to max_coins={max_coins}, got {counts}. Set max_coins={most}."
             )
         initial, spawns = values["initial_spawns"], values["num_spawns"]
         interval = int(np.float32(values["initial_spawn_interval"]) + np.float32(values["spawn_interval_threshold"]))

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from jaxgym import registry, text
-from jaxgym.errors import OptionError, nearest
-from jaxgym.options import plain
+from jaxgym.errors import OptionError
+from jaxgym.options import check_names, plain
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
@@ -67,12 +67,7 @@ class Games:
         env_id, spec = text.text_spec_of(name)
         own = {*spec.options, *PARSING, *SESSION_OPTIONS}
         known = {*registry.load(env_id).all_options, *own, "preset", "levels"}
-        for option in options:
-            if option not in known:
-                raise OptionError(
-                    f"A session of {env_id} has no option {option!r}{nearest(option, known)}. "
-                    f"The options are {', '.join(sorted(known))}."
-                )
+        check_names(env_id, options, known)
         if options.get("parsing") == "lenient" and not self._allows_lenient:
             raise OptionError(
                 f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server supports 'lenient'."

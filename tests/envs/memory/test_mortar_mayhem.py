@@ -775,21 +775,27 @@ def test_max_commands_is_at_least_ten_and_at_least_the_longest_count_unless_give
     assert slots(command_count=[3]) == 10
     assert slots(command_count=[12, 15]) == 15
     assert slots(command_count=[3], max_commands=3) == 3
-    with pytest.raises(OptionError, match=r"command_count=\[3, 5\] and max_commands=4; give counts from 1 to 4, or"):
+    with pytest.raises(
+        OptionError, match=r"command_count: expected counts up to max_commands=4, got \[3, 5\]\. Set max_commands=5"
+    ):
         jaxgym.make(GAMES[game], command_count=[3, 5], max_commands=4)
 
 
 @pytest.mark.parametrize("game", ACT_ONLY)
 def test_the_act_only_games_take_at_most_20_commands(game: str) -> None:
     jaxgym.make(GAMES[game], command_count=[20])
-    with pytest.raises(OptionError, match=r"command_count=\[21\]; give a list of 1 to 8 integers from 1 to 20"):
+    with pytest.raises(
+        OptionError, match=r"command_count: expected a list of 1 to 8 integers from 1 to 20, .*got \[21\]"
+    ):
         jaxgym.make(GAMES[game], command_count=[21])
 
 
 @pytest.mark.parametrize("option", ["explosion_duration", "explosion_delay"])
 @all_games
 def test_the_explosion_takes_no_zero(game: str, option: str) -> None:
-    with pytest.raises(OptionError, match=rf"{option}=\[0\]; give a list of 1 to 8 integers from 1 to 1000000"):
+    with pytest.raises(
+        OptionError, match=rf"{option}: expected a list of 1 to 8 integers from 1 to 1000000, .*got \[0\]"
+    ):
         jaxgym.make(GAMES[game], **{option: [0]})
 
 
