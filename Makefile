@@ -131,6 +131,7 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m codespell_lib
 	$(BIN)/python -m basedpyright
 
 lint-commits: $(STAMP) ## Check the commit messages of COMMITS, by default the last one.

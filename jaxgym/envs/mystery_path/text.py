@@ -49,7 +49,7 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
         cross = " You then see a red cross." if bool(params.visual_feedback) else ""
         lines = [
             f"An invisible path leads over a square of {SIZE} x {SIZE} tiles, from the side where you start to the "
-            "opposite side. Find its other end, the goal. Neighbouring tiles of it share a side.",
+            "opposite side. Find its other end, the goal. Neighboring tiles of it share a side.",
             f"On a tile that is not of the path you fall.{cross} {_FALL} The path stays the same; remember it.",
             f"The goal gives a reward of {number(params.reward_goal)} and ends the episode.",
         ]
