@@ -51,7 +51,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
         (["Nothing-v0"], "Unknown text environment 'Nothing-v0'"),
         (["mystery_path_girdd"], "did you mean 'mystery_path_grid'"),
         ([*GAME, "nothing=1"], "no option 'nothing'"),
-        ([*GAME, "--seed", "-1"], "--seed -1"),
+        ([*GAME, "--seed", "-1"], "--seed: expected an integer from 0"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(
