@@ -14,22 +14,20 @@ class SessionOptions:
     max_turns: int = static(
         Integer(0, "turns after which an episode is truncated, invalid replies included; 0 means no limit", 0)
     )
-    invalid_reply_penalty: float = static(Real(0.0, "taken off the reward of a turn whose reply is invalid", 0.0))
-    format_penalty: float = static(
-        Real(0.0, "taken off where a move is understood, but not in the form asked for", 0.0)
-    )
-    step_penalty: float = static(Real(0.0, "taken off the reward of every turn", 0.0))
+    invalid_reply_penalty: float = static(Real(0.0, "penalty of an invalid reply", 0.0))
+    format_penalty: float = static(Real(0.0, "penalty of a valid reply in another form than the prompt asks for", 0.0))
+    step_penalty: float = static(Real(0.0, "penalty of every turn", 0.0))
     on_invalid_reply: str = static(
         OneOf(
             "retry",
-            "what an invalid reply does: say why and wait, end the episode, or make the game's fallback move",
+            "effect of an invalid reply: return the error text, end the episode, or make the game's fallback action",
             values=("retry", "end", "fallback"),
         )
     )
     rewards: str = static(
         OneOf(
             "components",
-            "the rewards: components of the text interface where it has some, or the environment's reward alone",
+            "reward of a turn: the components of the text interface, or the environment's reward only",
             values=("components", "environment"),
         )
     )
@@ -45,7 +43,7 @@ class SessionOptions:
 
 
 SESSION_OPTIONS: Mapping[str, Option] = declared(SessionOptions)
-"""The options of a session, beside those of the environment and of its text interface."""
+"""Options of a session, in addition to those of the environment and of its text interface."""
 
 
 class Opening(NamedTuple):
