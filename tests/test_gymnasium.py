@@ -151,7 +151,7 @@ def test_options_hold_until_others_are_given() -> None:
         env.reset(seed=0, options=options)
         limits.append(int(env.game.params.max_steps_in_episode))
     assert limits == [5, 2, 2, 5]
-    with pytest.raises(OptionError, match="no option 'max_stesp'"):
+    with pytest.raises(OptionError, match="expected an option, got 'max_stesp'"):
         env.reset(options={"max_stesp": 3})
 
 

@@ -182,7 +182,9 @@ def test_what_has_no_frame_is_rejected() -> None:
 
 
 def test_an_unknown_option_is_rejected_with_the_nearest() -> None:
-    with pytest.raises(OptionError, match=r"no option 'spawn_intervall' \(did you mean 'spawn_interval'\?\)"):
+    with pytest.raises(
+        OptionError, match=r"expected an option, got 'spawn_intervall' \(did you mean 'spawn_interval'\?\)"
+    ):
         screen(spawn_intervall=3)
     with pytest.raises(WrapperError, match=r"Make it with SpotlightPerturbation\.of"):
         SpotlightPerturbation(jaxgym.make("MortarMayhem-Grid-v0")[0])

@@ -105,7 +105,7 @@ def test_a_row_says_what_is_played() -> None:
     env.reset(seed=3, env_config={"seed": 0})
     env.reply("<right right right>")
     assert env.get_reward() == 2.0
-    with pytest.raises(OptionError, match="no option 'clues'"):
+    with pytest.raises(OptionError, match="expected an option, got 'clues'"):
         env.reset(env_config={"clues": 3})
 
 

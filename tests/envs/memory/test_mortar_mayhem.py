@@ -736,7 +736,7 @@ def record(game: str, **options: Any) -> list[np.ndarray]:
 @all_games
 def test_every_option_has_an_effect(game: str, option: str) -> None:
     if option not in jaxgym.spec_of(GAMES[game]).options:
-        with pytest.raises(OptionError, match=f"no option '{option}'"):
+        with pytest.raises(OptionError, match=f"expected an option, got '{option}'"):
             jaxgym.make(GAMES[game], **{option: EFFECTS[option]})
         return
     assert not all(map(np.array_equal, record(game), record(game, **{option: EFFECTS[option]})))
