@@ -262,7 +262,7 @@ def test_a_level_buffer_of_other_clues_or_broken_grids_is_rejected(buffer: Any) 
         jaxgym.make("Sudoku-v0", clues=[30], levels=buffer)
     twice = dataclasses.replace(buffer, solution=buffer.solution.copy())
     twice.solution[5, 0, 0] = twice.solution[5, 0, 1]
-    with pytest.raises(LevelError, match="level 5 has solution="):
+    with pytest.raises(LevelError, match=r"got solution=.* in level 5\."):
         jaxgym.make("Sudoku-v0", levels=twice, clues=CLUES)
     other = dataclasses.replace(buffer, givens=np.where(buffer.givens > 0, buffer.givens % 9 + 1, 0).astype(np.int8))
     with pytest.raises(LevelError, match="level 0 has givens="):
