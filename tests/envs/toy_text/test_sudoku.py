@@ -265,7 +265,7 @@ def test_a_level_buffer_of_other_clues_or_broken_grids_is_rejected(buffer: Any) 
     with pytest.raises(LevelError, match=r"got solution=.* in level 5\."):
         jaxgym.make("Sudoku-v0", levels=twice, clues=CLUES)
     other = dataclasses.replace(buffer, givens=np.where(buffer.givens > 0, buffer.givens % 9 + 1, 0).astype(np.int8))
-    with pytest.raises(LevelError, match="level 0 has givens="):
+    with pytest.raises(LevelError, match=r"got givens=.* in level 0\."):
         jaxgym.make("Sudoku-v0", levels=other, clues=CLUES)
 
 
