@@ -67,17 +67,17 @@ class ActionSet:
 
     def help(self) -> str:
         """Return the part of the system prompt that describes the form of a reply."""
-        lines = [
-            f"Actions: {', '.join(self.actions)}.",
-            f"Reply with one action in this form: <action>{self.example}</action>",
-        ]
-        if self.most > 1:
+        lines = [f"Actions: {', '.join(self.actions)}. Each action takes one step."]
+        if self.most == 1:
+            lines.append(f"Reply with exactly one action in this format: <action>{self.example}</action>")
+        else:
             last = [name for name in self.actions if name != self.example][-1]
-            lines[1] = (
-                f"Reply in this form: <action>{self.example}</action>. One reply may give up to {self.most} actions, "
-                f"separated by commas, and repeat one by a number: <action>{self.example} {self.most - 1}, "
-                f"{last}</action>. You then see only what follows the last one."
-            )
+            lines += [
+                f"Reply with 1 to {self.most} actions in this format: <action>{self.example}</action>",
+                "Separate actions with commas. A number after an action repeats it: "
+                f"<action>{self.example} {self.most - 1}, {last}</action>",
+                "The actions are executed in order. You see only the observation after the last one.",
+            ]
         return "\n".join(lines)
 
     def parse(self, reply: str, parsing: str = "strict") -> ParsedAction | InvalidReply:
