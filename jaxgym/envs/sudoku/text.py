@@ -49,13 +49,19 @@ OPTIONS: Mapping[str, Option] = {
 }
 
 _INSTRUCTIONS = """\
-You solve a Sudoku puzzle, one move a turn.
-Rules: the board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Fill the empty cells, which are
-shown as dots, so that each row, each column and each box holds the digits 1 to 9 once. There is one solution. A move on
-a cell that is not empty, or with another digit than the solution's, is refused and leaves the board as it is.
-Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 in row 1, column 2. If your reply has
-several such brackets, only the last one counts.{limit}"""
-_LIMIT = " You have {} moves."
+Your task is to solve a Sudoku puzzle. Fill one empty cell per turn.
+
+The board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Empty cells are shown as dots. Each \
+row, each column and each box must contain every digit from 1 to 9 exactly once. The puzzle has exactly one solution.
+A move is rejected if its cell is not empty or if its digit differs from the solution. The board then does not change.
+
+Reward: 1 for the move that solves the puzzle, 0 for every other move. A trainer can add rewards for correct moves and \
+penalties for rejected and repeated moves.
+The episode ends when the puzzle is solved{limit}.
+
+Reply with one move in this format: [row column number], each from 1 to 9. Example: [1 2 3] writes 3 into row 1, \
+column 2. If your reply contains several moves, only the last one counts."""
+_LIMIT = ", or after {} moves, including rejected ones"
 _ASKING = re.compile(r"; please resubmit [^\n]*")
 _NEWS = {
     SudokuOutcome.NONE: "",
