@@ -55,6 +55,7 @@ class Opening(NamedTuple):
         seed: The level seed.
         system_prompt: The system prompt.
         text: The first observation text; empty if the session has not started.
+        text_version: Version of the wording, see `jaxgym.text.TextInterface`.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Opening(NamedTuple):
     seed: int
     system_prompt: str
     text: str
+    text_version: int
 
 
 class TurnResult(NamedTuple):

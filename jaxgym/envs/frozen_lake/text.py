@@ -6,7 +6,7 @@ import itertools
 import re
 import string
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -48,6 +48,8 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
     Attributes:
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
+
+    text_version: ClassVar[int] = 2
 
     dialect: str
 

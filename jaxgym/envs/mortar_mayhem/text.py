@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemTextInterface":
 @dataclasses.dataclass(frozen=True)
 class MortarMayhemTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mortar Mayhem, with clue phase, act-only or endless."""
+
+    text_version: ClassVar[int] = 2
 
     @property
     def _is_endless(self) -> bool:

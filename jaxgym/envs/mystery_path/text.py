@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathTex
 @dataclasses.dataclass(frozen=True)
 class MysteryPathTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mystery Path."""
+
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
@@ -111,6 +113,8 @@ def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) ->
 @dataclasses.dataclass(frozen=True)
 class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryPathScene]):
     """Text interface of Endless Mystery Path."""
+
+    text_version: ClassVar[int] = 2
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""

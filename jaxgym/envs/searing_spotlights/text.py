@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsTextInterfac
 @dataclasses.dataclass(frozen=True)
 class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
+
+    text_version: ClassVar[int] = 2
 
     @property
     def _is_endless(self) -> bool:

@@ -8,7 +8,7 @@ rejection asks to resubmit.
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -50,18 +50,15 @@ OPTIONS: Mapping[str, Option] = {
 
 _INSTRUCTIONS = """\
 Your task is to solve a Sudoku puzzle. Fill one empty cell per turn.
-
 The board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Empty cells are shown as dots. Each \
 row, each column and each box must contain every digit from 1 to 9 exactly once. The puzzle has exactly one solution.
 A move is rejected if its cell is not empty or if its digit differs from the solution. The board then does not change.
 
-Reward: 1 for the move that solves the puzzle, 0 for every other move. A trainer can add rewards for correct moves and \
-penalties for rejected and repeated moves.
-The episode ends when the puzzle is solved{limit}.
+Reward: 1 for the move that solves the puzzle, otherwise 0. A trainer may also reward correct and penalize other moves.
+The episode ends when the puzzle is solved{ends}.
 
 Reply with one move in this format: [row column number], each from 1 to 9. Example: [1 2 3] writes 3 into row 1, \
 column 2. If your reply contains several moves, only the last one counts."""
-_LIMIT = ", or after {} moves, including rejected ones"
 _ASKING = re.compile(r"; please resubmit [^\n]*")
 _NEWS = {
     SudokuOutcome.NONE: "",
@@ -261,19 +258,20 @@ class SudokuTextInterface(TextInterface[Scene]):
         hints: Whether boards are followed by hints, which contain more than the frame.
     """
 
+    text_version: ClassVar[int] = 2
+
     flat_actions: bool
     hints: bool
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
         limit = int(params.max_steps_in_episode)
-        return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
+        ends = f", or after {limit} moves, including rejected ones" if limit > 0 else ""
+        return _INSTRUCTIONS.format(ends=ends)
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the outcome of the last move, if there is one, and the board."""
-        del params
-        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
-        return _news(scenes)[0] + board_texts(scenes.board)[0]
+        return dataclasses.replace(self, hints=False).open(scene, params)
 
     def fallback(self) -> ParsedAction:
         """Return the move `[1 1 1]`."""

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,6 +66,8 @@ def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
 @dataclasses.dataclass(frozen=True)
 class TextCraftTextInterface(TextInterface[Scene]):
     """Text interface of TextCraft."""
+
+    text_version: ClassVar[int] = 2
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""

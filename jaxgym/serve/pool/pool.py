@@ -394,4 +394,4 @@ def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
 
 def _opening(session_id: str, session: Session) -> Opening:
     game = session.game
-    return Opening(session_id, game.env_id, session.seed, game.system_prompt, session.text or "")
+    return Opening(session_id, game.env_id, session.seed, game.system_prompt, session.text or "", game.text_version)
