@@ -54,6 +54,7 @@ class Opening(NamedTuple):
         env_id: The environment id.
         seed: The level seed.
         system_prompt: The system prompt.
+        reply_format: The end of the system prompt that describes the form of a reply; empty if it is not separate.
         text: The first observation text; empty if the session has not started.
         text_version: Version of the wording, see `jaxgym.text.TextInterface`.
     """
@@ -62,6 +63,7 @@ class Opening(NamedTuple):
     env_id: str
     seed: int
     system_prompt: str
+    reply_format: str
     text: str
     text_version: int
 

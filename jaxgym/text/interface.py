@@ -166,6 +166,10 @@ class TextInterface(Generic[TScene]):
         """Return the system prompt: the rules and the form of a reply."""
         raise NotImplementedError  # Every game has its own.
 
+    def reply_format(self) -> str:
+        """Return the end of the system prompt that describes the form of a reply; TRL's tools replace it."""
+        return ""
+
     def describe(self, scene: TScene, params: Any) -> str:
         """Return a description of a scene with exactly the information of its frame."""
         raise NotImplementedError  # Every game has its own.

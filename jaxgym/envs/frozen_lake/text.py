@@ -59,6 +59,10 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
             int(params.max_steps_in_episode), is_slippery=bool(params.is_slippery)
         )
 
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return DIALECTS[self.dialect].form
+
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the lake as letters."""
         del params

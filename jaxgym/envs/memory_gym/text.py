@@ -128,6 +128,10 @@ class FrameTextInterface(TextInterface[TScene]):
         ends = f"\nThe episode also ends after {limit} steps." if limit > 0 else ""
         return f"{self.rules(params)}{ends}\n\n{self.legend(params)}\n\n{self.action_set.help()}"
 
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return self.action_set.reply_format()
+
     def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the actions of a reply."""
         return self.action_set.parse(reply, self.parsing)

@@ -82,7 +82,7 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         blank = counted(params.command_show_delay, "step")
         return (
             f"Phase 1, memorize: {which} A command is visible for {shown}, followed by {blank} without a command. You "
-            'cannot move in this phase. Reply with "wait".'
+            'cannot move in this phase. Choose "wait".'
         )
 
     def _execution(self, params: Any) -> str:

@@ -55,8 +55,8 @@ row, each column and each box must contain every digit from 1 to 9 exactly once.
 A move is rejected if its cell is not empty or if its digit differs from the solution. The board then does not change.
 
 Reward: 1 for the move that solves the puzzle, otherwise 0. A trainer may also reward correct and penalize other moves.
-The episode ends when the puzzle is solved{ends}.
-
+The episode ends when the puzzle is solved"""
+_REPLY_FORMAT = """\
 Reply with one move in this format: [row column number], each from 1 to 9. Example: [1 2 3] writes 3 into row 1, \
 column 2. If your reply contains several moves, only the last one counts."""
 _ASKING = re.compile(r"; please resubmit [^\n]*")
@@ -242,11 +242,6 @@ def progress_score(most_filled: int, filled_at_start: int) -> float:
     return (most_filled - filled_at_start) / empty if empty else 1.0
 
 
-def combined_score(parts: Mapping[str, float]) -> float:
-    """Return the combined score of a turn, the sum of its parts."""
-    return sum(parts.values())
-
-
 @dataclasses.dataclass(frozen=True)
 class SudokuTextInterface(TextInterface[Scene]):
     """Text interface of Sudoku.
@@ -267,7 +262,11 @@ class SudokuTextInterface(TextInterface[Scene]):
         """Return the rules and the reply format."""
         limit = int(params.max_steps_in_episode)
         ends = f", or after {limit} moves, including rejected ones" if limit > 0 else ""
-        return _INSTRUCTIONS.format(ends=ends)
+        return f"{_INSTRUCTIONS}{ends}.\n\n{_REPLY_FORMAT}"
+
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return _REPLY_FORMAT
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the outcome of the last move, if there is one, and the board."""

@@ -52,9 +52,10 @@ planks. Name the item in your command. If all items of a group can be gathered, 
 group, which then means its first item: log means ash log.
 
 Reward: 1 for crafting the goal item, 0 for every other command.
-The episode ends when you craft the goal item{limit}.
+The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
 
-Reply with exactly one command in this format: <action>get 3 flax</action>"""
+"""
+_REPLY_FORMAT = "Reply in this format: <action>get 3 flax</action>"
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
@@ -73,7 +74,11 @@ class TextCraftTextInterface(TextInterface[Scene]):
         """Return the rules and the reply format."""
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
-        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit)
+        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit) + _REPLY_FORMAT
+
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return _REPLY_FORMAT
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the recipes in the order of their numbers, the goal, the last outcome, and the whole bag."""
