@@ -460,16 +460,11 @@ PRIVATE_WORDS = re.compile(
 )
 """Names and words of an earlier version, for which the standard terms stand now; the changelog has both."""
 
-PROMPTS = ("is refused and leaves the board as it is",)
-"""Sentences that models read. They change with the version of the text interface."""
-
 OF_OTHERS = ("CHANGELOG.md", "Makefile", "tests/serve/test_messages.py", "tests/test_house_rules.py")
 """Files whose words are old entries, make's stamp file, a field of OpenAI's messages, and this list."""
 
 
 def private_words(text: str) -> list[str]:
-    for sentence in PROMPTS:
-        text = text.replace(sentence, "")
     return [found[0] for found in PRIVATE_WORDS.finditer(text)]
 
 

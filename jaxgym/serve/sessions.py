@@ -54,14 +54,18 @@ class Opening(NamedTuple):
         env_id: The environment id.
         seed: The level seed.
         system_prompt: The system prompt.
+        reply_format: The end of the system prompt that describes the form of a reply; empty if it is not separate.
         text: The first observation text; empty if the session has not started.
+        text_version: Version of the wording, see `jaxgym.text.TextInterface`.
     """
 
     id: str
     env_id: str
     seed: int
     system_prompt: str
+    reply_format: str
     text: str
+    text_version: int
 
 
 class TurnResult(NamedTuple):

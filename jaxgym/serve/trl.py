@@ -20,7 +20,7 @@ from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.swift import class_name
 from jaxgym.text import InvalidReply
 
-_OVER = "the game is over: make no more moves, and answer without a tool call."
+_OVER = "the episode has ended. Make no more tool calls and finish your answer."
 _COMMAND = r"[^<>\[\]{}`\n\r]*"  # the excluded characters could form another answer
 
 
@@ -70,7 +70,7 @@ class _TextEnv:
             **columns: The other columns of the row; ignored.
 
         Returns:
-            The system prompt, the names of the tools, and the first observation text.
+            The system prompt with the tools instead of the form of a reply, and the first observation text.
 
         Raises:
             OptionError: If an entry is not an option or its value is invalid.
@@ -84,7 +84,8 @@ class _TextEnv:
         self._played = self._options | options_of(env_config)
         self._episode = Episode(_env_id_of(type(self)), seed, self._played)
         opening = self._episode.start()
-        return f"{opening.system_prompt}\n\n{self._how()}\n\n{opening.text}"
+        rules = opening.system_prompt.removesuffix(opening.reply_format).rstrip()
+        return f"{rules}\n\n{self._how()}\n\n{opening.text}"
 
     def get_reward(self) -> float:
         """Return the sum of the rewards of the episode."""
@@ -92,8 +93,7 @@ class _TextEnv:
         return 0.0 if result is None else float(result.total_reward)
 
     def _how(self) -> str:
-        tools = ", ".join(_tools_of(type(self)))
-        return f"Make your moves with tools ({tools}); what they are given stands for the form above."
+        return f"Act by calling exactly one tool in each turn. Tools: {', '.join(_tools_of(type(self)))}."
 
     def _reply(self, reply: str | InvalidReply) -> str:
         if self._episode is None:
@@ -108,13 +108,13 @@ class FrozenLakeEnv(_TextEnv):
 
     @_tool
     def move(self, direction: Literal["up", "down", "left", "right"]) -> str:
-        """Moves one cell on the ice.
+        """Move one cell on the ice.
 
         Args:
-            direction: Where to go: up, down, left or right.
+            direction: Direction of the move: up, down, left or right.
 
         Returns:
-            What happened, and the lake.
+            The result and the lake.
         """
         # The start of the episode raises an error for an unknown dialect.
         asked = DIALECTS.get(self._played.get("dialect", ""), DIALECTS["swift"]).asked.lower()
@@ -126,15 +126,15 @@ class SudokuEnv(_TextEnv):
 
     @_tool
     def place(self, row: int, column: int, number: int) -> str:
-        """Puts a number in an empty cell of the board.
+        """Write a number into an empty cell of the board.
 
         Args:
             row: Row of the cell, from 1 at the top to 9.
             column: Column of the cell, from 1 at the left to 9.
-            number: The number to put there, from 1 to 9.
+            number: The number to write, from 1 to 9.
 
         Returns:
-            Whether it was accepted, and the board.
+            Whether the move was accepted, and the board.
         """
         return f"[{row} {column} {number}]"
 
@@ -144,36 +144,36 @@ class TextCraftEnv(_TextEnv):
 
     @_tool
     def get(self, item: str, count: int = 1) -> str:
-        """Gathers an item that no crafting command makes.
+        """Gather an item that cannot be crafted.
 
         Args:
             item: Name of the item.
-            count: How many to gather.
+            count: Number of items to gather.
 
         Returns:
-            What happened.
+            The result.
         """
         return f"<action>get {count} {item}</action>"
 
     @_tool
     def craft(self, command: str) -> str:
-        """Crafts with exactly the inputs of one of the crafting commands.
+        """Use one of the crafting commands, with exactly its amounts and inputs.
 
         Args:
-            command: The command, such as "craft 2 flax yarn using 2 flax"; the word craft may be left out.
+            command: The command, for example "craft 2 flax yarn using 2 flax". You may omit the word craft.
 
         Returns:
-            What happened.
+            The result.
         """
         command = command.strip().removeprefix("craft ")
         return f"<action>craft {command}</action>"
 
     @_tool
     def inventory(self) -> str:
-        """Lists what is carried.
+        """List the items in the inventory.
 
         Returns:
-            Each item and how many of it.
+            Each item and its amount.
         """
         return "<action>inventory</action>"
 
@@ -183,13 +183,13 @@ class _ActEnv(_TextEnv):
 
     @_tool
     def act(self, actions: str) -> str:
-        """Makes one action, or several one after another where the rules allow that.
+        """Execute one action, or several in order if the rules allow it.
 
         Args:
-            actions: Names of actions of the rules, separated by commas; a number repeats one, as in "right 3, up".
+            actions: Names of actions, separated by commas. A number after a name repeats it, as in "wait 3".
 
         Returns:
-            What is seen after the last one.
+            The observation after the last action.
         """
         return f"<action>{actions}</action>"
 
@@ -199,13 +199,13 @@ class _ReplyEnv(_TextEnv):
 
     @functools.partial(_tool, pattern=None)
     def reply(self, message: str) -> str:
-        """Makes a move.
+        """Send a reply to the environment.
 
         Args:
-            message: The move in the form that the rules ask for.
+            message: The reply, in the format of the rules.
 
         Returns:
-            What follows.
+            The next observation.
         """
         return message
 

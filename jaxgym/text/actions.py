@@ -66,19 +66,25 @@ class ActionSet:
         return f"<action>{next(name for name, known in self.actions.items() if known == action)}</action>"
 
     def help(self) -> str:
-        """Return the part of the system prompt that describes the form of a reply."""
-        lines = [
-            f"Actions: {', '.join(self.actions)}.",
-            f"Reply with one action in this form: <action>{self.example}</action>",
-        ]
+        """Return the part of the system prompt that lists the actions and describes the form of a reply."""
+        turn = "Each turn has exactly one action."
         if self.most > 1:
-            last = [name for name in self.actions if name != self.example][-1]
-            lines[1] = (
-                f"Reply in this form: <action>{self.example}</action>. One reply may give up to {self.most} actions, "
-                f"separated by commas, and repeat one by a number: <action>{self.example} {self.most - 1}, "
-                f"{last}</action>. You then see only what follows the last one."
+            turn = (
+                f"Each turn has 1 to {self.most} actions. They are executed in order, and you see only the observation "
+                "after the last one."
             )
-        return "\n".join(lines)
+        return f"Actions: {', '.join(self.actions)}. Each action takes one step. {turn}\n{self.reply_format()}"
+
+    def reply_format(self) -> str:
+        """Return the part of the system prompt that describes the form of a reply."""
+        reply = f"Reply in this format: <action>{self.example}</action>"
+        if self.most == 1:
+            return reply
+        last = [name for name in self.actions if name != self.example][-1]
+        return (
+            f"{reply}\nSeparate actions with commas. A number after an action repeats it: "
+            f"<action>{self.example} {self.most - 1}, {last}</action>"
+        )
 
     def parse(self, reply: str, parsing: str = "strict") -> ParsedAction | InvalidReply:
         """Return the actions that a reply names, at most `most` of them, or why it is invalid.

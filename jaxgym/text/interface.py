@@ -10,7 +10,7 @@ once, `open` with the first scene, and then `parse` and `respond` for each turn.
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -149,7 +149,10 @@ class TextInterface(Generic[TScene]):
         env_id: The environment id.
         parsing: `"strict"`: a reply counts only if its explicit answer is exactly valid. `"lenient"`: if a reply has no
             explicit answer, the last action that its prose names counts, for games that support it.
+        text_version: Version of the wording, from 1; every change of the game's texts increments it.
     """
+
+    text_version: ClassVar[int] = 1
 
     env_id: str
     parsing: str = dataclasses.field(default=PARSING["parsing"].default, kw_only=True)
@@ -162,6 +165,10 @@ class TextInterface(Generic[TScene]):
     def system_prompt(self, params: Any) -> str:
         """Return the system prompt: the rules and the form of a reply."""
         raise NotImplementedError  # Every game has its own.
+
+    def reply_format(self) -> str:
+        """Return the end of the system prompt that describes the form of a reply; TRL's tools replace it."""
+        return ""
 
     def describe(self, scene: TScene, params: Any) -> str:
         """Return a description of a scene with exactly the information of its frame."""

@@ -77,6 +77,7 @@ def test_a_record_has_the_whole_chat_and_what_came_of_it() -> None:
     assert record["env"] == "Corridor-v0"
     assert record["env_config"] == {"name": "corridor", "seed": 3, "bonus": 2.0, "invalid_reply_penalty": 0.5}
     assert record["columns"] == {"tag": "a"}
+    assert record["text_version"] == 1
     assert record["step_rewards"] == [0.0, -0.5, 0.0, 2.0]
     assert record["total_reward"] == record["reward"] == 1.5
     assert record["components"] == {"environment": 2.0, "invalid_reply_penalty": -0.5}

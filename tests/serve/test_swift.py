@@ -53,7 +53,7 @@ def test_reset_gives_text_info_and_rules_and_step_what_follows() -> None:
     env = env_of(name="anything", bonus=2.0)
     (observation, info, system), *steps = asyncio.run(played(env, "<left>", "<right right right>", "<right right>"))
     assert observation == "....A..."
-    assert info == {"env_id": "Corridor-v0", "seed": 3}
+    assert info == {"env_id": "Corridor-v0", "seed": 3, "text_version": 1}
     assert system.startswith("Reach the goal of 8 cells")
     assert [(reward, has_ended) for _, reward, has_ended, _ in steps] == [(0.0, False), (0.0, False), (2.0, True)]
     assert steps[-1][0].endswith("won")

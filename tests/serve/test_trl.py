@@ -84,17 +84,30 @@ def test_an_instance_is_reset_often_and_rewarded_at_the_end(pool: SessionPool) -
     assert env.get_reward() == 0.0
     opened = env.reset(prompt=[{"role": "user", "content": "x"}], seed=3, other=1)
     assert opened.startswith("Reach the goal")
-    assert opened.endswith("tools (reply); what they are given stands for the form above.\n\n....A...")
+    assert opened.endswith("Act by calling exactly one tool in each turn. Tools: reply.\n\n....A...")
     assert env.reply("<left>") == "1: ...A...."
     assert env.reply("jump").startswith("2: Say left, stay or right.")
     assert env.get_reward() == 0.0
     assert env.reset(seed=3) == opened
     assert env.reply("<right right right>").endswith("won")
     assert env.get_reward() == env.get_reward() == 2.0
-    with pytest.raises(ValueError, match="the game is over"):
+    with pytest.raises(ValueError, match="the episode has ended"):
         env.reply("<left>")
     assert env.get_reward() == 2.0
     assert len(pool) == 0
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0", "MysteryPath-Grid-v0"])
+def test_the_prompt_names_the_tools_and_no_other_form_of_a_reply(env_id: str) -> None:
+    env, params, interface = text.make(env_id)
+    del env
+    form = interface.reply_format()
+    assert form
+    assert interface.system_prompt(params).endswith(form)
+    opened = trl.env_class(env_id)().reset(seed=3)
+    assert form not in opened
+    assert "<action>" not in opened
+    assert "Act by calling exactly one tool in each turn." in opened
 
 
 def test_a_row_says_what_is_played() -> None:

@@ -233,10 +233,10 @@ def test_mortar_mayhem_says_one_command_at_a_time(get_game: Callable[[str], Game
     )
     for index, name in enumerate(COMMANDS):
         said = interface.describe(dataclasses.replace(scene, command=np.int32(index)), params)
-        assert said == f"Command shown: {name}\nYou: row 3, column 2, facing up\nTiles (5 x 5): none is red"
+        assert said == f"Command shown: {name}\nYou: row 3, column 2, facing up\nRed tiles (5 x 5): none"
     scene = dataclasses.replace(scene, command=np.int32(NO_COMMAND), safe_tile=np.int32([4, 0]))
     assert interface.describe(scene, params) == (
-        "Command shown: none\nYou: row 3, column 2, facing up\nTiles (5 x 5): all but row 1, column 5 are red"
+        "Command shown: none\nYou: row 3, column 2, facing up\nRed tiles (5 x 5): all except row 1, column 5"
     )
 
 
@@ -249,7 +249,7 @@ def test_what_a_large_agent_hides_is_not_said(get_game: Callable[[str], Game]) -
         safe_tile=np.int32([2, 2]),
         command=np.int32(NO_COMMAND),
     )
-    assert "all that can be seen are red" in interface.describe(scene, params)
+    assert "all visible tiles" in interface.describe(scene, params)
 
 
 @pytest.mark.parametrize("nick", ["searing_spotlights", "endless_searing_spotlights"])
@@ -317,7 +317,7 @@ def test_a_response_says_what_was_understood_and_how_it_ended(get_game: Callable
     assert texts[1].startswith("Invalid reply: expected one of")
     assert texts[1].endswith(f"\n{seen}")
     assert texts[2].endswith("You have reached the goal. The episode has ended. The reward of this turn is 1.")
-    assert texts[3].endswith("A limit has cut the episode off.")
+    assert texts[3].endswith("The episode has ended: a limit on steps or turns was reached.")
     columns = Turns(
         [turn.number for turn in turns],
         [turn.action for turn in turns],

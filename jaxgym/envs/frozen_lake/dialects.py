@@ -16,7 +16,8 @@ _NUMBERS = {str(action + 1): action for action in Action}
 _KEYS = {"a": Action.LEFT, "s": Action.DOWN, "d": Action.RIGHT, "w": Action.UP}
 
 _SLIPPERY = """
-The ice is slippery: a move goes where you aim one time in three, and otherwise to one of the two sides of that."""
+The ice is slippery: you move in the direction of your action with probability 1/3, and in each of the two \
+perpendicular directions with probability 1/3."""
 
 
 @dataclasses.dataclass(frozen=True)

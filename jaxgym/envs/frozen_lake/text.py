@@ -6,7 +6,7 @@ import itertools
 import re
 import string
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -49,6 +49,8 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
+    text_version: ClassVar[int] = 2
+
     dialect: str
 
     def system_prompt(self, params: Any) -> str:
@@ -56,6 +58,10 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
         return DIALECTS[self.dialect].system_prompt(
             int(params.max_steps_in_episode), is_slippery=bool(params.is_slippery)
         )
+
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return DIALECTS[self.dialect].form
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the lake as letters."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, AxisMove, GridAction
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, AxisMove, GridAction
 from jaxgym.options import Integer, Option
 from jaxgym.rows import Rows
 from jaxgym.text.actions import ActionSet
@@ -28,6 +28,7 @@ HEADINGS = ("up", "up-left", "left", "down-left", "down", "down-right", "right",
 """Names of the headings."""
 
 _CHUNKS = (8, 64)
+_TRUNCATED = "The episode has ended: a limit on steps or turns was reached."
 _OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
 _HORIZONTAL = {"": AxisMove.STAY, "left": AxisMove.NEGATIVE, "right": AxisMove.POSITIVE}
 _VERTICAL = {"": AxisMove.STAY, "up": AxisMove.NEGATIVE, "down": AxisMove.POSITIVE}
@@ -90,7 +91,7 @@ def action_set_of(env: Any, values: Mapping[str, Any]) -> ActionSet:
 class FrameTextInterface(TextInterface[TScene]):
     """Text interface that is made of the facts that a frame shows.
 
-    Subclasses define `rules` and `describe_visible`.
+    Subclasses define `rules`, `legend` and `describe_visible`.
 
     Attributes:
         env: The environment.
@@ -106,7 +107,11 @@ class FrameTextInterface(TextInterface[TScene]):
         return self.action_set.most
 
     def rules(self, params: Any) -> str:
-        """Return the rules of the game and the legend of its texts."""
+        """Return the goal, the rules, the rewards and the end of the episode."""
+        raise NotImplementedError  # each game has its own
+
+    def legend(self, params: Any) -> str:
+        """Return the explanation of the observation texts and of the effects of actions."""
         raise NotImplementedError  # each game has its own
 
     def describe_visible(self, seen: Any) -> list[str]:
@@ -120,8 +125,12 @@ class FrameTextInterface(TextInterface[TScene]):
     def system_prompt(self, params: Any) -> str:
         """Return the rules, the legend and the reply format."""
         limit = int(params.max_steps_in_episode)
-        ends = f"\nThe episode ends after {limit} steps at the latest; each action is a step." if limit > 0 else ""
-        return f"{self.rules(params)}{ends}\n\n{self.action_set.help()}"
+        ends = f"\nThe episode also ends after {limit} steps." if limit > 0 else ""
+        return f"{self.rules(params)}{ends}\n\n{self.legend(params)}\n\n{self.action_set.help()}"
+
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return self.action_set.reply_format()
 
     def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the actions of a reply."""
@@ -164,7 +173,7 @@ class FrameTextInterface(TextInterface[TScene]):
         first = move.reason if isinstance(move, InvalidReply) else f"You chose: {move.text}."
         if terminated:
             return f"{first}\n{seen}\n{self.ending(reward)}"
-        return f"{first}\n{seen}\nA limit has cut the episode off." if truncated else f"{first}\n{seen}"
+        return f"{first}\n{seen}\n{_TRUNCATED}" if truncated else f"{first}\n{seen}"
 
 
 def visible_in(env: Any, scenes: Any) -> Any:
@@ -225,6 +234,12 @@ def one_of(choices: Any) -> str:
     return either([str(value) for value in np.asarray(choices.values)[: int(choices.count)].tolist()])
 
 
+def counted(choices: Any, noun: str) -> str:
+    """Return the choices of an option with a noun: `"1 step"`, or `"3, 4 or 5 steps"`."""
+    numbers = one_of(choices)
+    return f"{numbers} {noun}" if numbers == "1" else f"{numbers} {noun}s"
+
+
 def either(names: Sequence[str]) -> str:
     """Return `"a, b or c"`."""
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -235,7 +250,30 @@ def number(value: Any) -> str:
     return f"{round(float(value), 4):g}"
 
 
+def rewards(values: Mapping[str, Any]) -> str:
+    """Return the rewards that are not 0, by the events that give them."""
+    listed = [f"{number(value)} {event}" for event, value in values.items() if float(value)]
+    return f"Reward: {'; '.join(listed) or '0 for every step'}."
+
+
+def screen(tile_px: int) -> str:
+    """Return the coordinates of a free game as text."""
+    return (
+        f"Positions are in pixels (px) on a screen of {SCREEN_PX} x {SCREEN_PX} px: x to the right, y down. Each tile "
+        f"is {tile_px} px wide and {tile_px} px high. Your tile is the one below your center."
+    )
+
+
+NUMBERING = "Rows are numbered from 1 at the top, columns from 1 at the left."
+
+GRID_STEPS = (
+    '"turn left" and "turn right" turn you by 90 degrees. "forward" moves you one tile in the direction that you are '
+    "facing."
+)
+
+
 def free_speed(params: Any) -> str:
     """Return the distance of one action of a free agent as text."""
     speed = float(params.agent_speed)
-    return f"One action moves you {int(speed)} px, or {int(speed / np.sqrt(2))} px along each axis on a diagonal."
+    diagonal = int(speed / np.sqrt(2))
+    return f"One action moves you {int(speed)} px. A diagonal action moves you {diagonal} px along each axis."

@@ -3,20 +3,22 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from jaxgym.envs.memory_gym.agent import first_headings
-from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
+    GRID_STEPS,
+    NUMBERING,
     FrameTextInterface,
     action_set_of,
     actions_option,
+    counted,
     free_speed,
     heading_names,
-    number,
-    one_of,
+    rewards,
+    screen,
     tile_name,
 )
 from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
@@ -25,7 +27,7 @@ from jaxgym.envs.mortar_mayhem.visible import Visible
 from jaxgym.spec import TextSpec
 
 _STRAIGHT_COMMANDS = 5
-_DIAGONALS = "; a diagonal one, such as right-down, to the tile that touches the corner"
+_STAY = ' "stay" names the same tile again.'
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemTextInterface":
@@ -37,6 +39,8 @@ def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemTextInterface":
 class MortarMayhemTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mortar Mayhem, with clue phase, act-only or endless."""
 
+    text_version: ClassVar[int] = 2
+
     @property
     def _is_endless(self) -> bool:
         return not hasattr(self.env, "act_only")
@@ -46,65 +50,81 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         return not self._is_endless and self.env.grid
 
     def rules(self, params: Any) -> str:
-        """Return the rules and the legend."""
-        return "\n".join([*self._commands_rules(params), *self._steps_rules(params), *self._legend(params)])
+        """Return the goal, the phases, the rewards and the end of the episode."""
+        execution = self._execution(params)
+        if self._is_endless or not self.env.act_only:
+            execution = f"\n{self._memorizing(params)}\n\nPhase 2, execute: {execution}"
+        return "\n".join([*self._goal(params), f"{execution}\n", *self._ends(params)])
 
-    def _commands_rules(self, params: Any) -> list[str]:
-        size = LARGEST_ARENA if self._is_endless else int(params.arena_size)
-        first = f"You are in an arena of {size} x {size} tiles and have to carry out commands in their order."
+    def _goal(self, params: Any) -> list[str]:
         if self._is_endless:
-            torus = "The arena has no rim: beyond one side it goes on at the opposite one, for you and for commands."
-            grows = (
-                f"At first the sequence shown has length {int(params.initial_command_count)}. Whenever it is carried "
-                "out, one more command is shown, and the whole sequence starts again, from the tile where you are "
-                "then. Remember it: each command is shown once."
-            )
-            return [f"{first} {torus}", grows, self._showing(params)]
-        count = one_of(params.command_count)
+            return [
+                f"You control an agent in an arena of {LARGEST_ARENA} x {LARGEST_ARENA} tiles. Your task is to "
+                "memorize a sequence of commands and to execute it in order. Then one command is added, and you "
+                "execute the whole sequence again, and so on.",
+                "Opposite sides of the arena are connected: if you leave it on one side, you enter it on the opposite "
+                "side. The same holds for target tiles.",
+            ]
+        size, commands = int(params.arena_size), counted(params.command_count, "command")
+        arena = f"You control an agent in an arena of {size} x {size} tiles. Your task is to"
         if self.env.act_only:
-            return [f"{first} Their number is {count}, and they are always listed."]
-        return [
-            f"{first} First they are shown, one at a time, once; remember them. Their number is {count}.",
-            self._showing(params),
-        ]
+            return [f"{arena} execute a sequence of {commands} in order. Every observation lists all commands."]
+        return [f"{arena} memorize a sequence of {commands} and then to execute it in order."]
 
-    def _showing(self, params: Any) -> str:
-        shown, blank = one_of(params.command_show_duration), one_of(params.command_show_delay)
+    def _memorizing(self, params: Any) -> str:
+        which = "The commands are shown one at a time, each only once."
+        if self._is_endless:
+            which = (
+                f"The first sequence has length {int(params.initial_command_count)}. Its commands are shown one at a "
+                "time. Later, only the added command is shown. Each command is shown only once."
+            )
+        shown = counted(params.command_show_duration, "step")
+        blank = counted(params.command_show_delay, "step")
         return (
-            f"Each command is shown for {shown} step(s), then none for {blank}. Meanwhile your actions do nothing; "
-            "wait until the last one was shown."
+            f"Phase 1, memorize: {which} A command is visible for {shown}, followed by {blank} without a command. You "
+            'cannot move in this phase. Choose "wait".'
         )
 
-    def _steps_rules(self, params: Any) -> list[str]:
+    def _execution(self, params: Any) -> str:
         allowed = int(params.allowed_commands)
-        diagonals = _DIAGONALS if allowed > _STRAIGHT_COMMANDS else ""
-        lines = [
-            "A command leads one tile to the right, down, left or up (from above, whatever way you face); stay leads "
-            f"to the same tile{diagonals}. It counts from the tile of the command before, the first from your start.",
-            f"For each command you have {one_of(params.explosion_delay)} steps. When they are over you must be on its "
-            f"tile: all others become deadly for {one_of(params.explosion_duration)} steps, in which you must not "
-            f"leave it. Then the time for the next command starts.",
-            f"Each tile reached in time gives a reward of {number(params.reward_command_success)}.",
-        ]
-        ends = "A command that fails, or leaving the tile while others are deadly, ends the episode"
-        lines.append(f"{ends}." if self._is_endless else f"{ends}; so does the last command.")
-        return lines
+        delay, duration = counted(params.explosion_delay, "step"), counted(params.explosion_duration, "step")
+        diagonals = ""
+        if allowed > _STRAIGHT_COMMANDS:
+            diagonals = ' A diagonal command such as "right-down" names the tile that touches the corner.'
+        start = "the tile where you start the sequence" if self._is_endless else "your starting tile"
+        return (
+            f"Each command ({', '.join(COMMANDS[:allowed])}) names your next target tile: one tile in that direction, "
+            f"as seen from above, from the previous target.{diagonals}"
+            f"{_STAY if allowed >= _STRAIGHT_COMMANDS else ''} The first target is relative to {start}. "
+            "The direction that you are facing does not matter.\n"
+            f"You have {delay} to reach each target. After that, all other tiles become deadly for {duration}. Stay on "
+            "the target tile until they are safe again. Then the time for the next command begins."
+        )
 
-    def _legend(self, params: Any) -> list[str]:
-        if self._is_grid:
-            lines = ["Rows count from 1 at the top, columns from 1 at the left. Forward moves you one tile ahead."]
-        else:
-            size = LARGEST_ARENA if self._is_endless else int(params.arena_size)
-            corner = int(arena_corner_px(size))
-            lines = [
-                f"Positions are px of a screen of {SCREEN_PX} x {SCREEN_PX}, x to the right and y down. A tile has "
-                f"{TILE_PX} px a side; the arena begins at x {corner}, y {corner}. Rows count from 1 at the top, "
-                "columns from 1 at the left.",
-                free_speed(params),
-            ]
+    def _ends(self, params: Any) -> list[str]:
+        values = {
+            "for each target tile reached in time": params.reward_command_success,
+            "for a failed command": params.reward_command_failure,
+        }
+        if not self._is_endless:
+            values["more for the last command"] = params.reward_episode_success
+        last = "" if self._is_endless else " It also ends after the last command."
+        return [
+            rewards(values),
+            "The episode ends when you are not on the target tile in time, or when you leave it while the other tiles "
+            f"are deadly.{last}",
+        ]
+
+    def legend(self, params: Any) -> str:
+        """Return the explanation of positions and colors."""
+        lines = [f"Observation: {NUMBERING}"]
         if bool(params.visual_feedback):
-            lines.append("Deadly tiles are red.")
-        return lines
+            lines[0] += " Deadly tiles are red."
+        if self._is_grid:
+            return "\n".join([*lines, GRID_STEPS])
+        size = LARGEST_ARENA if self._is_endless else int(params.arena_size)
+        corner = int(arena_corner_px(size))
+        return "\n".join([*lines, f"{screen(TILE_PX)} The arena begins at x {corner}, y {corner}.", free_speed(params)])
 
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of the command, the agent's position and heading, and the tiles."""
@@ -135,9 +155,9 @@ def _command(command: int) -> str:
 @functools.cache
 def _tiles(side: int, is_red: bool, column: int, row: int) -> str:
     if not is_red:
-        return f"Tiles ({side} x {side}): none is red"
-    safe = f"all but {tile_name(row, column)}" if row >= 0 else "all that can be seen"
-    return f"Tiles ({side} x {side}): {safe} are red"
+        return f"Red tiles ({side} x {side}): none"
+    safe = f"all except {tile_name(row, column)}" if row >= 0 else "all visible tiles"
+    return f"Red tiles ({side} x {side}): {safe}"
 
 
 def _lists(commands: np.ndarray) -> list[str]:

@@ -3,20 +3,23 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
+    GRID_STEPS,
+    NUMBERING,
     FrameTextInterface,
     action_set_of,
     actions_option,
     course_actions,
     free_speed,
     heading_names,
-    number,
+    rewards,
+    screen,
     tile_name,
 )
 from jaxgym.envs.mystery_path import endless_scene as endless
@@ -27,7 +30,6 @@ from jaxgym.envs.mystery_path.visible import Visible
 from jaxgym.spec import TextSpec
 
 _CROSS = "Red cross: on you"
-_FALL = "Your next action then does nothing but put you back to the start; further actions go on from there."
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathTextInterface":
@@ -44,30 +46,32 @@ def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathTex
 class MysteryPathTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mystery Path."""
 
+    text_version: ClassVar[int] = 2
+
     def rules(self, params: Any) -> str:
-        """Return the rules and the legend."""
-        cross = " You then see a red cross." if bool(params.visual_feedback) else ""
+        """Return the goal, the rules, the rewards and the end of the episode."""
         lines = [
-            f"An invisible path leads over a square of {SIZE} x {SIZE} tiles, from the side where you start to the "
-            "opposite side. Find its other end, the goal. Neighboring tiles of it share a side.",
-            f"On a tile that is not of the path you fall.{cross} {_FALL} The path stays the same; remember it.",
-            f"The goal gives a reward of {number(params.reward_goal)} and ends the episode.",
+            f"Your task is to walk along an invisible path on a square of {SIZE} x {SIZE} tiles. The path leads from "
+            "your start tile on one side to the goal tile on the opposite side. Consecutive tiles of the path share an "
+            "edge.",
+            _fall(params),
+            "",
+            rewards(
+                {
+                    "for reaching the goal": params.reward_goal,
+                    "for the first visit of each path tile between start and goal": params.reward_path_progress,
+                    "for each fall": params.reward_fall_off,
+                    "for each step": params.reward_step,
+                }
+            ),
+            "The episode ends when you reach the goal.",
         ]
-        rewards = {
-            "The first visit of each other tile of the path": params.reward_path_progress,
-            "Each fall": params.reward_fall_off,
-            "Each step": params.reward_step,
-        }
-        lines += [f"{what} gives a reward of {number(value)}." for what, value in rewards.items() if float(value)]
-        if not self.env.grid:
-            lines += [
-                f"Positions are px of a screen of {SCREEN_PX} x {SCREEN_PX}, x to the right and y down; a tile has "
-                f"{TILE_PX} px a side, and the tile under the middle of you counts.",
-                free_speed(params),
-            ]
-        forward = " Forward moves you one tile ahead." if self.env.grid else ""
-        lines.append(f"Rows count from 1 at the top, columns from 1 at the left.{forward}")
         return "\n".join(lines)
+
+    def legend(self, params: Any) -> str:
+        """Return the explanation of positions."""
+        steps = [GRID_STEPS] if self.env.grid else [screen(TILE_PX), free_speed(params)]
+        return "\n".join([f"Observation: {NUMBERING}", *steps])
 
     def ending(self, reward: float) -> str:
         """Return the text for reaching the goal, the only way to terminate."""
@@ -90,6 +94,15 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
         return heading_names(first_headings(self.env.agent_scale))
 
 
+def _fall(params: Any) -> str:
+    """Return the rule of falling."""
+    cross = " and see a red cross" if bool(params.visual_feedback) else ""
+    return (
+        f"If you step on a tile that is not part of the path, you fall{cross}. Your next action is then ignored and "
+        "puts you back on the start tile. The path stays the same during the episode, so remember it."
+    )
+
+
 @functools.cache
 def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) -> str:
     start = f"\nStart (blue): {tile_name(start_row, start_column)}" if start_row >= 0 else ""
@@ -101,30 +114,38 @@ def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) ->
 class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryPathScene]):
     """Text interface of Endless Mystery Path."""
 
+    text_version: ClassVar[int] = 2
+
     def rules(self, params: Any) -> str:
-        """Return the rules and the legend."""
-        cross = " You then see a red cross." if bool(params.visual_feedback) else ""
-        past = "Of the path you see only tiles that you just walked." if bool(params.show_past_path) else ""
+        """Return the goal, the rules, the rewards and the end of the episode."""
+        past = " You see only tiles of the path on which you have just walked." if bool(params.show_past_path) else ""
         lines = [
-            f"An invisible path leads to the right, without end, through {endless.NUM_ROWS} rows of tiles: "
-            "from each of its tiles it goes on to the right, up or down.",
-            f"On a tile that is not of the path you fall.{cross} {_FALL} The path stays the same; remember it. {past}",
-            f"Each new tile of the path gives a reward of {number(params.reward_path_progress)}.",
-        ]
-        rewards = {"Each fall": params.reward_fall_off, "Each step": params.reward_step}
-        lines += [f"{what} gives a reward of {number(value)}." for what, value in rewards.items() if float(value)]
-        speed = int(float(params.agent_speed))
-        lines += [
+            "Your task is to follow an invisible path to the right, as far as possible. The path has no end. The world "
+            f"has {endless.NUM_ROWS} rows of tiles. From each of its tiles, the path continues to the right, up or "
+            "down.",
+            f"{_fall(params)}{past}",
+            "",
+            rewards(
+                {
+                    "for each path tile after the start that you reach for the first time": params.reward_path_progress,
+                    "for each fall": params.reward_fall_off,
+                    "for each step": params.reward_step,
+                }
+            ),
             "The episode ends when you fall to the left of the rightmost column that you have reached, when you fall "
-            "onto a tile onto which you fell before, or when you have made "
-            f"{int(params.stamina_level)} steps without reaching a tile of the path that you had not reached since "
-            "the last fall.",
-            f"Positions are px of a screen of {SCREEN_PX} x {SCREEN_PX} that goes along with you, x to the right and y "
-            f"down. A tile has {TILE_PX} px a side, and the tile under the middle of you counts; you start at its "
-            f"left. One action moves you {speed} px. Rows count from 1 at the top; path tiles are listed by the x of "
-            "their left edge.",
+            f"onto a tile onto which you fell before, or after {int(params.stamina_level)} steps without a new tile of "
+            "the path. A tile counts as new if you have not reached it since your last fall.",
         ]
-        return "\n".join(line.strip() for line in lines)
+        return "\n".join(lines)
+
+    def legend(self, params: Any) -> str:
+        """Return the explanation of positions."""
+        lines = [
+            "Observation: Rows are numbered from 1 at the top. Path tiles are listed by the x of their left edge.",
+            f"{screen(TILE_PX)} The screen moves along with you. You start at the left edge of your tile.",
+            f"One action moves you {int(float(params.agent_speed))} px.",
+        ]
+        return "\n".join(lines)
 
     def describe_visible(self, seen: EndlessMysteryPathVisible) -> list[str]:
         """Return the texts of the agent's position and heading, its cross, and the visible path, ice and stamina."""
@@ -135,7 +156,7 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
         who = [
             f"x {x}, y {y} ({f'row {row + 1}' if row >= 0 else 'on no row'}){self._facing[heading]}"
             if is_seen
-            else "not seen"
+            else "not visible"
             for is_seen, (x, y), row, heading in agents
         ]
         grounds = [f"\nIce: moved left by {moved} px" if moved >= 0 else "" for moved in seen.ice_px.tolist()]
@@ -160,7 +181,7 @@ def _paths(tiles: Any, left_px: Any) -> list[str]:
     for session, column in zip(*np.nonzero(tiles.any(axis=2)), strict=True):
         rows = ", ".join(str(row + 1) for row in np.flatnonzero(tiles[session, column]))
         parts[session].append(f"x {left_px[session, column]}: row {rows}")
-    return [f"Path tiles in sight: {'; '.join(part) or 'none'}" for part in parts]
+    return [f"Visible path tiles: {'; '.join(part) or 'none'}" for part in parts]
 
 
 FREE_TEXT, GRID_TEXT = TextSpec(build, actions_option(8)), TextSpec(build, actions_option(1))

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from jaxgym.envs.memory_gym.text import (
     FrameTextInterface,
     action_set_of,
     actions_option,
+    counted,
     free_speed,
     heading_names,
     number,
-    one_of,
+    rewards,
 )
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
@@ -24,7 +25,7 @@ from jaxgym.spec import TextSpec
 
 _HIGHEST_DIGIT = 9
 _ALONG = (("stay", "left", "right"), ("stay", "up", "down"))
-_HUES = {(False, False): "", (True, False): "\nBlue is in sight.", (False, True): "\nRed is in sight."}
+_HUES = {(False, False): "", (True, False): "\nBlue is visible.", (False, True): "\nRed is visible."}
 _REWARDS = ("not positive", "positive")
 
 
@@ -37,53 +38,71 @@ def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsTextInterfac
 class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
 
+    text_version: ClassVar[int] = 2
+
     @property
     def _is_endless(self) -> bool:
         return self.env.render_options.exit_scale is None
 
     def rules(self, params: Any) -> str:
-        """Return the rules and the legend."""
-        return "\n".join([*self._aims(params), *_light_rules(params), *self._legend(params)])
+        """Return the goal, the rules, the rewards and the end of the episode."""
+        goal, end = self._goal(params)
+        values = {"for each coin": params.reward_coin}
+        if not self._is_endless and bool(params.use_exit):
+            values["for touching the open exit"] = params.reward_exit
+        values |= {
+            "for each step in a spotlight": params.reward_inside_spotlight,
+            "for each other step": params.reward_outside_spotlight,
+            "for dying": params.reward_death,
+        }
+        ends = f"The episode ends when you {end}, or when you have no health left."
+        return "\n".join([goal, _light_rule(params), "", rewards(values), ends])
 
-    def _aims(self, params: Any) -> list[str]:
+    def _goal(self, params: Any) -> tuple[str, str]:
+        """Return the goal, and what ends the episode."""
         if self._is_endless:
-            return [
-                "Collect a coin; then the next one appears elsewhere, and so on. You collect it by touching it. It is "
-                f"in sight for the first {int(params.coin_show_duration)} steps; remember where it is.",
-                f"A coin gives a reward of {number(params.reward_coin)}. The episode ends when you have not collected "
-                f"one for {int(params.steps_per_coin)} steps.",
-            ]
-        aim = f"Collect all coins by touching them; their number is {one_of(params.num_coins)}."
+            return (
+                "Your task is to collect as many coins as possible. You collect a coin by touching it. Then the next "
+                f"coin appears elsewhere. Each coin is visible for the first {int(params.coin_show_duration)} steps; "
+                "remember its position.",
+                f"have not collected a coin for {int(params.steps_per_coin)} steps",
+            )
+        coins = counted(params.num_coins, "coin")
         if not bool(params.use_exit):
-            return [aim, f"A coin gives a reward of {number(params.reward_coin)}. The last one ends the episode."]
-        return [
-            f"{aim} Then the exit, a door, opens; touch it. Remember where they are.",
-            f"A coin gives a reward of {number(params.reward_coin)}, the open exit one of "
-            f"{number(params.reward_exit)}; it ends the episode.",
-        ]
+            return (
+                f"Your task is to collect {coins}. You collect a coin by touching it. Remember the positions of the "
+                "coins.",
+                "have collected all coins",
+            )
+        return (
+            f"Your task is to collect {coins} and then to leave through the exit. You collect a coin by touching it. "
+            "The exit is a door. It opens when you have collected all coins. Touch the open exit to leave. Remember "
+            "the positions of the coins and of the exit.",
+            "touch the open exit",
+        )
 
-    def _legend(self, params: Any) -> list[str]:
+    def legend(self, params: Any) -> str:
+        """Return the explanation of positions, brightness and the bar."""
         lines = [
-            f"Positions are px of a screen of {SCREEN_PX} x {SCREEN_PX}, x to the right and y down.",
-            free_speed(params),
-            "Only what is seen whole and in full light is listed; in the dark you do not see yourself either.",
-            f"Light: one digit for each of {SQUARES} x {SQUARES} squares of the floor, {SQUARE_PX} px a side, row by "
-            f"row from the top: 0 is dark, {_HIGHEST_DIGIT} is bright. The uppermost {BAR_PX} px are a bar with your "
-            "health.",
+            f"Observation: Positions are in pixels (px) on a screen of {SCREEN_PX} x {SCREEN_PX} px: x to the right, y "
+            "down. You and other objects are listed only if they are completely visible and fully lit.",
+            f"Light: one digit for each of {SQUARES} x {SQUARES} squares of the floor, row by row from the top. 0 is "
+            f"dark, {_HIGHEST_DIGIT} is bright. Each square is {SQUARE_PX} px wide and {SQUARE_PX} px high. The top "
+            f"{BAR_PX} px of the screen are a bar that shows your health.",
         ]
         if not bool(params.black_background) and not bool(params.hide_chessboard):
-            red = " In a step in which a spotlight hits you blue turns red." if bool(params.visual_feedback) else ""
-            lines.append(f"Lit floor is white and blue.{red}")
+            red = " When a spotlight hits you, blue turns red." if bool(params.visual_feedback) else ""
+            lines.append(f"The lit floor is white and blue.{red}")
         if bool(params.show_last_action):
-            lines.append("The bar also shows the action of the step before the last one.")
+            lines.append("The bar also shows the action of the step before the last one: horizontal, then vertical.")
         if bool(params.show_last_positive_reward):
             lines.append("The bar also shows whether the reward of the step before the last one was positive.")
-        return lines
+        return "\n".join([*lines, free_speed(params)])
 
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of wholly visible objects, the brightness of the floor, and the bar."""
         agents = zip(_things("You", seen.has_agent, seen.agent_px), seen.agent_heading.tolist(), strict=True)
-        parts = [[f"{agent}{self._facing[heading]}" if agent else "You: not seen" for agent, heading in agents]]
+        parts = [[f"{agent}{self._facing[heading]}" if agent else "You: not visible" for agent, heading in agents]]
         parts += [
             _things("\nCoin", is_listed, places_px)
             for is_listed, places_px in zip(seen.has_coin.T, seen.coins_px.swapaxes(0, 1), strict=True)
@@ -94,7 +113,7 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
         hues = zip(seen.has_blue.tolist(), seen.has_red.tolist(), strict=True)
         bars = zip(seen.lost_health_px.tolist(), *seen.action.T.tolist(), seen.reward.tolist(), strict=True)
         parts.append(_lights(seen.light))
-        parts.append([_HUES.get(hue, "\nBlue and red are in sight.") for hue in hues])
+        parts.append([_HUES.get(hue, "\nBlue and red are visible.") for hue in hues])
         parts.append([_bar(*bar) for bar in bars])
         return ["".join(part) for part in zip(*parts, strict=True)]
 
@@ -103,22 +122,15 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
         return heading_names(first_headings(self.env.render_options.agent_scale))
 
 
-def _light_rules(params: Any) -> list[str]:
-    """Return the rules of darkness and spotlights."""
-    dims, stays = int(params.light_dim_off_duration), int(params.light_threshold)
-    dark = "It is dark" if stays == np.iinfo(np.uint8).max else "It is dim"
-    within = f"The light goes off within the first {dims} steps." if dims else f"{dark} from the start."
-    lines = [
-        f"{within} Spotlights wander over the floor and light it, but each step in which one shines on you costs "
-        f"health. You begin with {number(params.agent_health)} and lose {number(params.spot_damage)} in such a step; "
-        "without health the episode ends.",
-    ]
-    rewards = {
-        "Each step in a spotlight": params.reward_inside_spotlight,
-        "Each other step": params.reward_outside_spotlight,
-        "Dying": params.reward_death,
-    }
-    return lines + [f"{what} gives a reward of {number(value)}." for what, value in rewards.items() if float(value)]
+def _light_rule(params: Any) -> str:
+    """Return the rule of darkness and spotlights."""
+    fades, threshold = int(params.light_dim_off_duration), int(params.light_threshold)
+    dark = "dark" if threshold == np.iinfo(np.uint8).max else "dim"
+    light = f"The light fades during the first {fades} steps. Then it is {dark}." if fades else f"It is {dark}."
+    return (
+        f"{light} Spotlights move over the floor and light it. You start with {number(params.agent_health)} health and "
+        f"lose {number(params.spot_damage)} in each step in which a spotlight hits you."
+    )
 
 
 def _things(name: str, is_listed: Any, places_px: Any) -> list[str]:

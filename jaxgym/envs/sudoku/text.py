@@ -8,7 +8,7 @@ rejection asks to resubmit.
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -49,13 +49,16 @@ OPTIONS: Mapping[str, Option] = {
 }
 
 _INSTRUCTIONS = """\
-You solve a Sudoku puzzle, one move a turn.
-Rules: the board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Fill the empty cells, which are
-shown as dots, so that each row, each column and each box holds the digits 1 to 9 once. There is one solution. A move on
-a cell that is not empty, or with another digit than the solution's, is refused and leaves the board as it is.
-Reply with one move as [row column number], each from 1 to 9: [1 2 3] puts a 3 in row 1, column 2. If your reply has
-several such brackets, only the last one counts.{limit}"""
-_LIMIT = " You have {} moves."
+Your task is to solve a Sudoku puzzle. Fill one empty cell per turn.
+The board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Empty cells are shown as dots. Each \
+row, each column and each box must contain every digit from 1 to 9 exactly once. The puzzle has exactly one solution.
+A move is rejected if its cell is not empty or if its digit differs from the solution. The board then does not change.
+
+Reward: 1 for the move that solves the puzzle, otherwise 0. A trainer may also reward correct and penalize other moves.
+The episode ends when the puzzle is solved"""
+_REPLY_FORMAT = """\
+Reply with one move in this format: [row column number], each from 1 to 9. Example: [1 2 3] writes 3 into row 1, \
+column 2. If your reply contains several moves, only the last one counts."""
 _ASKING = re.compile(r"; please resubmit [^\n]*")
 _NEWS = {
     SudokuOutcome.NONE: "",
@@ -239,11 +242,6 @@ def progress_score(most_filled: int, filled_at_start: int) -> float:
     return (most_filled - filled_at_start) / empty if empty else 1.0
 
 
-def combined_score(parts: Mapping[str, float]) -> float:
-    """Return the combined score of a turn, the sum of its parts."""
-    return sum(parts.values())
-
-
 @dataclasses.dataclass(frozen=True)
 class SudokuTextInterface(TextInterface[Scene]):
     """Text interface of Sudoku.
@@ -255,19 +253,24 @@ class SudokuTextInterface(TextInterface[Scene]):
         hints: Whether boards are followed by hints, which contain more than the frame.
     """
 
+    text_version: ClassVar[int] = 2
+
     flat_actions: bool
     hints: bool
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
         limit = int(params.max_steps_in_episode)
-        return _INSTRUCTIONS.format(limit=_LIMIT.format(limit) if limit > 0 else "")
+        ends = f", or after {limit} moves, including rejected ones" if limit > 0 else ""
+        return f"{_INSTRUCTIONS}{ends}.\n\n{_REPLY_FORMAT}"
+
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return _REPLY_FORMAT
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the outcome of the last move, if there is one, and the board."""
-        del params
-        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
-        return _news(scenes)[0] + board_texts(scenes.board)[0]
+        return dataclasses.replace(self, hints=False).open(scene, params)
 
     def fallback(self) -> ParsedAction:
         """Return the move `[1 1 1]`."""

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,19 +36,26 @@ _CLAUSE = re.compile(r"\b(?:get|craft|inventory)\b[^\n.;:!?]{0,256}", re.IGNOREC
 _FORM = "Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory."
 
 _INSTRUCTIONS = """\
-You craft things. You are given crafting commands and a goal; craft the goal.
+Your task is to craft the goal item. The first message lists the crafting commands and the goal. You start with an \
+empty inventory.
 
 Commands:
-get 3 flax: gather so many of an item that is not crafted, 1 to {most} at a time; there is no end of it.
-craft 2 flax yarn using 2 flax: craft, with exactly the inputs of one of the crafting commands.
-inventory: list what you carry.
+get 3 flax: gather an item that cannot be crafted, here 3 flax. You can gather 1 to {most} at a time. The supply is \
+unlimited.
+craft 2 flax yarn using 2 flax: use one of the crafting commands, with exactly its amounts and inputs. The inputs must \
+be in your inventory.
+inventory: list the items in your inventory.
 
-An input that is no item, such as planks, is any one item whose name ends with that word, such as ash planks: name the \
-item in your command. If all items of such a group are gathered, the group name in your command means the first of \
-them: log is ash log. What the goal takes and no crafting command makes is gathered. Some of the crafting commands are \
-of no use for the goal. The episode ends when the goal is crafted{limit}.
+Gather every required item that no crafting command makes. Some crafting commands are not needed for the goal.
+Some inputs are groups of items. For example, planks stands for any one item whose name ends with planks, such as ash \
+planks. Name the item in your command. If all items of a group can be gathered, you can also use the name of the \
+group, which then means its first item: log means ash log.
 
-Reply with one command in this form: <action>get 3 flax</action>"""
+Reward: 1 for crafting the goal item, 0 for every other command.
+The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
+
+"""
+_REPLY_FORMAT = "Reply in this format: <action>get 3 flax</action>"
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
@@ -61,11 +68,17 @@ def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
 class TextCraftTextInterface(TextInterface[Scene]):
     """Text interface of TextCraft."""
 
+    text_version: ClassVar[int] = 2
+
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
-        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit)
+        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit) + _REPLY_FORMAT
+
+    def reply_format(self) -> str:
+        """Return the form of a reply."""
+        return _REPLY_FORMAT
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the recipes in the order of their numbers, the goal, the last outcome, and the whole bag."""

@@ -15,7 +15,7 @@ from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, op
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.images import png
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.sessions import TurnResult
+from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
 
@@ -37,12 +37,14 @@ class AgentGymSession:
         owner: Token of the client that created it; None if environments do not belong to tokens.
         first: First observation text of the episode; empty before the first reset.
         last: The last `observation`, `reward`, `score` and `done`.
+        text_version: Version of the wording.
     """
 
-    __slots__ = ("first", "key", "last", "owner")
+    __slots__ = ("first", "key", "last", "owner", "text_version")
 
-    def __init__(self, key: str, owner: str | None):
-        self.key, self.owner, self.first = key, owner, ""
+    def __init__(self, opening: Opening, owner: str | None):
+        self.key, self.owner, self.first = opening.id, owner, ""
+        self.text_version = opening.text_version
         self.last: dict[str, Any] = {}
 
     def note(self, result: TurnResult) -> dict[str, Any]:
@@ -177,7 +179,7 @@ class AgentGymWrapper:
     async def detail(self, owner: str | None, number: int) -> Any:
         """Return the status of an environment."""
         running = await self._started(owner, number)
-        return {**running.last, "deleted": False}
+        return {**running.last, "deleted": False, "text_version": running.text_version}
 
     # Further routes.
 
@@ -245,7 +247,7 @@ class AgentGymWrapper:
         number = self._count
         self._count += 1
         opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
-        self._running[number] = AgentGymSession(opening.id, owner)
+        self._running[number] = AgentGymSession(opening, owner)
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()
         return number

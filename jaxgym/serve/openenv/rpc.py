@@ -105,7 +105,7 @@ def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, T
         tool: _tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], getattr(function, "schema"), function)  # noqa: B009 a function has no attribute that a type checker knows
         for tool, function in trl.replies_of(name, options or {}).items()
     }
-    about = "Makes a move, in the form that the rules ask for."
+    about = "Send a reply in the format of the rules."
     return {**own, REPLY: _tool(REPLY, about, _MESSAGE, lambda message: message)}
 
 

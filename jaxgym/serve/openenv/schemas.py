@@ -39,7 +39,7 @@ OBSERVATION = {
         "info": {
             "type": "object",
             "additionalProperties": True,
-            "description": "Turn, seed, invalid reply, reward signals, and figures of the episode at its end.",
+            "description": "Turn, seed, text version, invalid reply, reward signals, and final figures of the episode.",
         },
     },
     "required": ["prompt", "text", "messages", "info"],

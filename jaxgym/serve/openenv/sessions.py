@@ -52,7 +52,8 @@ class ClientSession:
         self.episode_id, self.seed, self.turns = episode_id or str(uuid.uuid4()), opening.seed, 0
         self._last = opening.text
         said = json.dumps(opening.text)
-        return self._observation(said, said, {"turn": 0, "seed": opening.seed}, "null", False)
+        info = {"turn": 0, "seed": opening.seed, "text_version": opening.text_version}
+        return self._observation(said, said, info, "null", False)
 
     def stepped(self, result: TurnResult) -> str:
         """Return the observation after a step, as JSON."""

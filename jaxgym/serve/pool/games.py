@@ -61,6 +61,8 @@ class GameTable:
     Attributes:
         env_id: The environment id.
         system_prompt: The system prompt.
+        reply_format: The end of the system prompt that describes the form of a reply.
+        text_version: Version of the wording.
         params: The parameters, on the host.
         count: Number of open sessions.
     """
@@ -85,7 +87,8 @@ class GameTable:
             on_device: The parameters on the device.
         """
         self.env_id, self.params = env_id, params
-        self.system_prompt = interface.system_prompt(params)
+        self.system_prompt, self.reply_format = interface.system_prompt(params), interface.reply_format()
+        self.text_version = interface.text_version
         self.count = 0
         self._interface, self._session_options, self._programs, self._on_device = (
             interface,

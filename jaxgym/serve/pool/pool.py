@@ -394,4 +394,5 @@ def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
 
 def _opening(session_id: str, session: Session) -> Opening:
     game = session.game
-    return Opening(session_id, game.env_id, session.seed, game.system_prompt, session.text or "")
+    prompts = game.system_prompt, game.reply_format
+    return Opening(session_id, game.env_id, session.seed, *prompts, session.text or "", game.text_version)

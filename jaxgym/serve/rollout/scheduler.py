@@ -107,6 +107,7 @@ class Scheduler:
             "env_config": {"name": episode.name, "seed": opening.seed, **options},
         }
         self._episodes[request.uuid] = episode
+        self._infos[request.uuid]["text_version"] = opening.text_version
 
     async def on_turn_end(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
         """Make the turn of a reply, and add its result to the record.
@@ -156,8 +157,9 @@ class Scheduler:
             request: The trajectory; afterwards its messages are the whole chat.
 
         Returns:
-            `total_reward`, `step_rewards`, `parts` (sum of each reward component), `num_turns`, `num_invalid_replies`
-            (invalid replies), `num_exact` (replies in the form of the prompt), `is_solved`, `terminated`, `truncated`,
+            `text_version` (None if no episode has started), `total_reward`, `step_rewards`, `components` (sum of each
+            reward component), `num_turns`, `num_invalid_replies` (invalid replies), `num_exact` (replies in the form of
+            the prompt), `is_solved`, `terminated`, `truncated`,
             `stopped` ("done", "max_turns" or "error"), and `error` (the reason of a failure, or None). Of the
             completions: `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of
             `prompt_tokens` and `completion_tokens` (None if a turn has none), `num_empty` (without text), `num_length`
@@ -212,6 +214,7 @@ class Scheduler:
 def _blank() -> dict[str, Any]:
     """Return the record of a trajectory before its first turn."""
     return {
+        "text_version": None,
         "total_reward": 0.0,
         "step_rewards": [],
         "components": {},

@@ -69,7 +69,7 @@ class TextEnv(_Env):
             config: ms-swift's request; ignored, because the constructor has the entries of its row.
 
         Returns:
-            The first user message, a dict with seed and id, and the system message.
+            The first user message, a dict with id, seed and text version, and the system message.
 
         Raises:
             OptionError: If an entry is not an option or its value is invalid.
@@ -85,7 +85,8 @@ class TextEnv(_Env):
             )
         self._episode = Episode(self.env_id, entries.get("seed"), options_of(entries))
         opening: Opening = await self._episode.astart()
-        return opening.text, {"env_id": opening.env_id, "seed": opening.seed}, opening.system_prompt
+        info = {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}
+        return opening.text, info, opening.system_prompt
 
     async def step(self, action: Sequence[Mapping[str, Any]]) -> Step:
         """Make a turn.

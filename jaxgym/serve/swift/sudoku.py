@@ -177,7 +177,7 @@ class SudokuScheduler(OpenEnvScheduler):
         if isinstance(move, ParsedAction):
             observation, reward, has_ended, _ = await self._envs[uuid].astep({"message": move.text})
             parts = tracker.note(move, observed_text(observation), float(reward))
-            score = gained = sudoku_text.combined_score(parts)
+            score = gained = sum(parts.values())
         else:
             score, gained = self._total_rewards[uuid] + _NO_MOVE, _NO_MOVE
         self._total_rewards[uuid] = score
