@@ -94,7 +94,7 @@ for _ in range(2):
 print(outcome.reward, outcome.terminated)
 tools = trl.env_class("echo")(delay=0)
 print(tools.reset(seed=3).splitlines()[0])
-scheduler = rollout.Scheduler(ScriptedPolicy("expert"), rollout.Terms())
+scheduler = rollout.Scheduler(ScriptedPolicy("expert"), rollout.RolloutSettings())
 played = rollout.rollout(runs.rows_of(["slow_echo", "Echo-v0"], 4), scheduler)
 print([record["reward"] for record in played])
 """

@@ -116,7 +116,7 @@ def _of_tokens(values: jax.Array, tokens: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, tokens[..., None], axis=-1)[..., 0]
 
 
-def _optimiser(settings: Settings) -> optax.GradientTransformation:
+def _optimizer(settings: Settings) -> optax.GradientTransformation:
     def rate(step: Any) -> Any:
         return settings.learning_rate * jnp.minimum(step.astype(jnp.float32) / _RISING_STEPS, 1.0)
 
@@ -127,12 +127,12 @@ def _optimiser(settings: Settings) -> optax.GradientTransformation:
 def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> LearnerState:
     """Return the initial state."""
     params = init(sizes, key)
-    return LearnerState(params, _optimiser(settings).init(params), jax.tree.map(jnp.copy, params))
+    return LearnerState(params, _optimizer(settings).init(params), jax.tree.map(jnp.copy, params))
 
 
 def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerState:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of its integer count
-        updates, optimizer = _optimiser(settings).update(gradient, state.optimizer, state.params)
+        updates, optimizer = _optimizer(settings).update(gradient, state.optimizer, state.params)
     return LearnerState(optax.apply_updates(state.params, updates), optimizer, state.reference)
 
 

@@ -49,7 +49,7 @@ CRAFTED = """
 8 cedar shingle: 1 cedar planks
 4 barrel stave: 2 elm planks
 8 wooden peg: 1 ash planks
-1 image frame: 3 walnut planks
+1 picture frame: 3 walnut planks
 1 willow hurdle: 4 wooden pole, 6 willow twig
 1 larch gate: 4 larch planks, 2 wooden pole
 1 thatch bundle: 4 straw, 1 yarn
@@ -342,9 +342,9 @@ CRAFTED = """
 1 larch door: 4 larch planks, 2 door hinge
 1 locked door: 1 larch door, 1 door lock
 1 bookshelf: 5 planks, 3 book
-1 writing desk: 1 work table, 1 image frame, 1 ink
+1 writing desk: 1 work table, 1 picture frame, 1 ink
 1 armchair: 1 chair, 1 quilt
-1 wall mirror: 1 mirror, 1 image frame
+1 wall mirror: 1 mirror, 1 picture frame
 1 spinning wheel: 1 cart wheel, 1 drop spindle, 2 planks
 1 reading room: 1 bookshelf, 1 armchair, 1 lantern, 1 rug
 [container]
@@ -369,7 +369,7 @@ CRAFTED = """
 1 letter: 1 paper, 1 ink, 1 quill
 1 sealed letter: 1 letter, 1 sealing wax
 1 sea chart: 1 parchment, 1 ink, 1 quill
-1 painting: 1 linen cloth, 1 image frame, 2 dye
+1 painting: 1 linen cloth, 1 picture frame, 2 dye
 1 printed book: 1 book, 1 printing press, 2 black ink
 1 almanac: 1 book, 1 sundial
 [craft]

@@ -138,7 +138,7 @@ def played(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray, Any]
 
 def test_the_symbols_are_read_off_the_picture(played: Any) -> None:
     frames, numbers, env = played
-    look = env.look
+    look = env.render_options
     for frame, expected in zip(frames[::3], numbers[::3], strict=True):
         read = decode(frame, getattr(env, "max_coins", 1), look.agent_scale, look.coin_scale, look.exit_scale)
         # Two values of a number differ by 1 / (255 · 144) or more; XLA's division is a rounding error off.
@@ -150,5 +150,5 @@ def test_every_thing_is_sometimes_listed_and_sometimes_not(played: Any) -> None:
     listed = numbers[:, [0, 11]]
     assert set(np.unique(listed[:, 0])) == {0.0, 1.0}
     assert 1.0 in listed[:, 1]
-    if env.look.exit_scale is not None:
+    if env.render_options.exit_scale is not None:
         assert 1.0 in numbers[:, 11 + 3 * env.max_coins]

@@ -253,16 +253,16 @@ def test_levels_of_the_kept_puzzles_differ(buffer: Any) -> None:
 
 @pytest.mark.parametrize("clues", [[19], [81], [], 60])
 def test_clues_are_a_list_of_numbers_from_20_to_80(clues: Any) -> None:
-    with pytest.raises(OptionError, match="give a list of 1 to 8 integers from 20 to 80"):
+    with pytest.raises(OptionError, match="expected a list of 1 to 8 integers from 20 to 80"):
         jaxgym.make("Sudoku-v0", clues=clues)
 
 
 def test_a_level_buffer_of_other_clues_or_broken_grids_is_rejected(buffer: Any) -> None:
-    with pytest.raises(LevelError, match="has clues="):
+    with pytest.raises(LevelError, match="got clues="):
         jaxgym.make("Sudoku-v0", clues=[30], levels=buffer)
     twice = dataclasses.replace(buffer, solution=buffer.solution.copy())
     twice.solution[5, 0, 0] = twice.solution[5, 0, 1]
-    with pytest.raises(LevelError, match="level 5 has solution="):
+    with pytest.raises(LevelError, match=r"got solution=.* in level 5\."):
         jaxgym.make("Sudoku-v0", levels=twice, clues=CLUES)
     other = dataclasses.replace(buffer, givens=np.where(buffer.givens > 0, buffer.givens % 9 + 1, 0).astype(np.int8))
     with pytest.raises(LevelError, match="level 0 has givens="):
