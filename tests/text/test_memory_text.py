@@ -218,6 +218,32 @@ def test_every_id_has_words_whose_instructions_show_the_form_of_a_reply(
     assert interface.parse(f"<action>{interface.fallback().text}</action>") == interface.fallback()
 
 
+@pytest.mark.parametrize(
+    ("nick", "options", "sentence"),
+    [
+        (
+            "mortar_mayhem_b_grid",
+            {"reward_command_failure": -0.5, "reward_episode_success": 2.0},
+            "Reward: 0.1 for each target tile reached in time; -0.5 for a failed command; 2 more for the last command.",
+        ),
+        (
+            "mystery_path_grid",
+            {"levels": "fresh", "reward_fall_off": -0.25, "reward_step": -0.125},
+            "Reward: 1 for reaching the goal; -0.25 for each fall; -0.125 for each step.",
+        ),
+        ("endless_mystery_path", {"reward_path_progress": 0.0}, "Reward: 0 for every step."),
+        (
+            "searing_spotlights",
+            {"use_exit": False, "reward_death": -1.0, "reward_inside_spotlight": -0.01},
+            "Reward: 0.25 for each coin; -0.01 for each step in a spotlight; -1 for dying.",
+        ),
+    ],
+)
+def test_the_prompt_states_every_reward_that_is_not_0(nick: str, options: dict[str, Any], sentence: str) -> None:
+    _, params, interface = text.make(nick, **options)
+    assert sentence in interface.system_prompt(params).splitlines()
+
+
 def test_the_number_of_moves_in_a_turn_is_an_option() -> None:
     interface = text.make("mortar_mayhem_grid", actions_per_turn=3)[2]
     assert isinstance(interface.parse("<action>forward 3</action>"), ParsedAction)
