@@ -498,8 +498,8 @@ def test_a_seed_that_is_none_is_rejected(pool: SessionPool, seed: Any) -> None:
         ("corridor", "size=4", OptionError, "options: expected a mapping from names to values, got 'size=4'"),
         ("corridor", {1: 2, "size": 4}, OptionError, "options: expected a mapping from names to values"),
         ("corridor", {"max_turn": 3}, OptionError, "did you mean 'max_turns'"),
-        ("corridor", {"on_invalid_reply": "die"}, OptionError, "give 'retry' or 'end' or 'fallback'"),
-        ("corridor", {"step_penalty": -1}, OptionError, "give a finite float32 number from 0.0 up"),
+        ("corridor", {"on_invalid_reply": "die"}, OptionError, "expected 'retry' or 'end' or 'fallback', got 'die'"),
+        ("corridor", {"step_penalty": -1}, OptionError, "expected a finite float32 number from 0.0 up, got -1"),
     ],
 )
 def test_a_game_that_is_none_is_rejected(
