@@ -120,7 +120,7 @@ def test_input_that_is_not_taken_has_an_error_status(session: httpx.Client, mess
         ("", -32700),
         (b'{"jsonrpc": "2.0", "id": "\xff", "method": "ping"}', -32700),
         ('{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', -32700),
-        ("{}", -32600),
+        ('{"a": 1}', -32600),
         ("[]", -32600),
         ('"text"', -32600),
         (json.dumps({"jsonrpc": "2.0", "id": [], "method": "tools/list"}), -32600),
@@ -133,6 +133,11 @@ def test_input_that_is_not_taken_outside_of_a_session_has_an_error_status(
     received = client.post("/mcp", content=content)
     assert (received.status_code, received.json()["error"]["code"]) == (400, code)
     assert len(received.content) <= 4096
+
+
+def test_the_empty_object_of_openenv_validate_has_status_200(client: httpx.Client) -> None:
+    received = client.post("/mcp", json={})
+    assert (received.status_code, received.json()["jsonrpc"], received.json()["error"]["code"]) == (200, "2.0", -32600)
 
 
 def test_an_argument_that_is_given_twice_is_an_error_and_no_turn(session: httpx.Client) -> None:

@@ -63,7 +63,8 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
         return Response(status_code=_TAKEN)
     reply = await methods.answer(given, None)  # a call of OpenEnv
     is_message = "error" not in reply or reply["error"]["code"] != rpc.INVALID_REQUEST
-    return answer(reply, 200 if is_message else _BAD)
+    # `openenv validate` sends an empty object, and expects status 200.
+    return answer(reply, 200 if is_message or given == {} else _BAD)
 
 
 def _ended(sessions: ClientSessions, session: ClientSession | None) -> Response:
