@@ -100,6 +100,9 @@ def player(request: pytest.FixtureRequest, url: str) -> Player:
     return Player(request.param, url)
 
 
+of_sudoku = pytest.mark.parametrize("player", [name for name, case in CASES.items() if case.is_sudoku], indirect=True)
+
+
 def test_a_trajectory_runs_in_server_mode(player: Player) -> None:
     infos = player.run(player.scheduler())
     assert 1 <= infos["num_turns"] <= player.case.max_turns
@@ -168,9 +171,8 @@ def test_closed_trajectories_leave_no_session(player: Player) -> None:
     assert free_sessions(player.url) == before
 
 
+@of_sudoku
 def test_the_first_observation_of_sudoku_has_board_and_hints(player: Player) -> None:
-    if not player.case.is_sudoku:
-        pytest.skip("this scheduler is for any game")
     scheduler, request = player.scheduler(), player.request()
 
     async def start() -> None:
@@ -184,9 +186,8 @@ def test_the_first_observation_of_sudoku_has_board_and_hints(player: Player) -> 
     assert "GUARANTEED MOVES" in user["content"] or "Other options" in user["content"]
 
 
+@of_sudoku
 def test_a_solved_sudoku_has_the_full_reward_in_all_parts(player: Player) -> None:
-    if not player.case.is_sudoku:
-        pytest.skip("this scheduler is for any game")
     infos = player.run(player.scheduler(max_turns=81))
     assert set(infos) >= PARTS
     assert infos["gym_done"]
