@@ -268,7 +268,7 @@ class IntegerList(Option):
         return Choices.of(value)
 
 
-OBSERVATION = OneOf("pixels", "what an observation is", values=("pixels", "symbolic"))
+OBSERVATION = OneOf("pixels", "format of the observation", values=("pixels", "symbolic"))
 """The option `observation` of the package's environments."""
 
 _KEY = "option"

@@ -52,14 +52,16 @@ class PerturbedLevel:
 class PerturbedParams(OuterParams, spotlight_game.LightParams):
     """Traced options of the perturbation, and the parameters of the inner environment."""
 
-    num_spawns: jax.Array = traced(Integer(-1, "spotlights after those at reset; below 0 for no end to them", low=-1))
-    spawn_interval: jax.Array = traced(Integer(40, "steps between spotlights", low=1))
+    num_spawns: jax.Array = traced(
+        Integer(-1, "number of spotlights that appear after reset; -1 means no limit", low=-1)
+    )
+    spawn_interval: jax.Array = traced(Integer(40, "steps between new spotlights", low=1))
 
 
 OPTIONS: Mapping[str, Option] = {
     **declared(PerturbedParams),
     "max_spotlights": dataclasses.replace(
-        spotlight_game.MAX_SPOTLIGHTS, none=f"as many as there can be, {_MOST_SPOTLIGHTS} at most"
+        spotlight_game.MAX_SPOTLIGHTS, none=f"the largest possible number, at most {_MOST_SPOTLIGHTS}"
     ),
 }
 """The options of the perturbation; those of one name mean what they mean in Searing Spotlights."""

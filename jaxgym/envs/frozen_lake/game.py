@@ -88,9 +88,14 @@ class Params(EnvParams):
     """The traced options."""
 
     p: jax.Array = traced(
-        Real(0.8, "probability that a cell is frozen, ends apart; no effect on a fixed map", low=0.0, high=1.0)
+        Real(
+            0.8,
+            "probability that a cell other than start and goal is frozen; no effect on a fixed map",
+            low=0.0,
+            high=1.0,
+        )
     )
-    is_slippery: jax.Array = traced(Flag(False, "let two moves in three slip to the sides"))
+    is_slippery: jax.Array = traced(Flag(False, "make two of three moves slip to a side"))
 
 
 def sizes_of(buffer: Any) -> dict[str, int]:
@@ -126,11 +131,16 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
             "rows and columns of the lake",
             low=maps.SMALLEST,
             high=maps.LARGEST,
-            none=f"{DEFAULT_SIZE}, or as many as the map of that name or the level buffer has",
+            none=f"the size of the map or level buffer, or {DEFAULT_SIZE} without either",
         )
     )
     map_name: str | None = static(
-        OneOf(None, "the map of every level, one of Gymnasium's", values=tuple(maps.FIXED), none="sampled ones")
+        OneOf(
+            None,
+            "name of a fixed map of Gymnasium for all levels",
+            values=tuple(maps.FIXED),
+            none="a sampled map per level",
+        )
     )
     observation: str = static(OBSERVATION)
 

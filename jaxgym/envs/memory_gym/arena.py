@@ -22,8 +22,8 @@ HEADING_DEGREES = 45
 
 
 AGENT_SCALE = Real(0.25, "size of the agent", low=0.04, high=1.0)
-AGENT_SPEED = Real(3.0, "px per step", low=0.0, high=float(SCREEN_PX))
-FLAT_ACTIONS = Flag(False, "take one action in 0 … 8 instead of two in 0 … 2")
+AGENT_SPEED = Real(3.0, "speed of the agent in px per step", low=0.0, high=float(SCREEN_PX))
+FLAT_ACTIONS = Flag(False, "use one action from 0 to 8 instead of two from 0 to 2")
 """Options of several games."""
 
 

@@ -117,10 +117,10 @@ class EndlessMortarMayhem(
     max_given_commands: int = static(
         Static(
             None,
-            "commands that a level can prescribe; the rest follows from its seed",
+            "capacity for commands stored in a level; its seed determines the later ones",
             low=1,
             high=_MOST_GIVEN_COMMANDS,
-            none="those of the level buffer, or 1",
+            none="that of the level buffer, or 1 without one",
         )
     )
     observation: str = static(OBSERVATION)

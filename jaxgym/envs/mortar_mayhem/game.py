@@ -107,23 +107,34 @@ class CommandParams(EnvParams):
     """Traced options that the endless game has as well."""
 
     agent_speed: jax.Array = traced(arena.AGENT_SPEED)
-    allowed_commands: jax.Array = traced(Integer(9, "the first so many commands may occur", low=4, high=9))
-    command_show_duration: Choices = traced(IntegerList([3], "frames that a command is shown", high=MOST_STEPS))
+    allowed_commands: jax.Array = traced(
+        Integer(
+            9,
+            "number of allowed commands, counted from the first of right, down, left, up, stay, diagonals",
+            low=4,
+            high=9,
+        )
+    )
+    command_show_duration: Choices = traced(IntegerList([3], "frames for which each command is shown", high=MOST_STEPS))
     command_show_delay: Choices = traced(IntegerList([1], "blank frames after each command", high=MOST_STEPS))
-    explosion_duration: Choices = traced(IntegerList([6], "steps during which tiles are deadly", 1, MOST_STEPS))
-    explosion_delay: Choices = traced(IntegerList([18], "steps to reach the commanded tile", 1, MOST_STEPS))
+    explosion_duration: Choices = traced(IntegerList([6], "steps for which the other tiles are deadly", 1, MOST_STEPS))
+    explosion_delay: Choices = traced(
+        IntegerList([18], "steps that the agent has to reach the target tile", 1, MOST_STEPS)
+    )
     visual_feedback: jax.Array = traced(Flag(True, "paint deadly tiles red"))
     reward_command_failure: jax.Array = traced(Real(0.0, "reward of a failed command"))
-    reward_command_success: jax.Array = traced(Real(0.1, "reward of a command carried out"))
+    reward_command_success: jax.Array = traced(Real(0.1, "reward of a completed command"))
 
 
 @struct.dataclass
 class Params(CommandParams):
     """The traced options."""
 
-    arena_size: jax.Array = traced(Integer(5, "tiles along a side", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA))
+    arena_size: jax.Array = traced(
+        Integer(5, "number of tiles along each side of the arena", low=seen.SMALLEST_ARENA, high=seen.LARGEST_ARENA)
+    )
     command_count: Choices = traced(IntegerList([10], "number of commands", 1, MOST_COMMANDS))
-    reward_episode_success: jax.Array = traced(Real(0.0, "reward for the last command, on top"))
+    reward_episode_success: jax.Array = traced(Real(0.0, "additional reward of the last command"))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -159,10 +170,10 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     max_commands: int = static(
         Static(
             None,
-            "largest number of commands that fits, whatever params are played or vmapped",
+            "capacity for commands; it must suffice for all params of this env",
             low=1,
             high=MOST_COMMANDS,
-            none=f"{_DEFAULT_MAX_COMMANDS}, or as many as command_count needs",
+            none=f"the larger of {_DEFAULT_MAX_COMMANDS} and max(command_count)",
         )
     )
     observation: str = static(OBSERVATION)

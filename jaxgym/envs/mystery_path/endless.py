@@ -100,12 +100,14 @@ class EndlessMysteryPathParams(EnvParams):
     SHARED: ClassVar[tuple[str, ...]] = ("levels", "segments")
 
     agent_speed: jax.Array = traced(arena.AGENT_SPEED)
-    show_origin: jax.Array = traced(Flag(False, "does nothing, as in the original"))
+    show_origin: jax.Array = traced(Flag(False, "no effect, as in the original"))
     show_past_path: jax.Array = traced(Flag(True, "show the tiles just walked"))
     show_background: jax.Array = traced(Flag(False, "show tiles of ice instead of black"))
     show_stamina: jax.Array = traced(Flag(False, "show stamina as a bar at the right edge"))
-    visual_feedback: jax.Array = traced(Flag(True, "show a red cross off the path"))
-    camera_offset_scale: jax.Array = traced(Real(5.0, "tiles seen behind the agent; moved into 0 … 5.5 for the camera"))
+    visual_feedback: jax.Array = traced(Flag(True, "show a red cross when the agent is off the path"))
+    camera_offset_scale: jax.Array = traced(
+        Real(5.0, "tiles visible behind the agent; clipped to 0 … 5.5 for the camera")
+    )
     stamina_level: jax.Array = traced(Integer(20, "steps without a new tile that end the episode", low=1))
     reward_fall_off: jax.Array = traced(Real(0.0, "reward of a fall"))
     reward_path_progress: jax.Array = traced(Real(0.1, "reward of a tile reached for the first time"))
@@ -160,10 +162,10 @@ class EndlessMysteryPath(
     max_given_segments: int = static(
         Static(
             None,
-            "segments that a level can prescribe; the rest follows from its seed",
+            "capacity for segments stored in a level; its seed determines the later ones",
             low=1,
             high=_MOST_SEGMENTS,
-            none="those of the level buffer",
+            none="that of the level buffer",
         )
     )
     observation: str = static(OBSERVATION)

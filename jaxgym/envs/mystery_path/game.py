@@ -88,7 +88,9 @@ class Params(EnvParams):
 
     agent_speed: jax.Array = traced(arena.AGENT_SPEED)
     cardinal_origin_choice: Choices = traced(
-        IntegerList(list(range(_SIDES)), "side of the start: 0 left, 1 right, 2 top, 3 bottom", high=_SIDES - 1)
+        IntegerList(
+            list(range(_SIDES)), "sides where the agent may start: 0 left, 1 right, 2 top, 3 bottom", high=_SIDES - 1
+        )
     )
     show_origin: jax.Array = traced(Flag(False, "paint the start tile blue"))
     show_goal: jax.Array = traced(Flag(False, "paint the goal tile green"))

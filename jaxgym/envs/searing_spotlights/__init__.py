@@ -21,7 +21,7 @@ ENDLESS = Spec(
     changes={
         "initial_spawns": {"default": 3},
         "agent_health": {"default": 10.0},
-        "max_spotlights": {"none": f"as many as there can be, {endless.MOST_SPOTLIGHTS} at most"},
+        "max_spotlights": {"none": f"the largest possible number, at most {endless.MOST_SPOTLIGHTS}"},
     },
     sizes_of=original.sizes_of,
     valid_levels=valid_levels.endless_valid_levels,

@@ -38,10 +38,10 @@ _SMALLEST_PX = float(spotlights.SMALLEST_RADIUS_PX)
 
 MAX_SPOTLIGHTS = Static(
     None,
-    "largest number of spotlights alive at the same time, whatever params are played or vmapped",
+    "capacity for spotlights alive at the same time; it must suffice for all params of this env",
     low=1,
     high=MOST_SPOTLIGHTS,
-    none=f"as many as there can be, {MOST_SPOTLIGHTS} at most",
+    none=f"the largest possible number, at most {MOST_SPOTLIGHTS}",
 )
 """The option `max_spotlights`."""
 
@@ -104,22 +104,29 @@ class SpotlightState(EnvState):
 class LightParams(EnvParams):
     """Traced options of spotlights and darkness."""
 
-    initial_spawns: jax.Array = traced(Integer(4, "spotlights at reset", low=0, high=1024))
+    initial_spawns: jax.Array = traced(Integer(4, "number of spotlights at reset", low=0, high=1024))
     spot_min_radius: jax.Array = traced(
-        Real(7.5, "smallest radius of a spotlight in px, cut to whole ones", _SMALLEST_PX, 42.0)
+        Real(7.5, "smallest radius of a spotlight in px, rounded down", _SMALLEST_PX, 42.0)
     )
     spot_max_radius: jax.Array = traced(
-        Real(13.75, "largest radius of a spotlight in px, cut to whole ones", _SMALLEST_PX, 42.99)
+        Real(13.75, "largest radius of a spotlight in px, rounded down", _SMALLEST_PX, 42.99)
     )
     spot_min_speed: jax.Array = traced(
-        Real(0.0025, "share of its track that the slowest spotlight runs per step", low=0.0)
+        Real(0.0025, "lowest speed of a spotlight, as a fraction of its path per step", low=0.0)
     )
     spot_max_speed: jax.Array = traced(
-        Real(0.0075, "share of its track that the fastest spotlight runs per step", low=0.0)
+        Real(0.0075, "highest speed of a spotlight, as a fraction of its path per step", low=0.0)
     )
-    light_dim_off_duration: jax.Array = traced(Integer(6, "steps until the light is off; 0 for at once", low=0))
+    light_dim_off_duration: jax.Array = traced(
+        Integer(6, "steps until the light is off; 0 means off from the start", low=0)
+    )
     light_threshold: jax.Array = traced(
-        Integer(FULL_ALPHA, "darkness at which it stays, 255 is black", low=0, high=FULL_ALPHA)
+        Integer(
+            FULL_ALPHA,
+            "darkness at which the light stops dimming; 0 is full light, 255 is black",
+            low=0,
+            high=FULL_ALPHA,
+        )
     )
 
 
@@ -132,22 +139,22 @@ class SpotlightParams(LightParams):
         bar_hits: Number of hits that each column of the health bar takes to turn red, int32 (42,).
     """
 
-    spot_damage: jax.Array = traced(Real(1.0, "health lost in a step with at least one hit", low=0.0))
-    visual_feedback: jax.Array = traced(Flag(True, "red chessboard in a step with a hit"))
-    black_background: jax.Array = traced(Flag(False, "black floor, and spotlights with a white outline"))
-    hide_chessboard: jax.Array = traced(Flag(False, "white floor"))
-    coins_visible: jax.Array = traced(Flag(False, "coins lie above the darkness"))
+    spot_damage: jax.Array = traced(Real(1.0, "health lost in a step with a hit", low=0.0))
+    visual_feedback: jax.Array = traced(Flag(True, "turn the blue squares of the floor red in a step with a hit"))
+    black_background: jax.Array = traced(Flag(False, "draw the floor black and spotlights with a white outline"))
+    hide_chessboard: jax.Array = traced(Flag(False, "draw the floor plain white"))
+    coins_visible: jax.Array = traced(Flag(False, "keep coins visible in the dark"))
     agent_speed: jax.Array = traced(arena.AGENT_SPEED)
-    agent_health: jax.Array = traced(Real(5.0, "health at the start", low=0.001))
-    agent_visible: jax.Array = traced(Flag(False, "the agent is above the darkness"))
-    sample_agent_position: jax.Array = traced(Flag(True, "start anywhere; else in the center"))
-    show_last_action: jax.Array = traced(Flag(True, "show the action of the step before in the bar"))
+    agent_health: jax.Array = traced(Real(5.0, "health at the start of the episode", low=0.001))
+    agent_visible: jax.Array = traced(Flag(False, "keep the agent visible in the dark"))
+    sample_agent_position: jax.Array = traced(Flag(True, "start at a random position; if False, in the center"))
+    show_last_action: jax.Array = traced(Flag(True, "show the action in the bar, one step late"))
     show_last_positive_reward: jax.Array = traced(
-        Flag(True, "show in the bar whether the reward of the step before was positive")
+        Flag(True, "show in the bar whether the reward was positive, one step late")
     )
     reward_inside_spotlight: jax.Array = traced(Real(0.0, "reward of a step with a hit"))
     reward_outside_spotlight: jax.Array = traced(Real(0.0, "reward of a step without a hit"))
-    reward_death: jax.Array = traced(Real(0.0, "reward of dying"))
+    reward_death: jax.Array = traced(Real(0.0, "reward when health is used up"))
     reward_coin: jax.Array = traced(Real(0.25, "reward of a coin"))
     fatal_hits: jax.Array = dataclasses.field(kw_only=True)
     bar_hits: jax.Array = dataclasses.field(kw_only=True)
@@ -222,10 +229,10 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     max_listed_spotlights: int = static(
         Static(
             None,
-            "spotlights that a level lists; the rest follow from its seed",
+            "number of spotlights stored in a level; its seed determines the later ones",
             low=1,
             high=MOST_LISTED,
-            none="those of the level buffer, or those at reset",
+            none="that of the level buffer, or initial_spawns without one",
         )
     )
     max_spotlights: int = static(MAX_SPOTLIGHTS)

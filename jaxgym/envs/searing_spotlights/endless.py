@@ -71,9 +71,9 @@ class EndlessSearingSpotlightsState(spotlight_game.SpotlightState):
 class EndlessSearingSpotlightsParams(spotlight_game.SpotlightParams):
     """The traced options."""
 
-    steps_per_coin: jax.Array = traced(Integer(160, "steps to collect a coin", low=1))
-    spawn_interval: jax.Array = traced(Integer(50, "steps between spotlights", low=0))
-    coin_show_duration: jax.Array = traced(Integer(6, "frames that show a new coin above the darkness", low=0))
+    steps_per_coin: jax.Array = traced(Integer(160, "steps that the agent has to collect a coin", low=1))
+    spawn_interval: jax.Array = traced(Integer(50, "steps between new spotlights", low=0))
+    coin_show_duration: jax.Array = traced(Integer(6, "frames for which a new coin is visible in the dark", low=0))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -110,10 +110,10 @@ class EndlessSearingSpotlights(
     max_listed_coins: int = static(
         Static(
             None,
-            "coins that a level lists; the rest follow from its seed",
+            "number of coins stored in a level; its seed determines the later ones",
             low=1,
             high=spotlight_game.MOST_LISTED,
-            none="those of the level buffer, or 1",
+            none="that of the level buffer, or 1 without one",
         )
     )
 

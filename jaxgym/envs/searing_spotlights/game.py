@@ -76,19 +76,26 @@ class State(spotlight_game.SpotlightState):
 class Params(spotlight_game.SpotlightParams):
     """The traced options."""
 
-    num_spawns: jax.Array = traced(Integer(30, "spotlights after those at reset", low=0, high=_MOST_SPAWNS))
+    num_spawns: jax.Array = traced(
+        Integer(30, "number of spotlights that appear after reset", low=0, high=_MOST_SPAWNS)
+    )
     initial_spawn_interval: jax.Array = traced(
-        Real(30.0, "with spawn_interval_threshold added, steps between spotlights", low=0.0, high=_LONGEST_INTERVAL)
+        Real(
+            30.0,
+            "this plus spawn_interval_threshold is the number of steps between new spotlights",
+            low=0.0,
+            high=_LONGEST_INTERVAL,
+        )
     )
     spawn_interval_threshold: jax.Array = traced(
         Real(10.0, "see initial_spawn_interval", low=0.0, high=_LONGEST_INTERVAL)
     )
     spawn_interval_decay: jax.Array = traced(Real(0.95, "no effect, as in the original"))
     num_coins: Choices = traced(IntegerList([1], "number of coins", high=_MOST_COINS))
-    use_exit: jax.Array = traced(Flag(True, "an exit ends the game; else the last coin does"))
-    exit_visible: jax.Array = traced(Flag(False, "the exit is above the darkness"))
+    use_exit: jax.Array = traced(Flag(True, "end the episode at the exit; if False, at the last coin"))
+    exit_visible: jax.Array = traced(Flag(False, "keep the exit visible in the dark"))
     reward_exit: jax.Array = traced(Real(1.0, "reward of the exit"))
-    reward_max_steps: jax.Array = traced(Real(0.0, "never paid, as in the original"))
+    reward_max_steps: jax.Array = traced(Real(0.0, "no effect, as in the original"))
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -122,10 +129,10 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
     max_coins: int = static(
         Static(
             None,
-            "largest number of coins that fits, whatever params are played or vmapped",
+            "capacity for coins; it must suffice for all params of this env",
             low=1,
             high=_MOST_COINS,
-            none="as many as num_coins needs",
+            none="max(num_coins)",
         )
     )
 

@@ -91,7 +91,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
     """
 
     observation: str = static(OBSERVATION)
-    flat_actions: bool = static(Flag(False, "take one action in 0 … 728 instead of three in 0 … 8"))
+    flat_actions: bool = static(Flag(False, "use one action from 0 to 728 instead of three from 0 to 8"))
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of rows, columns and digits."""

@@ -91,7 +91,12 @@ class Params(EnvParams):
         )
     )
     distractors: jax.Array = traced(
-        Integer(MOST_DISTRACTORS, "most recipes shown that the goal does not need", low=0, high=MOST_DISTRACTORS)
+        Integer(
+            MOST_DISTRACTORS,
+            "maximum number of recipes shown that the goal does not need",
+            low=0,
+            high=MOST_DISTRACTORS,
+        )
     )
 
 

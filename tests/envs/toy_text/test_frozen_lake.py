@@ -284,7 +284,7 @@ def test_a_size_that_is_not_that_of_the_map_is_rejected() -> None:
     assert jaxgym.make("FrozenLake-v0", map_name="8x8", size=8)[0].size == 8
     with pytest.raises(OptionError, match=r"^FrozenLake-v0: size: expected 8 for map_name='8x8', got 5\. Leave "):
         jaxgym.make("FrozenLake-v0", map_name="8x8", size=5)
-    with pytest.raises(OptionError, match="expected '4x4' or '8x8', or None for sampled ones, got "):
+    with pytest.raises(OptionError, match="expected '4x4' or '8x8', or None for a sampled map per level, got "):
         jaxgym.make("FrozenLake-v0", map_name="5x5")
 
 
