@@ -91,7 +91,7 @@ class Server:
     @contextlib.contextmanager
     def created(self) -> Iterator[int]:
         """Yield the id of a new environment."""
-        number = self.post("create").json()["id"]
+        number = self.post("create", {}).json()["id"]
         yield number
         self.post("close", {"id": number})
 
@@ -171,7 +171,7 @@ def test_an_unknown_id_and_a_wrong_body_are_errors_and_the_session_lives(server:
 
 def test_close_may_come_twice_and_before_reset(server: Server) -> None:
     for is_reset in (True, False):
-        number = server.post("create").json()["id"]
+        number = server.post("create", {}).json()["id"]
         if is_reset:
             server.post("reset", {"id": number, "data_idx": server.case.indices[0]})
         closed = server.post("close", {"id": number})
