@@ -99,6 +99,7 @@ _LEADING = re.compile(
 _MOST_LEADING = 8
 _MOST_SIGNS = 1_000
 _TOKEN = re.compile(r"<[^<>]{1,60}>")
+_BLANKS = re.compile(r"(?<=[<|/\uff5c])\s+|\s+(?=[>|/\uff5c])")  # a blank inside of a name makes another name
 _DELIMITERS = (*_OPENINGS, *_CLOSINGS, *_ENDS)
 _BY_MARK = {
     mark: {sign: tuple(token for token in _DELIMITERS if sign in token and mark in token) for sign in signs}
@@ -191,7 +192,7 @@ def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         written = found[0]
         if "?" in written:
             written = text[found.start() : found.end()].lower()
-        token = written if written.isprintable() and " " not in written else "".join(written.split())
+        token = written if written.isprintable() and " " not in written else _BLANKS.sub("", written)
         if token in _TOKENS or (token[1] in _BARS and _is_unknown(token)):
             yield found.start(), found.end(), token
     present = [delimiters for mark, delimiters in _BY_MARK.items() if mark in lowered]

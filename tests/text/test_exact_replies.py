@@ -103,6 +103,8 @@ REPLIES = [
     # Blanks in tags.
     ("frozen_lake", "<action>right</action >", "right"),
     ("frozen_lake", "<think ><action>up</action></think ><action>right</action>", "right"),
+    ("frozen_lake", "<action>right</action>< | im_end | ><action>up</action>", "right"),
+    ("frozen_lake", "right<|inner_p\u00a0refix|>[up]", None),
     # Delimiters inside of closed reasoning open nothing, however long the rest is.
     ("frozen_lake", f"<think>a [THINK] b</think>{'free ' * 1_800}<action>right</action>", "right"),
     ("frozen_lake", f"<think>{'free ' * 1_800}<action>right</action>", None),
