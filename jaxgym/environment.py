@@ -382,11 +382,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Return the action space, the same for all parameters."""
-        raise NotImplementedError
+        raise NotImplementedError  # Every game has its own.
 
     def observation_space(self, params: TParams | None = None) -> Box | Dict:
         """Return the observation space, the same for all parameters."""
-        raise NotImplementedError
+        raise NotImplementedError  # Every game has its own.
 
     def state_space(self, params: TParams | None = None) -> Dict:
         """Return a dict space with an unbounded box for each array of the state, by path."""

@@ -52,7 +52,7 @@ class MemoryCell(nn.Module):
 
     def initial_state(self, batch: int) -> State:
         """Return the recurrent state of `batch` environments at the start of an episode, leaves (batch, ...)."""
-        raise NotImplementedError  # each cell defines its own
+        raise NotImplementedError  # Every cell has its own.
 
     def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
         """Return the state after the last step, and the outputs of every step.
@@ -65,7 +65,7 @@ class MemoryCell(nn.Module):
         Returns:
             State with leaves (B, ...), and outputs (T, B, H).
         """
-        raise NotImplementedError  # each cell defines its own
+        raise NotImplementedError  # Every cell has its own.
 
     def see(self, state: State, observation: Any, starts: jax.Array) -> tuple[State, Any]:
         """Return the state and the observations for the encoder; unchanged by default.

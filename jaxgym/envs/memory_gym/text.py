@@ -108,15 +108,15 @@ class FrameTextInterface(TextInterface[TScene]):
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
-        raise NotImplementedError  # each game has its own
+        raise NotImplementedError  # Every game has its own.
 
     def legend(self, params: Any) -> str:
         """Return the explanation of the observation texts and of the effects of actions."""
-        raise NotImplementedError  # each game has its own
+        raise NotImplementedError  # Every game has its own.
 
     def describe_visible(self, seen: Any) -> list[str]:
         """Return the texts of B frames from their facts, a `Visible` of host arrays with B rows."""
-        raise NotImplementedError  # each game has its own
+        raise NotImplementedError  # Every game has its own.
 
     def ending(self, reward: float) -> str:
         """Return the text of an episode that terminated, given the reward of its last turn."""

@@ -88,7 +88,7 @@ class Policy:
         Raises:
             PolicyError: If the policy fails.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # Every policy has its own.
 
     def forget(self, request: Request) -> None:
         """Free the resources of a trajectory that has ended."""
