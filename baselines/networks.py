@@ -79,21 +79,14 @@ class BlockConv(nn.Module):
         shape = (self.kernel, self.kernel, image.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.orthogonal(_HIDDEN_GAIN), shape)
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        if self.has_variable("params", "blocks"):
-            blocks = self.get_variable("params", "blocks")
-        else:
-            blocks = self.blocks(kernel, is_bytes=image.dtype == jnp.uint8)
-        image = space_to_depth(image, self.stride).astype(self.dtype)  # bytes are cheaper to move than `dtype`
-        result = lax.conv_general_dilated(image, blocks, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        return result + bias.astype(self.dtype)[None, None, None]
-
-    def blocks(self, kernel: jax.Array, *, is_bytes: bool) -> jax.Array:
-        """Return the kernel for an image in blocks, (k/s, k/s, s² C, F) in `dtype`."""
-        if is_bytes:
+        if image.dtype == jnp.uint8:
             kernel = kernel / _BYTE_MAX  # bytes are exact in bfloat16, their quotients are not
-        count, channels = self.kernel // self.stride, kernel.shape[2]
+        count, channels = self.kernel // self.stride, image.shape[-1]
         kernel = kernel.reshape(count, self.stride, count, self.stride, channels, self.features)
-        return kernel.transpose(0, 2, 1, 3, 4, 5).reshape(count, count, -1, self.features).astype(self.dtype)
+        kernel = kernel.transpose(0, 2, 1, 3, 4, 5).reshape(count, count, -1, self.features).astype(self.dtype)
+        image = space_to_depth(image, self.stride).astype(self.dtype)  # bytes are cheaper to move than `dtype`
+        result = lax.conv_general_dilated(image, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return result + bias.astype(self.dtype)[None, None, None]
 
 
 class BlockDeconv(nn.Module):
@@ -198,17 +191,6 @@ class Encoder(nn.Module):
         features = jnp.concatenate(parts, axis=-1)
         return nn.relu(_dense(self.hidden_size, self.dtype, name="embedding")(features)) if self.embed else features
 
-    def precompute(self, params: Params) -> Params:
-        """Return the parameters in `dtype`, with convolution kernels for images in blocks."""
-        own = _cast(params, self.dtype)
-        for name in params:
-            layer = name.rpartition("_conv")[2]
-            if layer.isdecimal():
-                conv = BlockConv(*_CONVOLUTIONS[int(layer)], self.dtype, parent=None)
-                blocks = conv.blocks(params[name]["kernel"], is_bytes=layer == "0")
-                own[name] = {**own[name], "blocks": blocks}
-        return own
-
 
 class Decoder(nn.Module):
     """Decoder of a frame: the encoder's layers in reverse. It returns logits of the frame's bytes, in blocks.
@@ -289,7 +271,8 @@ class ActorCritic(nn.Module):
         """
         state, seen = self.memory.see(state, observation, starts)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
-        features = self._encoder(name="encoder")(flat).reshape(*starts.shape, -1)
+        encoder = Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, name="encoder")
+        features = encoder(flat).reshape(*starts.shape, -1)
         state, remembered = self.memory(state, features, starts)
         if self.residual:
             if features.shape != remembered.shape:
@@ -315,16 +298,14 @@ class ActorCritic(nn.Module):
         )
         return state, Output(logits, value[..., 0], ground_truth, decoded)
 
-    def _encoder(self, **place: Any) -> Encoder:
-        return Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, **place)
-
     def precompute(self, params: Params) -> Params:
         """Return the parameters in a form that is faster for acting; call it once before the loop of steps.
 
-        Both forms give the same outputs, bit for bit.
+        Both forms give the same outputs, bit for bit. The encoder's parameters are unchanged: with convolution kernels
+        from outside the loop, cuDNN selects a direct convolution, and a rollout takes 13 times as long (on an H200 with
+        jax 0.11).
         """
         own = dict(params["params"])
-        own["encoder"] = self._encoder(parent=None).precompute(own["encoder"])
         for name in own.keys() & _IN_DTYPE:
             own[name] = _cast(own[name], self.dtype)
         if "memory" in own:

@@ -22,11 +22,11 @@ MEMORIES["trxl of another width"] = {"memory": "trxl", "hidden_size": 24}
 class Acting:
     """A network for frames and a vector, and its inputs for four steps."""
 
-    def __init__(self, settings: dict[str, Any], encoder: Any = "nature") -> None:
+    def __init__(self, settings: dict[str, Any]) -> None:
         settings = {"memory_size": 16, "memory_window": 5, "hidden_size": 16, **settings}
         frame, hidden = (PIXELS, PIXELS, 3), settings["hidden_size"]
         memory = make_memory(Config(**settings), frame)
-        self.network = ActorCritic(memory, (3, 2), hidden, encoder, ground_truth_size=2, dtype=jnp.bfloat16)
+        self.network = ActorCritic(memory, (3, 2), hidden, ground_truth_size=2, dtype=jnp.bfloat16)
         draws = np.random.default_rng(0)
         frames = jnp.asarray(draws.integers(0, 256, (4, STEPS, NUM_ENVS, *frame), np.uint8))
         vectors = jnp.asarray(draws.standard_normal((4, STEPS, NUM_ENVS, 7)), jnp.float32)
@@ -54,8 +54,10 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def cast_parameters(acting: Acting, params: Any) -> set[tuple[int, ...]]:
-    """Return the shapes of the parameters with at least two axes that a step of acting casts from float32."""
-    shapes = {leaf.shape for leaf in jax.tree.leaves(acting.params) if leaf.ndim > 1}
+    """Return the shapes of the kernels outside of the encoder that a step of acting casts from float32."""
+    own = acting.params["params"]
+    shapes = {leaf.shape for name in own if name != "encoder" for leaf in jax.tree.leaves(own[name]) if leaf.ndim > 1}
+    shapes -= {leaf.shape for leaf in jax.tree.leaves(own["encoder"])}
     program = jax.make_jaxpr(partial(acting.network.apply, params))(acting.state, *acting.first).jaxpr
     casts = [equation for equation in equations(program) if equation.primitive.name == "convert_element_type"]
     inputs = [equation.invars[0].aval for equation in casts]
@@ -73,12 +75,17 @@ def test_a_network_gives_the_same_with_precomputed_parameters_bit_for_bit(name: 
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
-@pytest.mark.parametrize("encoder", ["nature", pytest.param("impala", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in MEMORIES])
-def test_no_step_of_acting_casts_a_kernel(name: str, encoder: str) -> None:
-    acting = Acting(MEMORIES[name], encoder)
+def test_no_step_of_acting_casts_a_kernel_of_memory_or_heads(name: str) -> None:
+    acting = Acting(MEMORIES[name])
     assert cast_parameters(acting, acting.params)
     assert cast_parameters(acting, jax.jit(acting.network.precompute)(acting.params)) == set()
+
+
+def test_the_encoder_reads_its_own_parameters() -> None:
+    acting = Acting(MEMORIES["gru"])
+    ready = jax.jit(acting.network.precompute)(acting.params)
+    jax.tree.map(np.testing.assert_array_equal, ready["params"]["encoder"], acting.params["params"]["encoder"])
 
 
 def test_a_transformer_multiplies_its_kernels_once_before_it_acts() -> None:
