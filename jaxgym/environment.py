@@ -36,11 +36,11 @@ class EnvState(gymnax_environment.EnvState):
         level_index: Index of the level in the level buffer that the reset drew from, int32 (); -1 for any other level.
     """
 
-    time: jax.Array  # pyright: ignore[reportIncompatibleVariableOverride] — gymnax says int, and stores arrays.
-    level: Any
-    episode_return: jax.Array
-    terminated: jax.Array
-    # Keyword-only with a default, so that games can build a state without it.
+    # Keyword-only, and with the values of a reset as defaults, so that games can leave them out.
+    time: jax.Array = struct.field(default=np.int32(0), kw_only=True)  # pyright: ignore[reportIncompatibleVariableOverride] — gymnax says int, and stores arrays.
+    level: Any = struct.field(kw_only=True)
+    episode_return: jax.Array = struct.field(default=np.float32(0.0), kw_only=True)
+    terminated: jax.Array = struct.field(default=np.bool_(False), kw_only=True)
     level_index: jax.Array | np.ndarray = struct.field(default=levels.NO_INDEX, kw_only=True)
 
 

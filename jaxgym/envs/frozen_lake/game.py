@@ -186,10 +186,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         """Place the player at the start."""
         del params
         return State(
-            time=jnp.int32(0),
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             player_cell=level.start_cell,
         )
 

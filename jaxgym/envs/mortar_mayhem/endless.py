@@ -175,10 +175,7 @@ class EndlessMortarMayhem(
         """Place the agent near the start tile's center, heading up; the first command gives the first target."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         return EndlessMortarMayhemState(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=seen.tile_center_px(level.start_tile, jnp.int32(seen.LARGEST_ARENA)) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
             target_tile=next_target(level.start_tile, command_at(level, zero, params)),

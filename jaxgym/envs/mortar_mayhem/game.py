@@ -245,10 +245,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         """Place the agent on the start tile, heading up; the first command gives the first target."""
         zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=seen.tile_center_px(level.start_tile, params.arena_size) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
             target_tile=level.start_tile + move_of(level.commands, zero),

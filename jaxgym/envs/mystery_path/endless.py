@@ -213,10 +213,7 @@ class EndlessMysteryPath(
         zero, no = jnp.int32(0), jnp.bool_(False)
         first = segment_at(level, zero, params.segments)
         return EndlessMysteryPathState(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=self.start_px(level),
             heading=jnp.int32(arena.Heading.RIGHT),
             segment=zero,

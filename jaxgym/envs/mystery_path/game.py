@@ -183,10 +183,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
         del params
         zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=seen.start_px(level.start_tile, self.agent_scale),
             heading=jnp.int32(arena.Heading.UP),
             is_off_path=no,

@@ -276,10 +276,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         first = jax.tree.map(lambda leaf: leaf[: self.max_spotlights], level.tracks)
         is_slow = jnp.asarray(params.light_dim_off_duration) > 0
         return {
-            "time": zero,
             "level": level,
-            "episode_return": jnp.float32(0.0),
-            "terminated": no,
             "position_px": level.start_px,
             "heading": level.heading,
             "lights": spotlights.start(first, num_initial, self.max_spotlights),

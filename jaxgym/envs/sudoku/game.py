@@ -115,10 +115,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         del params
         zero = jnp.int32(0)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             board=level.givens,
             last_move=jnp.full(3, seen.NOWHERE, jnp.int32),
             outcome=jnp.int32(SudokuOutcome.NONE),

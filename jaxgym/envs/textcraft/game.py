@@ -150,10 +150,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
         del params
         zero = jnp.int32(0)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             inventory=jnp.zeros(len(world().names), jnp.int32),
             outcome=jnp.int32(TextCraftOutcome.START),
             item=jnp.int32(NONE),
