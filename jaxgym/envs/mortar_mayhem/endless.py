@@ -28,7 +28,7 @@ import numpy as np
 from flax import struct
 
 from jaxgym import levels
-from jaxgym.environment import Environment, Transition
+from jaxgym.environment import Environment, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen
@@ -57,7 +57,7 @@ class EndlessMortarMayhemLevel(mortar_mayhem.Level):
     seed: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class EndlessMortarMayhemState(mortar_mayhem.State):
     """Episode state, in addition to the fields of Mortar Mayhem; `num_checks` counts within the current sequence.
 
@@ -70,10 +70,10 @@ class EndlessMortarMayhemState(mortar_mayhem.State):
     """
 
     sequence_length: jax.Array
-    commands_completed: jax.Array
-    clue_first: jax.Array
+    commands_completed: jax.Array = starts_at(0)
+    clue_first: jax.Array = starts_at(0)
     clue_frames: jax.Array
-    clue_frame: jax.Array
+    clue_frame: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -173,22 +173,13 @@ class EndlessMortarMayhem(
         self, level: EndlessMortarMayhemLevel, params: EndlessMortarMayhemParams
     ) -> EndlessMortarMayhemState:
         """Place the agent near the start tile's center, heading up; the first command gives the first target."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
         return EndlessMortarMayhemState(
             level=level,
             position_px=seen.tile_center_px(level.start_tile, jnp.int32(seen.LARGEST_ARENA)) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
-            target_tile=next_target(level.start_tile, command_at(level, zero, params)),
-            num_checks=zero,
-            command_steps=zero,
-            verify_step=zero,
-            tiles_on=no,
-            success=no,
+            target_tile=next_target(level.start_tile, command_at(level, jnp.int32(0), params)),
             sequence_length=level.command_count,
-            commands_completed=zero,
-            clue_first=zero,
             clue_frames=level.command_count * (level.command_show_duration + level.command_show_delay),
-            clue_frame=zero,
         )
 
     def transition(

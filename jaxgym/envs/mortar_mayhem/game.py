@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import (
@@ -77,7 +77,7 @@ class Level:
     explosion_delay: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -95,11 +95,11 @@ class State(EnvState):
     position_px: jax.Array
     heading: jax.Array
     target_tile: jax.Array
-    num_checks: jax.Array
-    command_steps: jax.Array
-    verify_step: jax.Array
-    tiles_on: jax.Array
-    success: jax.Array
+    num_checks: jax.Array = starts_at(0)
+    command_steps: jax.Array = starts_at(0)
+    verify_step: jax.Array = starts_at(0)
+    tiles_on: jax.Array = starts_at(False)
+    success: jax.Array = starts_at(False)
 
 
 @struct.dataclass
@@ -243,17 +243,11 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent on the start tile, heading up; the first command gives the first target."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
             level=level,
             position_px=seen.tile_center_px(level.start_tile, params.arena_size) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
-            target_tile=level.start_tile + move_of(level.commands, zero),
-            num_checks=zero,
-            command_steps=zero,
-            verify_step=zero,
-            tiles_on=no,
-            success=no,
+            target_tile=level.start_tile + move_of(level.commands, jnp.int32(0)),
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:

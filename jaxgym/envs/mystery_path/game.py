@@ -30,7 +30,7 @@ import numpy as np
 from flax import struct
 
 from jaxgym import levels
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import layout as mystery_layout
 from jaxgym.envs.mystery_path import scene as seen
@@ -63,7 +63,7 @@ class Level:
     path: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -77,9 +77,9 @@ class State(EnvState):
 
     position_px: jax.Array
     heading: jax.Array
-    is_off_path: jax.Array
+    is_off_path: jax.Array = starts_at(False)
     unrewarded: jax.Array
-    num_fails: jax.Array
+    num_fails: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -181,14 +181,11 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent on the start tile, heading up; start and goal count as visited."""
         del params
-        zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
             level=level,
             position_px=seen.start_px(level.start_tile, self.agent_scale),
             heading=jnp.int32(arena.Heading.UP),
-            is_off_path=no,
             unrewarded=level.path & ~end_tiles(level),
-            num_fails=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState
+from jaxgym.environment import Environment, EnvParams, EnvState, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
@@ -65,7 +65,7 @@ class SpotlightLevel:
     seed: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class SpotlightState(EnvState):
     """State fields of both games.
 
@@ -89,14 +89,14 @@ class SpotlightState(EnvState):
     heading: jax.Array
     lights: spotlights.Spotlights
     num_spawned: jax.Array
-    spawn_timer: jax.Array
-    is_full: jax.Array
+    spawn_timer: jax.Array = starts_at(0)
+    is_full: jax.Array = starts_at(False)
     alpha: jax.Array
-    num_hits: jax.Array
-    is_hit: jax.Array
+    num_hits: jax.Array = starts_at(0)
+    is_hit: jax.Array = starts_at(False)
     last_action: jax.Array
     shown_action: jax.Array
-    last_positive: jax.Array
+    last_positive: jax.Array = starts_at(0)
     shown_positive: jax.Array
 
 
@@ -271,7 +271,6 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
         """Return the fields of `SpotlightState` at the start of an episode."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
         num_initial = jnp.minimum(params.initial_spawns, self.max_spotlights)
         first = jax.tree.map(lambda leaf: leaf[: self.max_spotlights], level.tracks)
         is_slow = jnp.asarray(params.light_dim_off_duration) > 0
@@ -281,14 +280,9 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             "heading": level.heading,
             "lights": spotlights.start(first, num_initial, self.max_spotlights),
             "num_spawned": num_initial,
-            "spawn_timer": zero,
-            "is_full": no,
             "alpha": jnp.where(is_slow, 0, params.light_threshold),
-            "num_hits": zero,
-            "is_hit": no,
             "last_action": jnp.zeros(2, dtype=jnp.int32),
             "shown_action": jnp.zeros(2, dtype=jnp.int32),
-            "last_positive": zero,
             "shown_positive": jnp.int32(seen.NOT_SHOWN),
         }
 

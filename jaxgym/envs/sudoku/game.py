@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.sudoku import level as puzzles
 from jaxgym.envs.sudoku import scene as seen
 from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
@@ -39,7 +39,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -55,7 +55,7 @@ class State(EnvState):
     last_move: jax.Array
     outcome: jax.Array
     tried: jax.Array
-    num_rejected: jax.Array
+    num_rejected: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -113,14 +113,12 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
     def initial_state(self, level: Level, params: Params) -> State:
         """Start with the given cells."""
         del params
-        zero = jnp.int32(0)
         return State(
             level=level,
             board=level.givens,
             last_move=jnp.full(3, seen.NOWHERE, jnp.int32),
             outcome=jnp.int32(SudokuOutcome.NONE),
             tried=jnp.full(NUM_TRIED, seen.NOWHERE, jnp.int32),
-            num_rejected=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:

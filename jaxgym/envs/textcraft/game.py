@@ -23,7 +23,7 @@ from flax import struct
 from jax import lax
 
 from jaxgym import levels
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.textcraft import scene as seen
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, books, world
@@ -61,7 +61,7 @@ class Level:
     book: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -75,7 +75,7 @@ class State(EnvState):
     inventory: jax.Array
     outcome: jax.Array
     item: jax.Array
-    amount: jax.Array
+    amount: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -148,13 +148,11 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
     def initial_state(self, level: Level, params: Params) -> State:
         """Start with an empty bag."""
         del params
-        zero = jnp.int32(0)
         return State(
             level=level,
             inventory=jnp.zeros(len(world().names), jnp.int32),
             outcome=jnp.int32(TextCraftOutcome.START),
             item=jnp.int32(NONE),
-            amount=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
