@@ -28,7 +28,7 @@ from jaxgym.envs.frozen_lake import maps
 from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, OneOf, Real, Static, static, traced
-from jaxgym.spaces import Box, Discrete
+from jaxgym.spaces import Box, Discrete, frames_or_symbols
 
 MAX_STEPS = 100
 """Gymnasium's time limit at 4 × 4. Without a limit, an agent that moves into the border never ends the episode."""
@@ -166,10 +166,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            return Box(low=0.0, high=1.0, shape=(seen.num_symbols(self.size),), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a map with a path, or take the fixed map; sample the seed of the slips."""

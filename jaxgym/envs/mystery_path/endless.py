@@ -37,7 +37,7 @@ from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible, 
 from jaxgym.envs.mystery_path.scene import start_px
 from jaxgym.envs.mystery_path.symbols import endless_symbols
 from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
-from jaxgym.spaces import Box, Discrete
+from jaxgym.spaces import Box, Discrete, frames_or_symbols
 
 ACTIONS = ((0, 0), (1, 0), (0, -1), (0, 1))
 """Movement (dx, dy) of each action: nothing, right, up, down."""
@@ -189,11 +189,7 @@ class EndlessMysteryPath(
 
     def observation_space(self, params: EndlessMysteryPathParams | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        if self.observation == "symbolic":
-            params = self.default_params if params is None else params
-            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            return Box(low=-1, high=2, shape=shape, dtype=jnp.float32)
-        return arena.frame_space()
+        return frames_or_symbols(self, params, low=-1, high=2)
 
     def sample_level(self, key: jax.Array, params: EndlessMysteryPathParams) -> EndlessMysteryPathLevel:
         """Sample the row of the start, and the seed of the segments."""

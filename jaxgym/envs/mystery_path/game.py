@@ -35,10 +35,10 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import layout as mystery_layout
 from jaxgym.envs.mystery_path import scene as seen
 from jaxgym.envs.mystery_path.path_search import SIZE
-from jaxgym.envs.mystery_path.symbols import NUM_SYMBOLS, symbols
+from jaxgym.envs.mystery_path.symbols import symbols
 from jaxgym.envs.mystery_path.visible import Visible, farthest_px, visible_in
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Real, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 DEFAULT_LEVELS = 100_000
 """Number of training levels in the default level buffer."""
@@ -164,11 +164,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            high = max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX)
-            return Box(low=0.0, high=high, shape=(NUM_SYMBOLS,), dtype=jnp.float32)
-        return arena.frame_space()
+        return frames_or_symbols(self, params, high=max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX))
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample the ends of the path, the walls, and the path between the walls."""

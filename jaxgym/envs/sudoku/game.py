@@ -26,7 +26,7 @@ from jaxgym.envs.sudoku import scene as seen
 from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
 from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Preset, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 MAX_STEPS = 100
 
@@ -100,10 +100,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            return Box(low=0.0, high=1.0, shape=(seen.NUM_SYMBOLS,), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a puzzle with one solution."""

@@ -9,7 +9,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.envs.sudoku.level import BOX, NUM_CELLS, SIZE
+from jaxgym.envs.sudoku.level import BOX, SIZE
 from jaxgym.rendering.sprites import bitmap
 
 SCREEN_PX = 84
@@ -27,8 +27,6 @@ class SudokuOutcome(IntEnum):
     NOT_EMPTY = 2
     WRONG = 3
 
-
-NUM_SYMBOLS = NUM_CELLS * SIZE + NUM_CELLS + 2 * SIZE + (len(SudokuOutcome) - 1) + SIZE
 
 _DIGITS = """
 .##. ..#. .##. ###. ..#. #### .##. #### .##. .##.

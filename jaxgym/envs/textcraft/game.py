@@ -28,7 +28,7 @@ from jaxgym.envs.textcraft import scene as seen
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, books, world
 from jaxgym.options import OBSERVATION, Choices, Integer, IntegerList, static, traced
-from jaxgym.spaces import Box, MultiDiscrete
+from jaxgym.spaces import Box, MultiDiscrete, frames_or_symbols
 
 MOST_GATHERED = 64
 """Largest amount that one action gathers."""
@@ -132,10 +132,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            return Box(low=0.0, high=1.0, shape=(seen.num_symbols(),), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a depth, a goal of this depth, the distractors, and the order of the recipes."""
