@@ -28,6 +28,7 @@ from jaxgym.envs.frozen_lake import maps
 from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, OneOf, Real, Static, static, traced
+from jaxgym.rendering.canvas import enlarged
 from jaxgym.spaces import Box, Discrete, frames_or_symbols
 
 MAX_STEPS = 100
@@ -37,7 +38,6 @@ DEFAULT_SIZE = 4
 
 NUM_SLIPS = 3
 _SLIPS = np.arange(NUM_SLIPS) - 1
-_SCALE = 4
 _DISCOUNT = 0.99
 _SWEEPS_PER_CELL = 4
 
@@ -281,5 +281,4 @@ def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
 
 def view(env: FrozenLake, state: State, params: Params) -> jax.Array:
     """Return the frame, which shows everything, enlarged four times, uint8 (336, 336, 3)."""
-    frame = seen.draw(env.scene(state, params))
-    return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)
+    return enlarged(seen.draw(env.scene(state, params)))

@@ -26,12 +26,12 @@ from jaxgym.envs.sudoku import scene as seen
 from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
 from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Preset, static, traced
+from jaxgym.rendering.canvas import enlarged
 from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 MAX_STEPS = 100
 
 _SOURCE = "TextArena 0.7.4, its ids of Sudoku"
-_SCALE = 4
 
 PRESETS: Mapping[str, Preset] = {
     name: Preset({"clues": [clues]}, f"{clues} clues", _SOURCE)
@@ -197,5 +197,4 @@ def expert_action(env: Sudoku, state: State, params: Params) -> jax.Array:
 
 def ground_truth_view(env: Sudoku, state: State, params: Params) -> jax.Array:
     """Return the frame with the solution in gray in empty cells, enlarged four times, uint8 (336, 336, 3)."""
-    frame = seen.draw_solved(env.scene(state, params), state.level.solution)
-    return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)
+    return enlarged(seen.draw_solved(env.scene(state, params), state.level.solution))

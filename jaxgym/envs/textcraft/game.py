@@ -28,6 +28,7 @@ from jaxgym.envs.textcraft import scene as seen
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, books, world
 from jaxgym.options import OBSERVATION, Choices, Integer, IntegerList, static, traced
+from jaxgym.rendering.canvas import enlarged
 from jaxgym.spaces import Box, MultiDiscrete, frames_or_symbols
 
 MOST_GATHERED = 64
@@ -36,8 +37,6 @@ MOST_GATHERED = 64
 MOST_DISTRACTORS = 10
 DEEPEST = 5
 """Depth of the deepest goals."""
-
-VIEW_SCALE = 4
 
 
 class Verb(enum.IntEnum):
@@ -312,5 +311,4 @@ def valid_levels(_: Any, buffer: Any, params: Params) -> dict[str, np.ndarray]:
 
 def view(env: TextCraft, state: State, params: Params) -> jax.Array:
     """Return the frame enlarged four times, uint8 (336, 336, 3); it hides nothing."""
-    frame = seen.draw(env.scene(state, params))
-    return jnp.repeat(jnp.repeat(frame, VIEW_SCALE, axis=0), VIEW_SCALE, axis=1)
+    return enlarged(seen.draw(env.scene(state, params)))
