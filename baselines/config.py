@@ -235,7 +235,7 @@ class Config:
         return parse_options(self.options)
 
 
-_LEAST = dict.fromkeys(
+_LEAST: dict[str, int] = dict.fromkeys(
     ("seed", "eval_every", "train_levels", "memory_layers", "bptt", "decay_steps", "keep_checkpoints"), 0
 )
 _STEPS_IN_ALL = {"total_steps", "decay_steps"}  # the host counts these, in Python integers
