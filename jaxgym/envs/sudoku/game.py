@@ -23,7 +23,7 @@ from flax import struct
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.sudoku import level as puzzles
 from jaxgym.envs.sudoku import scene as seen
-from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
+from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level, is_cell
 from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Preset, static, traced
 from jaxgym.rendering.canvas import enlarged
@@ -125,7 +125,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         is_move = jnp.all((move >= 0) & (move < SIZE))
         outcome = outcome_of(state, move)
         is_placed = is_move & (outcome == SudokuOutcome.PLACED)
-        board = jnp.where(is_cell(move) & is_placed, (move[2] + 1).astype(jnp.int8), state.board)
+        board = jnp.where(is_cell(move[:2]) & is_placed, (move[2] + 1).astype(jnp.int8), state.board)
         after = dataclasses.replace(
             state,
             board=board,
@@ -165,15 +165,9 @@ def unflattened(action: jax.Array) -> jax.Array:
     return jnp.stack([action // NUM_CELLS, action // SIZE % SIZE, action % SIZE])
 
 
-def is_cell(move: jax.Array) -> jax.Array:
-    """Return a mask of the cell of a move, bool (9, 9)."""
-    places = jnp.arange(SIZE)
-    return (places[:, None] == move[0]) & (places[None] == move[1])
-
-
 def outcome_of(state: State, move: jax.Array) -> jax.Array:
     """Return the outcome of a move: it is rejected if its cell is not empty or the solution has another digit."""
-    here = is_cell(move)
+    here = is_cell(move[:2])
     is_empty = jnp.any(here & (state.board == 0))
     is_right = jnp.any(here & (state.level.solution == (move[2] + 1).astype(jnp.int8)))
     return jnp.where(is_empty, jnp.where(is_right, SudokuOutcome.PLACED, SudokuOutcome.WRONG), SudokuOutcome.NOT_EMPTY)

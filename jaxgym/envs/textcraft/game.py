@@ -196,56 +196,53 @@ def _attempt(inventory: jax.Array, outcome: TextCraftOutcome) -> Attempt:
     return Attempt(inventory, jnp.int32(outcome), jnp.int32(NONE), jnp.int32(0))
 
 
+def _made(before: jax.Array, after: jax.Array, item: jax.Array, amount: jax.Array, outcome: jax.Array) -> Attempt:
+    """Return an attempt of an outcome: only if something was got or crafted does the bag change to `after`."""
+    is_made = (outcome == TextCraftOutcome.GOT) | (outcome == TextCraftOutcome.CRAFTED)
+    return Attempt(
+        inventory=jnp.where(is_made, after, before),
+        outcome=outcome,
+        item=jnp.where(outcome == TextCraftOutcome.NOTHING, NONE, item),
+        amount=jnp.where(is_made, amount, 0),
+    )
+
+
+def _outcome(success: TextCraftOutcome, *failures: tuple[jax.Array, TextCraftOutcome]) -> jax.Array:
+    """Return the outcome of the first failure that holds, else the success, int32 ()."""
+    holds, outcomes = zip(*failures, strict=True)
+    return jnp.select(holds, [jnp.int32(outcome) for outcome in outcomes], jnp.int32(success))
+
+
 def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
     """Gather an item; the supply is unlimited, but the bag has a capacity for each item."""
     num_items = len(world().names)
     is_sensible = (item >= 0) & (item < num_items) & (amount >= 1) & (amount <= MOST_GATHERED)
-    is_gathered = item < world().num_gathered
     after = inventory + jnp.where(jnp.arange(num_items) == item, amount, 0)
-    has_room = jnp.all(after <= MOST_CARRIED)
-    is_got = is_sensible & is_gathered & has_room
-    return Attempt(
-        inventory=jnp.where(is_got, after, inventory),
-        outcome=jnp.select(
-            [~is_sensible, ~is_gathered, ~has_room],
-            [
-                jnp.int32(TextCraftOutcome.NOTHING),
-                jnp.int32(TextCraftOutcome.NOT_GATHERED),
-                jnp.int32(TextCraftOutcome.NO_ROOM),
-            ],
-            jnp.int32(TextCraftOutcome.GOT),
-        ),
-        item=jnp.where(is_sensible, item, NONE),
-        amount=jnp.where(is_got, amount, 0),
+    outcome = _outcome(
+        TextCraftOutcome.GOT,
+        (~is_sensible, TextCraftOutcome.NOTHING),
+        (item >= world().num_gathered, TextCraftOutcome.NOT_GATHERED),
+        (jnp.any(after > MOST_CARRIED), TextCraftOutcome.NO_ROOM),
     )
+    return _made(inventory, after, item, amount, outcome)
 
 
 def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
     """Craft by a way: if all inputs are in the bag, replace them by the output."""
     ways, items = world().ways, jnp.arange(len(world().names))
-    is_sensible = (way >= 0) & (way < len(ways.outputs))
     row = jnp.clip(way, 0, len(ways.outputs) - 1)
     inputs, counts = jnp.asarray(ways.inputs)[row], jnp.asarray(ways.counts)[row]
     output, amount = jnp.asarray(ways.outputs)[row], jnp.asarray(ways.amounts)[row]
     taken = jnp.where(items[None] == inputs[:, None], counts[:, None], 0)
     left = inventory - jnp.sum(taken, axis=0, dtype=jnp.int32)
     after = left + jnp.where(items == output, amount, 0)
-    has_inputs, has_room = jnp.all(left >= 0), jnp.all(after <= MOST_CARRIED)
-    is_crafted = is_sensible & has_inputs & has_room
-    return Attempt(
-        inventory=jnp.where(is_crafted, after, inventory),
-        outcome=jnp.select(
-            [~is_sensible, ~has_inputs, ~has_room],
-            [
-                jnp.int32(TextCraftOutcome.NOTHING),
-                jnp.int32(TextCraftOutcome.TOO_FEW),
-                jnp.int32(TextCraftOutcome.NO_ROOM),
-            ],
-            jnp.int32(TextCraftOutcome.CRAFTED),
-        ),
-        item=jnp.where(is_sensible, output, NONE),
-        amount=jnp.where(is_crafted, amount, 0),
+    outcome = _outcome(
+        TextCraftOutcome.CRAFTED,
+        (way != row, TextCraftOutcome.NOTHING),
+        (jnp.any(left < 0), TextCraftOutcome.TOO_FEW),
+        (jnp.any(after > MOST_CARRIED), TextCraftOutcome.NO_ROOM),
     )
+    return _made(inventory, after, output, amount, outcome)
 
 
 def _rows_of_depth(depth: jax.Array) -> tuple[jax.Array, jax.Array]:
