@@ -51,13 +51,9 @@ class MultiDiscrete(gymnax_spaces.Box):
 
 
 def frames_or_symbols(env: Any, params: Any, low: float = 0.0, high: float = 1.0) -> Box:
-    """Return the observation space of an environment that has the option `observation`.
+    """Return the space of an environment's frames, uint8 (84, 84, 3), or symbols in a range, float32 (n,).
 
-    Args:
-        env: The environment. Its frames are uint8 (84, 84, 3), its symbols float32 (n,).
-        params: Parameters; those of `make` if None.
-        low: Lower bound of the symbols.
-        high: Upper bound of the symbols.
+    The option `observation` of the environment decides.
     """
     if env.observation != "symbolic":
         return Box(low=0, high=255, shape=(84, 84, 3), dtype=jnp.uint8)

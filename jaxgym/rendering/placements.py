@@ -16,8 +16,8 @@ def first_placements(sheet: SpriteSheet, canvas_px: int, x_px: range, y_px: rang
     Args:
         sheet: The N sprites.
         canvas_px: Side of the canvas.
-        x_px: The X values of x, in order.
-        y_px: The Y values of y, in order.
+        x_px: X values of x.
+        y_px: Y values of y.
 
     Returns:
         x, y and index of the sprite, int32 (X, Y, N, 3), by place in `x_px`, place in `y_px`, and sprite.
