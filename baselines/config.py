@@ -5,14 +5,13 @@ experiments for `throughput` and `cpu`.
 """
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 import jaxgym
 from baselines.errors import ConfigError
-from jaxgym.errors import OptionError
+from jaxgym.errors import OptionError, nearest
 
 Scale = Literal["paper", "throughput", "cpu"]
 Dtype = Literal["float32", "bfloat16"]
@@ -158,24 +157,14 @@ class Config:
     """Number of newest checkpoints to keep on disk; 0 keeps all."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"{field.name}: expected a finite number, got {value}")
-        for name in _POSITIVE:
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        for name in _NOT_NEGATIVE:
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name}: expected at least 0, got {getattr(self, name)}")
-        for name in (*_POSITIVE, *_NOT_NEGATIVE):
-            value = getattr(self, name)
+        check_seed(self.seed, self.num_seeds)
+        check_numbers(self, _LEAST)
+        for name, value in vars(self).items():
             if isinstance(value, int) and value >= INT32_END and name not in _STEPS_IN_ALL:
                 raise ConfigError(f"{name}: expected a number below {INT32_END}, got {value}")
         for name in _SHARES:
             if getattr(self, name) > 1:
                 raise ConfigError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
-        check_seed(self.seed, self.num_seeds)
         shared = "num_envs" if self.num_seeds == 1 else "num_seeds"
         if getattr(self, shared) % self.devices:
             raise ConfigError(
@@ -246,48 +235,32 @@ class Config:
         return parse_options(self.options)
 
 
-_POSITIVE = (
-    "num_envs",
-    "num_steps",
-    "epochs",
-    "minibatches",
-    "total_steps",
-    "block_updates",
-    "num_seeds",
-    "devices",
-    "unroll",
-    "memory_size",
-    "memory_heads",
-    "memory_window",
-    "hidden_size",
-    "held_out_levels",
-    "eval_repeats",
-    "checkpoint_updates",
-)
-_NOT_NEGATIVE = (
-    "eval_every",
-    "train_levels",
-    "memory_layers",
-    "bptt",
-    "decay_steps",
-    "keep_checkpoints",
-    "gamma",
-    "gae_lambda",
-    "clip",
-    "value_coef",
-    "entropy_start",
-    "entropy_end",
-    "learning_rate_start",
-    "learning_rate_end",
-    "weight_decay",
-    "max_grad_norm",
-    "reconstruction",
-    "reconstruction_share",
-    "ground_truth_head",
-    "memory_gate_bias",
+_LEAST: dict[str, int] = dict.fromkeys(
+    ("seed", "eval_every", "train_levels", "memory_layers", "bptt", "decay_steps", "keep_checkpoints"), 0
 )
 _STEPS_IN_ALL = {"total_steps", "decay_steps"}  # the host counts these, in Python integers
 _SHARES = ("gamma", "gae_lambda", "reconstruction_share")
+
+
+def check_numbers(settings: Any, least: Mapping[str, int]) -> None:
+    """Check that the numbers of a dataclass are finite and not too small: floats at least 0, integers at least 1.
+
+    Args:
+        settings: the dataclass.
+        least: smallest values of other integers, by name.
+
+    Raises:
+        ConfigError: if a number is not.
+    """
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not math.isfinite(value):
+            raise ConfigError(f"{field.name}: expected a finite number, got {value}")
+        smallest = 0 if isinstance(field.default, float) else least.get(field.name, 1)
+        if value < smallest:
+            raise ConfigError(f"{field.name}: expected at least {smallest}, got {value}")
 
 
 def check_seed(seed: int, count: int = 1) -> None:
@@ -329,11 +302,7 @@ def from_name(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
     """
     if name in table:
         return table[name]
-    near = [allowed for allowed in table if allowed.lower() == name.lower()] or difflib.get_close_matches(
-        name, table, n=1
-    )
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"unknown {kind} {name!r}: expected one of {', '.join(sorted(table))}{hint}")
+    raise ConfigError(f"unknown {kind} {name!r}{nearest(name, table)}: expected one of {', '.join(sorted(table))}")
 
 
 def check_lists(flags: Iterable[str], arguments: Sequence[str]) -> None:

@@ -118,15 +118,9 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _Play
 def evaluate(
     setup: Setup, game: TrainingGame, params: Any, *, repeats: int, seed: int, max_steps: int = MAX_STEPS
 ) -> dict[str, Any]:
-    """Evaluate each seed's agent on held-out and training levels.
+    """Evaluate each seed's agent on held-out and training levels, `repeats` episodes per level.
 
-    Args:
-        setup: setup of the run.
-        game: environment and levels of the run.
-        params: network parameters, with a leading axis if the run has several seeds.
-        repeats: episodes per level.
-        seed: seed of the sampled actions.
-        max_steps: maximum length of an episode.
+    `params` have a leading axis if the run has several seeds. `seed` is that of the sampled actions.
 
     Returns:
         For "held_out" and, if the game has them, "training": the number of levels, the means of `normalized_return`

@@ -147,7 +147,7 @@ def _not_held_out(config: Config, buffer: Any, held_out: Any, flag: str) -> Any:
 
 def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
     """Return the game itself if it has frames, else the same game with frames; None if it cannot have any."""
-    if _has_frames(game):
+    if frame_shape(game):
         return game
     # Only the caller can make an environment of the caller's own.
     if getattr(game.env, "env_id", None) != config.env.rpartition(":")[2]:
@@ -159,12 +159,7 @@ def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
         return None
     env, params = jaxgym.make(config.env, **{**config.env_options, "observation": "pixels"})
     frame_game = game._replace(env=env, params=dataclasses.replace(params, levels=game.params.levels))
-    return frame_game if _has_frames(frame_game) else None
-
-
-def _has_frames(game: TrainingGame) -> bool:
-    observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
-    return any(is_frame(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(observation))
+    return frame_game if frame_shape(frame_game) else None
 
 
 def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
@@ -175,4 +170,4 @@ def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
 def frame_shape(game: TrainingGame) -> tuple[int, ...] | None:
     """Return height, width and channels of the frame in the observation; None without a frame."""
     observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
-    return next((leaf.shape for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8), None)
+    return next((leaf.shape for leaf in jax.tree.leaves(observation) if is_frame(leaf.shape, leaf.dtype)), None)

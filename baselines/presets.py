@@ -13,7 +13,6 @@ from baselines.config import SCALES, Config
 
 _UPDATE_STEPS = 16_384
 _ENTROPY = {"entropy_start": 1e-3}
-_RECURRENT = ("gru", "lstm")
 _DECAY = 10_000 * _UPDATE_STEPS
 _LONG_DECAY = 2 * _DECAY
 

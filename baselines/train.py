@@ -5,7 +5,6 @@ was never stopped.
 """
 
 import dataclasses
-import difflib
 import gc
 import os
 import sys
@@ -28,6 +27,7 @@ from baselines.game import TrainingGame, make_game
 from baselines.ppo import Setup, TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunDir, RunFolder, newest_run, on_host, read_config
+from jaxgym.errors import nearest
 
 _PROG = "python -m baselines.train"
 _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
@@ -108,9 +108,7 @@ def defaults_of(arguments: list[str]) -> Config:
         scale = scale or ("cpu" if jax.default_backend() == "cpu" else "throughput")
         return from_name("scale", scale, SCALES)
     if preset not in PRESETS:
-        near = difflib.get_close_matches(preset, PRESETS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ":"
-        raise ConfigError(f"unknown preset {preset!r}{hint} --list shows all of them")
+        raise ConfigError(f"unknown preset {preset!r}{nearest(preset, PRESETS)}. --list shows all of them.")
     if scale is not None:
         raise ConfigError(
             f"expected --preset or --scale, got both: --preset {preset} and --scale {scale}. Leave one of them out."

@@ -24,7 +24,12 @@ from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, unbounded
 _ACTIONS = np.iinfo(np.int32)
 
 
-@struct.dataclass
+def starts_at(value: int | float | bool) -> Any:
+    """Declare a field of a state, a scalar of 32 bits or bool, with its value at the start of an episode."""
+    return dataclasses.field(default={bool: np.bool_, int: np.int32, float: np.float32}[type(value)](value))
+
+
+@struct.dataclass(kw_only=True)
 class EnvState(gymnax_environment.EnvState):
     """Fields of every state; each game adds its own.
 
@@ -36,12 +41,11 @@ class EnvState(gymnax_environment.EnvState):
         level_index: Index of the level in the level buffer that the reset drew from, int32 (); -1 for any other level.
     """
 
-    time: jax.Array  # pyright: ignore[reportIncompatibleVariableOverride] — gymnax says int, and stores arrays.
+    time: jax.Array = starts_at(0)  # pyright: ignore[reportIncompatibleVariableOverride] — gymnax says int, and stores arrays.
     level: Any
-    episode_return: jax.Array
-    terminated: jax.Array
-    # Keyword-only with a default, so that games can build a state without it.
-    level_index: jax.Array | np.ndarray = struct.field(default=levels.NO_INDEX, kw_only=True)
+    episode_return: jax.Array = starts_at(0.0)
+    terminated: jax.Array = starts_at(False)
+    level_index: jax.Array = starts_at(int(levels.NO_INDEX))
 
 
 @struct.dataclass
@@ -175,12 +179,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     ) -> tuple[Any, TState]:
         """Start an episode on a level of the level buffer, or on a fresh training level without a buffer.
 
+        Return the first observation and the state.
+
         Args:
             key: A PRNG key; it is consumed.
             params: Parameters; those of `make` if None.
-
-        Returns:
-            The first observation and the state.
 
         Raises:
             StateError: If the parameters are not of this environment's class.
@@ -191,15 +194,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
-        """Start an episode on the given level.
+        """Start an episode on the given level; return the first observation and the state.
 
         Args:
             key: A PRNG key for `observe`; no environment of jaxgym uses it.
             level: A level of this game, from `sample_level`, `jaxgym.levels.level_from_seed` or a level buffer.
             params: Parameters; those of `make` if None.
-
-        Returns:
-            The first observation and the state.
 
         Raises:
             StateError: If the parameters are not of this environment's class.

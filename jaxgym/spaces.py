@@ -1,5 +1,6 @@
 """Spaces of gymnax, and `MultiDiscrete`."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -47,6 +48,18 @@ class MultiDiscrete(gymnax_spaces.Box):
     def sample(self, key: jax.Array) -> jax.Array:
         """Sample uniformly, int32 (len(nvec),); consumes `key`."""
         return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec, dtype=np.int32), dtype=jnp.int32)
+
+
+def frames_or_symbols(env: Any, params: Any, low: float = 0.0, high: float = 1.0) -> Box:
+    """Return the space of an environment's frames, uint8 (84, 84, 3), or symbols in a range, float32 (n,).
+
+    The option `observation` of the environment decides.
+    """
+    if env.observation != "symbolic":
+        return Box(low=0, high=255, shape=(84, 84, 3), dtype=jnp.uint8)
+    params = env.default_params if params is None else params
+    symbols, _ = jax.eval_shape(partial(env.reset_env, params=params), jax.random.key(0))
+    return Box(low=low, high=high, shape=symbols.shape, dtype=jnp.float32)
 
 
 def unbounded(leaf: jax.ShapeDtypeStruct) -> Box:

@@ -58,8 +58,7 @@ class TMaze(jaxgym.Environment[Level, State, jaxgym.EnvParams, Scene]):
 
     def initial_state(self, level: Level, params: Any) -> State:
         del params
-        zero = jnp.int32(0)
-        return State(zero, level, jnp.float32(0.0), jnp.bool_(False), place=zero, turn=jnp.int32(-1))
+        return State(level=level, place=jnp.int32(0), turn=jnp.int32(-1))
 
     def transition(self, state: State, action: jax.Array, params: Any) -> jaxgym.Transition:
         del params

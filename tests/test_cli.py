@@ -235,6 +235,6 @@ def test_keys_make_the_actions_of_the_original() -> None:
     assert keys.free_action(["right", "w"], flat=False) == (2, 1)
     assert keys.free_action(["left", "d", "up", "s"], flat=False) == (1, 2), "left and down win"
     assert keys.free_action(["d", "s"], flat=True) == 8
-    assert [keys.grid_action(key) for key in ("space", "a", "right", "w", "x")] == [0, 1, 2, 3, None]
+    assert [keys.struck_action("grid", key) for key in ("space", "a", "right", "w", "x")] == [0, 1, 2, 3, None]
     assert [keys.course_action([key]) for key in ("left", "d", "up", "s")] == [0, 1, 2, 3]
-    assert [keys.steps_action(key) for key in ("left", "s", "d", "up", "x")] == [0, 1, 2, 3, None]
+    assert [keys.struck_action("steps", key) for key in ("left", "s", "d", "up", "x")] == [0, 1, 2, 3, None]

@@ -67,8 +67,7 @@ class Walk(jaxgym.Environment[jax.Array, WalkState, jaxgym.EnvParams, jax.Array]
 
     def initial_state(self, level: jax.Array, params: Any) -> WalkState:
         del params
-        zero = jnp.int32(0)
-        return WalkState(zero, level, jnp.float32(0.0), jnp.bool_(False), place=level)
+        return WalkState(level=level, place=level)
 
     def transition(self, state: WalkState, action: jax.Array, params: Any) -> jaxgym.Transition:
         del params

@@ -36,17 +36,6 @@ class Cache(NamedTuple):
     is_token: jax.Array  # bool (B, slots)
 
 
-class Norm(nn.Module):
-    """RMS norm with a learned scale."""
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Return an array like x."""
-        scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
-        inverse = lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-6)
-        return x * inverse * scale.reshape((1,) * (x.ndim - 1) + scale.shape)
-
-
 class DecoderBlock(nn.Module):
     """Attention and two dense layers, each with a residual connection."""
 
@@ -66,7 +55,7 @@ class DecoderBlock(nn.Module):
             last: Number of tokens, from the end, that need an output.
         """
         width, heads = self.sizes.width, self.sizes.heads
-        inner = Norm(name="norm_attention")(x)
+        inner = nn.RMSNorm(name="norm_attention")(x)
         shape = (*x.shape[:2], heads, width // heads)
         key = nn.Dense(width, use_bias=False, name="key")(inner).reshape(shape)
         value = nn.Dense(width, use_bias=False, name="value")(inner).reshape(shape)
@@ -80,7 +69,7 @@ class DecoderBlock(nn.Module):
         read = jnp.einsum("bhqk,bkhd->bqhd", weight, value).reshape(len(x), last, width)
         depth = nn.initializers.variance_scaling(0.5 / self.sizes.layers, "fan_in", "truncated_normal")
         x = x[:, -last:] + nn.Dense(width, use_bias=False, name="read", kernel_init=depth)(read)
-        inner = nn.relu(nn.Dense(_WIDER * width, name="wide")(Norm(name="norm_dense")(x)))
+        inner = nn.relu(nn.Dense(_WIDER * width, name="wide")(nn.RMSNorm(name="norm_dense")(x)))
         return x + nn.Dense(width, name="narrow", kernel_init=depth)(inner), (key, value)
 
 
@@ -124,7 +113,7 @@ class LanguageModel(nn.Module):
             keys.append(key)
             values.append(value)
         head = nn.Dense(sizes.vocabulary, kernel_init=nn.initializers.normal(0.02), name="head")
-        return head(Norm(name="norm_head")(x)), Cache(keys, values, is_token)
+        return head(nn.RMSNorm(name="norm_head")(x)), Cache(keys, values, is_token)
 
 
 def init(sizes: Sizes, key: jax.Array) -> Any:

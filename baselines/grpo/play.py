@@ -104,11 +104,14 @@ class Chain:
     def openings(self, seeds: Sequence[int]) -> list[str]:
         """Return the first observation texts of levels."""
         texts = list[str]()
-        for start in range(0, len(seeds), self.pool.capacity):
-            opened = self._open(seeds[start : start + self.pool.capacity])
+        for part in self._parts(seeds):
+            opened = self._open(part)
             texts += [opening.text for opening in opened]
             self.pool.close([opening.id for opening in opened])
         return texts
+
+    def _parts(self, seeds: Sequence[int]) -> list[Sequence[int]]:
+        return [seeds[start : start + self.pool.capacity] for start in range(0, len(seeds), self.pool.capacity)]
 
     def _open(self, seeds: Sequence[int]) -> list[Any]:
         return self.pool.open_many(self.settings.env, [int(seed) for seed in seeds], self.settings.session_options)
@@ -140,6 +143,10 @@ class Chain:
         The checksum of the text decides, so both kinds of levels have the same distribution.
         """
         return np.asarray([zlib.crc32(text.encode()) % _KEPT == 0 for text in self.openings(seeds.tolist())])
+
+    def play_all(self, seeds: Sequence[int], write: Writer) -> list[TextEpisodes]:
+        """Play one episode of each level, at most `pool.capacity` at a time."""
+        return [self.play(part, write) for part in self._parts(seeds)]
 
     def play(self, seeds: Sequence[int], write: Writer) -> TextEpisodes:
         """Play one episode of each level to its end, at most `pool.capacity` of them."""

@@ -2,11 +2,10 @@
 
 import dataclasses
 import json
-import math
 from pathlib import Path
 from typing import Any, Literal
 
-from baselines.config import check_seed, parse_options
+from baselines.config import check_numbers, check_seed, parse_options
 from baselines.errors import ConfigError, RunError
 
 Scale = Literal["cpu", "gpu"]
@@ -104,11 +103,7 @@ class Settings:
     """Number of newest checkpoints to keep on disk; 0 keeps all."""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            least = _LEAST.get(field.name, 1)
-            if isinstance(value, int | float) and not (math.isfinite(value) and value >= least):
-                raise ConfigError(f"{field.name}: expected a finite number of at least {least}, got {value}")
+        check_numbers(self, _LEAST)
         if self.width % self.heads:
             raise ConfigError(f"width: expected a multiple of heads {self.heads}, got {self.width}")
         if not self.replies:
@@ -130,8 +125,7 @@ class Settings:
 
 
 _LEAST = {
-    **dict.fromkeys(("warm_updates", "minutes", "gamma", "clip_low", "clip_high", "kl"), 0),
-    **dict.fromkeys(("learning_rate", "max_grad_norm", "seed", "keep_checkpoints", "new_openings"), 0),
+    **dict.fromkeys(("warm_updates", "seed", "keep_checkpoints"), 0),
     "reply_tokens": 2,  # the first token is sampled before the scan over the rest
     "group_size": 2,  # advantages need at least two episodes
 }

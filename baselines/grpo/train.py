@@ -95,7 +95,8 @@ def train(settings: Settings, run_dir: RunDir) -> str:
     )
     opened = GrpoFolder.go_on(path, settings) if run_dir.resume else GrpoFolder.begin(path, settings)
     with opened as folder:
-        start = episodes_of_start(chain, training)
+        random = RandomWriter(settings.replies, settings.seed)
+        start = chain.play(training[: chain.pool.capacity].tolist(), random)
         tokenizer = Tokenizer.of([*start.contexts, *settings.replies])
         if run_dir.resume and folder.last_update is not None:
             tokenizer = folder.tokenizer()
@@ -115,13 +116,6 @@ def train(settings: Settings, run_dir: RunDir) -> str:
         folder.draw_curve()
     tqdm.write(f"held-out success with greedy decoding: {results['likeliest']['success']:.3f}")
     return f"held-out success {results['sampled']['success']:.3f} in {seconds:.0f} s -> {path}"
-
-
-def episodes_of_start(chain: Chain, training: np.ndarray) -> TextEpisodes:
-    """Play episodes with random replies on training levels, as many as the pool's capacity."""
-    return chain.play(
-        training[: chain.pool.capacity].tolist(), RandomWriter(chain.settings.replies, chain.settings.seed)
-    )
 
 
 def sizes_of(settings: Settings, tokenizer: Tokenizer, contexts: Sequence[str]) -> Sizes:
@@ -162,12 +156,7 @@ def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
 def evaluate_held_out(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
     """Evaluate a model on levels, one episode of each."""
     write = work.writer(params, _key(work.settings, _EVALUATE), temperature)
-    return tally(
-        [
-            work.chain.play(seeds[start : start + work.chain.pool.capacity].tolist(), write)
-            for start in range(0, len(seeds), work.chain.pool.capacity)
-        ]
-    )
+    return tally(work.chain.play_all(seeds.tolist(), write))
 
 
 def tally(played: Sequence[TextEpisodes]) -> dict[str, float]:
@@ -203,7 +192,8 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, 
         template = jax.eval_shape(lambda: initial_state(settings, work.sizes, jax.random.key(0)))
         return folder.restore(template), done, folder.truncate_log(done)[-1]
     folder.truncate_log(-1)
-    by_chance = evaluate_random(work)
+    random = RandomWriter(settings.replies, settings.seed + 1)
+    by_chance = tally(work.chain.play_all(work.held_out.tolist(), random))
     state = warm_up(work, start)
     results = evaluate_held_out(work, state.params, work.held_out)
     tqdm.write(
@@ -217,14 +207,6 @@ def begin_or_go_on(work: Work, start: TextEpisodes) -> tuple[LearnerState, int, 
     folder.append([row])
     folder.save(state, 0)
     return state, 0, row
-
-
-def evaluate_random(work: Work) -> dict[str, float]:
-    """Evaluate random replies on the held-out levels."""
-    write = RandomWriter(work.settings.replies, work.settings.seed + 1)
-    capacity = work.chain.pool.capacity
-    seeds = work.held_out.tolist()
-    return tally([work.chain.play(seeds[at : at + capacity], write) for at in range(0, len(seeds), capacity)])
 
 
 def run_updates(work: Work, start: TextEpisodes) -> LearnerState:

@@ -33,23 +33,27 @@ class Game:
     Attributes:
         env: The environment.
         params: Its parameters, on the device.
+        options: The options, in a form that can be compared with `==`; level buffers are compared by identity.
     """
 
     env: AnyEnvironment
     params: EnvParams
+    options: Mapping[str, Any]
 
     @classmethod
     def of(cls, env_id: str, options: Mapping[str, Any]) -> "Game":
         """Make an environment with options of `jaxgym.make`, including `levels` and `max_steps`."""
         env, params = registration.make(env_id, **options)
-        return cls(env, jax.device_put(params))
+        return cls(env, jax.device_put(params), comparable(options))
 
     def under(self, env_id: str, options: Mapping[str, Any]) -> "Game":
-        """Make the environment with other options.
+        """Return the game with other options, or the same object for equal ones.
 
         Raises:
             OptionError: If an option is invalid or changes a space.
         """
+        if comparable(options) == self.options:
+            return self
         other = Game.of(env_id, options)
         for name in ("observation_space", "action_space"):
             before, after = getattr(self, name), getattr(other, name)
@@ -79,6 +83,33 @@ class Game:
             env = dataclasses.replace(env, observation="pixels")
         drawn = draw(env, state, self.params)
         return on_host(drawn["visual_observation"] if isinstance(drawn, dict) else drawn)
+
+
+class SingleEnv(gymnasium.Env[Any, Any]):
+    """Base class of the single environments.
+
+    Attributes:
+        game: The environment and the parameters of the current episode.
+    """
+
+    metadata = METADATA
+    game: Game
+
+    def __init__(self, env_id: str, render_mode: str | None, options: dict[str, Any]):
+        self.metadata = metadata_of(env_id)
+        self.render_mode = checked_render_mode(env_id, render_mode)
+        self._env_id, self._options = env_id, options
+        self._state: Any = None
+
+    def render(self) -> np.ndarray | None:
+        """Return an image of the current state, row first, or None without a render mode.
+
+        `"rgb_array"` is the agent's frame, uint8 (84, 84, 3); `"debug_rgb_array"` also shows hidden information,
+        uint8 (336, 336, 3).
+        """
+        if self.render_mode is None:
+            return None
+        return self.game.image(started(self._env_id, self._state), self.render_mode)
 
 
 def metadata_of(env_id: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _NO_LIMIT = -1
 _LAST_SEED = 2 * SPLIT_SIZE - 1
 
 
-class MemoryGymEnv(gymnasium.Env[Any, Any]):
+class MemoryGymEnv(games.SingleEnv):
     """A `gymnasium.Env` for code that was written for memory-gym.
 
     Frames are column first. The time limit terminates an episode; no episode is truncated. `reset(seed=s)` plays the
@@ -35,8 +35,6 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
         has_ground_truth_info: Whether `info` has a `ground_truth`.
         ground_truth_space: Space of the `ground_truth`, if there is one.
     """
-
-    metadata = games.METADATA
 
     def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
         """Make the environment.
@@ -51,10 +49,7 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             OptionError: If an option does not exist or its value is invalid.
             LevelError: If the id has no original.
         """
-        self.metadata = games.metadata_of(env_id)
-        self.render_mode = games.checked_render_mode(env_id, render_mode)
-        self._env_id, self._options = env_id, options
-        self._state: Any = None
+        super().__init__(env_id, render_mode, options)
         self._choose(options)
         self.action_space = self.game.action_space
         self.observation_space = self.game.observation_space
@@ -122,16 +117,6 @@ class MemoryGymEnv(gymnasium.Env[Any, Any]):
             if ended or name == "ground_truth"
         }
         return column_first(jax.tree.map(np.array, observation)), reward.item(), ended, False, reported
-
-    def render(self) -> np.ndarray | None:
-        """Return an image of the current state, row first, or None without a render mode.
-
-        `"rgb_array"` is the agent's frame, uint8 (84, 84, 3); `"debug_rgb_array"` also shows hidden information,
-        uint8 (336, 336, 3).
-        """
-        if self.render_mode is None:
-            return None
-        return self.game.image(games.started(self._env_id, self._state), self.render_mode)
 
 
 def column_first(observation: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import gymnasium
 import jax
 import numpy as np
 
@@ -12,17 +11,12 @@ from jaxgym.gymnasium_api.games import Game
 from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
 
 
-class GymnasiumEnv(gymnasium.Env[Any, Any]):
+class GymnasiumEnv(games.SingleEnv):
     """A `gymnasium.Env` of a jaxgym environment.
 
     Observations are NumPy arrays or dicts of them; rewards, flags and scalars in `info` are Python values. `info` has
     the same entries on every step, and none at a reset.
-
-    Attributes:
-        game: The environment and the parameters of the current episode.
     """
-
-    metadata = games.METADATA
 
     def __init__(self, env_id: str, *, render_mode: str | None = None, **options: Any):
         """Make the environment.
@@ -37,14 +31,11 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             OptionError: If an option does not exist or its value is invalid.
             LevelError: If `levels` are of another environment.
         """
-        self.metadata = games.metadata_of(env_id)
-        self.render_mode = games.checked_render_mode(env_id, render_mode)
+        super().__init__(env_id, render_mode, options)
         self.game = Game.of(env_id, options)
         self.observation_space = self.game.observation_space
         self.action_space = self.game.action_space
-        self._env_id, self._options, self._chosen = env_id, options, games.comparable(options)
         self._word, self._episode = games.word_of(None), 0
-        self._state: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode.
@@ -66,18 +57,14 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         seed = games.checked_seed(self._env_id, seed)
         super().reset(seed=seed)
         if options is not None:
-            self._choose({**self._options, **games.checked_options(self._env_id, options)})
+            chosen = {**self._options, **games.checked_options(self._env_id, options)}
+            self.game = self.game.under(self._env_id, chosen)
         if seed is None:
             self._episode += 1
         else:
             self._word, self._episode = games.word_of(seed), 0
         observation, self._state = games.reset(self.game.env, self._word, np.uint32(self._episode), self.game.params)
         return games.on_host(observation), {}
-
-    def _choose(self, options: dict[str, Any]) -> None:
-        chosen = games.comparable(options)
-        if chosen != self._chosen:
-            self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a step.
@@ -98,16 +85,6 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             truncated.item(),
             {name: entry if entry.ndim else entry.item() for name, entry in info.items()},
         )
-
-    def render(self) -> np.ndarray | None:
-        """Return an image of the current state, row first, or None without a render mode.
-
-        `"rgb_array"` is the agent's frame, uint8 (84, 84, 3); `"debug_rgb_array"` also shows hidden information,
-        uint8 (336, 336, 3).
-        """
-        if self.render_mode is None:
-            return None
-        return self.game.image(games.started(self._env_id, self._state), self.render_mode)
 
 
 class EntryPoint:

@@ -70,7 +70,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self.single_action_space = self.game.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._env_id, self._options, self._chosen = env_id, options, games.comparable(options)
+        self._env_id, self._options = env_id, options
         self._words = np.asarray([games.word_of(None) for _ in range(num_envs)])
         self._episodes = np.zeros(num_envs, dtype=np.uint32)
         self._states: Any = None
@@ -106,7 +106,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         mask = self._checked_mask(chosen) if _MASK in chosen else np.ones(self.num_envs, dtype=bool)
         super().reset(seed=seeds[0])
         if options is not None and _MASK not in chosen:
-            self._choose({**self._options, **chosen})
+            self.game = self.game.under(self._env_id, {**self._options, **chosen})
         for index, given in enumerate(seeds):
             if not mask[index]:
                 continue
@@ -138,11 +138,6 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             )
         games.started(self._env_id, self._states)
         return mask
-
-    def _choose(self, options: dict[str, Any]) -> None:
-        chosen = games.comparable(options)
-        if chosen != self._chosen:
-            self.game, self._chosen = self.game.under(self._env_id, options), chosen
 
     def _seeds_of_envs(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from jaxgym.envs.memory_gym.arena import AxisMove, GridAction
+from jaxgym.envs.memory_gym.arena import AxisMove
 
 Controls = Literal["free", "grid", "course", "steps", "text"]
 
@@ -18,33 +18,29 @@ HELP = {
 }
 
 
+_STRUCK = {"grid": ((SPACE,), LEFT, RIGHT, UP), "steps": (LEFT, DOWN, RIGHT, UP)}
+"""Keys of each action in the games that wait for a key, in the order of the actions."""
+
+
 def free_action(pressed: Collection[str], *, flat: bool) -> int | tuple[int, int]:
     """Return the action of the held keys; of two opposite keys, left and down win."""
-
-    def along(negative: tuple[str, ...], positive: tuple[str, ...], winner: AxisMove) -> AxisMove:
-        held = {
-            side for side, keys in ((AxisMove.NEGATIVE, negative), (AxisMove.POSITIVE, positive)) if _any(keys, pressed)
-        }
-        return winner if len(held) > 1 else next(iter(held), AxisMove.STAY)
-
-    pair = int(along(LEFT, RIGHT, AxisMove.NEGATIVE)), int(along(UP, DOWN, AxisMove.POSITIVE))
-    return len(AxisMove) * pair[0] + pair[1] if flat else pair
+    toward_left, toward_right = (AxisMove.NEGATIVE, LEFT), (AxisMove.POSITIVE, RIGHT)
+    toward_up, toward_down = (AxisMove.NEGATIVE, UP), (AxisMove.POSITIVE, DOWN)
+    horizontal, vertical = (
+        next((int(move) for move, keys in moves if _any(keys, pressed)), int(AxisMove.STAY))
+        for moves in ((toward_left, toward_right), (toward_down, toward_up))
+    )
+    return len(AxisMove) * horizontal + vertical if flat else (horizontal, vertical)
 
 
-def grid_action(key: str) -> int | None:
-    """Return the action of a pressed key, or None for a key without an action."""
-    actions = {
-        LEFT: GridAction.TURN_LEFT,
-        RIGHT: GridAction.TURN_RIGHT,
-        UP: GridAction.FORWARD,
-        (SPACE,): GridAction.NOTHING,
-    }
-    return next((int(action) for keys, action in actions.items() if key in keys), None)
+def waits_for_key(controls: Controls) -> bool:
+    """Return whether a game with these controls makes a step only when a key is pressed."""
+    return controls in _STRUCK
 
 
-def steps_action(key: str) -> int | None:
-    """Return the action of a pressed key in a game with the controls "steps", or None for a key without an action."""
-    return next((number for number, keys in enumerate((LEFT, DOWN, RIGHT, UP)) if key in keys), None)
+def struck_action(controls: Controls, key: str) -> int | None:
+    """Return the action of a pressed key in a game that waits for a key; None for a key without an action."""
+    return next((number for number, keys in enumerate(_STRUCK[controls]) if key in keys), None)
 
 
 def course_action(pressed: Collection[str]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxgym import extras
-from jaxgym.human.keys import grid_action, held_action, steps_action
+from jaxgym.human.keys import held_action, struck_action, waits_for_key
 from jaxgym.human.stage import Snapshot, Stage
 from jaxgym.spaces import Discrete
 from jaxgym.spec import Human
@@ -15,9 +15,6 @@ from jaxgym.spec import Human
 FPS, CLUE_FPS = 25, 3
 _UNSEEN = ("dummy", "offscreen")
 """Video drivers of SDL without a display."""
-
-_STRUCK = {"grid": grid_action, "steps": steps_action}
-"""Function from a pressed key to an action, by controls, for games that wait for a key."""
 
 
 class WindowError(RuntimeError):
@@ -90,11 +87,11 @@ class _Window:
 
     def _action(self, struck: list[str], *, is_clue: bool) -> Any:
         """Return the action of the keys, or None while the game waits for a key."""
-        if self.human.controls not in _STRUCK:
+        controls = self.human.controls
+        if not waits_for_key(controls):
             pressed = self.pygame.key.get_pressed()
             return self.held_action([name for name, code in self.key_codes.items() if pressed[code]])
-        action_of = _STRUCK[self.human.controls]
-        actions = [action for key in struck if (action := action_of(key)) is not None]
+        actions = [action for key in struck if (action := struck_action(controls, key)) is not None]
         if actions:
             return actions[0]
         return 0 if is_clue else None

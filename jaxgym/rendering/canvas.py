@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+SCALE = 4
+"""Enlargement of a frame along each axis for people."""
+
 TRANSPARENT = 1
 """Channel value of transparent pixels; the visible colors of a sprite must not contain it."""
 
@@ -71,3 +74,8 @@ def draw_sprite(
     if keep is not None:
         is_drawn &= below != jnp.uint8(keep)
     return lax.dynamic_update_slice(canvas, jnp.where(is_drawn, sprite, below), (start[1], start[0], zero))
+
+
+def enlarged(frame: jax.Array) -> jax.Array:
+    """Return a frame for people, uint8 (4 · H, 4 · W, 3)."""
+    return jnp.repeat(jnp.repeat(frame, SCALE, axis=0), SCALE, axis=1)

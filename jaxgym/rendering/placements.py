@@ -7,7 +7,7 @@ import numpy as np
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
 
 
-def first_placements(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: int) -> np.ndarray:
+def first_placements(sheet: SpriteSheet, canvas_px: int, x_px: range, y_px: range) -> np.ndarray:
     """Return, for each placement of a sprite on a square canvas, the first placement that renders to the same pixels.
 
     Sprites can be equal. If a sprite is partly outside of the canvas, neighboring positions and other sprites can
@@ -15,13 +15,12 @@ def first_placements(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: i
 
     Args:
         sheet: The N sprites.
-        low_px: Smallest x and y of a placement.
-        high_px: Largest x and y of a placement.
         canvas_px: Side of the canvas.
+        x_px: X values of x.
+        y_px: Y values of y.
 
     Returns:
-        x, y and index of the sprite, int32 (P, P, N, 3) with P = high_px - low_px + 1, indexed by x - low_px,
-        y - low_px and sprite.
+        x, y and index of the sprite, int32 (X, Y, N, 3), by place in `x_px`, place in `y_px`, and sprite.
     """
     whole = slice(sheet.side, 2 * sheet.side)
     images = sheet.pixels[:, whole, whole]
@@ -48,10 +47,8 @@ def first_placements(sheet: SpriteSheet, low_px: int, high_px: int, canvas_px: i
         place = (corner_x + left, corner_y + top, content) if content else None
         return first.setdefault(place, (x, y, index))
 
-    places, numbers = range(low_px, high_px + 1), range(len(images))
-    return np.asarray(
-        [[[first_placement(x, y, index) for index in numbers] for y in places] for x in places], dtype=np.int32
-    )
+    numbers = range(len(images))
+    return np.asarray([[[first_placement(x, y, index) for index in numbers] for y in y_px] for x in x_px], np.int32)
 
 
 def hiding_offsets(sheet: SpriteSheet, side_px: int) -> np.ndarray:

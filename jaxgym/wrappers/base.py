@@ -106,10 +106,7 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         """Return the state in which an episode of `level` starts."""
         inner = self.env.initial_state(self.inner_level(level), self.inner_params(params))
         return WrappedState(
-            time=inner.time,
             level=level,
-            episode_return=inner.episode_return,
-            terminated=inner.terminated,
             inner=bare(inner),
             memory=self.initial_memory(level, params),
         )

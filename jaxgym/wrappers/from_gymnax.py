@@ -80,10 +80,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         """Reset the environment."""
         seen, inner = self.env.reset_env(_key(level, jnp.int32(0)), params.inner)
         return GymnaxState(
-            time=jnp.int32(0),
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             inner=_arrays(inner),
             seen=seen,
         )

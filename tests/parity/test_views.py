@@ -11,7 +11,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.memory_gym.view import SCALE
+from jaxgym.rendering.canvas import SCALE
 
 VIEWS = Path(__file__).parents[1] / "data" / "views.npz"
 RED, WHITE = (255, 0, 0), (255, 255, 255)

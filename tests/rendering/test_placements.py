@@ -19,12 +19,12 @@ def sheet_of(*drawings: str) -> SpriteSheet:
 
 
 SPRITES = sheet_of("a... .bb. .bb. ....", ".... .bb. .bb. ...a", ".... .bb. .bb. ....")
+PLACES = range(-3, CANVAS + 3)
 
 
 def test_placements_look_alike_if_and_only_if_they_share_an_entry() -> None:
-    low, high = -3, CANVAS + 2
-    table = first_placements(SPRITES, low, high, CANVAS)
-    places = np.stack(np.meshgrid(*[np.arange(low, high + 1)] * 2, np.arange(3), indexing="ij"), axis=-1)
+    table = first_placements(SPRITES, CANVAS, PLACES, PLACES)
+    places = np.stack(np.meshgrid(PLACES, PLACES, np.arange(3), indexing="ij"), axis=-1)
     assert table.shape == places.shape
 
     @jax.jit
@@ -39,7 +39,7 @@ def test_placements_look_alike_if_and_only_if_they_share_an_entry() -> None:
 
 
 def test_the_entry_is_the_first_of_those_that_look_alike() -> None:
-    table = first_placements(SPRITES, -3, CANVAS + 2, CANVAS)
+    table = first_placements(SPRITES, CANVAS, PLACES, PLACES)
     # Where its own corner is cut off, the first sprite is what the last one is; a whole one stands for itself.
     assert table[3, 3, 2].tolist() == table[3, 3, 0].tolist() == [0, 0, 0]
     assert table[7, 7, 0].tolist() == [4, 4, 0]

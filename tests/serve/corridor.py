@@ -57,14 +57,7 @@ class Corridor(Environment[Level, State, Params, Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         del params
-        return State(
-            time=jnp.int32(0),
-            level=level,
-            episode_return=jnp.float32(0),
-            terminated=jnp.bool_(False),
-            position=level.start,
-            key=jax.random.key(1),
-        )
+        return State(level=level, position=level.start, key=jax.random.key(1))
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         position = jnp.clip(state.position + action - 1, 0, state.level.goal)

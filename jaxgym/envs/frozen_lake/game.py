@@ -28,7 +28,8 @@ from jaxgym.envs.frozen_lake import maps
 from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, OneOf, Real, Static, static, traced
-from jaxgym.spaces import Box, Discrete
+from jaxgym.rendering.canvas import enlarged
+from jaxgym.spaces import Box, Discrete, frames_or_symbols
 
 MAX_STEPS = 100
 """Gymnasium's time limit at 4 × 4. Without a limit, an agent that moves into the border never ends the episode."""
@@ -37,7 +38,6 @@ DEFAULT_SIZE = 4
 
 NUM_SLIPS = 3
 _SLIPS = np.arange(NUM_SLIPS) - 1
-_SCALE = 4
 _DISCOUNT = 0.99
 _SWEEPS_PER_CELL = 4
 
@@ -166,10 +166,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            return Box(low=0.0, high=1.0, shape=(seen.num_symbols(self.size),), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a map with a path, or take the fixed map; sample the seed of the slips."""
@@ -186,10 +183,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         """Place the player at the start."""
         del params
         return State(
-            time=jnp.int32(0),
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             player_cell=level.start_cell,
         )
 
@@ -287,5 +281,4 @@ def expert_action(env: FrozenLake, state: State, params: Params) -> jax.Array:
 
 def view(env: FrozenLake, state: State, params: Params) -> jax.Array:
     """Return the frame, which shows everything, enlarged four times, uint8 (336, 336, 3)."""
-    frame = seen.draw(env.scene(state, params))
-    return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)
+    return enlarged(seen.draw(env.scene(state, params)))

@@ -145,22 +145,6 @@ def valid_levels(env: Any, buffer: Any, _: Any) -> dict[str, np.ndarray]:
         is_goal &= (goals == size - 1).all(axis=1)
         is_map = (buffer.is_hole == FIXED[env.map_name]).all(axis=(1, 2))
     else:
-        is_map = _have_way(buffer.is_hole, inner_starts, inner_goals)
+        with jax.ensure_compile_time_eval():  # the environment may be made inside a trace
+            is_map = np.asarray(jax.jit(jax.vmap(is_solvable))(buffer.is_hole, inner_starts, inner_goals))
     return {"start_cell": is_start, "goal_cell": is_goal, "is_hole": is_map | ~is_start | ~is_goal}
-
-
-def _have_way(is_hole: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Return whether a path leads from each start to its goal, bool (n,), on the host."""
-    levels = np.arange(len(is_hole))
-    reached = np.zeros_like(is_hole)
-    reached[levels, *starts.T] = True
-    while True:
-        grown = reached.copy()
-        grown[:, 1:] |= reached[:, :-1]
-        grown[:, :-1] |= reached[:, 1:]
-        grown[:, :, 1:] |= reached[:, :, :-1]
-        grown[:, :, :-1] |= reached[:, :, 1:]
-        grown &= ~is_hole
-        if (grown == reached).all():
-            return reached[levels, *goals.T]
-        reached = grown

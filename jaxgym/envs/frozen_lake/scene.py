@@ -109,11 +109,6 @@ def draw(scene: Scene) -> jax.Array:
     return jax.lax.dynamic_update_slice(canvas, board, (before, before, 0))
 
 
-def num_symbols(size: int) -> int:
-    """Return the length of `symbols`."""
-    return (NUM_KINDS + 1) * size * size
-
-
 def symbols(scene: Scene) -> jax.Array:
     """Return a scene as numbers, float32 (5 N²,); equal vectors have equal frames and vice versa.
 

@@ -85,4 +85,5 @@ def first_placements(agent_scale: float, margin_px: int) -> np.ndarray:
         x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both from
         -margin_px, and heading.
     """
-    return placements.first_placements(agent_sprites(agent_scale), -margin_px, SCREEN_PX + margin_px, SCREEN_PX)
+    places = range(-margin_px, SCREEN_PX + margin_px + 1)
+    return placements.first_placements(agent_sprites(agent_scale), SCREEN_PX, places, places)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.options import Flag, Real
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.spaces import Discrete, MultiDiscrete
 
 SCREEN_PX = 84
 """Width and height of the screen."""
@@ -57,11 +57,6 @@ class AxisMove(enum.IntEnum):
 _HEADING_OF = np.asarray([[1, 0, 7], [2, -1, 6], [3, 4, 5]], dtype=np.int32)
 # Movement (dx, dy) of one tile along each heading.
 _AHEAD = np.asarray([[0, -1], [-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0], [1, -1]], dtype=np.int32)
-
-
-def frame_space() -> Box:
-    """Return the space of a frame, uint8 (84, 84, 3), row first."""
-    return Box(low=0, high=255, shape=(SCREEN_PX, SCREEN_PX, 3), dtype=jnp.uint8)
 
 
 def free_space(*, flat: bool) -> Discrete | MultiDiscrete:

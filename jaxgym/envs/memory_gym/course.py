@@ -28,15 +28,6 @@ def of(env_id: str, **options: Any) -> "Course":
     return original.course(env, plain)
 
 
-def nothing_later(_: Draws, __: Mapping[str, Any]) -> None:
-    """Draw nothing, for games that draw levels only in the reset."""
-
-
-def none_drawn(_: Any, __: Mapping[str, Any]) -> int:
-    """Return 0, for games that draw levels only in the reset."""
-    return 0
-
-
 @dataclasses.dataclass
 class Course:
     """Consecutive episodes of one environment.
@@ -59,7 +50,7 @@ class Course:
         env: An environment of the game, which determines the sizes of levels.
         options: Given options and the defaults of the others.
         levels: Function that draws the levels of the streams; see `jaxgym.levels.original`.
-        later: Function that repeats one draw of the original during an episode.
+        later: Function that repeats one draw of the original during an episode; None if it draws in the reset only.
         num_later: Function of a state and the options; returns the number of such draws since the reset.
         size_names: Names of the options with capacity for the levels.
     """
@@ -67,8 +58,8 @@ class Course:
     env: Any
     options: Mapping[str, Any]
     levels: Callable[[Any, Mapping[str, Any], Draws], Any]
-    later: Callable[[Draws, Mapping[str, Any]], Any] = nothing_later
-    num_later: Callable[[Any, Mapping[str, Any]], int] = none_drawn
+    later: Callable[[Draws, Mapping[str, Any]], Any] | None = None
+    num_later: Callable[[Any, Mapping[str, Any]], int] | None = None
     size_names: tuple[str, ...] = ()
     _draws: Draws | None = dataclasses.field(default=None, init=False, repr=False)
     _num_drawn: int = dataclasses.field(default=0, init=False, repr=False)
@@ -113,12 +104,14 @@ class Course:
 
     def follow(self, state: Any) -> Any:
         """Record the draws of an episode up to this state, and return the state to continue with."""
-        self._num_drawn = max(self._num_drawn, self.num_later(state, self.options))
+        if self.num_later is not None:
+            self._num_drawn = max(self._num_drawn, self.num_later(state, self.options))
         return state
 
     def _finish(self, draws: Draws) -> None:
         """Move to the place of the original's generator at the end of the episode."""
         if draws.start_of_play is not None:
             draws.go_to(draws.start_of_play)
-        for _ in range(self._num_drawn):
-            self.later(draws, self.options)
+        if self.later is not None:
+            for _ in range(self._num_drawn):
+                self.later(draws, self.options)

@@ -28,16 +28,15 @@ import numpy as np
 from flax import struct
 
 from jaxgym import levels
-from jaxgym.environment import Environment, Transition
+from jaxgym.environment import Environment, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, NO_COMMAND, select
-from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
 from jaxgym.envs.mortar_mayhem.symbols import symbols
 from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
 from jaxgym.options import OBSERVATION, Integer, Static, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 _NUM_TILES = seen.LARGEST_ARENA**2
 _LARGEST_TILE = seen.LARGEST_ARENA - 1
@@ -57,7 +56,7 @@ class EndlessMortarMayhemLevel(mortar_mayhem.Level):
     seed: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class EndlessMortarMayhemState(mortar_mayhem.State):
     """Episode state, in addition to the fields of Mortar Mayhem; `num_checks` counts within the current sequence.
 
@@ -70,10 +69,10 @@ class EndlessMortarMayhemState(mortar_mayhem.State):
     """
 
     sequence_length: jax.Array
-    commands_completed: jax.Array
-    clue_first: jax.Array
+    commands_completed: jax.Array = starts_at(0)
+    clue_first: jax.Array = starts_at(0)
     clue_frames: jax.Array
-    clue_frame: jax.Array
+    clue_frame: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -139,13 +138,9 @@ class EndlessMortarMayhem(
 
     def observation_space(self, params: EndlessMortarMayhemParams | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        params = self.default_params if params is None else params
-        if self.observation == "symbolic":
-            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            # The agent's center may be outside of the screen.
-            rim = math.ceil(self.rim_px) / arena.SCREEN_PX
-            return Box(low=-rim, high=1 + rim, shape=shape, dtype=jnp.float32)
-        return arena.frame_space()
+        # The agent's center may be outside of the screen.
+        rim = math.ceil(self.rim_px) / arena.SCREEN_PX
+        return frames_or_symbols(self, params, low=-rim, high=1 + rim)
 
     @property
     def rim_px(self) -> float:
@@ -154,7 +149,7 @@ class EndlessMortarMayhem(
 
     def sample_level(self, key: jax.Array, params: EndlessMortarMayhemParams) -> EndlessMortarMayhemLevel:
         """Sample the start, the durations, and the seed of the commands."""
-        names = ("tile", "x", "y", "show_duration", "show_delay", "explosion_duration", "explosion_delay", "seed")
+        names = ("tile", "x", "y", *mortar_mayhem.DURATIONS, "seed")
         drawn = dict(zip(names, jax.random.bits(key, (len(names),), jnp.uint32), strict=True))
         start = (drawn["tile"] % jnp.uint32(_NUM_TILES)).astype(jnp.int32)
         return EndlessMortarMayhemLevel(
@@ -162,10 +157,7 @@ class EndlessMortarMayhem(
             start_offset_px=mortar_mayhem.start_offset_px(jnp.stack([drawn["x"], drawn["y"]])),
             command_count=jnp.asarray(params.initial_command_count, dtype=jnp.int32),
             commands=jnp.full(self.max_given_commands, -1, dtype=jnp.int32),
-            command_show_duration=params.command_show_duration.pick(drawn["show_duration"]),
-            command_show_delay=params.command_show_delay.pick(drawn["show_delay"]),
-            explosion_duration=params.explosion_duration.pick(drawn["explosion_duration"]),
-            explosion_delay=params.explosion_delay.pick(drawn["explosion_delay"]),
+            **{name: getattr(params, name).pick(drawn[name]) for name in mortar_mayhem.DURATIONS},
             seed=drawn["seed"],
         )
 
@@ -173,25 +165,13 @@ class EndlessMortarMayhem(
         self, level: EndlessMortarMayhemLevel, params: EndlessMortarMayhemParams
     ) -> EndlessMortarMayhemState:
         """Place the agent near the start tile's center, heading up; the first command gives the first target."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
         return EndlessMortarMayhemState(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=seen.tile_center_px(level.start_tile, jnp.int32(seen.LARGEST_ARENA)) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
-            target_tile=next_target(level.start_tile, command_at(level, zero, params)),
-            num_checks=zero,
-            command_steps=zero,
-            verify_step=zero,
-            tiles_on=no,
-            success=no,
+            target_tile=next_target(level.start_tile, command_at(level, jnp.int32(0), params)),
             sequence_length=level.command_count,
-            commands_completed=zero,
-            clue_first=zero,
             clue_frames=level.command_count * (level.command_show_duration + level.command_show_delay),
-            clue_frame=zero,
         )
 
     def transition(
@@ -277,38 +257,26 @@ def clue_at(state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) 
 def act(
     state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams
 ) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
-    """Apply check and explosion after a move; return state, reward and whether the episode ended."""
-    state = dataclasses.replace(state, clue_frame=state.clue_frames)
-    arena_size = jnp.int32(seen.LARGEST_ARENA)
-    on_target = jnp.all(seen.tile_at(state.position_px, arena_size) == state.target_tile)
-    checked, reward, has_failed = check(state, on_target, params)
-    is_over = is_explosion_over(checked)
-    exploded = count_explosion(checked, is_over)
-    target = next_target(checked.target_tile, command_at(checked.level, checked.num_checks, params))
-    exploded = dataclasses.replace(exploded, target_tile=jnp.where(is_over, target, checked.target_tile))
-    has_left = exploded.tiles_on & ~on_target
-    reward = jnp.where(has_left, params.reward_command_failure, reward)
-    return exploded, jnp.asarray(reward, dtype=jnp.float32), has_failed | has_left
+    """Apply check and explosion after a move; return state, reward and whether the episode ended.
 
-
-def check(
-    state: EndlessMortarMayhemState, on_target: jax.Array, params: EndlessMortarMayhemParams
-) -> tuple[EndlessMortarMayhemState, jax.Array, jax.Array]:
-    """Check the command when its delay is over: tiles turn deadly, and after the last command one more is shown."""
-    is_due = is_check_due(state)
-    num_checks = state.num_checks + is_due.astype(jnp.int32)
-    grows = is_due & (num_checks == state.sequence_length)
-    period = state.level.command_show_duration + state.level.command_show_delay
-    outcome = jnp.where(on_target, params.reward_command_success, params.reward_command_failure)
-    checked = dataclasses.replace(
-        state,
-        num_checks=jnp.where(grows, 0, num_checks),
-        command_steps=jnp.where(is_due, 1, state.command_steps),
-        tiles_on=state.tiles_on | is_due,
-        sequence_length=state.sequence_length + grows.astype(jnp.int32),
+    After the check of the last command, one more command is shown.
+    """
+    on_target = jnp.all(seen.tile_at(state.position_px, jnp.int32(seen.LARGEST_ARENA)) == state.target_tile)
+    checked, is_due, reward = mortar_mayhem.check(state, on_target, params)
+    level, length = state.level, state.sequence_length
+    grows = is_due & (checked.num_checks == length)
+    grown = dataclasses.replace(
+        checked,
+        num_checks=jnp.where(grows, 0, checked.num_checks),
+        sequence_length=length + grows.astype(jnp.int32),
         commands_completed=state.commands_completed + (is_due & on_target).astype(jnp.int32),
-        clue_first=jnp.where(grows, state.sequence_length, state.clue_first),
-        clue_frames=jnp.where(grows, period, state.clue_frames),
-        clue_frame=jnp.where(grows, -1, state.clue_frame),
+        clue_first=jnp.where(grows, length, state.clue_first),
+        clue_frames=jnp.where(grows, level.command_show_duration + level.command_show_delay, state.clue_frames),
+        clue_frame=jnp.where(grows, -1, state.clue_frames),
     )
-    return checked, jnp.where(is_due, outcome, 0.0), is_due & ~on_target
+    exploded, is_over = mortar_mayhem.explode(grown)
+    target = next_target(state.target_tile, command_at(level, grown.num_checks, params))
+    after = dataclasses.replace(exploded, target_tile=jnp.where(is_over, target, state.target_tile))
+    has_left = after.tiles_on & ~on_target
+    reward = jnp.where(has_left, params.reward_command_failure, reward)
+    return after, jnp.asarray(reward, dtype=jnp.float32), (is_due & ~on_target) | has_left

@@ -20,13 +20,13 @@ original and is skipped here. Frames are row first; the original's are column fi
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import (
@@ -38,18 +38,19 @@ from jaxgym.envs.mortar_mayhem.commands import (
     sample_commands,
     select,
 )
-from jaxgym.envs.mortar_mayhem.explosion import count_explosion, is_check_due, is_explosion_over
 from jaxgym.envs.mortar_mayhem.symbols import symbols
 from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Choices, Flag, Integer, IntegerList, Real, Static, static, traced
-from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frames_or_symbols
 
 # Within these bounds, int32 can count the frames of a clue phase.
 MOST_COMMANDS, MOST_STEPS = 1_000, 1_000_000
+DURATIONS = ("command_show_duration", "command_show_delay", "explosion_duration", "explosion_delay")
+"""Options and fields of a level that are durations, in the order in which they are drawn."""
 _DEFAULT_MAX_COMMANDS = 10
-_START_OFFSETS = 4
-_START_OFFSET_LOW_PX = -2
+OFFSETS_PX = (-2, 1)
+"""Smallest and largest offset of the agent from the center of its start tile, along each axis."""
 
 
 @struct.dataclass
@@ -77,7 +78,7 @@ class Level:
     explosion_delay: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -95,11 +96,14 @@ class State(EnvState):
     position_px: jax.Array
     heading: jax.Array
     target_tile: jax.Array
-    num_checks: jax.Array
-    command_steps: jax.Array
-    verify_step: jax.Array
-    tiles_on: jax.Array
-    success: jax.Array
+    num_checks: jax.Array = starts_at(0)
+    command_steps: jax.Array = starts_at(0)
+    verify_step: jax.Array = starts_at(0)
+    tiles_on: jax.Array = starts_at(False)
+    success: jax.Array = starts_at(False)
+
+
+AnyState = TypeVar("AnyState", bound=State)
 
 
 @struct.dataclass
@@ -207,21 +211,17 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box | Dict:
         """Return the space of the observation in the class docstring."""
-        params = self.default_params if params is None else params
-        if self.observation == "symbolic":
-            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
-        frame = arena.frame_space()
-        if not self.act_only:
-            return frame
+        space = frames_or_symbols(self, params)
+        if not self.act_only or self.observation == "symbolic":
+            return space
         shape = (VECTOR_COMMANDS * NUM_COMMANDS,)
         vector = Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
-        return Dict({"visual_observation": frame, "vector_observation": vector})
+        return Dict({"visual_observation": space, "vector_observation": vector})
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample the start, then the commands from there, then the durations."""
         has_offset = self.act_only and not self.grid
-        names = ("tile", "x", "y", "count", "show_duration", "show_delay", "explosion_duration", "explosion_delay")
+        names = ("tile", "x", "y", "count", *DURATIONS)
         bits = jax.random.bits(key, (len(names) + self.max_commands,), jnp.uint32)
         drawn = dict(zip(names, bits, strict=False))
         arena_size = jnp.asarray(params.arena_size, dtype=jnp.int32)
@@ -235,28 +235,16 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
             start_offset_px=start_offset_px(offset) if has_offset else jnp.zeros_like(start_tile),
             command_count=count,
             commands=jnp.where(jnp.arange(self.max_commands) < count, commands, -1),
-            command_show_duration=params.command_show_duration.pick(drawn["show_duration"]),
-            command_show_delay=params.command_show_delay.pick(drawn["show_delay"]),
-            explosion_duration=params.explosion_duration.pick(drawn["explosion_duration"]),
-            explosion_delay=params.explosion_delay.pick(drawn["explosion_delay"]),
+            **{name: getattr(params, name).pick(drawn[name]) for name in DURATIONS},
         )
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent on the start tile, heading up; the first command gives the first target."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=seen.tile_center_px(level.start_tile, params.arena_size) + level.start_offset_px,
             heading=jnp.int32(arena.Heading.UP),
-            target_tile=level.start_tile + move_of(level.commands, zero),
-            num_checks=zero,
-            command_steps=zero,
-            verify_step=zero,
-            tiles_on=no,
-            success=no,
+            target_tile=level.start_tile + move_of(level.commands, jnp.int32(0)),
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
@@ -323,7 +311,8 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
 
 def start_offset_px(bits: jax.Array) -> jax.Array:
     """Return the offset from the center of the start tile for random uint32 `bits` (2,), int32 (2,): -2 to 1 px."""
-    return (bits % jnp.uint32(_START_OFFSETS)).astype(jnp.int32) + _START_OFFSET_LOW_PX
+    low, high = OFFSETS_PX
+    return (bits % jnp.uint32(high - low + 1)).astype(jnp.int32) + low
 
 
 def is_clue_phase(state: State) -> jax.Array:
@@ -344,34 +333,43 @@ def clue_at(state: State) -> jax.Array:
 def act(state: State, params: Params) -> tuple[State, jax.Array, jax.Array]:
     """Apply check and explosion after a move; return state, reward and whether the episode ended."""
     on_target = jnp.all(seen.tile_at(state.position_px, params.arena_size) == state.target_tile)
-    checked, reward, terminated = check(state, on_target, params)
-    exploded, has_left = explode(checked, on_target)
+    checked, is_due, reward = check(state, on_target, params)
+    level = state.level
+    is_last = is_due & (checked.num_checks == level.command_count)
+    reward += jnp.where(is_last, params.reward_episode_success, 0.0)
+    exploded, is_over = explode(dataclasses.replace(checked, success=checked.success | is_last))
+    target = state.target_tile + move_of(level.commands, checked.num_checks)
+    has_next = checked.num_checks < level.command_count
+    after = dataclasses.replace(exploded, target_tile=jnp.where(is_over & has_next, target, state.target_tile))
+    has_left = after.tiles_on & ~on_target
     reward = jnp.where(has_left, params.reward_command_failure, reward)
-    return exploded, jnp.asarray(reward, dtype=jnp.float32), terminated | has_left
+    return after, jnp.asarray(reward, dtype=jnp.float32), is_last | (is_due & ~on_target) | has_left
 
 
-def check(state: State, on_target: jax.Array, params: Params) -> tuple[State, jax.Array, jax.Array]:
-    """Check the command when its delay is over: tiles turn deadly; a failure or the last command ends the episode."""
-    is_due = is_check_due(state)
-    num_checks = state.num_checks + is_due.astype(jnp.int32)
-    is_last = is_due & (num_checks == state.level.command_count)
+def check(state: AnyState, on_target: jax.Array, params: CommandParams) -> tuple[AnyState, jax.Array, jax.Array]:
+    """Check the command when its delay is over: the other tiles turn deadly.
+
+    Return the state, whether the command was checked, and the reward of the check.
+    """
+    is_due = ~state.tiles_on & (state.command_steps > 0) & (state.command_steps % state.level.explosion_delay == 0)
     outcome = jnp.where(on_target, params.reward_command_success, params.reward_command_failure)
-    reward = jnp.where(is_due, outcome, 0.0) + jnp.where(is_last, params.reward_episode_success, 0.0)
     checked = dataclasses.replace(
         state,
-        num_checks=num_checks,
+        num_checks=state.num_checks + is_due.astype(jnp.int32),
         command_steps=jnp.where(is_due, 1, state.command_steps),
         tiles_on=state.tiles_on | is_due,
-        success=state.success | is_last,
     )
-    return checked, reward, is_last | (is_due & ~on_target)
+    return checked, is_due, jnp.where(is_due, outcome, 0.0)
 
 
-def explode(state: State, on_target: jax.Array) -> tuple[State, jax.Array]:
-    """Advance the explosion: the agent must not leave the target; afterwards the next command becomes valid."""
-    is_over = is_explosion_over(state)
-    has_next = state.num_checks < state.level.command_count
-    target = state.target_tile + move_of(state.level.commands, state.num_checks)
-    exploded = count_explosion(state, is_over)
-    exploded = dataclasses.replace(exploded, target_tile=jnp.where(is_over & has_next, target, state.target_tile))
-    return exploded, exploded.tiles_on & ~on_target
+def explode(state: AnyState) -> tuple[AnyState, jax.Array]:
+    """Advance the explosion or the delay by one step; return the state and whether the tiles got safe again."""
+    is_over = state.tiles_on & (state.verify_step > 0) & (state.verify_step % state.level.explosion_duration == 0)
+    burns = state.tiles_on & ~is_over
+    exploded = dataclasses.replace(
+        state,
+        command_steps=state.command_steps + (~state.tiles_on).astype(jnp.int32),
+        verify_step=jnp.where(is_over, 0, state.verify_step + burns.astype(jnp.int32)),
+        tiles_on=burns,
+    )
+    return exploded, is_over

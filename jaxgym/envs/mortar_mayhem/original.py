@@ -20,9 +20,6 @@ from jaxgym.spec import Original
 LISTED_COMMANDS = 64
 """Number of commands of an endless level. To show and execute all of them takes about 50 000 steps."""
 
-_FIRST_OFFSET_PX, _LAST_OFFSET_PX = -2, 1
-_DURATIONS = ("command_show_duration", "command_show_delay", "explosion_duration", "explosion_delay")
-
 
 def levels(env: mortar_mayhem.MortarMayhem, options: Mapping[str, Any], draws: Draws) -> mortar_mayhem.Level:
     """Draw a level of Mortar Mayhem for each stream."""
@@ -110,12 +107,14 @@ def _tiles(number: np.ndarray, size: int) -> np.ndarray:
 
 
 def _offsets(draws: Draws) -> np.ndarray:
-    return np.stack([draws.integers(_FIRST_OFFSET_PX, _LAST_OFFSET_PX + 1) for _ in range(2)], axis=-1)
+    return np.stack(
+        [draws.integers(mortar_mayhem.OFFSETS_PX[0], mortar_mayhem.OFFSETS_PX[1] + 1) for _ in range(2)], axis=-1
+    )
 
 
 def _durations(draws: Draws, options: Mapping[str, Any]) -> dict[str, Any]:
     """Draw the durations of the game; those that it lacks are 0."""
-    return {name: whole(draws.choice(options.get(name, [0]))) for name in _DURATIONS}
+    return {name: whole(draws.choice(options.get(name, [0]))) for name in mortar_mayhem.DURATIONS}
 
 
 ORIGINAL = Original(by_seed(levels, num_words=16), partial(Course, levels=levels))

@@ -15,10 +15,10 @@ from jax import lax
 
 from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
-from jaxgym.envs.mortar_mayhem import glyphs
 from jaxgym.envs.mortar_mayhem.commands import NO_COMMAND, NUM_COMMANDS
+from jaxgym.envs.mortar_mayhem.glyphs import GLYPHS
 from jaxgym.rendering.canvas import draw_sprite
-from jaxgym.rendering.sprites import bitmap, rectangle
+from jaxgym.rendering.sprites import rectangle
 
 TILE_PX = 14
 SMALLEST_ARENA = 2
@@ -27,20 +27,6 @@ LARGEST_ARENA = 6
 _TILE = ((21, 43, 77), (29, 60, 107))
 _DEADLY_TILE = ((81, 18, 26), (112, 24, 36))
 _GLYPH = 255
-_UPRIGHT_GLYPH_PX = 31
-_DIAGONAL_GLYPH_PX = 38
-
-_GLYPHS = (
-    (glyphs.RIGHT, _UPRIGHT_GLYPH_PX),
-    (glyphs.DOWN, _UPRIGHT_GLYPH_PX),
-    (glyphs.LEFT, _UPRIGHT_GLYPH_PX),
-    (glyphs.UP, _UPRIGHT_GLYPH_PX),
-    (glyphs.STAY, _UPRIGHT_GLYPH_PX),
-    (glyphs.RIGHT_DOWN, _DIAGONAL_GLYPH_PX),
-    (glyphs.RIGHT_UP, _DIAGONAL_GLYPH_PX),
-    (glyphs.LEFT_DOWN, _DIAGONAL_GLYPH_PX),
-    (glyphs.LEFT_UP, _DIAGONAL_GLYPH_PX),
-)
 
 
 def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
@@ -89,13 +75,12 @@ def _arena_frames() -> tuple[np.ndarray, np.ndarray]:
     for arena_size in range(SMALLEST_ARENA, LARGEST_ARENA + 1):
         first[arena_size] = len(frames)
         plain = _arena_frame(arena_size, None)
-        frames += [*(_with_glyph(plain, *glyph) for glyph in _GLYPHS), plain]
+        frames += [*(_with_glyph(plain, *glyph) for glyph in GLYPHS), plain]
         frames += [_arena_frame(arena_size, (column, row)) for row in range(arena_size) for column in range(arena_size)]
     return np.stack(frames), first
 
 
-def _with_glyph(frame: np.ndarray, rows: str, corner: int) -> np.ndarray:
-    glyph = bitmap(rows)
+def _with_glyph(frame: np.ndarray, glyph: np.ndarray, corner: int) -> np.ndarray:
     frame = frame.copy()
     frame[corner : corner + len(glyph), corner : corner + len(glyph)][glyph] = _GLYPH
     return frame
@@ -131,7 +116,7 @@ def _torus_frames() -> np.ndarray:
     """
     tiles = [(column, row) for row in range(LARGEST_ARENA) for column in range(LARGEST_ARENA)]
     arenas = [_arena_frame(LARGEST_ARENA, safe_tile) for safe_tile in (None, *tiles)]
-    return np.stack([[*(_with_glyph(arena, *glyph) for glyph in _GLYPHS), arena] for arena in arenas])
+    return np.stack([[*(_with_glyph(arena, *glyph) for glyph in GLYPHS), arena] for arena in arenas])
 
 
 def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:

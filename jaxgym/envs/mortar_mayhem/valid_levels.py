@@ -9,9 +9,6 @@ from jaxgym.envs.mortar_mayhem import game
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES
 
-_DURATIONS = ("command_show_duration", "command_show_delay", "explosion_duration", "explosion_delay")
-_OFFSETS_PX = (-2, 1)
-
 
 def valid_levels(env: game.MortarMayhem, buffer: Any, params: Any) -> Validity:
     """Return whether each level has valid positions in the arena, commands and choices; bool (n,) by field."""
@@ -20,7 +17,7 @@ def valid_levels(env: game.MortarMayhem, buffer: Any, params: Any) -> Validity:
     is_command = (buffer.commands >= 0) & (buffer.commands < allowed)
     moves = np.where(is_used[..., None], COMMAND_MOVES[np.where(is_command, buffer.commands, 0)], 0)
     tiles = buffer.start_tile[:, None] + np.cumsum(moves, axis=1)
-    offsets = _OFFSETS_PX if env.act_only and not env.grid else (0, 0)
+    offsets = game.OFFSETS_PX if env.act_only and not env.grid else (0, 0)
     return {
         "start_tile": within(buffer.start_tile, 0, size - 1),
         "start_offset_px": within(buffer.start_offset_px, *offsets),
@@ -34,7 +31,7 @@ def endless_valid_levels(_: Any, buffer: Any, params: Any) -> Validity:
     """Return whether each level has valid tiles, commands and choices; bool (n,) by field."""
     return {
         "start_tile": within(buffer.start_tile, 0, seen.LARGEST_ARENA - 1),
-        "start_offset_px": within(buffer.start_offset_px, *_OFFSETS_PX),
+        "start_offset_px": within(buffer.start_offset_px, *game.OFFSETS_PX),
         "command_count": np.equal(buffer.command_count, params.initial_command_count),
         "commands": within(buffer.commands, -1, int(params.allowed_commands) - 1),
         **_durations(buffer, params),
@@ -42,4 +39,4 @@ def endless_valid_levels(_: Any, buffer: Any, params: Any) -> Validity:
 
 
 def _durations(buffer: Any, params: Any) -> Validity:
-    return {name: chosen(getattr(buffer, name), getattr(params, name)) for name in _DURATIONS}
+    return {name: chosen(getattr(buffer, name), getattr(params, name)) for name in game.DURATIONS}

@@ -1,4 +1,4 @@
-"""Human views of Mortar Mayhem; see `jaxgym.envs.memory_gym.view`."""
+"""Human views of Mortar Mayhem: enlarged frames that hide nothing, uint8 (336, 336, 3), row first."""
 
 import functools
 from typing import Any
@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.memory_gym.view import enlarged
 from jaxgym.envs.mortar_mayhem import scene as mortar_scene
-from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite, enlarged
 from jaxgym.rendering.sprites import ring
 
 _GREEN = (0, 255, 0)

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import endless_scene as seen
 from jaxgym.envs.mystery_path import endless_segments as segments
@@ -37,7 +37,7 @@ from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible, 
 from jaxgym.envs.mystery_path.scene import start_px
 from jaxgym.envs.mystery_path.symbols import endless_symbols
 from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
-from jaxgym.spaces import Box, Discrete
+from jaxgym.spaces import Box, Discrete, frames_or_symbols
 
 ACTIONS = ((0, 0), (1, 0), (0, -1), (0, 1))
 """Movement (dx, dy) of each action: nothing, right, up, down."""
@@ -52,7 +52,7 @@ _FIRST_FALL_ROW = -7
 _ROW_BITS = 32
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class EndlessMysteryPathState(EnvState):
     """Episode state.
 
@@ -74,17 +74,17 @@ class EndlessMysteryPathState(EnvState):
 
     position_px: jax.Array
     heading: jax.Array
-    segment: jax.Array
-    place: jax.Array
+    segment: jax.Array = starts_at(0)
+    place: jax.Array = starts_at(0)
     next_direction: jax.Array
     rewarded: jax.Array
     refreshed: jax.Array
-    is_off_path: jax.Array
+    is_off_path: jax.Array = starts_at(False)
     falls: jax.Array
-    num_fails: jax.Array
+    num_fails: jax.Array = starts_at(0)
     stamina: jax.Array
-    max_x: jax.Array
-    tiles_visited: jax.Array
+    max_x: jax.Array = starts_at(0)
+    tiles_visited: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -189,11 +189,7 @@ class EndlessMysteryPath(
 
     def observation_space(self, params: EndlessMysteryPathParams | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        if self.observation == "symbolic":
-            params = self.default_params if params is None else params
-            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            return Box(low=-1, high=2, shape=shape, dtype=jnp.float32)
-        return arena.frame_space()
+        return frames_or_symbols(self, params, low=-1, high=2)
 
     def sample_level(self, key: jax.Array, params: EndlessMysteryPathParams) -> EndlessMysteryPathLevel:
         """Sample the row of the start, and the seed of the segments."""
@@ -210,26 +206,17 @@ class EndlessMysteryPath(
         self, level: EndlessMysteryPathLevel, params: EndlessMysteryPathParams
     ) -> EndlessMysteryPathState:
         """Place the agent on the first tile, which counts as reached, heading right."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
+        zero = jnp.int32(0)
         first = segment_at(level, zero, params.segments)
         return EndlessMysteryPathState(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=self.start_px(level),
             heading=jnp.int32(arena.Heading.RIGHT),
-            segment=zero,
-            place=zero,
             next_direction=direction_after(first, zero, zero),
             rewarded=jnp.zeros(self.max_segments, jnp.uint32).at[0].set(1),
             refreshed=jnp.uint32(0),
-            is_off_path=no,
             falls=jnp.zeros(_FALL_COLUMNS, jnp.uint32),
-            num_fails=zero,
             stamina=jnp.asarray(params.stamina_level, dtype=jnp.int32),
-            max_x=zero,
-            tiles_visited=zero,
         )
 
     def start_px(self, level: EndlessMysteryPathLevel) -> jax.Array:

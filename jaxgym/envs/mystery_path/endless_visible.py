@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
 from jaxgym.envs.mystery_path.endless_scene import (
     BAR_LEFT_PX,
@@ -15,12 +14,12 @@ from jaxgym.envs.mystery_path.endless_scene import (
     NUM_ROWS,
     EndlessMysteryPathScene,
     X,
-    cross_sheet,
     spans,
     with_things,
 )
-from jaxgym.envs.mystery_path.scene import TILE_PX, cross_image
+from jaxgym.envs.mystery_path.scene import TILE_PX, figures
 from jaxgym.rendering.canvas import TRANSPARENT
+from jaxgym.rendering.placements import first_placements
 
 # A smaller agent cannot hide the whole visible part of a tile.
 _HIDING_RADIUS_PX = 8
@@ -61,16 +60,16 @@ class EndlessMysteryPathVisible:
 def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMysteryPathVisible:
     """Return the facts that the frame of a scene shows."""
     placements = jnp.asarray(_first_placements(agent_scale))
-    reach = (placements.shape[1] - SCREEN_PX) // 2
-    y = jnp.clip(scene.agent_px[1] + reach, 0, placements.shape[1] - 1)
-    y, heading, has_agent, has_cross = placements[scene.has_cross.astype(jnp.int32), y, scene.agent_heading]
+    reach = (len(placements) - SCREEN_PX) // 2
+    y = jnp.clip(scene.agent_px[1] + reach, 0, len(placements) - 1)
+    _, y, figure = placements[y, scene.agent_heading + NUM_HEADINGS * scene.has_cross.astype(jnp.int32)]
     row, tiles = y // TILE_PX, _seen_tiles(scene, agent_scale)
     return EndlessMysteryPathVisible(
-        has_agent=has_agent == 1,
+        has_agent=y > -reach,
         agent_px=jnp.stack([scene.agent_px[0], y]),
-        agent_heading=heading,
+        agent_heading=figure % NUM_HEADINGS,
         agent_row=jnp.where((row >= 0) & (row < NUM_ROWS), row, -1),
-        has_cross=has_cross == 1,
+        has_cross=figure >= NUM_HEADINGS,
         tiles=tiles,
         left_px=jnp.where(jnp.any(tiles, axis=1), scene.path_left_px, 0),
         ice_px=scene.background_px,
@@ -81,35 +80,19 @@ def visible_in(scene: EndlessMysteryPathScene, agent_scale: float) -> EndlessMys
 
 @functools.cache
 def _first_placements(agent_scale: float) -> np.ndarray:
-    """Return the first placement with the same pixels as each placement of agent and cross, by cross, y and heading.
+    """Return the first placement with the same pixels as each placement of the agent, without and then with a cross.
 
-    The agent may be partly outside of the screen, or hidden by the cross.
+    The agent may be partly outside of the screen, or hidden by the cross. All placements outside of the screen have the
+    same pixels; the first of them is the first row.
 
     Returns:
-        y (in px), heading, whether anything is visible, whether the cross is visible; int32 (2, N, 8, 4), with the
-        second axis from -(N - 84) / 2 on.
+        x (in px, constant), y (in px) and index in `figures`, int32 (N, 16, 3), from y = -(N - 84) / 2 on.
     """
-    sprites, cross = agent_sprites(agent_scale), cross_sheet()
-    reach = max(sprites.side, cross.side)
-    high = np.full((SCREEN_PX + 4 * reach, 2 * reach, 3), TRANSPARENT, dtype=np.uint8)
-    placements = np.zeros((2, SCREEN_PX + 2 * reach, NUM_HEADINGS, 4), dtype=np.int32)
-    first: dict[bytes, tuple[int, int, int, int]] = {}
-    blank = high[:SCREEN_PX].tobytes()
-    for has_cross, row, heading in np.ndindex(*placements.shape[:-1]):
-        image = high.copy()
-        for sheet, index in [(sprites, heading), (cross, 0)][: 1 + has_cross]:
-            whole = slice(sheet.side, 2 * sheet.side)
-            sprite = sheet.pixels[index, whole, whole]
-            top, left = row + reach - sheet.anchor, reach - sheet.anchor
-            window = image[top : top + sheet.side, left : left + sheet.side]
-            np.copyto(window, sprite, where=(sprite != TRANSPARENT).any(axis=-1, keepdims=True))
-        visible = image[2 * reach : 2 * reach + SCREEN_PX]
-        content = visible.tobytes()
-        is_crossed = has_cross and bool((visible == cross_image()[0, 0]).all(axis=-1).any())
-        placements[has_cross, row, heading] = first.setdefault(
-            content, (row - reach, heading, content != blank, is_crossed)
-        )
-    return placements
+    sprites = figures(agent_scale)
+    center = SCREEN_PX // 2
+    return first_placements(
+        sprites, SCREEN_PX, range(center, center + 1), range(-sprites.side, SCREEN_PX + sprites.side)
+    )[0]
 
 
 def _seen_tiles(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array:

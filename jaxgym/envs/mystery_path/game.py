@@ -30,15 +30,15 @@ import numpy as np
 from flax import struct
 
 from jaxgym import levels
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import layout as mystery_layout
 from jaxgym.envs.mystery_path import scene as seen
 from jaxgym.envs.mystery_path.path_search import SIZE
-from jaxgym.envs.mystery_path.symbols import NUM_SYMBOLS, symbols
+from jaxgym.envs.mystery_path.symbols import symbols
 from jaxgym.envs.mystery_path.visible import Visible, farthest_px, visible_in
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Real, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 DEFAULT_LEVELS = 100_000
 """Number of training levels in the default level buffer."""
@@ -63,7 +63,7 @@ class Level:
     path: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -77,9 +77,9 @@ class State(EnvState):
 
     position_px: jax.Array
     heading: jax.Array
-    is_off_path: jax.Array
+    is_off_path: jax.Array = starts_at(False)
     unrewarded: jax.Array
-    num_fails: jax.Array
+    num_fails: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -164,11 +164,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            high = max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX)
-            return Box(low=0.0, high=high, shape=(NUM_SYMBOLS,), dtype=jnp.float32)
-        return arena.frame_space()
+        return frames_or_symbols(self, params, high=max(1.0, farthest_px(self.agent_scale) / arena.SCREEN_PX))
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample the ends of the path, the walls, and the path between the walls."""
@@ -181,17 +177,11 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent on the start tile, heading up; start and goal count as visited."""
         del params
-        zero, no = jnp.int32(0), jnp.bool_(False)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=no,
             position_px=seen.start_px(level.start_tile, self.agent_scale),
             heading=jnp.int32(arena.Heading.UP),
-            is_off_path=no,
             unrewarded=level.path & ~end_tiles(level),
-            num_fails=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:

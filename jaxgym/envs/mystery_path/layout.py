@@ -1,8 +1,9 @@
 """Layouts of Mystery Path: the ends of a path, the walls around it, and the path between them.
 
-Tiles are numbered column · 7 + row. Walls bend the path and are invisible. Inner walls lie in columns and rows 1 to 4
-(not 5, as in the original); outer walls lie on the border, away from inner walls and from the ends of the path. A path
-always exists: the border connects start and goal, with a detour around each outer wall.
+Tiles are numbered column · 7 + row; a start, a goal and a tile are such numbers, int32 (). Walls bend the path and are
+invisible. Inner walls lie in columns and rows 1 to 4 (not 5, as in the original); outer walls lie on the border, away
+from inner walls and from the ends of the path. A path always exists: the border connects start and goal, with a detour
+around each outer wall.
 """
 
 import jax
@@ -63,14 +64,9 @@ def ends_of(side: jax.Array, start_along: jax.Array, goal_along: jax.Array) -> t
 
 
 def may_be_outer_wall(start: jax.Array, goal: jax.Array, is_inner_wall: jax.Array) -> jax.Array:
-    """Return which tiles of `BORDER_TILES` may become walls, bool (24,).
+    """Return which tiles of `BORDER_TILES` may become walls, bool (24,), beside walls of `INNER_TILES`, bool (16,).
 
     These tiles are neither start nor goal nor next to them, and touch no inner wall, not even at a corner.
-
-    Args:
-        start: Number of a tile, int32 ().
-        goal: Number of a tile, int32 ().
-        is_inner_wall: Walls among `INNER_TILES`, bool (16,).
     """
     is_near = jnp.asarray(_IS_NEAR)
     touches_wall = jnp.any(is_inner_wall[:, None] & _TOUCHES[INNER_TILES], axis=0)
@@ -86,12 +82,7 @@ def walls_of(is_inner_wall: jax.Array, is_outer_wall: jax.Array) -> jax.Array:
 def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.Array, outer: jax.Array) -> jax.Array:
     """Draw inner walls, then up to four or eight outer ones; return whether each tile is a wall, bool (49,).
 
-    Args:
-        start: Number of a tile, int32 ().
-        goal: Number of a tile, int32 ().
-        inner: Random words, uint32 (16,).
-        count: Random word, uint32 ().
-        outer: Random words, uint32 (24,).
+    `inner`, `count` and `outer` are random words, uint32 (16,), () and (24,).
     """
     is_inner_wall = inner % jnp.uint32(100) < jnp.uint32(WALL_PERCENT)
     is_candidate = may_be_outer_wall(start, goal, is_inner_wall)
@@ -106,18 +97,8 @@ def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.A
 
 
 def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Return the path of the search.
-
-    Args:
-        start: Number of a tile, int32 ().
-        goal: Number of a tile, int32 ().
-        is_wall: bool (49,).
-        costs: Costs that the search draws, 1 to 8, in order, int32 (84,).
-
-    Returns:
-        Tiles from start to goal, int32 (49,), and -1 after the last one.
-    """
-    predecessor = path_search.search(start, goal, is_wall, costs)
+    """Return the path that `path_search.search` finds: tiles from start to goal, int32 (49,), -1 after the last."""
+    predecessor = path_search.search(start, goal, is_wall, costs)[0]
 
     def back(tile: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         return jnp.where(tile < 0, -1, predecessor[tile]), tile
@@ -128,16 +109,10 @@ def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.
 
 
 def sample_path(start: jax.Array, goal: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Sample walls and find the path between two tiles on opposite sides.
-
-    Args:
-        start: Number of a tile, int32 ().
-        goal: Number of a tile, int32 ().
-        bits: Random words, uint32 (`PATH_WORDS`,).
+    """Sample walls from random words, uint32 (`PATH_WORDS`,), and find the path between tiles on opposite sides.
 
     Returns:
-        Tiles from start to goal, int32 (49,), with -1 after the last one; and whether each tile is a wall, bool
-        (49,).
+        The path, see `find_path`, and whether each tile is a wall, bool (49,).
     """
     inner, count, outer, cost = jnp.split(bits, np.cumsum(list(_WORDS.values()))[:-1])
     is_wall = draw_walls(start, goal, inner, count[0], outer)

@@ -39,12 +39,7 @@ def levels(env: mystery_path.MysteryPath, options: Mapping[str, Any], draws: Dra
 
 
 def draw_path(draws: Draws, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Draw walls and search a path between two tiles of each stream.
-
-    Args:
-        draws: The streams.
-        start: Number of a tile, int32 (n,).
-        goal: Number of a tile, int32 (n,).
+    """Draw walls and search a path between two tiles of each of n streams, int32 (n,).
 
     Returns:
         Tiles in path order, (n, 49), and -1 after the last one.
@@ -84,7 +79,7 @@ def _chain(predecessor: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 
 def _search_walls(start: Any, goal: Any, inner: Any, outer: Any, costs: Any) -> Any:
-    return path_search.search_and_count(start, goal, mystery_layout.walls_of(inner, outer), costs)
+    return path_search.search(start, goal, mystery_layout.walls_of(inner, outer), costs)
 
 
 _ends = jax.jit(jax.vmap(mystery_layout.ends_of))

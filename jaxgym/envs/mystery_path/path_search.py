@@ -37,22 +37,13 @@ def _distances() -> np.ndarray:
 _NEIGHBOURS, _DISTANCES = _neighbours(), _distances()
 
 
-def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Return the predecessor of each tile, int32 (49,), -1 for none; the chain from the goal is the path.
+def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Search a path between two tiles, int32 () each, around walls, bool (49,), with costs 1 to 8, int32 (84,).
 
-    Args:
-        start: Number of a tile, int32 ().
-        goal: Number of a tile, int32 ().
-        is_wall: bool (49,).
-        costs: Costs, 1 to 8, in order, int32 (84,).
+    Returns:
+        The predecessor of each tile, int32 (49,), -1 for none; the chain from the goal is the path. The number of costs
+        used, in order, int32 ().
     """
-    return search_and_count(start, goal, is_wall, costs)[0]
-
-
-def search_and_count(
-    start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return the result of `search` and the number of costs used, int32 ()."""
     tiles = jnp.arange(NUM_TILES, dtype=jnp.int32)
     distance = jnp.asarray(_DISTANCES)[goal]
 

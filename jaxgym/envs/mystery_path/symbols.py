@@ -13,9 +13,6 @@ from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import TILE_PX
 from jaxgym.envs.mystery_path.visible import Visible
 
-NUM_SYMBOLS = 2 + NUM_HEADINGS + 2 * SIZE + 1 + 4 * SIZE
-"""Length of the vector of `symbols`."""
-
 _one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
 
 

@@ -1,4 +1,4 @@
-"""Human views of Mystery Path; see `jaxgym.envs.memory_gym.view`."""
+"""Human views of Mystery Path: enlarged frames that hide nothing, uint8 (336, 336, 3), row first."""
 
 import dataclasses
 from typing import Any
@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.envs.memory_gym import arena
-from jaxgym.envs.memory_gym.view import enlarged
 from jaxgym.envs.mystery_path import endless
 from jaxgym.envs.mystery_path import endless_scene as seen
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path import scene as path_scene
 from jaxgym.envs.mystery_path.game import only
 from jaxgym.envs.mystery_path.path_search import SIZE
+from jaxgym.rendering.canvas import enlarged
 
 _WHITE = 255
 _PATH_ALPHA, _OPAQUE = 200, 255

@@ -57,8 +57,8 @@ def visible_in(scene: Scene, agent_scale: float) -> Visible:
 @functools.cache
 def _first_placements(agent_scale: float) -> np.ndarray:
     """Return the first placement with the same pixels, see `first_placements`; x and y start at the radius."""
-    radius = agent_radius(agent_scale)
-    return first_placements(figures(agent_scale), radius, farthest_px(agent_scale), SCREEN_PX)
+    places = range(agent_radius(agent_scale), farthest_px(agent_scale) + 1)
+    return first_placements(figures(agent_scale), SCREEN_PX, places, places)
 
 
 def farthest_px(agent_scale: float) -> int:

@@ -27,7 +27,7 @@ ENDLESS = Spec(
     valid_levels=valid_levels.endless_valid_levels,
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
-    expert=expert.endless_action,
+    expert=expert.action,
     human=Human(view.view, "free"),
     text=text.TEXT,
 )

@@ -10,30 +10,31 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState
+from jaxgym.environment import Environment, EnvParams, EnvState, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
-from jaxgym.envs.searing_spotlights.health import health_tables
 from jaxgym.envs.searing_spotlights.spotlights import FULL_ALPHA
 from jaxgym.envs.searing_spotlights.symbols import symbols
 from jaxgym.envs.searing_spotlights.visible import Visible, visible_in
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 FAR_BLOCK_PX = 28
 NEAR_BLOCK_PX = 21
 
 _LOWEST_Y_PX = 4
 """Smallest y of the agent, which stays below the bar on top."""
-_CENTER_PX = arena.SCREEN_PX // 2
 PLACES_PX = (7, 77)
 """Range of the coordinates of coins and exits."""
 MOST_LISTED = 100_000
 """Largest number of objects of a kind that a level can list."""
 MOST_SPOTLIGHTS = 4096
 """The most slots for spotlights alive at the same time."""
+_NEVER = 2**31 - 1
+_MOST_HITS = 100_000
+"""Maximum number of counted hits; an agent that survives them never dies."""
 _SMALLEST_PX = float(spotlights.SMALLEST_RADIUS_PX)
 
 MAX_SPOTLIGHTS = Static(
@@ -65,7 +66,7 @@ class SpotlightLevel:
     seed: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class SpotlightState(EnvState):
     """State fields of both games.
 
@@ -89,14 +90,14 @@ class SpotlightState(EnvState):
     heading: jax.Array
     lights: spotlights.Spotlights
     num_spawned: jax.Array
-    spawn_timer: jax.Array
-    is_full: jax.Array
+    spawn_timer: jax.Array = starts_at(0)
+    is_full: jax.Array = starts_at(False)
     alpha: jax.Array
-    num_hits: jax.Array
-    is_hit: jax.Array
+    num_hits: jax.Array = starts_at(0)
+    is_hit: jax.Array = starts_at(False)
     last_action: jax.Array
     shown_action: jax.Array
-    last_positive: jax.Array
+    last_positive: jax.Array = starts_at(0)
     shown_positive: jax.Array
 
 
@@ -160,6 +161,24 @@ class SpotlightParams(LightParams):
     bar_hits: jax.Array = dataclasses.field(kw_only=True)
 
 
+def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
+    """Return the tables of `SpotlightParams`.
+
+    The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
+    """
+    fatal, bar = _NEVER, np.full(seen.HEALTH_BAR_PX, _NEVER, dtype=np.int64)
+    health = agent_health
+    for num_hits in range(1, _MOST_HITS + 1):
+        health -= spot_damage
+        red = int(seen.HEALTH_BAR_PX * (1 - health / agent_health))
+        bar[:red] = np.minimum(bar[:red], num_hits)
+        if health <= 0:
+            fatal = num_hits
+        if health <= 0 or spot_damage == 0:
+            break
+    return {"fatal_hits": np.asarray(fatal, dtype=np.int32), "bar_hits": bar.astype(np.int32)}
+
+
 def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
     """Check that the radii and speeds of spotlights have a range.
 
@@ -200,9 +219,9 @@ def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, j
     """Return the agent's start, int32 (2,), and the pixels that it blocks, from uint32 (3,)."""
     pixel, shifted = free_cells.draw(free_cells.nothing(), bits)
     is_sampled = jnp.asarray(params.sample_agent_position)
-    start = jnp.where(is_sampled, shifted, _CENTER_PX)
+    start = jnp.where(is_sampled, shifted, spotlights.CENTER_PX)
     radius = jnp.where(is_sampled, FAR_BLOCK_PX, NEAR_BLOCK_PX)
-    return start, free_cells.block(free_cells.nothing(), jnp.where(is_sampled, pixel, _CENTER_PX), radius)
+    return start, free_cells.block(free_cells.nothing(), jnp.where(is_sampled, pixel, spotlights.CENTER_PX), radius)
 
 
 def content_key(level: SpotlightLevel, index: jax.Array) -> jax.Array:
@@ -263,35 +282,22 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     def observation_space(self, params: TParams | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        if self.observation == "symbolic":
-            params = self.default_params if params is None else params
-            shape = jax.eval_shape(partial(self.reset_env, params=params), jax.random.key(0))[0].shape
-            return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
-        return arena.frame_space()
+        return frames_or_symbols(self, params)
 
     def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
         """Return the fields of `SpotlightState` at the start of an episode."""
-        zero, no = jnp.int32(0), jnp.bool_(False)
         num_initial = jnp.minimum(params.initial_spawns, self.max_spotlights)
         first = jax.tree.map(lambda leaf: leaf[: self.max_spotlights], level.tracks)
         is_slow = jnp.asarray(params.light_dim_off_duration) > 0
         return {
-            "time": zero,
             "level": level,
-            "episode_return": jnp.float32(0.0),
-            "terminated": no,
             "position_px": level.start_px,
             "heading": level.heading,
             "lights": spotlights.start(first, num_initial, self.max_spotlights),
             "num_spawned": num_initial,
-            "spawn_timer": zero,
-            "is_full": no,
             "alpha": jnp.where(is_slow, 0, params.light_threshold),
-            "num_hits": zero,
-            "is_hit": no,
             "last_action": jnp.zeros(2, dtype=jnp.int32),
             "shown_action": jnp.zeros(2, dtype=jnp.int32),
-            "last_positive": zero,
             "shown_positive": jnp.int32(seen.NOT_SHOWN),
         }
 

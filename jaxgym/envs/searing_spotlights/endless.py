@@ -28,7 +28,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.environment import Transition
+from jaxgym.environment import Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
@@ -52,7 +52,7 @@ class EndlessSearingSpotlightsLevel(spotlight_game.SpotlightLevel):
     num_coins: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class EndlessSearingSpotlightsState(spotlight_game.SpotlightState):
     """Episode state.
 
@@ -63,8 +63,8 @@ class EndlessSearingSpotlightsState(spotlight_game.SpotlightState):
     """
 
     coin_px: jax.Array
-    coin_time: jax.Array
-    num_collected: jax.Array
+    coin_time: jax.Array = starts_at(0)
+    num_collected: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -160,10 +160,7 @@ class EndlessSearingSpotlights(
         self, level: EndlessSearingSpotlightsLevel, params: EndlessSearingSpotlightsParams
     ) -> EndlessSearingSpotlightsState:
         """Place the agent at its start, with the first coin visible, and the light on unless it turns off at once."""
-        zero = jnp.int32(0)
-        return EndlessSearingSpotlightsState(
-            **self.initial_fields(level, params), coin_px=level.coins_px[0], coin_time=zero, num_collected=zero
-        )
+        return EndlessSearingSpotlightsState(**self.initial_fields(level, params), coin_px=level.coins_px[0])
 
     def transition(
         self, state: EndlessSearingSpotlightsState, action: jax.Array, params: EndlessSearingSpotlightsParams

@@ -16,8 +16,7 @@ from jax import lax
 
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.memory_gym.steering import as_action, toward
-from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
-from jaxgym.envs.searing_spotlights import game as searing_spotlights
+from jaxgym.envs.searing_spotlights.endless import EndlessSearingSpotlightsState
 
 _LOOK_AHEAD_STEPS = 16
 _FIRST_STEPS = (4, _LOOK_AHEAD_STEPS)
@@ -29,23 +28,8 @@ _THING_COST = 60.0
 _DIRECTIONS = np.stack(np.meshgrid([0, -1, 1], [0, -1, 1]), axis=-1).reshape(-1, 2).astype(np.int32)
 
 
-def action(
-    env: searing_spotlights.SearingSpotlights, state: searing_spotlights.State, params: searing_spotlights.Params
-) -> jax.Array:
-    """Return an action to the nearest coin, then to the exit, around spotlights; int32 () or (2,)."""
-    return _plan(env, state, params)
-
-
-def endless_action(
-    env: endless_searing_spotlights.EndlessSearingSpotlights,
-    state: endless_searing_spotlights.EndlessSearingSpotlightsState,
-    params: endless_searing_spotlights.EndlessSearingSpotlightsParams,
-) -> jax.Array:
-    """Return an action to the coin, around spotlights; int32 () or (2,)."""
-    return _plan(env, state, params)
-
-
-def _plan(env: Any, state: Any, params: Any) -> jax.Array:
+def action(env: Any, state: Any, params: Any) -> jax.Array:
+    """Return an action to the nearest coin, then to the exit, if there is one, around spotlights; int32 () or (2,)."""
     first = jnp.asarray(np.tile(_DIRECTIONS, (len(_FIRST_STEPS), 1)))
     num_first = jnp.repeat(jnp.asarray(_FIRST_STEPS, jnp.int32), len(_DIRECTIONS))
     costs = jax.vmap(partial(_cost, env, state, params))(first, num_first)
@@ -82,7 +66,7 @@ def _cost(env: Any, state: Any, params: Any, first: jax.Array, num_first: jax.Ar
 
 def _target_px(state: Any) -> jax.Array:
     """Return the center of the nearest coin, or of the exit if no coin is left, int32 (2,)."""
-    if isinstance(state, endless_searing_spotlights.EndlessSearingSpotlightsState):
+    if isinstance(state, EndlessSearingSpotlightsState):
         return state.coin_px
     away = jnp.sum(jnp.square(state.level.coins_px - state.position_px[None]), axis=-1)
     nearest = jnp.argmin(jnp.where(state.has_coin, away, 4 * arena.SCREEN_PX**2))
@@ -91,6 +75,6 @@ def _target_px(state: Any) -> jax.Array:
 
 def _num_left(state: Any) -> jax.Array:
     """Return the number of remaining objects, up to a constant, float32 ()."""
-    if isinstance(state, endless_searing_spotlights.EndlessSearingSpotlightsState):
+    if isinstance(state, EndlessSearingSpotlightsState):
         return -state.num_collected.astype(jnp.float32)
     return jnp.sum(state.has_coin).astype(jnp.float32)

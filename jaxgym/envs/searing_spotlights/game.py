@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym.environment import Transition
+from jaxgym.environment import Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
@@ -59,7 +59,7 @@ class Level(spotlight_game.SpotlightLevel):
     exit_px: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(spotlight_game.SpotlightState):
     """Episode state.
 
@@ -69,7 +69,7 @@ class State(spotlight_game.SpotlightState):
     """
 
     has_coin: jax.Array
-    exit_open: jax.Array
+    exit_open: jax.Array = starts_at(False)
 
 
 @struct.dataclass
@@ -192,7 +192,6 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
         return State(
             **self.initial_fields(level, params),
             has_coin=jnp.arange(self.max_coins) < level.num_coins,
-            exit_open=jnp.bool_(False),
         )
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:

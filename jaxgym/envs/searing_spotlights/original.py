@@ -17,20 +17,14 @@ from jaxgym.envs.memory_gym.course import Course
 from jaxgym.envs.memory_gym.draws import Draws, Places, by_seed, whole
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
+from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import game as searing_spotlights
-from jaxgym.envs.searing_spotlights import spotlights
 from jaxgym.envs.searing_spotlights.double_float import DoubleFloat
 from jaxgym.errors import LevelError
 from jaxgym.spec import Original
 
-_SHIFTS_PX = (2, 3)
-_PLACES_PX = (7, 77)
-_CENTER_PX = arena.SCREEN_PX // 2
-_FULL_TURN_DEG, _HALF_TURN_DEG = 360, 180
-_TARGET_SPREAD_DEG, _OFFSET_SPREAD_DEG = 45, 135
 _COUNTED_SPEED = 1e-6
 """Speed below which a lifetime is not counted step by step."""
-_SLOWEST = 2.0**-30
 _EVERY: Any = np.int32(np.iinfo(np.int32).max)
 """Length of lists of which every number is listed; a number past the end means the last entry."""
 
@@ -69,10 +63,10 @@ def levels(
     for index in range(count.max()):
         is_drawn = index < count
         place = _place(draws, blocked, spotlight_game.NEAR_BLOCK_PX, is_drawn)
-        coins[:, index] = np.where(is_drawn[:, None], np.clip(place, *_PLACES_PX), 0)
+        coins[:, index] = np.where(is_drawn[:, None], np.clip(place, *spotlight_game.PLACES_PX), 0)
     exit_px = np.zeros((len(draws), 2), dtype=np.int64)
     if options["use_exit"]:
-        exit_px = np.clip(_place(draws, blocked, spotlight_game.NEAR_BLOCK_PX), *_PLACES_PX)
+        exit_px = np.clip(_place(draws, blocked, spotlight_game.NEAR_BLOCK_PX), *spotlight_game.PLACES_PX)
     draws.start_of_play = draws.places
     listed = min(total, env.max_listed_spotlights)
     tracks += [track(draws, options) for _ in range(initial, listed)]
@@ -125,16 +119,18 @@ def next_coin(draws: Draws, before_px: np.ndarray | None) -> np.ndarray:
     blocked = _nothing(draws)
     if before_px is not None:
         _block(blocked, before_px, spotlight_game.FAR_BLOCK_PX)
-    return np.clip(_place(draws, blocked, spotlight_game.FAR_BLOCK_PX), *_PLACES_PX)
+    return np.clip(_place(draws, blocked, spotlight_game.FAR_BLOCK_PX), *spotlight_game.PLACES_PX)
 
 
 def track(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw radius, speed and the three angles of a spotlight for each stream: (n,), float64 (n,), (n, 3)."""
     radius = draws.integers(int(options["spot_min_radius"]), int(options["spot_max_radius"] + 1))
     speed = draws.uniform(options["spot_min_speed"], options["spot_max_speed"])
-    start = draws.integers(0, _FULL_TURN_DEG)
-    target = start + _HALF_TURN_DEG + draws.integers(-_TARGET_SPREAD_DEG, _TARGET_SPREAD_DEG)
-    offset = target + draws.integers(-_OFFSET_SPREAD_DEG, _OFFSET_SPREAD_DEG)
+    start = draws.integers(0, spotlights.FULL_TURN_DEG)
+    target = (
+        start + spotlights.HALF_TURN_DEG + draws.integers(-spotlights.TARGET_SPREAD_DEG, spotlights.TARGET_SPREAD_DEG)
+    )
+    offset = target + draws.integers(-spotlights.OFFSET_SPREAD_DEG, spotlights.OFFSET_SPREAD_DEG)
     return radius, speed, np.stack([start, target, offset], axis=-1)
 
 
@@ -155,8 +151,8 @@ def stack(drawn: list[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws, 
 
 def lifetime_steps(speed: np.ndarray) -> Any:
     """Return the number of steps until speeds, added up in float64, reach 1; int32, of the same shape."""
-    steps = np.ceil(1.0 / np.maximum(speed, _SLOWEST))
-    nearest = np.round(1.0 / np.maximum(speed, _SLOWEST))
+    steps = np.ceil(1.0 / np.maximum(speed, spotlights.SLOWEST))
+    nearest = np.round(1.0 / np.maximum(speed, spotlights.SLOWEST))
     # Rounding matters only if a whole number of steps reaches 1 almost exactly.
     is_close = (speed >= _COUNTED_SPEED) & (np.abs(nearest * speed - 1.0) <= nearest * np.finfo(np.float64).eps)
     for value in np.unique(speed[is_close]):
@@ -176,7 +172,7 @@ def _start(draws: Draws, options: Mapping[str, Any]) -> tuple[np.ndarray, np.nda
     heading, blocked = draws.integers(0, arena.NUM_HEADINGS), _nothing(draws)
     if options["sample_agent_position"]:
         return heading, _place(draws, blocked, spotlight_game.FAR_BLOCK_PX), blocked
-    start = np.full((len(draws), 2), _CENTER_PX)
+    start = np.full((len(draws), 2), spotlights.CENTER_PX)
     _block(blocked, start, spotlight_game.NEAR_BLOCK_PX)
     return heading, start, blocked
 
@@ -199,7 +195,7 @@ def _place(draws: Draws, blocked: np.ndarray, block_px: int, where: np.ndarray |
     x = np.argmax((~blocked[indices, y]).cumsum(axis=-1) > rest[:, None], axis=-1)
     pixel = np.stack([x, y], axis=-1)
     _block(blocked, pixel, block_px, is_drawn)
-    low, high = _SHIFTS_PX
+    low, high = free_cells.SHIFTS_PX
     return pixel + np.stack([draws.integers(low, high + 1, is_drawn) for _ in range(2)], axis=-1)
 
 

@@ -26,17 +26,17 @@ FULL_ALPHA = 255
 TRACK_WORDS = 5
 """Number of random words of a track."""
 
-_FULL_TURN_DEG = 360
-_HALF_TURN_DEG = 180
-_TARGET_SPREAD_DEG = 45
-_OFFSET_SPREAD_DEG = 135
-_CENTER_PX = SCREEN_PX // 2
-_SLOWEST = 2.0**-30
+FULL_TURN_DEG = 360
+HALF_TURN_DEG = 180
+TARGET_SPREAD_DEG = 45
+OFFSET_SPREAD_DEG = 135
+CENTER_PX = SCREEN_PX // 2
+SLOWEST = 2.0**-30
 """Speed below which a spotlight stays, because its lifetime would exceed int32."""
 _WALK_DELAY_STEPS = 2
 """Largest number of steps between the end of a spotlight and the walk that removes it."""
 
-_ANGLES = np.deg2rad(np.arange(_FULL_TURN_DEG, dtype=np.float64))
+_ANGLES = np.deg2rad(np.arange(FULL_TURN_DEG, dtype=np.float64))
 _DIRECTIONS = (DoubleFloat.of(np.cos(_ANGLES)), DoubleFloat.of(np.sin(_ANGLES)))
 _RIM_PX = DoubleFloat.of(SCREEN_PX * math.sqrt(2) / 2 + np.arange(LARGEST_RADIUS_PX + 1, dtype=np.float64))
 """Distance of the start of each radius's track from the center of the screen."""
@@ -90,14 +90,14 @@ def sample_tracks(bits: jax.Array, params: Any) -> Tracks:
         for value in (params.spot_min_speed, params.spot_max_speed, share)
     )
     speed = double_float.add(slowest, double_float.multiply(share, double_float.subtract(fastest, slowest))).high
-    start = _below(bits[..., 2], _FULL_TURN_DEG)
-    target = start + _HALF_TURN_DEG + _below(bits[..., 3], 2 * _TARGET_SPREAD_DEG) - _TARGET_SPREAD_DEG
-    offset = target + _below(bits[..., 4], 2 * _OFFSET_SPREAD_DEG) - _OFFSET_SPREAD_DEG
+    start = _below(bits[..., 2], FULL_TURN_DEG)
+    target = start + HALF_TURN_DEG + _below(bits[..., 3], 2 * TARGET_SPREAD_DEG) - TARGET_SPREAD_DEG
+    offset = target + _below(bits[..., 4], 2 * OFFSET_SPREAD_DEG) - OFFSET_SPREAD_DEG
     return Tracks(
         radius_px=radius,
         angles_deg=jnp.stack([start, target, offset], axis=-1),
         speed=DoubleFloat(speed, jnp.zeros_like(speed)),
-        lifetime_steps=jnp.ceil(1.0 / jnp.maximum(speed, _SLOWEST)).astype(jnp.int32),
+        lifetime_steps=jnp.ceil(1.0 / jnp.maximum(speed, SLOWEST)).astype(jnp.int32),
     )
 
 
@@ -114,7 +114,7 @@ def most_alive(initial: int, total: int | None, interval: int, min_speed: float)
         interval: Steps between two new spotlights.
         min_speed: Share of the track per step of the slowest spotlight.
     """
-    lifetime = math.ceil(1.0 / max(min_speed, _SLOWEST)) + 1
+    lifetime = math.ceil(1.0 / max(min_speed, SLOWEST)) + 1
     bound = initial + (lifetime + _WALK_DELAY_STEPS) // max(interval, 1) + 1
     return bound if total is None else min(bound, total)
 
@@ -186,9 +186,9 @@ def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> t
 def positions(tracks: Tracks, num_drawn: jax.Array) -> tuple[DoubleFloat, DoubleFloat]:
     """Return x and y of each of K spotlights after `num_drawn` steps, int32 (K,), in px; pairs (K,)."""
     rim = _at(_RIM_PX, tracks.radius_px)
-    center = double_float.whole(jnp.full_like(num_drawn, _CENTER_PX))
+    center = double_float.whole(jnp.full_like(num_drawn, CENTER_PX))
     share = double_float.multiply(double_float.whole(num_drawn), tracks.speed)
-    angles = tracks.angles_deg % _FULL_TURN_DEG
+    angles = tracks.angles_deg % FULL_TURN_DEG
 
     # One axis at a time: on slices of an array of both axes, XLA on CPUs computes each of these sums many times.
     def along(directions: DoubleFloat) -> DoubleFloat:

@@ -6,9 +6,8 @@ import numpy as np
 
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
 from jaxgym.envs.memory_gym.valid_levels import Validity, chosen, within
-from jaxgym.envs.searing_spotlights import base
+from jaxgym.envs.searing_spotlights import base, free_cells, spotlights
 
-_SHIFTS_PX = (2, 3)
 _ROUNDING = 1e-6
 """Share by which a sampled speed may exceed the largest one."""
 
@@ -39,11 +38,11 @@ def _spotlights(buffer: Any, params: Any) -> Validity:
     radius, speed = tracks.radius_px, tracks.speed.high
     is_radius = (radius >= int(params.spot_min_radius)) & (radius <= int(params.spot_max_radius))
     is_speed = (speed >= params.spot_min_speed) & (speed <= params.spot_max_speed * (1 + _ROUNDING))
-    center = SCREEN_PX // 2
-    starts = (_SHIFTS_PX[0], SCREEN_PX - 1 + _SHIFTS_PX[1]) if params.sample_agent_position else (center, center)
+    shift = free_cells.SHIFTS_PX
+    sampled, center = (shift[0], SCREEN_PX - 1 + shift[1]), (spotlights.CENTER_PX, spotlights.CENTER_PX)
     return {
         "heading": within(buffer.heading, 0, NUM_HEADINGS - 1),
-        "start_px": within(buffer.start_px, *starts),
+        "start_px": within(buffer.start_px, *(sampled if params.sample_agent_position else center)),
         "num_tracks": within(buffer.num_tracks, int(params.initial_spawns), count),
         "tracks.radius_px": (is_radius | is_unused).all(axis=1),
         "tracks.speed.high": (is_speed | is_unused).all(axis=1),

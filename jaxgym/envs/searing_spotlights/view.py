@@ -1,4 +1,4 @@
-"""Human view of both Searing Spotlights games; see `jaxgym.envs.memory_gym.view`."""
+"""Human view of both Searing Spotlights games: enlarged frames that hide nothing, uint8 (336, 336, 3), row first."""
 
 import dataclasses
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxgym.envs.memory_gym.view import enlarged
 from jaxgym.envs.searing_spotlights import scene as spotlights_scene
+from jaxgym.rendering.canvas import enlarged
 
 
 def view(env: Any, state: Any, params: Any) -> jax.Array:

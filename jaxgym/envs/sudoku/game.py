@@ -20,18 +20,18 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.sudoku import level as puzzles
 from jaxgym.envs.sudoku import scene as seen
-from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level
+from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level, is_cell
 from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Preset, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete
+from jaxgym.rendering.canvas import enlarged
+from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
 MAX_STEPS = 100
 
 _SOURCE = "TextArena 0.7.4, its ids of Sudoku"
-_SCALE = 4
 
 PRESETS: Mapping[str, Preset] = {
     name: Preset({"clues": [clues]}, f"{clues} clues", _SOURCE)
@@ -39,7 +39,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -55,7 +55,7 @@ class State(EnvState):
     last_move: jax.Array
     outcome: jax.Array
     tried: jax.Array
-    num_rejected: jax.Array
+    num_rejected: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -100,10 +100,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            return Box(low=0.0, high=1.0, shape=(seen.NUM_SYMBOLS,), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a puzzle with one solution."""
@@ -113,17 +110,12 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
     def initial_state(self, level: Level, params: Params) -> State:
         """Start with the given cells."""
         del params
-        zero = jnp.int32(0)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             board=level.givens,
             last_move=jnp.full(3, seen.NOWHERE, jnp.int32),
             outcome=jnp.int32(SudokuOutcome.NONE),
             tried=jnp.full(NUM_TRIED, seen.NOWHERE, jnp.int32),
-            num_rejected=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
@@ -133,7 +125,7 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
         is_move = jnp.all((move >= 0) & (move < SIZE))
         outcome = outcome_of(state, move)
         is_placed = is_move & (outcome == SudokuOutcome.PLACED)
-        board = jnp.where(is_cell(move) & is_placed, (move[2] + 1).astype(jnp.int8), state.board)
+        board = jnp.where(is_cell(move[:2]) & is_placed, (move[2] + 1).astype(jnp.int8), state.board)
         after = dataclasses.replace(
             state,
             board=board,
@@ -173,15 +165,9 @@ def unflattened(action: jax.Array) -> jax.Array:
     return jnp.stack([action // NUM_CELLS, action // SIZE % SIZE, action % SIZE])
 
 
-def is_cell(move: jax.Array) -> jax.Array:
-    """Return a mask of the cell of a move, bool (9, 9)."""
-    places = jnp.arange(SIZE)
-    return (places[:, None] == move[0]) & (places[None] == move[1])
-
-
 def outcome_of(state: State, move: jax.Array) -> jax.Array:
     """Return the outcome of a move: it is rejected if its cell is not empty or the solution has another digit."""
-    here = is_cell(move)
+    here = is_cell(move[:2])
     is_empty = jnp.any(here & (state.board == 0))
     is_right = jnp.any(here & (state.level.solution == (move[2] + 1).astype(jnp.int8)))
     return jnp.where(is_empty, jnp.where(is_right, SudokuOutcome.PLACED, SudokuOutcome.WRONG), SudokuOutcome.NOT_EMPTY)
@@ -205,5 +191,4 @@ def expert_action(env: Sudoku, state: State, params: Params) -> jax.Array:
 
 def ground_truth_view(env: Sudoku, state: State, params: Params) -> jax.Array:
     """Return the frame with the solution in gray in empty cells, enlarged four times, uint8 (336, 336, 3)."""
-    frame = seen.draw_solved(env.scene(state, params), state.level.solution)
-    return jnp.repeat(jnp.repeat(frame, _SCALE, axis=0), _SCALE, axis=1)
+    return enlarged(seen.draw_solved(env.scene(state, params), state.level.solution))

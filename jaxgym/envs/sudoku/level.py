@@ -45,6 +45,12 @@ class Level:
     clues: jax.Array
 
 
+def is_cell(cell: jax.Array) -> jax.Array:
+    """Return a mask of one cell (row, column), bool (9, 9); it is empty for a cell outside of the grid."""
+    numbers = jnp.arange(SIZE)
+    return (numbers == cell[0])[:, None] & (numbers == cell[1])[None]
+
+
 @functools.cache
 def kept_puzzles() -> np.ndarray:
     """Read the puzzles of the package, uint8 (1024, 81): the digit of each cell, plus 16 for a clue.

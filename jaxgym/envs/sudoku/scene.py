@@ -9,7 +9,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from jaxgym.envs.sudoku.level import BOX, NUM_CELLS, SIZE
+from jaxgym.envs.sudoku.level import BOX, SIZE, is_cell
 from jaxgym.rendering.sprites import bitmap
 
 SCREEN_PX = 84
@@ -27,8 +27,6 @@ class SudokuOutcome(IntEnum):
     NOT_EMPTY = 2
     WRONG = 3
 
-
-NUM_SYMBOLS = NUM_CELLS * SIZE + NUM_CELLS + 2 * SIZE + (len(SudokuOutcome) - 1) + SIZE
 
 _DIGITS = """
 .##. ..#. .##. ###. ..#. #### .##. #### .##. .##.
@@ -95,7 +93,7 @@ def _screen() -> tuple[np.ndarray, np.ndarray]:
 
 def draw(scene: Scene) -> jax.Array:
     """Return the frame of a scene, uint8 (84, 84, 3), row first."""
-    is_wrong = _is_last(scene) & (scene.wrong_digit > 0)
+    is_wrong = is_cell(scene.last_cell) & (scene.wrong_digit > 0)
     digits = jnp.where(is_wrong, scene.wrong_digit, scene.board.astype(jnp.int32))
     return _image(scene, digits, jnp.where(is_wrong, _WRONG, jnp.where(scene.is_given, _GIVEN, _ENTRY)))
 
@@ -106,16 +104,10 @@ def draw_solved(scene: Scene, solution: jax.Array) -> jax.Array:
     return _image(scene, solution.astype(jnp.int32), colors)
 
 
-def _is_last(scene: Scene) -> jax.Array:
-    row, column = scene.last_cell
-    places = jnp.arange(SIZE)
-    return (places[:, None] == row) & (places[None] == column)
-
-
 def _image(scene: Scene, digits: jax.Array, colors: jax.Array) -> jax.Array:
     """Return the frame of digits, int32 (9, 9), 0 for none, in colors of the palette, int32 (9, 9)."""
     covers, lines = _screen()
-    behind = jnp.where(_is_last(scene), scene.outcome, SudokuOutcome.NONE)
+    behind = jnp.where(is_cell(scene.last_cell), scene.outcome, SudokuOutcome.NONE)
     cells = (digits | (colors << _BITS) | (behind << (2 * _BITS))).astype(jnp.uint32)
     # The barriers end stages that XLA would otherwise recompute for every pixel and channel.
     cells, mask = lax.optimization_barrier(cells), jnp.uint32((1 << _BITS) - 1)

@@ -23,12 +23,13 @@ from flax import struct
 from jax import lax
 
 from jaxgym import levels
-from jaxgym.environment import Environment, EnvParams, EnvState, Transition
+from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.textcraft import scene as seen
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, books, world
 from jaxgym.options import OBSERVATION, Choices, Integer, IntegerList, static, traced
-from jaxgym.spaces import Box, MultiDiscrete
+from jaxgym.rendering.canvas import enlarged
+from jaxgym.spaces import Box, MultiDiscrete, frames_or_symbols
 
 MOST_GATHERED = 64
 """Largest amount that one action gathers."""
@@ -36,8 +37,6 @@ MOST_GATHERED = 64
 MOST_DISTRACTORS = 10
 DEEPEST = 5
 """Depth of the deepest goals."""
-
-VIEW_SCALE = 4
 
 
 class Verb(enum.IntEnum):
@@ -61,7 +60,7 @@ class Level:
     book: jax.Array
 
 
-@struct.dataclass
+@struct.dataclass(kw_only=True)
 class State(EnvState):
     """Episode state, in addition to the fields of the base class.
 
@@ -75,7 +74,7 @@ class State(EnvState):
     inventory: jax.Array
     outcome: jax.Array
     item: jax.Array
-    amount: jax.Array
+    amount: jax.Array = starts_at(0)
 
 
 @struct.dataclass
@@ -132,10 +131,7 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of the observation in the class docstring."""
-        del params
-        if self.observation == "symbolic":
-            return Box(low=0.0, high=1.0, shape=(seen.num_symbols(),), dtype=jnp.float32)
-        return Box(low=0, high=255, shape=(seen.SCREEN_PX, seen.SCREEN_PX, 3), dtype=jnp.uint8)
+        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a depth, a goal of this depth, the distractors, and the order of the recipes."""
@@ -148,16 +144,11 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
     def initial_state(self, level: Level, params: Params) -> State:
         """Start with an empty bag."""
         del params
-        zero = jnp.int32(0)
         return State(
-            time=zero,
             level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
             inventory=jnp.zeros(len(world().names), jnp.int32),
             outcome=jnp.int32(TextCraftOutcome.START),
             item=jnp.int32(NONE),
-            amount=zero,
         )
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
@@ -205,56 +196,53 @@ def _attempt(inventory: jax.Array, outcome: TextCraftOutcome) -> Attempt:
     return Attempt(inventory, jnp.int32(outcome), jnp.int32(NONE), jnp.int32(0))
 
 
+def _made(before: jax.Array, after: jax.Array, item: jax.Array, amount: jax.Array, outcome: jax.Array) -> Attempt:
+    """Return an attempt of an outcome: only if something was got or crafted does the bag change to `after`."""
+    is_made = (outcome == TextCraftOutcome.GOT) | (outcome == TextCraftOutcome.CRAFTED)
+    return Attempt(
+        inventory=jnp.where(is_made, after, before),
+        outcome=outcome,
+        item=jnp.where(outcome == TextCraftOutcome.NOTHING, NONE, item),
+        amount=jnp.where(is_made, amount, 0),
+    )
+
+
+def _outcome(success: TextCraftOutcome, *failures: tuple[jax.Array, TextCraftOutcome]) -> jax.Array:
+    """Return the outcome of the first failure that holds, else the success, int32 ()."""
+    holds, outcomes = zip(*failures, strict=True)
+    return jnp.select(holds, [jnp.int32(outcome) for outcome in outcomes], jnp.int32(success))
+
+
 def get(inventory: jax.Array, item: jax.Array, amount: jax.Array) -> Attempt:
     """Gather an item; the supply is unlimited, but the bag has a capacity for each item."""
     num_items = len(world().names)
     is_sensible = (item >= 0) & (item < num_items) & (amount >= 1) & (amount <= MOST_GATHERED)
-    is_gathered = item < world().num_gathered
     after = inventory + jnp.where(jnp.arange(num_items) == item, amount, 0)
-    has_room = jnp.all(after <= MOST_CARRIED)
-    is_got = is_sensible & is_gathered & has_room
-    return Attempt(
-        inventory=jnp.where(is_got, after, inventory),
-        outcome=jnp.select(
-            [~is_sensible, ~is_gathered, ~has_room],
-            [
-                jnp.int32(TextCraftOutcome.NOTHING),
-                jnp.int32(TextCraftOutcome.NOT_GATHERED),
-                jnp.int32(TextCraftOutcome.NO_ROOM),
-            ],
-            jnp.int32(TextCraftOutcome.GOT),
-        ),
-        item=jnp.where(is_sensible, item, NONE),
-        amount=jnp.where(is_got, amount, 0),
+    outcome = _outcome(
+        TextCraftOutcome.GOT,
+        (~is_sensible, TextCraftOutcome.NOTHING),
+        (item >= world().num_gathered, TextCraftOutcome.NOT_GATHERED),
+        (jnp.any(after > MOST_CARRIED), TextCraftOutcome.NO_ROOM),
     )
+    return _made(inventory, after, item, amount, outcome)
 
 
 def craft(inventory: jax.Array, way: jax.Array) -> Attempt:
     """Craft by a way: if all inputs are in the bag, replace them by the output."""
     ways, items = world().ways, jnp.arange(len(world().names))
-    is_sensible = (way >= 0) & (way < len(ways.outputs))
     row = jnp.clip(way, 0, len(ways.outputs) - 1)
     inputs, counts = jnp.asarray(ways.inputs)[row], jnp.asarray(ways.counts)[row]
     output, amount = jnp.asarray(ways.outputs)[row], jnp.asarray(ways.amounts)[row]
     taken = jnp.where(items[None] == inputs[:, None], counts[:, None], 0)
     left = inventory - jnp.sum(taken, axis=0, dtype=jnp.int32)
     after = left + jnp.where(items == output, amount, 0)
-    has_inputs, has_room = jnp.all(left >= 0), jnp.all(after <= MOST_CARRIED)
-    is_crafted = is_sensible & has_inputs & has_room
-    return Attempt(
-        inventory=jnp.where(is_crafted, after, inventory),
-        outcome=jnp.select(
-            [~is_sensible, ~has_inputs, ~has_room],
-            [
-                jnp.int32(TextCraftOutcome.NOTHING),
-                jnp.int32(TextCraftOutcome.TOO_FEW),
-                jnp.int32(TextCraftOutcome.NO_ROOM),
-            ],
-            jnp.int32(TextCraftOutcome.CRAFTED),
-        ),
-        item=jnp.where(is_sensible, output, NONE),
-        amount=jnp.where(is_crafted, amount, 0),
+    outcome = _outcome(
+        TextCraftOutcome.CRAFTED,
+        (way != row, TextCraftOutcome.NOTHING),
+        (jnp.any(left < 0), TextCraftOutcome.TOO_FEW),
+        (jnp.any(after > MOST_CARRIED), TextCraftOutcome.NO_ROOM),
     )
+    return _made(inventory, after, output, amount, outcome)
 
 
 def _rows_of_depth(depth: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -320,5 +308,4 @@ def valid_levels(_: Any, buffer: Any, params: Params) -> dict[str, np.ndarray]:
 
 def view(env: TextCraft, state: State, params: Params) -> jax.Array:
     """Return the frame enlarged four times, uint8 (336, 336, 3); it hides nothing."""
-    frame = seen.draw(env.scene(state, params))
-    return jnp.repeat(jnp.repeat(frame, VIEW_SCALE, axis=0), VIEW_SCALE, axis=1)
+    return enlarged(seen.draw(env.scene(state, params)))

@@ -169,11 +169,6 @@ def _marks(book: jax.Array) -> jax.Array:
     return jnp.concatenate([line, marks, line])
 
 
-def num_symbols() -> int:
-    """Return the length of `symbols`."""
-    return 3 * len(world().names) + len(world().recipes) + len(TextCraftOutcome) + 1
-
-
 def symbols(scene: Scene) -> jax.Array:
     """Return a scene as numbers, float32 (1521,): the content of the frame, and the whole bag.
 

@@ -34,7 +34,7 @@ def test_the_recorded_draws_lead_to_the_recorded_path(game: str) -> None:
         draws = layouts["draws"][level]
         drawn = draws[~np.isnan(draws)][DRAWS_BEFORE_OUTER_WALLS + len(outer) :]
         costs[level, : len(drawn)] = drawn
-    predecessors = np.asarray(jax.jit(jax.vmap(path_search.search))(starts, goals, is_wall, costs))
+    predecessors = np.asarray(jax.jit(jax.vmap(path_search.search))(starts, goals, is_wall, costs)[0])
     for level in range(count):
         recorded = numbers(layouts["path"][level])
         assert predecessors[level, recorded[1:]].tolist() == recorded[:-1].tolist()

@@ -12,9 +12,8 @@ import pytest
 import jaxgym
 from jaxgym import levels
 from jaxgym.envs.searing_spotlights import base as spotlight_game
-from jaxgym.envs.searing_spotlights import double_float, free_cells, spotlights
+from jaxgym.envs.searing_spotlights import bitplanes, double_float, free_cells, spotlights
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
-from jaxgym.envs.searing_spotlights.bitrows import unpack
 from jaxgym.errors import OptionError
 from tests.parity import memory_gym
 from tests.parity.recordings import Recording
@@ -152,7 +151,7 @@ def test_the_free_pixels_are_those_of_the_full_mask() -> None:
     blocked = free_cells.block(free_cells.block(free_cells.nothing(), jnp.array([3, 80]), 28), jnp.array([40, 41]), 21)
     y, x = np.mgrid[:84, :84]
     mask = ((x - 3) ** 2 + (y - 80) ** 2 < 28**2) | ((x - 40) ** 2 + (y - 41) ** 2 < 21**2)
-    np.testing.assert_array_equal(unpack(blocked), mask)
+    np.testing.assert_array_equal(bitplanes.spread(blocked).reshape(84, 84), mask)
     cumulative = jnp.cumsum(jnp.asarray((~mask).sum(axis=1)))
     rows, columns = np.nonzero(~mask)
     index = jnp.arange(len(rows), dtype=jnp.int32)

@@ -69,7 +69,7 @@ class Echo(jaxgym.Environment[Level, State, Params, Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Return the state that shows the number."""
-        return State(time=jnp.int32(0), level=level, episode_return=jnp.float32(0), terminated=jnp.bool_(False))
+        return State(level=level)
 
     def transition(self, state: State, action: jax.Array, params: Params) -> jaxgym.Transition:
         """End the episode with the answer."""
