@@ -97,30 +97,6 @@ class TurnResult(NamedTuple):
     info: dict[str, Any]
 
 
-class SessionStatus(NamedTuple):
-    """Status of a session.
-
-    Attributes:
-        env_id: The environment id.
-        seed: The level seed.
-        has_started: Whether the episode has started; otherwise the first step starts it.
-        text: The last observation text.
-        number: Number of turns in this episode.
-        total_reward: Sum of the rewards of this episode.
-        terminated: As in the last `TurnResult`.
-        truncated: As in the last `TurnResult`.
-    """
-
-    env_id: str
-    seed: int
-    has_started: bool
-    text: str
-    number: int
-    total_reward: float
-    terminated: bool
-    truncated: bool
-
-
 def repeated(last: TurnResult) -> TurnResult:
     """Return the result of a turn after the end of an episode: the last result with reward 0."""
     return last._replace(reward=0.0, components=dict.fromkeys(last.components, 0.0))

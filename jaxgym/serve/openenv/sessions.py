@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from jaxgym.serve.errors import CapacityError
+from jaxgym.serve.errors import CapacityError, ClosedSessionError
 from jaxgym.serve.openenv import tasks
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.http import Hosted
@@ -167,15 +167,17 @@ class ClientSessions:
 
     def state(self, session: ClientSession) -> dict[str, Any]:
         """Return the state of a session's episode."""
-        status = self._pool.status(session.id)
+        played = self._pool.look(session.id)
+        if played is None:
+            raise ClosedSessionError("The session was closed. Open another one.")
         return {
             "episode_id": session.episode_id,
             "step_count": session.turns,
-            "env_id": status.env_id,
-            "seed": status.seed,
-            "total_reward": status.total_reward,
-            "terminated": status.terminated,
-            "truncated": status.truncated,
+            "env_id": self.hosted.env_id,
+            "seed": played.seed,
+            "total_reward": played.total_reward,
+            "terminated": played.last is not None and played.last.terminated,
+            "truncated": played.last is not None and played.last.truncated,
         }
 
     async def once(self, call: Callable[[ClientSession], Awaitable[Any]]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.programs import Programs, StepOutput
-from jaxgym.serve.sessions import SessionOptions, SessionStatus, TurnResult, repeated
+from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns
 
 _WARM_UP = 64 + 8
@@ -46,13 +46,6 @@ class Session:
         self.reward_tracker: RewardTracker | None = None
         self.last: TurnResult | None = None
         self.history: History | None = None
-
-    def status(self) -> SessionStatus:
-        """Return the status."""
-        flags = (False, False) if self.last is None else (self.last.terminated, self.last.truncated)
-        return SessionStatus(
-            self.game.env_id, self.seed, self.text is not None, self.text or "", self.number, self.total_reward, *flags
-        )
 
 
 class GameTable:

@@ -16,7 +16,7 @@ from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, c
 from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.sessions import Opening, SessionStatus, TurnResult
+from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.text import InvalidReply
 
 MOST_SESSIONS = 2**20
@@ -337,17 +337,8 @@ class SessionPool:
     # Views of a session.
 
     def look(self, session_id: str) -> Session | None:
-        """Return an open session without resetting its idle time, or None if it is not open."""
+        """Return an open session, to read only, without resetting its idle time; None if it is not open."""
         return self._sessions.get(session_id)
-
-    def status(self, session_id: str) -> SessionStatus:
-        """Return the status of a session.
-
-        Raises:
-            UnknownSessionError: If the session is not open.
-        """
-        with self._calls:
-            return self._session(session_id).status()
 
     def frame(self, session_id: str) -> np.ndarray:
         """Return the frame of a session's state, uint8 (84, 84, 3); the first call compiles its program.
@@ -357,7 +348,10 @@ class SessionPool:
             RequestError: If the session's observations are not frames.
         """
         with self._calls:
-            session = self._started(session_id)
+            session = self._session(session_id)
+            session.used = time.monotonic()
+            if session.text is None:
+                session.game.start([session])
             observation = session.game.observe(session)
         frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
         if frame is None or frame.dtype != np.uint8:
@@ -366,23 +360,6 @@ class SessionPool:
                 "Open the session with observation='pixels'."
             )
         return frame
-
-    def scene(self, session_id: str) -> Any:
-        """Return the scene of a session's state, with NumPy leaves.
-
-        Raises:
-            UnknownSessionError: If the session is not open.
-        """
-        with self._calls:
-            session = self._started(session_id)
-            return session.game.scene(session)
-
-    def _started(self, session_id: str) -> Session:
-        session = self._session(session_id)
-        session.used = time.monotonic()
-        if session.text is None:
-            session.game.start([session])
-        return session
 
 
 def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
