@@ -15,10 +15,9 @@ from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.page.routes import Served, with_page
-from jaxgym.serve.web.answers import answer, quoted
+from jaxgym.serve.web.answers import answer, quoted, read_json
 from jaxgym.serve.web.guard import Receive, Send
 from jaxgym.serve.web.http import Hosted
-from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving, token_of
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.openenv import rpc
 from jaxgym.serve.openenv.rpc import Methods, RpcError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, quoted
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import answer, quoted, read_json
 
 SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")

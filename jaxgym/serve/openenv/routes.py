@@ -14,8 +14,7 @@ from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods
 from jaxgym.serve.openenv.schemas import SCHEMAS
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, exception_handlers, quoted
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import answer, exception_handlers, quoted, read_json
 from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400

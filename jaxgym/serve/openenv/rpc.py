@@ -16,8 +16,7 @@ from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.openenv import tasks
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import message_of, quoted
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import message_of, quoted, read_json
 from jaxgym.text import InvalidReply
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601

@@ -13,7 +13,7 @@ import functools
 import importlib
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from jaxgym import text
 from jaxgym.errors import OptionError
@@ -38,10 +38,7 @@ def _base() -> type:
         return _Alike
 
 
-if TYPE_CHECKING:
-    _Env = _Alike
-else:
-    _Env = _base()
+_Env: Any = _base()
 
 
 class TextEnv(_Env):

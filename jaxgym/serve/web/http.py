@@ -76,12 +76,7 @@ def freeze() -> None:
 
 
 def behind_guard(app: App, serving: Serving) -> Guard:
-    """Return the app of a protocol behind its guard.
-
-    Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read.
-    """
+    """Return the app of a protocol behind its guard; raises the errors of `token_of`."""
     return Guard(
         app,
         token_of(serving),
@@ -137,16 +132,7 @@ class _Server(uvicorn.Server):
 
 
 def make_server(app: App, serving: Serving) -> uvicorn.Server:
-    """Return the server of a protocol without starting it.
-
-    Args:
-        app: The app for WebSockets and HTTP.
-        serving: The settings.
-
-    Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read.
-    """
+    """Return the server of a protocol without starting it; raises the errors of `token_of`."""
     log.log_to_stderr()
 
     async def close_connections() -> None:
@@ -181,13 +167,12 @@ def run(app: App, serving: Serving, bound: socket.socket) -> None:
     """Serve until the process receives SIGTERM or SIGINT; then answer the open calls and return.
 
     Args:
-        app: See `make_server`.
+        app: The app for WebSockets and HTTP.
         serving: The settings.
         bound: The socket of `bind`.
 
     Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read, or the address is in use.
+        OptionError, OSError: See `token_of` and `listen`.
     """
     server = make_server(app, serving)
     listen(serving, bound)
