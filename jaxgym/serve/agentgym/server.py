@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.options import parse_options
-from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_body, read_query
+from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_fields
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.errors import CapacityError, SessionError
@@ -86,7 +86,7 @@ class AgentGymApp:
             return self._unknown(path.rstrip("/") or "/")
         route, call = known
         try:
-            fields = read_query(route.fields, query) if method == "GET" else read_body(route.fields, body)
+            fields = read_fields(route, query, body)
         except BodyError as error:
             return _MALFORMED, {"detail": [{"type": "value_error", "loc": error.where, "msg": str(error)}]}
         try:

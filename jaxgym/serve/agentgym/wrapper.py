@@ -7,8 +7,9 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+import dataclasses
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from jaxgym import levels, text
 from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, string, texts
@@ -18,6 +19,8 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
+
+Result = TypeVar("Result")
 
 _MOST_UNKNOWN = 16  # maximum size of a batch without a known id that gets an error for each id
 
@@ -29,31 +32,38 @@ class GoneError(SessionError):
     """Id of no environment of the caller."""
 
 
+@dataclasses.dataclass(slots=True)
 class AgentGymSession:
     """Created environment.
 
     Attributes:
         key: The session id of the pool.
         owner: Token of the client that created it; None if environments do not belong to tokens.
+        text_version: Version of the wording.
         first: First observation text of the episode; empty before the first reset.
         last: The last `observation`, `reward`, `score` and `done`.
-        text_version: Version of the wording.
     """
 
-    __slots__ = ("first", "key", "last", "owner", "text_version")
+    key: str
+    owner: str | None
+    text_version: int
+    first: str = ""
+    last: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
-    def __init__(self, opening: Opening, owner: str | None):
-        self.key, self.owner, self.first = opening.id, owner, ""
-        self.text_version = opening.text_version
-        self.last: dict[str, Any] = {}
+    def begin(self, opening: Opening) -> dict[str, Any]:
+        """Record the start of an episode and return its `observation`, `reward`, `score` and `done`."""
+        self.first = opening.text
+        self.last = {"observation": opening.text, "reward": 0.0, "score": 0.0, "done": False}
+        return self.last
 
     def note(self, result: TurnResult) -> dict[str, Any]:
         """Record a turn and return its `observation`, `reward`, `score` and `done`."""
+        has_ended = result.terminated or result.truncated
         self.last = {
             "observation": result.text,
             "reward": result.reward,
             "score": result.total_reward,
-            "done": result.terminated or result.truncated,
+            "done": has_ended,
         }
         return self.last
 
@@ -104,11 +114,7 @@ class AgentGymWrapper:
         self._count = 0
 
     def prepare(self) -> None:
-        """Compile the programs, so that no request has to wait for compilation; can run in another thread.
-
-        Raises:
-            OptionError, LevelError: See `SessionPool.prepare`.
-        """
+        """Compile the programs, so that no request waits for it; raises the errors of `SessionPool.prepare`."""
         self.system_prompt = self._pool.prepare(self.env_id, self._options)
 
     @property
@@ -146,23 +152,18 @@ class AgentGymWrapper:
 
     async def create(self, owner: str | None) -> Any:
         """Create an environment and return its id; its task is task 0 until a reset."""
-        number = await self._create(owner, 0)
-        return {"id": number}
+        return {"id": await self._create(owner, 0)}
 
     async def step(self, owner: str | None, number: int, action: str) -> Any:
         """Make a turn; after the end it changes nothing and its reward is 0."""
         running = self._find(owner, number)
-        try:
-            result = await self._pool.astep(running.key, action)
-        except UnknownSessionError:
-            raise self._gone(number) from None
+        result = await self._result(number, self._pool.astep(running.key, action))
         return self.step_answer(running.note(result))
 
     async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
         """Start a task."""
         running = self._find(owner, number)
-        await self._start(number, running, data_idx or 0)
-        return self.reset_answer(number, running.last)
+        return self.reset_answer(number, await self._start(number, running, data_idx or 0))
 
     async def observe(self, owner: str | None, number: int) -> Any:
         """Return the last observation; start the task if necessary."""
@@ -186,10 +187,7 @@ class AgentGymWrapper:
     async def render(self, owner: str | None, number: int) -> Any:
         """Return the frame of an environment as a data URL of a PNG; the first call compiles for a second."""
         running = await self._started(owner, number)
-        try:
-            frame = await asyncio.to_thread(self._pool.frame, running.key)
-        except UnknownSessionError:
-            raise self._gone(number) from None
+        frame = await self._result(number, asyncio.to_thread(self._pool.frame, running.key))
         return f"data:image/png;base64,{base64.b64encode(png(frame)).decode()}"
 
     async def list_envs(self, owner: str | None) -> Any:
@@ -222,8 +220,7 @@ class AgentGymWrapper:
         indices = list(found)
         openings = self._pool.reset([found[index].key for index in indices], [seeds[index] for index in indices])
         for index, opening in zip(indices, openings, strict=True):
-            _begin(found[index], opening.text)
-            answers[index] = self.reset_answer(numbers[index], found[index].last)
+            answers[index] = self.reset_answer(numbers[index], found[index].begin(opening))
         return answers
 
     # Responses; `last` has observation, reward, score and done.
@@ -247,7 +244,7 @@ class AgentGymWrapper:
         number = self._count
         self._count += 1
         opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
-        self._running[number] = AgentGymSession(opening, owner)
+        self._running[number] = AgentGymSession(opening.id, owner, opening.text_version)
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()
         return number
@@ -281,12 +278,15 @@ class AgentGymWrapper:
             raise self._gone(numbers[0])
         return found, answers
 
-    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> None:
+    async def _result(self, number: int, call: Awaitable[Result]) -> Result:
+        """Return the result of a call of the pool for an environment, which can have been closed meanwhile."""
         try:
-            opening = await self._pool.areset(running.key, self.seed_of(data_idx))
+            return await call
         except UnknownSessionError:
             raise self._gone(number) from None
-        _begin(running, opening.text)
+
+    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
+        return running.begin(await self._result(number, self._pool.areset(running.key, self.seed_of(data_idx))))
 
     async def _started(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._find(owner, number)
@@ -298,8 +298,3 @@ class AgentGymWrapper:
         running = self._find(owner, number)
         del self._running[number]
         await self._pool.aclose(running.key)
-
-
-def _begin(running: AgentGymSession, first: str) -> None:
-    running.first = first
-    running.last = {"observation": first, "reward": 0.0, "score": 0.0, "done": False}

@@ -55,9 +55,7 @@ class TextCraftWrapper(AgentGymWrapper):
         """Create an environment and start the task of its id; ignore the arguments, as AgentGym's server does."""
         del commands, goal
         number = await self._create(owner, self._count)
-        running = self._running[number]
-        await self._start(number, running, number)
-        return self.reset_answer(number, running.last)
+        return self.reset_answer(number, await self._start(number, self._running[number], number))
 
     async def close(self, owner: str | None, number: int) -> Any:
         """Close an environment; return whether it was open."""
