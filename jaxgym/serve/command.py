@@ -20,9 +20,6 @@ _ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve ope
 def run(argv: Sequence[str]) -> None:
     """Serve until the process receives a signal to stop.
 
-    Args:
-        argv: The command line after `jaxgym serve`.
-
     Raises:
         OptionError, UnknownIdError, LevelError: If a flag, an id or an option is invalid.
         OSError: If the address can't be bound, or the token file can't be read.

@@ -12,11 +12,7 @@ _NEEDED = object()
 
 
 class BodyError(ValueError):
-    """Malformed body or query.
-
-    Attributes:
-        where: Path of the fault, such as `["body", "id"]`.
-    """
+    """Malformed body or query; `where` is the path of the fault, such as `["body", "id"]`."""
 
     def __init__(self, where: list[str], what: str):
         super().__init__(what)

@@ -39,15 +39,12 @@ class AgentGymApp:
     """App of one environment at the root, or of several environments under prefixes."""
 
     def __init__(self, pool: SessionPool, wrappers: Mapping[str, AgentGymWrapper], separates_clients: bool = False):
-        """Compile the programs of the environments, so that no request has to wait for compilation.
+        """Compile the programs of the environments; raises the errors of `SessionPool.prepare`.
 
         Args:
             pool: The pool of their sessions.
             wrappers: The wrappers by prefix, such as `"/textcraft"`; `""` is the root.
             separates_clients: Whether an environment belongs to the token of the client that created it.
-
-        Raises:
-            OptionError, LevelError: See `SessionPool.prepare`.
         """
         self._pool, self._wrappers, self._separates_clients = pool, dict(wrappers), separates_clients
         self._routes = dict[tuple[str, str], tuple[CallRoute, Callable[..., Awaitable[Any]]]]()
@@ -135,11 +132,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def load(serving: AgentGym) -> AgentGymApp:
-    """Make the app and compile its programs, which takes seconds.
-
-    Raises:
-        OptionError, UnknownIdError, LevelError: If an id or an option is invalid.
-    """
+    """Make the app and compile its programs, which takes seconds; raises the errors of `SessionPool.prepare`."""
     # AgentGym's clients parse replies themselves and send the result, so lenient parsing is allowed.
     pool = SessionPool(
         serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page, allows_lenient=True

@@ -72,12 +72,7 @@ class AgentGymWrapper:
     """Environments of one id, each a session of a pool, with the responses of AgentGym's guide.
 
     It is used from one event loop. A response is any JSON value. An invalid call raises a `SessionError`, which becomes
-    the response `{"error": ...}`.
-
-    Attributes:
-        env_id: The environment id.
-        name: Its short name.
-        system_prompt: The system prompt; empty before `prepare`.
+    the response `{"error": ...}`. The system prompt is empty before `prepare`.
     """
 
     ROUTES: ClassVar[tuple[CallRoute, ...]] = (
@@ -97,16 +92,7 @@ class AgentGymWrapper:
     """The routes, each with its method and the fields of its body or query."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
-        """Make a wrapper without environments.
-
-        Args:
-            name: Id or short name of an environment with a text interface.
-            pool: The session pool.
-            options: Options of the environment, of its text interface, and of sessions.
-
-        Raises:
-            UnknownIdError: If there is no such environment, or it has no text interface.
-        """
+        """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
         self.env_id, _ = text.text_spec_of(name)
         self.name, self.system_prompt = text.short_name_of(self.env_id), ""
         self._pool, self._options = pool, dict(options or {})

@@ -103,18 +103,10 @@ _wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
 
 
 def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
-    """Register a wrapper for an environment.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Register a wrapper for an environment; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
     _wrappers[text.text_spec_of(env_id)[0]] = wrapper
 
 
 def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
-    """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`."""
     return _wrappers.get(text.text_spec_of(name)[0], AgentGymWrapper)(name, pool, options)

@@ -39,12 +39,7 @@ class OpenEnvApp:
     """App with `/ws` and `/mcp` over WebSocket, and the HTTP routes."""
 
     def __init__(self, serving: Serving, hosted: Hosted):
-        """Make the app.
-
-        Args:
-            serving: The settings, with the maximum number of sessions and their idle time.
-            hosted: The environment.
-        """
+        """Make the app of an environment."""
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
         self._methods = rpc.Methods(sessions)
         self._closing_idle: asyncio.Task[None] | None = None

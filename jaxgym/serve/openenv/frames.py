@@ -19,11 +19,7 @@ Errors = list[dict[str, Any]]
 
 
 class FrameError(ValueError):
-    """Value of a request that does not match the schema.
-
-    Attributes:
-        errors: The faults, with type, path, message and input.
-    """
+    """Value of a request that does not match the schema; each of its `errors` has type, path, message and input."""
 
     def __init__(self, errors: Errors):
         """Store the first few errors with truncated inputs, so that a response is short for any request."""
@@ -51,25 +47,17 @@ def extra_faults(given: Mapping[str, Any], names: Container[str], place: tuple[s
 
 
 def object_of(given: Any, place: tuple[str | int, ...]) -> dict[str, Any]:
-    """Return a value that is an object.
-
-    Raises:
-        FrameError: If it is not.
-    """
+    """Return a value that is an object; raise `FrameError` if it is not."""
     if not isinstance(given, dict):
         raise FrameError([fault("dict_type", place, "Input should be an object", given)])
     return given
 
 
 def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
-    """Return the message of an action.
-
-    Args:
-        action: An object with the string `message` and perhaps the object `metadata`.
-        place: Path of the action in the request.
+    """Return the message of an action, whose path in the request is `place`.
 
     Raises:
-        FrameError: If it has another form.
+        FrameError: If it is not an object with the string `message` and perhaps the object `metadata`.
     """
     action = object_of(action, place)
     errors = extra_faults(action, ("message", "metadata"), place)
@@ -85,11 +73,7 @@ def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
 
 
 def data_of(frame: dict[str, Any], *, required: bool) -> dict[str, Any]:
-    """Return the entry `data` of a frame, an object.
-
-    Raises:
-        FrameError: If it is not an object, if it is required and missing, or if the frame has unknown entries.
-    """
+    """Return the object `data` of a frame; raise `FrameError` for another value or for unknown entries of the frame."""
     check_keys(frame, "type", "data")
     if required and "data" not in frame:
         raise FrameError([fault("missing", ("data",), "Field required", frame)])

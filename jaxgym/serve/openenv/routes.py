@@ -49,13 +49,7 @@ _PATHS = (
 
 
 def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Starlette:
-    """Return the app of the routes.
-
-    Args:
-        serving: The settings of the server.
-        sessions: The sessions of its clients.
-        methods: The methods of JSON-RPC.
-    """
+    """Return the app of the routes."""
     own = _Routes(serving, sessions, methods)
     app = Starlette(
         routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],

@@ -45,12 +45,7 @@ _MESSAGE = {
 
 
 class RpcError(ValueError):
-    """Error of a call.
-
-    Attributes:
-        code: Error code of JSON-RPC.
-        more: Details for programs, or None.
-    """
+    """Error of a call, with its code of JSON-RPC and, in `more`, details for programs."""
 
     def __init__(self, code: int, message: str, more: Mapping[str, Any] | None = None):
         super().__init__(message)
@@ -77,13 +72,7 @@ def id_of(given: Any) -> str | int | float | None:
 
 
 class Tool(NamedTuple):
-    """Tool for a model.
-
-    Attributes:
-        description: The description for the model.
-        schema: JSON schema of the arguments.
-        reply: Returns the reply of the arguments, or an `InvalidReply` if they are invalid.
-    """
+    """Tool for a model; `reply` returns the reply of the arguments, or an `InvalidReply` if they are invalid."""
 
     description: str
     schema: dict[str, Any]
@@ -91,15 +80,7 @@ class Tool(NamedTuple):
 
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
-    """Return the tools that act in an environment, by name.
-
-    Args:
-        name: Id or short name of an environment with a text interface.
-        options: The options of its sessions.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Return the tools that act in an environment, by name; raises `UnknownIdError` as `text_spec_of` does."""
     own = {
         tool: _tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], getattr(function, "schema"), function)  # noqa: B009 a function has no attribute that a type checker knows
         for tool, function in trl.replies_of(name, options or {}).items()
@@ -120,11 +101,7 @@ class Methods:
     """Methods of JSON-RPC, over WebSocket and HTTP."""
 
     def __init__(self, sessions: ClientSessions):
-        """Make the tools of the environment.
-
-        Args:
-            sessions: The sessions that calls name, open and close.
-        """
+        """Make the tools of the environment."""
         self._sessions = sessions
         self._moves = tools_of(sessions.hosted.env_id, sessions.hosted.options)
 
@@ -137,12 +114,7 @@ class Methods:
         return await self.answer(given, session)
 
     async def answer(self, given: Any, session: ClientSession | None) -> dict[str, Any]:
-        """Answer a call.
-
-        Args:
-            given: The call.
-            session: The session of the WebSocket or of the header, or None.
-        """
+        """Answer a call; its session is that of the WebSocket or of the header, or None."""
         call_id = id_of(given)
         try:
             is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)

@@ -30,10 +30,7 @@ def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
     Args:
         env: Id or short name of an environment with a text interface.
         options: Options, each NAME=VALUE.
-        **more: Other settings, such as `max_sessions`.
-
-    Raises:
-        OptionError: If the value of a setting is invalid.
+        **more: Other settings, such as `max_sessions`; an invalid one raises an `OptionError`.
     """
     return OpenEnv(env, tuple(options), **more)
 

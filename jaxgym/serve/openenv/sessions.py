@@ -88,20 +88,12 @@ class ClientSession:
 
 
 class ClientSessions:
-    """Sessions of the clients of a server; used in one event loop.
-
-    Attributes:
-        hosted: The environment.
-        max_sessions: Maximum number of sessions.
-    """
+    """Sessions of the clients of a server; used in one event loop."""
 
     def __init__(self, hosted: Hosted, max_sessions: int, idle_seconds: float):
-        """Make an empty collection.
+        """Make an empty collection; the environment's pool has room for `max_sessions + SPARE` sessions.
 
-        Args:
-            hosted: The environment; its pool has room for `max_sessions + SPARE` sessions.
-            max_sessions: Maximum number of sessions.
-            idle_seconds: A session is closed if its client sends nothing for this time; 0 means never.
+        A session is closed if its client sends nothing for `idle_seconds`; 0 means never.
         """
         self.hosted, self.max_sessions, self._idle_seconds = hosted, max_sessions, idle_seconds
         self._pool = hosted.pool

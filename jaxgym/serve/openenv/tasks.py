@@ -47,11 +47,7 @@ def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None,
 
 
 def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
-    """Return the seed of a task.
-
-    Raises:
-        FrameError: If there is no such split or index.
-    """
+    """Return the seed of a task; raise `FrameError` if there is no such split or index."""
     if not isinstance(split, str) or split not in SPLITS:
         raise FrameError([fault("enum", (*place, "split"), f"Input should be one of {', '.join(SPLITS)}", split)])
     if type(index) is not int or not 0 <= index < SPLIT_SIZE:

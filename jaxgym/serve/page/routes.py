@@ -53,13 +53,7 @@ class Served(NamedTuple):
 
 
 def with_page(app: App, serving: Serving, served: Served) -> App:
-    """Return an app that serves the page and its calls, and passes other requests to the app of the protocol.
-
-    Args:
-        app: The app of the protocol.
-        serving: The settings, with `page` and `token_file`.
-        served: The sessions and environments.
-    """
+    """Return an app that serves the page and its calls, and passes other requests to the app of the protocol."""
     if not serving.page:
         return app
     page, calls = document(serving.token_file is not None), _routes(_Page(served))

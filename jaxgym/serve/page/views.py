@@ -31,13 +31,7 @@ _PLACES = {
 
 
 class Button(NamedTuple):
-    """Button of an action that is a direction.
-
-    Attributes:
-        label: Name of the action.
-        place: Position on the pad, such as `"up-left"`.
-        reply: The reply of the action.
-    """
+    """Button of an action that is a direction, at a position of the pad such as `"up-left"`."""
 
     label: str
     place: str
@@ -59,15 +53,7 @@ class GameView(NamedTuple):
 
 
 def view_of(name: str, options: Mapping[str, Any]) -> GameView:
-    """Return the presentation of an environment; it has frames also if its observations are symbolic.
-
-    Args:
-        name: Id or short name of an environment with a text interface.
-        options: The options of its sessions.
-
-    Raises:
-        UnknownIdError, OptionError: See `jaxgym.text.make`.
-    """
+    """Return the presentation of an environment; it has frames also if its observations are symbolic."""
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS}
     # Only scenes are rendered, so the level buffer of the sessions is not needed.
     env, params, interface = text.make_registered(name, **{**own, "levels": "fresh"})

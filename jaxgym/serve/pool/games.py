@@ -49,16 +49,7 @@ class Session:
 
 
 class GameTable:
-    """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock.
-
-    Attributes:
-        env_id: The environment id.
-        system_prompt: The system prompt.
-        reply_format: The end of the system prompt that describes the form of a reply.
-        text_version: Version of the wording.
-        params: The parameters, on the host.
-        count: Number of open sessions.
-    """
+    """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock."""
 
     def __init__(
         self,
@@ -69,16 +60,7 @@ class GameTable:
         programs: Programs,
         on_device: Any,
     ):
-        """Make the table.
-
-        Args:
-            env_id: The environment id.
-            interface: The text interface.
-            params: The parameters, on the host.
-            session_options: The options of its sessions.
-            programs: The compiled programs.
-            on_device: The parameters on the device.
-        """
+        """Make the table; `params` are the parameters on the host, `on_device` those on the device."""
         self.env_id, self.params = env_id, params
         self.system_prompt, self.reply_format = interface.system_prompt(params), interface.reply_format()
         self.text_version = interface.text_version

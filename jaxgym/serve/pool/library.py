@@ -26,13 +26,7 @@ class Games:
     """Games by name and options; making one can take seconds and does not block the others."""
 
     def __init__(self, capacity: int, device: Any, *, allows_lenient: bool):
-        """Make an empty library.
-
-        Args:
-            capacity: Maximum number of sessions of a game.
-            device: The JAX device of the states.
-            allows_lenient: Whether `parsing="lenient"` is accepted.
-        """
+        """Make an empty library of games with at most `capacity` sessions each."""
         self._capacity, self._device, self._allows_lenient = capacity, device, allows_lenient
         self._making = threading.Lock()
         self._games: dict[Any, tuple[Options, GameTable]] = {}
@@ -43,13 +37,7 @@ class Games:
         return _key(name, options) in self._games
 
     def get(self, name: str, options: Options) -> GameTable:
-        """Return a game; make it if necessary.
-
-        Raises:
-            UnknownIdError: If there is no such environment, or it has no text interface.
-            OptionError: If an option does not exist or its value is invalid.
-            LevelError: See `jaxgym.make`.
-        """
+        """Return a game, made if necessary; raises the errors of `SessionPool.prepare`."""
         key = _key(name, options)
         known = self._games.get(key)
         if known is None:
@@ -100,12 +88,7 @@ def _check_fallback(env_id: str, interface: text.TextInterface[Any]) -> None:
 
 
 def _key(name: str, options: Options) -> Any:
-    """Return the cache key of a game.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-        OptionError: If the options are not a mapping with string keys.
-    """
+    """Return the cache key of a game; raise `OptionError` if the options are not a mapping with string keys."""
     env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
         raise OptionError(f"{name}: options: expected a mapping from names to values, got {reprlib.repr(options)}.")

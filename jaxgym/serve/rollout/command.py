@@ -31,15 +31,7 @@ _MOST_REASONS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Player:
-    """Flags of the policy.
-
-    Attributes:
-        model: "expert", "random", or the URL of an endpoint; empty for a local model.
-        folder: The folder of a local model, or None.
-        name: The model's name at the endpoint.
-        temperature: Sampling temperature.
-        max_tokens: Maximum number of tokens of a reply.
-    """
+    """Flags of the policy; `model` is "expert", "random" or a URL, and empty for a local model in `folder`."""
 
     model: str
     folder: Path | None

@@ -14,12 +14,7 @@ Record = dict[str, Any]
 
 
 class Folder:
-    """Trajectories of a run that can be continued.
-
-    Attributes:
-        path: The folder.
-        records: The trajectories without an error, by row index.
-    """
+    """Folder of a run that can be continued; `records` are its trajectories without an error, by row index."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]):
         """Open or create a folder; drop incomplete lines and failed trajectories.

@@ -60,24 +60,14 @@ class Scheduler:
     """Scheduler of trajectories of any environments, each with an episode in a session pool."""
 
     def __init__(self, policy: Policy, settings: RolloutSettings | None = None, pool: SessionPool | None = None):
-        """Make a scheduler without trajectories.
-
-        Args:
-            policy: The policy.
-            settings: The settings.
-            pool: The session pool; the shared pool of the process if None.
-        """
+        """Make a scheduler without trajectories; without a pool, it uses the shared pool of the process."""
         self.policy, self.settings = policy, RolloutSettings() if settings is None else settings
         self._pool = pool
         self._episodes: dict[str, Episode] = {}
         self._infos: dict[str, dict[str, Any]] = {}
 
     def check(self, env_config: Mapping[str, Any]) -> None:
-        """Check a row, and compile the programs of its environment.
-
-        Raises:
-            UnknownIdError, OptionError, LevelError: If the row is invalid.
-        """
+        """Check a row and compile the programs of its environment; raises the errors of `SessionPool.prepare`."""
         name, options = env_config.get("name", ""), options_of(env_config)
         Episode(name, None, options, self._pool).check()
         self.policy.check(name, options)
@@ -110,12 +100,7 @@ class Scheduler:
         self._infos[request.uuid]["text_version"] = opening.text_version
 
     async def on_turn_end(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Make the turn of a reply, and add its result to the record.
-
-        Args:
-            request: The trajectory; the reply is its last message.
-            choice: The reply.
-            current_turn: Number of turns, including this one.
+        """Make the turn of a reply, which is the last message, and add its result to the record.
 
         Returns:
             `rollout_infos`, and `done` if the episode has ended.

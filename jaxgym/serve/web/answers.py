@@ -46,12 +46,7 @@ def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = 
 def exception_handlers(
     key: str, headers: Mapping[str, str] | None = None
 ) -> dict[Any, Callable[[Request, Exception], Awaitable[Response]]]:
-    """Return the exception handlers of a Starlette app for HTTP errors and session errors.
-
-    Args:
-        key: Key of the error message in the response.
-        headers: Headers of the responses.
-    """
+    """Return the exception handlers of a Starlette app, with the error message under `key` of the response."""
 
     async def tell(_: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):

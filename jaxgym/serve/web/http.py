@@ -33,15 +33,7 @@ KEEP_ALIVE_SECONDS = 75
 
 @dataclasses.dataclass(frozen=True)
 class Hosted:
-    """Environment of a server with compiled programs.
-
-    Attributes:
-        pool: The session pool.
-        env_id: The environment id.
-        short_name: Its short name.
-        options: Options of its sessions.
-        system_prompt: The system prompt.
-    """
+    """Environment of a server, with the options of its sessions. Its programs are compiled."""
 
     pool: SessionPool
     env_id: str
