@@ -72,12 +72,9 @@ class OpenEnvApp:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            session = self._attached(named[0]) if named else self._sessions.open()
+            session = self._attached(named[0]) if named else self._opened(is_rpc)
         except _HangUp as end:
             await _turn_away(receive, send, end.last or "")
-            return
-        except CapacityError as error:
-            await _turn_away(receive, send, self._full(error, is_rpc))
             return
         try:
             session.hang_up = _hanging_up(send, asyncio.current_task())
@@ -99,11 +96,13 @@ class OpenEnvApp:
         session.used = time.monotonic()
         return session
 
-    def _full(self, error: CapacityError, is_rpc: bool) -> str:
-        room = {"active_sessions": len(self._sessions), "max_sessions": self._sessions.max_sessions}
-        if is_rpc:
-            return json.dumps(rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), room)))
-        return frames.error_frame(frames.CAPACITY_REACHED, str(error), **room)
+    def _opened(self, is_rpc: bool) -> ClientSession:
+        try:
+            return self._sessions.open()
+        except CapacityError as error:
+            full = rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), self._sessions.room))
+            frame = frames.error_frame(frames.CAPACITY_REACHED, str(error), **self._sessions.room)
+            raise _HangUp(json.dumps(full) if is_rpc else frame) from error
 
     async def _converse(
         self,

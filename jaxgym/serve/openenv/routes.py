@@ -1,7 +1,7 @@
 """HTTP routes of an OpenEnv server; each call uses a temporary session."""
 
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,39 +20,52 @@ from jaxgym.serve.web.serving import Serving
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
 _VERSION = "1.0.0"
+_TASK_ROUTES = ("tasks", "num_tasks", "task", "task_range")
 _ALLOWED = f"expected an integer from 0 to {tasks.SPLIT_SIZE - 1}"
 
 
-class _Path(NamedTuple):
-    """Path with its HTTP methods, its handler, and the summary for `/openapi.json`, if any."""
-
-    path: str
-    methods: str
-    call: str
-    about: str = ""
-
-
 _RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
-_PATHS = (
-    _Path("/health", "GET", "health", "Whether the server is there"),
-    _Path("/metadata", "GET", "metadata", "What is played"),
-    _Path("/schema", "GET", "schema", "Schemas of action, observation and state"),
-    _Path("/state", "GET", "state", "State of an episode that has not started"),
-    _Path("/reset", "POST", "reset", "The first observation of an episode that is given up at once"),
-    _Path("/step", "POST", "step", "A step in an episode that is given up at once"),
-    _Path("/mcp", "POST GET DELETE", "mcp", _RPC),
-    _Path("/list_environments", "GET", "environments", "Names of what is played"),
-    _Path("/openapi.json", "GET", "openapi"),
-    _Path("/{name}/splits", "GET", "splits"),
-    *(_Path(f"/{{name}}/{path}", "POST", "tasks") for path in ("tasks", "num_tasks", "task", "task_range")),
-)
+_SUMMARIES = {
+    ("/health", "get"): "Whether the server is there",
+    ("/metadata", "get"): "What is played",
+    ("/schema", "get"): "Schemas of action, observation and state",
+    ("/state", "get"): "State of an episode that has not started",
+    ("/reset", "post"): "The first observation of an episode that is given up at once",
+    ("/step", "post"): "A step in an episode that is given up at once",
+    ("/mcp", "post"): _RPC,
+    ("/list_environments", "get"): "Names of what is played",
+}
+"""Summaries of paths and their methods in `/openapi.json`."""
 
 
 def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Starlette:
     """Return the app of the routes."""
-    own = _Routes(serving, sessions, methods)
+    own, hosted = _Routes(sessions, methods), sessions.hosted
+    about = {
+        "name": hosted.short_name,
+        "description": f"{hosted.env_id} of jaxgym, as text.",
+        "readme_content": hosted.system_prompt,
+        "version": metadata.version("jaxgym"),
+        "author": "The jaxgym authors",
+        "documentation_url": None,
+    }
+    constants = {
+        "/health": {"status": "healthy"},
+        "/metadata": about,
+        "/schema": SCHEMAS,
+        "/list_environments": [hosted.short_name],
+        "/openapi.json": _openapi(serving.env),
+    }
     app = Starlette(
-        routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
+        routes=[
+            *(Route(path, answer(content), methods=["GET"]) for path, content in constants.items()),
+            Route("/state", own.state),
+            Route("/reset", own.reset, methods=["POST"]),
+            Route("/step", own.step, methods=["POST"]),
+            Route("/mcp", own.mcp, methods=["POST", "GET", "DELETE"]),
+            Route("/{name}/splits", own.splits),
+            *(Route(f"/{{name}}/{kind}", own.tasks, methods=["POST"]) for kind in _TASK_ROUTES),
+        ],
         exception_handlers={**exception_handlers("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
@@ -61,46 +74,16 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
 
 def _openapi(name: str) -> dict[str, Any]:
     """Return the OpenAPI description of the routes."""
-    paths = {
-        path: {
-            methods.split()[0].lower(): {"summary": about, "responses": {"200": {"description": "As it should be."}}}
-        }
-        for path, methods, _, about in _PATHS
-        if about
-    }
+    responses = {"200": {"description": "As it should be."}}
+    paths = {path: {method: {"summary": text, "responses": responses}} for (path, method), text in _SUMMARIES.items()}
     return {"openapi": "3.1.0", "info": {"title": f"{name} over OpenEnv", "version": _VERSION}, "paths": paths}
 
 
 class _Routes:
     """Handlers of the routes."""
 
-    def __init__(self, serving: Serving, sessions: ClientSessions, methods: Methods):
-        self._serving, self._sessions, self._methods = serving, sessions, methods
-
-    async def health(self, _: Request) -> Response:
-        return answer({"status": "healthy"})
-
-    async def schema(self, _: Request) -> Response:
-        return answer(SCHEMAS)
-
-    async def openapi(self, _: Request) -> Response:
-        return answer(_openapi(self._serving.env))
-
-    async def metadata(self, _: Request) -> Response:
-        hosted = self._sessions.hosted
-        return answer(
-            {
-                "name": hosted.short_name,
-                "description": f"{hosted.env_id} of jaxgym, as text.",
-                "readme_content": hosted.system_prompt,
-                "version": metadata.version("jaxgym"),
-                "author": "The jaxgym authors",
-                "documentation_url": None,
-            }
-        )
-
-    async def environments(self, _: Request) -> Response:
-        return answer([self._sessions.hosted.short_name])
+    def __init__(self, sessions: ClientSessions, methods: Methods):
+        self._sessions, self._methods = sessions, methods
 
     async def state(self, _: Request) -> Response:
         async def stand(session: ClientSession) -> dict[str, Any]:

@@ -72,29 +72,27 @@ def id_of(given: Any) -> str | int | float | None:
 
 
 class Tool(NamedTuple):
-    """Tool for a model; `reply` returns the reply of the arguments, or an `InvalidReply` if they are invalid."""
+    """Tool for a model, with the JSON schema of its arguments."""
 
+    name: str
     description: str
     schema: dict[str, Any]
-    reply: Callable[[Any], str | InvalidReply]
+    function: Callable[..., str | InvalidReply]
+
+    def reply(self, given: Any) -> str | InvalidReply:
+        """Return the reply of the arguments, or an `InvalidReply` if they are invalid."""
+        read = arguments.read(self.name, self.schema, given)
+        return InvalidReply(read) if isinstance(read, str) else self.function(**read)
 
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
     """Return the tools that act in an environment, by name; raises `UnknownIdError` as `text_spec_of` does."""
+    functions: dict[str, Any] = trl.replies_of(name, options or {})
     own = {
-        tool: _tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], getattr(function, "schema"), function)  # noqa: B009 a function has no attribute that a type checker knows
-        for tool, function in trl.replies_of(name, options or {}).items()
+        tool: Tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], function.schema, function)
+        for tool, function in functions.items()
     }
-    about = "Send a reply in the format of the rules."
-    return {**own, REPLY: _tool(REPLY, about, _MESSAGE, lambda message: message)}
-
-
-def _tool(name: str, about: str, schema: dict[str, Any], function: Callable[..., str | InvalidReply]) -> Tool:
-    def reply(given: Any) -> str | InvalidReply:
-        read = arguments.read(name, schema, given)
-        return InvalidReply(read) if isinstance(read, str) else function(**read)
-
-    return Tool(about, schema, reply)
+    return {**own, REPLY: Tool(REPLY, "Send a reply in the format of the rules.", _MESSAGE, lambda message: message)}
 
 
 class Methods:
@@ -130,8 +128,7 @@ class Methods:
         except FrameError as error:
             return rpc_error(call_id, RpcError(INVALID_PARAMS, str(error), {"errors": error.errors}))
         except CapacityError as error:
-            room = {"active_sessions": len(self._sessions), "max_sessions": self._sessions.max_sessions}
-            return rpc_error(call_id, RpcError(SERVER_ERROR, str(error), room))
+            return rpc_error(call_id, RpcError(SERVER_ERROR, str(error), self._sessions.room))
         except SessionError as error:
             return rpc_error(call_id, RpcError(INTERNAL_ERROR, str(error)))
 

@@ -99,9 +99,10 @@ class ClientSessions:
         self._pool = hosted.pool
         self._open: dict[str, ClientSession] = {}
 
-    def __len__(self) -> int:
-        """Return the number of open sessions."""
-        return len(self._open)
+    @property
+    def room(self) -> dict[str, int]:
+        """Number of open sessions, and their maximum number, for a client that is rejected."""
+        return {"active_sessions": len(self._open), "max_sessions": self.max_sessions}
 
     def ids(self) -> list[str]:
         """Return the ids of the open sessions."""
