@@ -136,19 +136,10 @@ class Scheduler:
     # The loop.
 
     async def run(self, request: Request) -> dict[str, Any]:
-        """Run a trajectory to its end.
-
-        Args:
-            request: The trajectory; afterwards its messages are the whole chat.
+        """Run a trajectory to its end; afterwards the messages of the request are the whole chat.
 
         Returns:
-            `text_version` (None if no episode has started), `total_reward`, `step_rewards`, `components` (sum of each
-            reward component), `num_turns`, `num_invalid_replies` (invalid replies), `num_exact` (replies in the form of
-            the prompt), `is_solved`, `terminated`, `truncated`,
-            `stopped` ("done", "max_turns" or "error"), and `error` (the reason of a failure, or None). Of the
-            completions: `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of
-            `prompt_tokens` and `completion_tokens` (None if a turn has none), `num_empty` (without text), `num_length`
-            (truncated at the token limit), and `failures` (the count of each failure of an attempt at a reply).
+            The entries of a line of `completions.jsonl` from `text_version` to `error`; see docs/rollouts.md.
         """
         stopped, why = "error", None
         self._infos[request.uuid] = _blank()
