@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxgym.options import Integer, OneOf, Option, Real, declared, resolve, static
+from jaxgym.options import Integer, OneOf, Option, Real, declared, static
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +31,6 @@ class SessionOptions:
             values=("components", "environment"),
         )
     )
-
-    @classmethod
-    def of(cls, env_id: str, given: Mapping[str, Any]) -> "SessionOptions":
-        """Validate values and fill in the defaults.
-
-        Raises:
-            OptionError: If the value of an option is invalid.
-        """
-        return cls(**resolve(env_id, SESSION_OPTIONS, given))
 
 
 SESSION_OPTIONS: Mapping[str, Option] = declared(SessionOptions)

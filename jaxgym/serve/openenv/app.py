@@ -14,7 +14,7 @@ from jaxgym.serve.openenv import frames, rpc
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.page.routes import Served, with_page
+from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.web.answers import answer, quoted, read_json
 from jaxgym.serve.web.guard import Receive, Send
 from jaxgym.serve.web.http import Hosted
@@ -46,8 +46,8 @@ class OpenEnvApp:
         token = token_of(serving)
         # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
         is_of_many = token is not None and len(token.split()) > 1
-        served = Served([hosted], lambda _: [] if is_of_many else sessions.ids())
-        self._http = with_page(routes(serving, sessions, self._methods), serving, served)
+        app = routes(serving, sessions, self._methods)
+        self._http = with_page(app, serving, [hosted], lambda _: [] if is_of_many else sessions.ids())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a WebSocket."""

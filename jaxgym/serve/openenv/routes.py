@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve.openenv import frames, mcp, tasks
+from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods
 from jaxgym.serve.openenv.schemas import SCHEMAS
@@ -21,7 +21,7 @@ _UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
 _VERSION = "1.0.0"
 _TASK_ROUTES = ("tasks", "num_tasks", "task", "task_range")
-_ALLOWED = f"expected an integer from 0 to {tasks.SPLIT_SIZE - 1}"
+_ALLOWED = f"expected an integer from 0 to {frames.SPLIT_SIZE - 1}"
 
 
 _RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
@@ -93,7 +93,7 @@ class _Routes:
 
     async def reset(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
-        tasks.start_of(given, ("body",))
+        frames.start_of(given, ("body",))
         observed = await self._sessions.once(lambda session: self._sessions.reset(session, given))
         return Response(observed, media_type="application/json")
 
@@ -108,21 +108,21 @@ class _Routes:
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)
-        return answer([{"name": name, "type": name} for name in tasks.SPLITS])
+        return answer([{"name": name, "type": name} for name in frames.SPLITS])
 
     async def tasks(self, request: Request) -> Response:
         await self._check_name(request)
         given = frames.object_of(await _body(request), ("body",))
         split: Any = given.get("split")
-        tasks.seed_of(split, 0, ("body",))
+        frames.seed_of(split, 0, ("body",))
         kind = request.url.path.rpartition("/")[2]
         if kind == "num_tasks":
-            return answer({"num_tasks": tasks.SPLIT_SIZE})
+            return answer({"num_tasks": frames.SPLIT_SIZE})
         if kind == "task":
             return answer({"task": _task(split, given.get("index"))})
         first, end = given.get("start"), given.get("stop")
-        first, end = 0 if first is None else first, tasks.SPLIT_SIZE if end is None else end
-        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= tasks.SPLIT_SIZE
+        first, end = 0 if first is None else first, frames.SPLIT_SIZE if end is None else end
+        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= frames.SPLIT_SIZE
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
             raise HTTPException(_MISSING, f"expected a range of at most {_MOST_TASKS} of the 2^31 tasks.")
         if not is_range:
@@ -137,7 +137,7 @@ class _Routes:
 
 def _task(split: str, index: Any) -> dict[str, Any]:
     try:
-        seed = tasks.seed_of(split, index)
+        seed = frames.seed_of(split, index)
     except FrameError as error:
         raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}") from error
     return {"split": split, "index": index, "seed": seed}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxgym.serve import arguments, trl
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.openenv import tasks
+from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.web.answers import message_of, quoted, read_json
@@ -32,7 +32,7 @@ _BEGIN = {
     "description": "Starts the next episode: returns the rules, the form of a reply, and the first text.",
     "inputSchema": {
         "type": "object",
-        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": tasks.HIGHEST_SEED}},
+        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": frames.HIGHEST_SEED}},
         "additionalProperties": False,
     },
 }

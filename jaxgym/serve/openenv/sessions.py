@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from jaxgym.serve.errors import CapacityError, ClosedSessionError
-from jaxgym.serve.openenv import tasks
+from jaxgym.serve.openenv import frames
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.http import Hosted
 from jaxgym.text import InvalidReply
@@ -151,7 +151,7 @@ class ClientSessions:
         Raises:
             FrameError: If the arguments are invalid.
         """
-        seed, episode_id = tasks.start_of(given)
+        seed, episode_id = frames.start_of(given)
         return session.opened(await self._pool.areset(session.id, seed), episode_id)
 
     async def step(self, session: ClientSession, reply: str | InvalidReply) -> str:

@@ -40,23 +40,18 @@ _MOST_FRAMES = 32
 _GONE = "This session is closed, by a call or because it was idle for too long. Start another one."
 
 
-class Served(NamedTuple):
-    """Sessions and environments for browsers.
+def with_page(app: App, serving: Serving, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]) -> App:
+    """Return an app that serves the page and its calls, and passes other requests to the app of the protocol.
 
-    Attributes:
+    Args:
+        app: The app of the protocol.
+        serving: The settings.
         games: The environments, on one pool that keeps histories.
         sessions: Takes a token, or an empty string; returns the ids of the sessions that its owner can watch.
     """
-
-    games: Sequence[Hosted]
-    sessions: Callable[[str], Iterable[str]]
-
-
-def with_page(app: App, serving: Serving, served: Served) -> App:
-    """Return an app that serves the page and its calls, and passes other requests to the app of the protocol."""
     if not serving.page:
         return app
-    page, calls = document(serving.token_file is not None), _routes(_Page(served))
+    page, calls = document(serving.token_file is not None), _routes(_Page(games, sessions))
 
     async def either(scope: Message, receive: Receive, send: Send) -> None:
         if is_page_request(scope):
@@ -104,9 +99,9 @@ class _PersonSession(NamedTuple):
 class _Page:
     """The routes of the page; used in one event loop."""
 
-    def __init__(self, served: Served):
-        self._games, self._others = served.games, served.sessions
-        self._pool = served.games[0].pool
+    def __init__(self, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]):
+        self._games, self._others = games, sessions
+        self._pool = games[0].pool
         self._played: dict[str, _PersonSession] = {}  # by the key for playing
         self._watches: dict[str, tuple[str, int]] = {}  # id for watching and number, by the pool's session id
         self._count = self._opening = 0

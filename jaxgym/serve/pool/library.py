@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxgym import registry, text
 from jaxgym.errors import OptionError
-from jaxgym.options import check_names, plain
+from jaxgym.options import check_names, plain, resolve
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
@@ -60,9 +60,8 @@ class Games:
             raise OptionError(
                 f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server supports 'lenient'."
             )
-        session_options = SessionOptions.of(
-            env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS}
-        )
+        given = {name: value for name, value in options.items() if name in SESSION_OPTIONS}
+        session_options = SessionOptions(**resolve(env_id, SESSION_OPTIONS, given))
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, interface = text.make_registered(env_id, **others)
         if session_options.on_invalid_reply == "fallback":

@@ -1,6 +1,7 @@
 """The session pool, the only mutable host object, which all protocols use."""
 
 import asyncio
+import numbers
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from jaxgym.options import is_integer
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
 from jaxgym.serve.pool.calls import Calls, PoolCall
-from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed, is_time
+from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed
 from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
@@ -65,7 +66,8 @@ class SessionPool:
         """
         if not is_integer(capacity) or not 1 <= capacity <= MOST_SESSIONS:
             raise RequestError(f"capacity: expected an integer from 1 to {MOST_SESSIONS}, got {capacity!r}.")
-        if idle_seconds is not None and not is_time(idle_seconds):
+        is_time = isinstance(idle_seconds, numbers.Real) and type(idle_seconds) is not bool and idle_seconds > 0
+        if idle_seconds is not None and not is_time:
             raise RequestError(f"idle_seconds: expected a positive number or None, got {idle_seconds!r}.")
         self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
         self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
