@@ -26,12 +26,7 @@ def run(argv: Sequence[str]) -> None:
     """
     if any(word.partition("=")[0] == "--workers" for word in argv):
         raise OptionError(_NO_WORKERS)
-    serving = tyro.extras.subcommand_cli_from_dict(
-        dict(PROTOCOLS),
-        prog="jaxgym serve",
-        args=argv,
-        description=_ABOUT,
-    )
+    serving = tyro.extras.subcommand_cli_from_dict(dict(PROTOCOLS), prog="jaxgym serve", args=argv, description=_ABOUT)
     with starting(serving) as bound:
         serving = _with_modules_imported(serving)
         if isinstance(serving, AgentGym):

@@ -61,8 +61,7 @@ class TextArenaEnv(_arena.Env):
                 environment's unless `rewards="components"`.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no text interface.
-            OptionError: If an option does not exist or its value is invalid.
+            UnknownIdError, OptionError, LevelError: See `SessionPool.prepare`.
         """
         self.game = text.text_spec_of(game)[0]
         self._error_allowance = error_allowance

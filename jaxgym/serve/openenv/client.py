@@ -229,9 +229,5 @@ class OpenEnvScheduler(_Scheduler):
 
 
 def register(name: str = "jaxgym_openenv_scheduler") -> None:
-    """Register the scheduler with ms-swift.
-
-    Raises:
-        ImportError: If ms-swift can't be imported.
-    """
+    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
     importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = OpenEnvScheduler

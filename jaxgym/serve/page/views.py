@@ -12,20 +12,10 @@ from jaxgym import text
 from jaxgym.serve.images import png
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
+_DIRECTIONS = ("up", "down", "left", "right", "up-left", "up-right", "down-left", "down-right")
 _PLACES = {
-    "up": "up",
-    "forward": "up",
-    "down": "down",
-    "left": "left",
-    "turn left": "left",
-    "right": "right",
-    "turn right": "right",
-    "wait": "middle",
-    "stay": "middle",
-    "up-left": "up-left",
-    "up-right": "up-right",
-    "down-left": "down-left",
-    "down-right": "down-right",
+    **{direction: direction for direction in _DIRECTIONS},
+    **{"forward": "up", "turn left": "left", "turn right": "right", "wait": "middle", "stay": "middle"},
 }
 """Position of the button of an action on a pad of three by three."""
 

@@ -57,13 +57,9 @@ class Interrupts:
 
 
 class PoolCall:
-    """Reply to a session, or the start of its next episode.
+    """Reply to a session, or without a reply the start of its next episode; without a seed, on the current level.
 
-    Attributes:
-        session_id: The session.
-        reply: The reply, or None to start an episode.
-        seed: The level seed of that episode; None for the session's current seed.
-        result: A `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
+    The result is a `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
     """
 
     __slots__ = ("reply", "result", "seed", "session_id")

@@ -14,6 +14,7 @@ from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface
 
 _WARM_UP = 64 + 8
 
+_PENALTIES = ("invalid_reply_penalty", "format_penalty", "step_penalty")
 _SHORT = 256
 _MOST_SHORT = 4096
 
@@ -65,12 +66,8 @@ class GameTable:
         self.system_prompt, self.reply_format = interface.system_prompt(params), interface.reply_format()
         self.text_version = interface.text_version
         self.count = 0
-        self._interface, self._session_options, self._programs, self._on_device = (
-            interface,
-            session_options,
-            programs,
-            on_device,
-        )
+        self._interface, self._session_options = interface, session_options
+        self._programs, self._on_device = programs, on_device
         self._table = programs.new_table()
         self._rows = np.zeros((len(self._table), programs.output.width), np.uint8)
         self._free = list(range(len(self._table)))[::-1]
@@ -80,11 +77,7 @@ class GameTable:
             and session_options.rewards == "components"
         )
         self._warm_up()
-        penalties = {
-            "invalid_reply_penalty": session_options.invalid_reply_penalty,
-            "format_penalty": session_options.format_penalty,
-            "step_penalty": session_options.step_penalty,
-        }
+        penalties = {name: getattr(session_options, name) for name in _PENALTIES}
         self._penalties = {name: penalty for name, penalty in penalties.items() if penalty}
 
     def _warm_up(self) -> None:
@@ -247,29 +240,14 @@ class GameTable:
         ended = np.flatnonzero(turns.terminated | turns.truncated).tolist()
         if ended:
             leaves, shape = jax.tree.flatten(info)
-            columns = [leaf.tolist() for leaf in leaves]
+            entries = [leaf.tolist() for leaf in leaves]
             for index in ended:
-                infos[index] = shape.unflatten([column[index] for column in columns])
+                infos[index] = shape.unflatten([entry[index] for entry in entries])
                 are_solved[index] = self._interface.is_solved(infos[index])
         flags = (turns.terminated.tolist(), turns.truncated.tolist())
+        columns = (texts, rewards, *flags, turns.numbers, reasons, components, totals, are_solved, infos)
         # `tuple.__new__` takes a third of the time of the NamedTuple's constructor.
-        results = list(
-            map(
-                _new_result,
-                zip(
-                    texts,
-                    rewards,
-                    *flags,
-                    turns.numbers,
-                    reasons,
-                    components,
-                    totals,
-                    are_solved,
-                    infos,
-                    strict=True,
-                ),
-            )
-        )
+        results = list(map(_new_result, zip(*columns, strict=True)))
         for index in ended:
             sessions[index].last = results[index]
         return results

@@ -65,7 +65,13 @@ class Games:
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, interface = text.make_registered(env_id, **others)
         if session_options.on_invalid_reply == "fallback":
-            _check_fallback(env_id, interface)
+            try:
+                interface.fallback()
+            except NotImplementedError as error:
+                raise OptionError(
+                    f"{env_id}: on_invalid_reply: expected 'retry' or 'end', got 'fallback'. To use it, define the "
+                    "method fallback of the text interface."
+                ) from error
         host = jax.tree.map(np.asarray, params)
         on_device = jax.device_put(host, self._device)
         logic = Logic(env, interface.max_actions)
@@ -74,16 +80,6 @@ class Games:
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
         return GameTable(env_id, interface, host, session_options, self._programs[key], on_device)
-
-
-def _check_fallback(env_id: str, interface: text.TextInterface[Any]) -> None:
-    try:
-        interface.fallback()
-    except NotImplementedError as error:
-        raise OptionError(
-            f"{env_id}: on_invalid_reply: expected 'retry' or 'end', got 'fallback'. To use it, define the method "
-            "fallback of the text interface."
-        ) from error
 
 
 def _key(name: str, options: Options) -> Any:

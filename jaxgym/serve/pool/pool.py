@@ -311,14 +311,12 @@ class SessionPool:
         self.close([session_id])
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
-        known: list[tuple[PoolCall, Session]] = []
+        steps, starts = list[tuple[PoolCall, Session]](), list[tuple[PoolCall, Session]]()
         for call in calls:
             try:
-                known.append((call, self._session(call.session_id)))
+                (starts if call.reply is None else steps).append((call, self._session(call.session_id)))
             except UnknownSessionError as error:
                 call.result = error
-        steps = [pair for pair in known if pair[0].reply is not None]
-        starts = [pair for pair in known if pair[0].reply is None]
         try:
             if steps:
                 results = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])

@@ -29,16 +29,8 @@ def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping
     if not names:
         raise OptionError("expected at least one environment, got none.")
     env_ids = [text.text_spec_of(name)[0] for name in names]
-    return [
-        {
-            "env_config": {
-                "name": env_ids[number % len(env_ids)],
-                "seed": seed + number // len(env_ids),
-                **(options or {}),
-            }
-        }
-        for number in range(episodes)
-    ]
+    pairs = ((seed + number // len(env_ids), env_ids[number % len(env_ids)]) for number in range(episodes))
+    return [{"env_config": {"name": env_id, "seed": level, **(options or {})}} for level, env_id in pairs]
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -92,10 +92,7 @@ class Scheduler:
             {"role": "system", "content": opening.system_prompt},
             {"role": "user", "content": opening.text},
         ]
-        request.data_dict = {
-            **request.data_dict,
-            "env_config": {"name": episode.name, "seed": opening.seed, **options},
-        }
+        request.data_dict = {**request.data_dict, "env_config": {"name": episode.name, "seed": opening.seed, **options}}
         self._episodes[request.uuid] = episode
         self._infos[request.uuid]["text_version"] = opening.text_version
 
