@@ -78,7 +78,7 @@ class OpenEnvApp:
             return
         try:
             session.hang_up = _hanging_up(send, asyncio.current_task())
-            await self._converse(session, receive, send, self._call if is_rpc else self._frame)
+            await self._converse(session, receive, send, self._methods.answer_text if is_rpc else self._frame)
         except _HangUp as end:
             await _close(send, _NORMAL, "", end.last)
         except (OSError, asyncio.CancelledError):  # the client has disconnected or does not read
@@ -152,14 +152,10 @@ class OpenEnvApp:
                 frames.check_keys(frame, "type")
                 raise _HangUp
         except FrameError as error:
-            return frames.fault_frame(error)
+            return frames.error_frame(frames.VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)
         except SessionError as error:
             return frames.error_frame(frames.EXECUTION_ERROR, str(error))
         return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
-
-    async def _call(self, session: ClientSession, text: str) -> str:
-        """Answer a call of `/mcp`."""
-        return json.dumps(await self._methods.answer_text(text, session))
 
 
 async def _turn_away(receive: Receive, send: Send, last: str) -> None:

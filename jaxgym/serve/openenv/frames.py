@@ -145,8 +145,3 @@ def observation_frame(observation: str) -> str:
 def error_frame(code: str, message: str, **more: Any) -> str:
     """Return the frame of an error."""
     return json.dumps({"type": "error", "data": {"message": quoted(message, MOST_SAID), "code": code, **more}})
-
-
-def fault_frame(error: FrameError) -> str:
-    """Return the error frame for invalid values of a frame."""
-    return error_frame(VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)

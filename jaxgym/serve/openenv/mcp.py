@@ -41,7 +41,12 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
         response.headers["Allow"] = "POST, DELETE"
         return response
     if request.method == "DELETE":
-        return _ended(sessions, session)
+        if session is None:
+            return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
+        if session.hang_up is None:
+            sessions.close(session)
+        session.is_ending = True
+        return Response(status_code=_EMPTY)
     try:
         given = read_json(text.decode())
     except (ValueError, RecursionError) as error:
@@ -64,15 +69,6 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     is_message = "error" not in reply or reply["error"]["code"] != rpc.INVALID_REQUEST
     # `openenv validate` sends an empty object, and expects status 200.
     return answer(reply, 200 if is_message or given == {} else _BAD)
-
-
-def _ended(sessions: ClientSessions, session: ClientSession | None) -> Response:
-    if session is None:
-        return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
-    if session.hang_up is None:
-        sessions.close(session)
-    session.is_ending = True
-    return Response(status_code=_EMPTY)
 
 
 async def _answered(given: Any, methods: Methods, session: ClientSession) -> Response:

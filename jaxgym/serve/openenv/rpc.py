@@ -103,13 +103,13 @@ class Methods:
         self._sessions = sessions
         self._moves = tools_of(sessions.hosted.env_id, sessions.hosted.options)
 
-    async def answer_text(self, text: str, session: ClientSession | None) -> dict[str, Any]:
+    async def answer_text(self, session: ClientSession, text: str) -> str:
         """Answer a call in JSON; see `answer`."""
         try:
             given = read_json(text)
         except (ValueError, RecursionError) as error:
-            return rpc_error(None, RpcError(PARSE_ERROR, f"Parse error: {error}"))
-        return await self.answer(given, session)
+            return json.dumps(rpc_error(None, RpcError(PARSE_ERROR, f"Parse error: {error}")))
+        return json.dumps(await self.answer(given, session))
 
     async def answer(self, given: Any, session: ClientSession | None) -> dict[str, Any]:
         """Answer a call; its session is that of the WebSocket or of the header, or None."""

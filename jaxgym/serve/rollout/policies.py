@@ -115,19 +115,17 @@ class BatchPolicy(Policy):
             await asyncio.sleep(0)  # other requests arrive in the same iteration of the loop
             while self._waiting:
                 taken = [self._waiting.popleft() for _ in range(min(self._max_batch, len(self._waiting)))]
-                await self._settle([(chat, future) for chat, future in taken if not future.cancelled()])
+                taken = [(chat, future) for chat, future in taken if not future.cancelled()]
+                answers = await self._answers([chat for chat, _ in taken]) if taken else []
+                for (_, future), answer in zip(taken, answers, strict=True):
+                    if future.cancelled():  # while the function ran
+                        continue
+                    if isinstance(answer, PolicyError):
+                        future.set_exception(answer)
+                    else:
+                        future.set_result(answer)
         finally:
             self._worker = None
-
-    async def _settle(self, taken: list[tuple[Chat, asyncio.Future[Choice]]]) -> None:
-        answers = await self._answers([chat for chat, _ in taken]) if taken else []
-        for (_, future), answer in zip(taken, answers, strict=True):
-            if future.cancelled():  # while the function ran
-                continue
-            if isinstance(answer, PolicyError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
 
     async def _answers(self, chats: list[Chat]) -> list[Choice | PolicyError]:
         try:
