@@ -12,7 +12,6 @@ from starlette.routing import Route
 from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods
-from jaxgym.serve.openenv.schemas import SCHEMAS
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
 from jaxgym.serve.web.answers import answer, exception_handlers, quoted, read_json
 from jaxgym.serve.web.serving import Serving
@@ -37,6 +36,69 @@ _SUMMARIES = {
 }
 """Summaries of paths and their methods in `/openapi.json`."""
 
+_NUMBER_OR_NONE = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]}
+_METADATA = {"type": "object", "additionalProperties": True, "title": "Metadata", "description": "Not read."}
+
+_ACTION = {
+    "type": "object",
+    "title": "Reply",
+    "additionalProperties": False,
+    "properties": {
+        "metadata": _METADATA,
+        "message": {"type": "string", "title": "Message", "description": "The reply of the model, as it is."},
+    },
+    "required": ["message"],
+}
+
+_MESSAGE = {
+    "type": "object",
+    "title": "Message",
+    "properties": {
+        "sender_id": {"type": "integer", "description": "-1 is the game."},
+        "content": {"type": "string", "description": "The newest text, perhaps behind the one before."},
+        "category": {"type": "string"},
+    },
+    "required": ["sender_id", "content", "category"],
+}
+
+_OBSERVATION = {
+    "type": "object",
+    "title": "Observation",
+    "additionalProperties": False,
+    "properties": {
+        "done": {"type": "boolean", "default": False, "description": "Whether the episode has ended."},
+        "reward": {**_NUMBER_OR_NONE, "default": None, "description": "The reward of this turn."},
+        "metadata": _METADATA,
+        "prompt": {"type": "string", "description": "The rules and the form of a reply."},
+        "text": {"type": "string", "description": "The newest text."},
+        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text as TextArena has it."},
+        "info": {
+            "type": "object",
+            "additionalProperties": True,
+            "description": "Turn, seed, text version, invalid reply, reward signals, and final figures of the episode.",
+        },
+    },
+    "required": ["prompt", "text", "messages", "info"],
+}
+
+_STATE = {
+    "type": "object",
+    "title": "State",
+    "additionalProperties": True,
+    "properties": {
+        "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "step_count": {"type": "integer", "minimum": 0, "default": 0},
+        "env_id": {"type": "string"},
+        "seed": {"type": "integer"},
+        "total_reward": {"type": "number"},
+        "terminated": {"type": "boolean"},
+        "truncated": {"type": "boolean"},
+    },
+}
+
+_SCHEMAS = {"action": _ACTION, "observation": _OBSERVATION, "reset_observation": _OBSERVATION, "state": _STATE}
+"""JSON schemas of actions, observations and states."""
+
 
 def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Starlette:
     """Return the app of the routes."""
@@ -52,7 +114,7 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
     constants = {
         "/health": {"status": "healthy"},
         "/metadata": about,
-        "/schema": SCHEMAS,
+        "/schema": _SCHEMAS,
         "/list_environments": [hosted.short_name],
         "/openapi.json": _openapi(serving.env),
     }

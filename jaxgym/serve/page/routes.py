@@ -8,9 +8,13 @@ frame from the scene on the host, in a thread, once for all viewers.
 """
 
 import asyncio
+import base64
+import hashlib
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -20,7 +24,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError
-from jaxgym.serve.page.document import SAFE, document
 from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.games import Session
 from jaxgym.serve.web.answers import answer, exception_handlers, read_json
@@ -34,6 +37,16 @@ MOST_PLAYED = 8
 
 PLAY_SECONDS = 900.0
 """Seconds without a reply after which a person's session is closed."""
+
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+_SAFE = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of the page and of the responses to its calls."""
 
 _MOST_LISTED = 100
 _MOST_FRAMES = 32
@@ -51,7 +64,7 @@ def with_page(app: App, serving: Serving, games: Sequence[Hosted], sessions: Cal
     """
     if not serving.page:
         return app
-    page, calls = document(serving.token_file is not None), _routes(_Page(games, sessions))
+    page, calls = _document(serving.token_file is not None), _routes(_Page(games, sessions))
 
     async def either(scope: Message, receive: Receive, send: Send) -> None:
         if is_page_request(scope):
@@ -70,6 +83,32 @@ def with_page(app: App, serving: Serving, games: Sequence[Hosted], sessions: Cal
     return either
 
 
+def _document(needs_token: bool) -> Response:
+    """Return the page, with headers that forbid other scripts, styles and servers."""
+    page = resources.files("jaxgym.serve.page").joinpath("page.html").read_text("utf-8")
+    page = page.replace('data-token="no"', 'data-token="yes"') if needs_token else page
+    return Response(page, media_type="text/html", headers={**_SAFE, **_policy(page)})
+
+
+def _policy(page: str) -> dict[str, str]:
+    """Return the content security policy that allows no other script, style or server."""
+    digests: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, content in _INLINE.findall(page):
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        digests[kind].append(f"'sha256-{digest}'")
+    allowed = {
+        "default-src": "'none'",
+        "script-src": " ".join(digests["script"]),
+        "style-src": " ".join(digests["style"]),
+        "img-src": "blob: data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return {"Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in allowed.items())}
+
+
 def _routes(page: "_Page") -> Starlette:
     app = Starlette(
         routes=[
@@ -82,7 +121,7 @@ def _routes(page: "_Page") -> Starlette:
             Route("/page/reset", page.reset, methods=["POST"]),
             Route("/page/close", page.close, methods=["POST"]),
         ],
-        exception_handlers=exception_handlers("error", SAFE),
+        exception_handlers=exception_handlers("error", _SAFE),
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
@@ -139,8 +178,8 @@ class _Page:
         found = self._found(request)
         content = None if found is None or found[1].text is None else await self._drawn(*found)
         if content is None:
-            return Response(status_code=204, headers=SAFE)
-        return Response(content, media_type="image/png", headers=SAFE)
+            return Response(status_code=204, headers=_SAFE)
+        return Response(content, media_type="image/png", headers=_SAFE)
 
     # To play.
 
@@ -310,4 +349,4 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _answer(content: Any, status: int = 200) -> Response:
-    return answer(content, status, SAFE)
+    return answer(content, status, _SAFE)

@@ -1,5 +1,6 @@
 """Games of a pool: each is made once, and games with parameters of equal shapes share their programs."""
 
+import json
 import reprlib
 import threading
 from collections.abc import Mapping
@@ -87,16 +88,10 @@ def _key(name: str, options: Options) -> Any:
     env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
         raise OptionError(f"{name}: options: expected a mapping from names to values, got {reprlib.repr(options)}.")
-    return env_id, _frozen(options)
+    return env_id, json.dumps(dict(options), sort_keys=True, default=_plain_or_id)
 
 
-def _frozen(options: Any) -> Any:
-    """Return a hashable form of options; equal options have equal forms."""
-    options = plain(options)
-    if isinstance(options, Mapping):
-        return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
-    if isinstance(options, list):
-        return tuple(_frozen(item) for item in options)
-    if isinstance(options, str | int | float | None):
-        return type(options).__name__, options
-    return "object", id(options)
+def _plain_or_id(value: Any) -> Any:
+    """Return an array as a list, and another object, such as a level buffer, as its `id`."""
+    known = plain(value)
+    return f"object {id(value)}" if known is value else known
