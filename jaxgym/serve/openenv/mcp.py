@@ -37,9 +37,8 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if named is not None and (session is None or session.is_ending):
         return _rejected("Session not found: initialize", _GONE)
     if request.method in ("GET", "HEAD"):
-        response = answer({"detail": "expected POST, got GET. This server opens no streams."}, _NOT_ALLOWED)
-        response.headers["Allow"] = "POST, DELETE"
-        return response
+        reason = {"detail": "expected POST, got GET. This server opens no streams."}
+        return answer(reason, _NOT_ALLOWED, {"Allow": "POST, DELETE"})
     if request.method == "DELETE":
         if session is None:
             return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
@@ -103,12 +102,10 @@ def _rejected(reason: str, status: int = _BAD, code: int = rpc.INVALID_REQUEST) 
 
 def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
     params = {} if given.get("params") is None else given["params"]
+    if not isinstance(params, dict):
+        return answer(rpc.rpc_error(given["id"], RpcError(rpc.INVALID_PARAMS, "Params must be an object")))
     try:
-        if not isinstance(params, dict):
-            raise RpcError(rpc.INVALID_PARAMS, "Params must be an object")
         session = sessions.open()
-    except RpcError as error:
-        return answer(rpc.rpc_error(given["id"], error))
     except CapacityError as error:
         return answer(rpc.rpc_error(given["id"], RpcError(rpc.SERVER_ERROR, str(error))))
     asked, hosted = params.get("protocolVersion"), sessions.hosted
@@ -119,9 +116,7 @@ def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
         "serverInfo": {"name": f"jaxgym {hosted.short_name}", "version": metadata.version("jaxgym")},
         "instructions": f"{hosted.system_prompt}\n\nThe tool {rpc.BEGIN} starts an episode; the others make its moves.",
     }
-    response = answer(rpc.rpc_result(given["id"], result))
-    response.headers[SESSION] = session.id
-    return response
+    return answer(rpc.rpc_result(given["id"], result), headers={SESSION: session.id})
 
 
 async def _called(given: dict[str, Any], methods: Methods, session: ClientSession) -> dict[str, Any]:
