@@ -8,8 +8,8 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 import asyncio
 import base64
 import dataclasses
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from jaxgym import levels, text
 from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, string, texts
@@ -19,8 +19,6 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.answers import message_of
 from jaxgym.serve.web.http import Hosted
-
-Result = TypeVar("Result")
 
 _MOST_UNKNOWN = 16  # maximum size of a batch without a known id that gets an error for each id
 
@@ -58,12 +56,11 @@ class AgentGymSession:
 
     def note(self, result: TurnResult) -> dict[str, Any]:
         """Record a turn and return its `observation`, `reward`, `score` and `done`."""
-        has_ended = result.terminated or result.truncated
         self.last = {
             "observation": result.text,
             "reward": result.reward,
             "score": result.total_reward,
-            "done": has_ended,
+            "done": result.terminated or result.truncated,
         }
         return self.last
 
@@ -143,7 +140,10 @@ class AgentGymWrapper:
     async def step(self, owner: str | None, number: int, action: str) -> Any:
         """Make a turn; after the end it changes nothing and its reward is 0."""
         running = self._find(owner, number)
-        result = await self._result(number, self._pool.astep(running.key, action))
+        try:
+            result = await self._pool.astep(running.key, action)
+        except UnknownSessionError:
+            raise self._gone(number) from None
         return self.step_answer(running.note(result))
 
     async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
@@ -173,7 +173,10 @@ class AgentGymWrapper:
     async def render(self, owner: str | None, number: int) -> Any:
         """Return the frame of an environment as a data URL of a PNG; the first call compiles for a second."""
         running = await self._started(owner, number)
-        frame = await self._result(number, asyncio.to_thread(self._pool.frame, running.key))
+        try:
+            frame = await asyncio.to_thread(self._pool.frame, running.key)
+        except UnknownSessionError:
+            raise self._gone(number) from None
         return f"data:image/png;base64,{base64.b64encode(png(frame)).decode()}"
 
     async def list_envs(self, owner: str | None) -> Any:
@@ -264,15 +267,12 @@ class AgentGymWrapper:
             raise self._gone(numbers[0])
         return found, answers
 
-    async def _result(self, number: int, call: Awaitable[Result]) -> Result:
-        """Return the result of a call of the pool for an environment, which can have been closed meanwhile."""
+    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
         try:
-            return await call
+            opening = await self._pool.areset(running.key, self.seed_of(data_idx))
         except UnknownSessionError:
             raise self._gone(number) from None
-
-    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
-        return running.begin(await self._result(number, self._pool.areset(running.key, self.seed_of(data_idx))))
+        return running.begin(opening)
 
     async def _started(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._find(owner, number)
