@@ -139,15 +139,15 @@ class Scheduler:
             The entries of a line of `completions.jsonl` from `text_version` to `error`; see docs/rollouts.md.
         """
         stopped, why = "error", None
-        self._infos[request.uuid] = _blank()
+        infos = self._infos[request.uuid] = _blank()
         try:
             await self.on_trajectory_start([request])
             for turn in itertools.count(1):
                 choice = await self._reply(request)
                 request.messages.append({"role": "assistant", "content": choice.message.content})
-                self._infos[request.uuid] |= _with_turn(self._infos[request.uuid], choice)
+                infos |= _with_turn(infos, choice)
                 ended = await self.on_turn_end(request, choice, turn)
-                self._infos[request.uuid] |= ended.get("rollout_infos", {})
+                infos |= ended.get("rollout_infos", {})
                 if ended.get("done", False) or self.check_finished(request, choice, turn):
                     stopped = "done" if ended.get("done", False) else "max_turns"
                     break
@@ -159,7 +159,7 @@ class Scheduler:
             episode = self._episodes.pop(request.uuid, None)
             if episode is not None:
                 episode.close()
-            infos: Mapping[str, Any] = self._infos.pop(request.uuid)
+            del self._infos[request.uuid]
         return {**infos, "stopped": stopped, "error": why}
 
     async def _reply(self, request: Request) -> Choice:
