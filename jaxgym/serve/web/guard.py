@@ -56,7 +56,7 @@ class Guard:
         """Wrap an app.
 
         Args:
-            app: The app.
+            app: The app behind the guard.
             token: The valid tokens, one on each line; None if requests need no token.
             max_bytes: Maximum length of a body.
             has_page: Whether the app has a page at `/`.
