@@ -20,28 +20,17 @@ _ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve ope
 def run(argv: Sequence[str]) -> None:
     """Serve until the process receives a signal to stop.
 
-    Args:
-        argv: The command line after `jaxgym serve`.
-
     Raises:
         OptionError, UnknownIdError, LevelError: If a flag, an id or an option is invalid.
         OSError: If the address can't be bound, or the token file can't be read.
     """
     if any(word.partition("=")[0] == "--workers" for word in argv):
         raise OptionError(_NO_WORKERS)
-    serving = tyro.extras.subcommand_cli_from_dict(
-        dict(PROTOCOLS),
-        prog="jaxgym serve",
-        args=argv,
-        description=_ABOUT,
-    )
+    serving = tyro.extras.subcommand_cli_from_dict(dict(PROTOCOLS), prog="jaxgym serve", args=argv, description=_ABOUT)
     with starting(serving) as bound:
         serving = _with_modules_imported(serving)
-        if isinstance(serving, AgentGym):
-            server = importlib.import_module("jaxgym.serve.agentgym.server")
-        else:
-            server = importlib.import_module("jaxgym.serve.openenv.server")
-        server.serve(serving, bound)
+        protocol = "agentgym" if isinstance(serving, AgentGym) else "openenv"
+        importlib.import_module(f"jaxgym.serve.{protocol}.server").serve(serving, bound)
 
 
 def _with_modules_imported(serving: Serving) -> Serving:

@@ -109,9 +109,7 @@ class Episode:
             result = self._pool.step_one(self._session or "", reply)
         except UnknownSessionError:
             self._session = self._pool.open(self.name, self.seed, self._options).id
-            for said in self._replies:
-                self._pool.step_one(self._session, said)
-            result = self._pool.step_one(self._session, reply)
+            result = [self._pool.step_one(self._session, said) for said in (*self._replies, reply)][-1]
         return self._stepped(reply, result)
 
     async def astep(self, reply: str | InvalidReply) -> TurnResult:
@@ -124,9 +122,7 @@ class Episode:
             result = await self._pool.astep(self._session or "", reply)
         except UnknownSessionError:
             self._session = (await self._pool.aopen(self.name, self.seed, self._options)).id
-            for said in self._replies:
-                await self._pool.astep(self._session, said)
-            result = await self._pool.astep(self._session, reply)
+            result = [await self._pool.astep(self._session, said) for said in (*self._replies, reply)][-1]
         return self._stepped(reply, result)
 
     def close(self) -> None:

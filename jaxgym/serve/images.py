@@ -9,11 +9,7 @@ from jaxgym.errors import OptionError
 
 
 def png(frame: np.ndarray) -> bytes:
-    """Encode a frame, uint8 (H, W, 3), as PNG.
-
-    Raises:
-        OptionError: If Pillow is not installed.
-    """
+    """Encode a frame, uint8 (H, W, 3), as PNG; raise `OptionError` if Pillow is not installed."""
     try:
         from PIL import Image
     except ImportError as error:

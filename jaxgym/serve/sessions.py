@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxgym.options import Integer, OneOf, Option, Real, declared, resolve, static
+from jaxgym.options import Integer, OneOf, Option, Real, declared, static
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +31,6 @@ class SessionOptions:
             values=("components", "environment"),
         )
     )
-
-    @classmethod
-    def of(cls, env_id: str, given: Mapping[str, Any]) -> "SessionOptions":
-        """Validate values and fill in the defaults.
-
-        Raises:
-            OptionError: If the value of an option is invalid.
-        """
-        return cls(**resolve(env_id, SESSION_OPTIONS, given))
 
 
 SESSION_OPTIONS: Mapping[str, Option] = declared(SessionOptions)
@@ -95,30 +86,6 @@ class TurnResult(NamedTuple):
     total_reward: float
     is_solved: bool
     info: dict[str, Any]
-
-
-class SessionStatus(NamedTuple):
-    """Status of a session.
-
-    Attributes:
-        env_id: The environment id.
-        seed: The level seed.
-        has_started: Whether the episode has started; otherwise the first step starts it.
-        text: The last observation text.
-        number: Number of turns in this episode.
-        total_reward: Sum of the rewards of this episode.
-        terminated: As in the last `TurnResult`.
-        truncated: As in the last `TurnResult`.
-    """
-
-    env_id: str
-    seed: int
-    has_started: bool
-    text: str
-    number: int
-    total_reward: float
-    terminated: bool
-    truncated: bool
 
 
 def repeated(last: TurnResult) -> TurnResult:

@@ -18,7 +18,7 @@ import functools
 import importlib
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxgym import text
 from jaxgym.serve.episodes import Episode
@@ -35,33 +35,12 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-if TYPE_CHECKING:
-
-    class _Env:
-        state: Any
-
-    class _Wrapper:
-        full_observations: dict[int, Any]
-
-        def reset(self, num_players: int, seed: int | None = None) -> None: ...
-
-    class _History: ...
-
-    class _Board: ...
-
-    class _Messages: ...
-else:
-    _Env, _Wrapper = _arena.Env, _arena.Wrapper
-    _History = _arena.wrappers.LLMObservationWrapper
-    _Board = _arena.wrappers.GameBoardObservationWrapper
-    _Messages = _arena.wrappers.GameMessagesObservationWrapper
-
 _SHOW_ALL = ("FrozenLake-v0", "Sudoku-v0")  # each text contains the complete state
 
 _PLAYER = 0
 
 
-class TextArenaEnv(_Env):
+class TextArenaEnv(_arena.Env):
     """Text environment with the interface of TextArena's single-player environments.
 
     It uses the shared session pool of the process. A running episode does not use the process's random numbers.
@@ -82,8 +61,7 @@ class TextArenaEnv(_Env):
                 environment's unless `rewards="components"`.
 
         Raises:
-            UnknownIdError: If there is no such environment, or it has no text interface.
-            OptionError: If an option does not exist or its value is invalid.
+            UnknownIdError, OptionError, LevelError: See `SessionPool.prepare`.
         """
         self.game = text.text_spec_of(game)[0]
         self._error_allowance = error_allowance
@@ -173,7 +151,7 @@ class TextArenaEnv(_Env):
         """Return a copy in the same state with its own session."""
         other = object.__new__(type(self))
         memo[id(self)] = other
-        vars(other).update(
+        other.__dict__.update(
             {name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name != "_episode"}
         )
         other._episode = None
@@ -202,7 +180,7 @@ def _reason(result: TurnResult) -> str:
     return "The game has ended without success." if result.invalid_reply is None else result.invalid_reply
 
 
-class _Forgetful(_Wrapper):
+class _Forgetful(_arena.Wrapper):
     """Wrapper that clears the texts at the start of an episode; TextArena's wrappers keep those of the last episode."""
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
@@ -211,15 +189,15 @@ class _Forgetful(_Wrapper):
         super().reset(num_players, seed)
 
 
-class FullHistory(_Forgetful, _History):
+class FullHistory(_Forgetful, _arena.wrappers.LLMObservationWrapper):
     """Wrapper that shows all texts of an episode and the player's replies."""
 
 
-class Board(_Forgetful, _Board):
+class Board(_Forgetful, _arena.wrappers.GameBoardObservationWrapper):
     """Wrapper that shows the rules and the last board."""
 
 
-class Messages(_Forgetful, _Messages):
+class Messages(_Forgetful, _arena.wrappers.GameMessagesObservationWrapper):
     """Wrapper that shows the rules and all texts of an episode, without the player's replies."""
 
 

@@ -19,11 +19,7 @@ def text_envs() -> dict[str, str]:
 
 
 def short_name_of(name: str) -> str:
-    """Return the short name of an environment with a text interface, by its id or its short name.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Return the short name of an environment, by its id or its short name; raises the errors of `text_spec_of`."""
     env_id, _ = text_spec_of(name)
     return next(short_name for short_name, known in text_envs().items() if known == env_id)
 

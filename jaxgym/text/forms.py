@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 from jaxgym.text.reasoning import ascii_lower, places
 
 _ARGUMENTS = ("arguments", "parameters", "input", "args")
-_REASONS = frozenset(
-    (
-        *("thought", "thoughts", "think", "thinking", "reason", "reasoning", "why", "explanation", "rationale"),
-        *("analysis", "comment", "note", "plan"),
-    )
-)
+_REASONS = {
+    *("thought", "thoughts", "think", "thinking", "reason", "reasoning", "why", "explanation", "rationale"),
+    *("analysis", "comment", "note", "plan"),
+}
 """Keys of a JSON object for reasons, which are not part of the answer."""
 
 _OF_CALLS = _REASONS | {"type", "id", "call_id", "index"}

@@ -41,16 +41,8 @@ _OPENINGS, _CLOSINGS = ({pair[side]: number for number, pair in enumerate((*_REA
 
 _ENDS = (
     *("</s>", "<s>", "<eos>", "<bos>", "<end_of_turn>", "<start_of_turn>", "<turn|>", "<|turn>", "<|tool>"),
-    *(
-        "<|im_end|>",
-        "<|eot|>",
-        "<|eot_id|>",
-        "<|eom_id|>",
-        "<|return|>",
-        "<|call|>",
-        "<|endoftext|>",
-        "<|end_of_text|>",
-    ),
+    *("<|im_end|>", "<|eot|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|call|>"),
+    *("<|endoftext|>", "<|end_of_text|>"),
     *("<|end_response|>", "<|end_of_turn_token|>", "<|end_of_solution|>", "<|end_of_box|>", "<|assistant_end|>"),
     *("<|user|>", "<|system|>", "<|observation|>", "<|assistant|>", "<|tool|>", "<|tool_response|>", "<|developer|>"),
     *("<|im_start|>", "<|im_user|>", "<|im_system|>", "<|im_assistant|>", "<|start_header_id|>", "<|header_start|>"),

@@ -17,6 +17,8 @@ import jaxgym
 from jaxgym import text
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.options import Flag, Integer, Real, Static, static, traced
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.pool.games import Session
 
 LEFT, STAY, RIGHT = range(3)
 NAMES = ("left", "stay", "right")
@@ -146,3 +148,16 @@ def register() -> None:
         return
     flags = {"shouts": Flag(False, "in capitals"), "diary": Flag(False, "pays news")}
     jaxgym.register("Corridor-v0", jaxgym.Spec(Corridor, Params, text=text.TextSpec(_interface, flags)))
+
+
+def looked(pool: SessionPool, session_id: str) -> Session:
+    """Return an open session."""
+    session = pool.look(session_id)
+    assert session is not None
+    return session
+
+
+def scene_of(pool: SessionPool, session_id: str) -> Any:
+    """Return the scene of an open session."""
+    session = looked(pool, session_id)
+    return session.game.scene(session)

@@ -168,10 +168,10 @@ while any(thread.is_alive() for thread in threads):
         while any(thread.is_alive() for thread in threads):
             pool.step_one(ids[4], "<stay>")
             pool.step([ids[4]], ["<stay>"])
-            pool.status(ids[4])
+            pool.close_idle()
     except KeyboardInterrupt:
         came += 1
-print(told[:4], came > 0, [pool.status(name).number for name in ids[:4]], len(pool._calls._queue))
+print(told[:4], came > 0, [pool.look(name).number for name in ids[:4]], len(pool._calls._queue))
 """
 
 

@@ -175,7 +175,7 @@ def test_a_session_is_watched_by_an_id_that_only_lets_watch(hosted: http.Hosted,
     path = f"sessions/{entry['watch']}"
     assert (entry["state"], entry["by"]) == ("waiting", "client")
     assert client.get(f"/page/{path}/frame").status_code == 204
-    assert hosted.pool.status(session_id).has_started is False
+    assert corridor.looked(hosted.pool, session_id).text is None
     for reply in ("<stay>", "What now?", "<stay>"):
         said(client, session_id, reply)
     seen = get(client, path)
@@ -185,15 +185,16 @@ def test_a_session_is_watched_by_an_id_that_only_lets_watch(hosted: http.Hosted,
     assert "A" in seen["opening"]
     later = get(client, f"{path}?episode={seen['episode']}&number=2")
     assert [turn["number"] for turn in later["turns"]] == [3]
+    scene = corridor.scene_of(hosted.pool, session_id)
     with Image.open(io.BytesIO(client.get(f"/page/{path}/frame").content)) as frame:
         assert frame.size == (84, 84)
-        assert frame.getpixel((0, 0)) == (int(hosted.pool.scene(session_id).position),) * 3
+        assert frame.getpixel((0, 0)) == (int(scene.position),) * 3
     received = [client.get(f"/page/{where}").text for where in ("sessions", path, f"{path}?episode=x&number=-1")]
     assert not [answer for answer in received if session_id in answer]
     assert client.get(f"/page/sessions/{session_id}").json() == {"gone": True}
     for key in (entry["watch"], session_id, None, 3):
         assert client.post("/page/step", json={"key": key, "reply": "<stay>"}).status_code == 404
-    assert hosted.pool.status(session_id).number == 3
+    assert corridor.looked(hosted.pool, session_id).number == 3
     hosted.pool.close([session_id])
     assert get(client, path) == {"gone": True}
     assert client.get(f"/page/{path}/frame").status_code == 204

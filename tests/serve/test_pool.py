@@ -92,7 +92,7 @@ def test_the_level_is_that_of_the_seed(pool: SessionPool) -> None:
     env, params, _ = text.make("corridor")
     for seed in (0, 5, 2**31 + 7):
         opening = pool.open("corridor", seed)
-        assert pool.scene(opening.id).position == int(levels.level_from_seed(env, seed, params).start)
+        assert corridor.scene_of(pool, opening.id).position == int(levels.level_from_seed(env, seed, params).start)
         pool.close([opening.id])
 
 
@@ -108,7 +108,7 @@ def test_with_a_level_buffer_the_seed_counts_through_it(pool: SessionPool) -> No
     buffer = levels.make_level_buffer(env, params, [4, 9])
     starts = [int(levels.level_from_seed(env, seed, params).start) for seed in (4, 9, 4)]
     openings = [pool.open("corridor", seed, {"levels": buffer}) for seed in (0, 1, 2)]
-    assert [int(pool.scene(opening.id).position) for opening in openings] == starts
+    assert [int(corridor.scene_of(pool, opening.id).position) for opening in openings] == starts
     pool.close([opening.id for opening in openings])
 
 
@@ -203,17 +203,20 @@ def test_after_the_end_the_last_text_comes_again_without_reward(pool: SessionPoo
     won = pool.step_one(opening.id, "<right right right>")
     again = pool.step_one(opening.id, "<left>")
     assert again == won._replace(reward=0.0, components={"environment": 0.0})
-    assert pool.scene(opening.id).position == 7
-    assert pool.status(opening.id)[3:] == (won.text, 1, 1.0, True, False)
+    assert corridor.scene_of(pool, opening.id).position == 7
+    played = corridor.looked(pool, opening.id)
+    assert (played.text, played.number, played.total_reward, played.last) == (won.text, 1, 1.0, won)
     pool.close([opening.id])
 
 
 def test_a_session_that_was_not_started_starts_with_its_first_step(pool: SessionPool) -> None:
     opening = pool.open("corridor", 3, start=False)
     assert opening.text == ""
-    assert not pool.status(opening.id).has_started
+    assert corridor.looked(pool, opening.id).text is None
     assert pool.step_one(opening.id, "<right>").text == "1: .....A.."
-    assert pool.status(opening.id) == ("Corridor-v0", 3, True, "1: .....A..", 1, 0.0, False, False)
+    played = corridor.looked(pool, opening.id)
+    assert (played.game.env_id, played.seed, played.text) == ("Corridor-v0", 3, "1: .....A..")
+    assert (played.number, played.total_reward, played.last) == (1, 0.0, None)
     pool.close([opening.id])
 
 
@@ -429,7 +432,7 @@ def test_a_call_that_is_rejected_steps_nobody(
     opened = {str(place): opening.id for place, opening in enumerate(pool.open_many("corridor", [3, 3]))}
     with pytest.raises(error, match=says):
         pool.step([opened.get(str(name), name) for name in ids], replies)
-    assert [pool.status(name).number for name in opened.values()] == [0, 0]
+    assert [corridor.looked(pool, name).number for name in opened.values()] == [0, 0]
     pool.close(list(opened.values()))
 
 

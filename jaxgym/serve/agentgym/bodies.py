@@ -1,22 +1,18 @@
 """Parsing of the bodies and queries of AgentGym's routes; a validation library would slow down every step."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import read_json
 
 _DIGITS = re.compile(r"\s*[-+]?[0-9]{1,64}\s*", re.ASCII)
 _NEEDED = object()
 
 
 class BodyError(ValueError):
-    """Malformed body or query.
-
-    Attributes:
-        where: Path of the fault, such as `["body", "id"]`.
-    """
+    """Malformed body or query; `where` is the path of the fault, such as `["body", "id"]`."""
 
     def __init__(self, where: list[str], what: str):
         super().__init__(what)
@@ -88,35 +84,18 @@ def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda sent: None if sent is None else read(sent)
 
 
-def read_body(fields: Sequence[Field], body: bytes) -> list[Any]:
-    """Return the values of the fields of a JSON body; ignore other entries.
+def read_fields(route: CallRoute, query: bytes, body: bytes) -> list[Any]:
+    """Return the values of the fields of a call; ignore other entries.
 
     Raises:
-        BodyError: If it is not a JSON object, or a field is missing or has another type.
+        BodyError: If the body is not a JSON object, or a field is missing or has another type.
     """
-    if not fields:
-        return []
-    try:
-        sent = read_json(body)
-    except (ValueError, RecursionError):
-        raise BodyError(["body"], "Field required" if not body else "JSON decode error") from None
-    if not isinstance(sent, dict):
-        raise BodyError(["body"], "Input should be a valid dictionary")
-    return _read(fields, sent, "body")
-
-
-def read_query(fields: Sequence[Field], query: bytes) -> list[Any]:
-    """Return the values of the fields of a query string; ignore other entries.
-
-    Raises:
-        BodyError: If a field is missing or has another type.
-    """
-    return _read(fields, dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)), "query") if fields else []
-
-
-def _read(fields: Sequence[Field], sent: Mapping[str, Any], where: str) -> list[Any]:
     values = list[Any]()
-    for name, read, default in fields:
+    if not route.fields:
+        return values
+    where = "query" if route.method == "GET" else "body"
+    sent = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if where == "query" else _object(body)
+    for name, read, default in route.fields:
         if name in sent:
             try:
                 values.append(read(sent[name]))
@@ -127,3 +106,13 @@ def _read(fields: Sequence[Field], sent: Mapping[str, Any], where: str) -> list[
         else:
             values.append(default)
     return values
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        sent = read_json(body)
+    except (ValueError, RecursionError):
+        raise BodyError(["body"], "Field required" if not body else "JSON decode error") from None
+    if not isinstance(sent, dict):
+        raise BodyError(["body"], "Input should be a valid dictionary")
+    return sent

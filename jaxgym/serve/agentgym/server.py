@@ -18,11 +18,11 @@ from starlette.exceptions import HTTPException
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.options import parse_options
-from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_body, read_query
+from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_fields
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.agentgym.wrappers import wrap
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.page.routes import Served, with_page
+from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import guard, log
 from jaxgym.serve.web.answers import answer, message_of
@@ -39,17 +39,14 @@ class AgentGymApp:
     """App of one environment at the root, or of several environments under prefixes."""
 
     def __init__(self, pool: SessionPool, wrappers: Mapping[str, AgentGymWrapper], separates_clients: bool = False):
-        """Compile the programs of the environments, so that no request has to wait for compilation.
+        """Compile the programs of the environments; raises the errors of `SessionPool.prepare`.
 
         Args:
             pool: The pool of their sessions.
             wrappers: The wrappers by prefix, such as `"/textcraft"`; `""` is the root.
             separates_clients: Whether an environment belongs to the token of the client that created it.
-
-        Raises:
-            OptionError, LevelError: See `SessionPool.prepare`.
         """
-        self._pool, self._wrappers, self._separates_clients = pool, dict(wrappers), separates_clients
+        self._pool, self.wrappers, self._separates_clients = pool, dict(wrappers), separates_clients
         self._routes = dict[tuple[str, str], tuple[CallRoute, Callable[..., Awaitable[Any]]]]()
         self._timer: asyncio.TimerHandle | None = None
         for prefix, wrapper in wrappers.items():
@@ -86,7 +83,7 @@ class AgentGymApp:
             return self._unknown(path.rstrip("/") or "/")
         route, call = known
         try:
-            fields = read_query(route.fields, query) if method == "GET" else read_body(route.fields, body)
+            fields = read_fields(route, query, body)
         except BodyError as error:
             return _MALFORMED, {"detail": [{"type": "value_error", "loc": error.where, "msg": str(error)}]}
         try:
@@ -96,14 +93,10 @@ class AgentGymApp:
         except SessionError as error:
             return _OK, {"error": message_of(error)}
 
-    def served(self) -> Served:
-        """Return the sessions for the page; if environments belong to tokens, only those of the caller."""
-        wrappers = list(self._wrappers.values())
-
-        def keys(owner: str) -> list[str]:
-            return [key for wrapper in wrappers for key in wrapper.sessions(owner if self._separates_clients else None)]
-
-        return Served([wrapper.hosted for wrapper in wrappers], keys)
+    def sessions(self, token: str) -> list[str]:
+        """Return the session ids for the page; if environments belong to tokens, only those of the token."""
+        owner = token if self._separates_clients else None
+        return [key for wrapper in self.wrappers.values() for key in wrapper.sessions(owner)]
 
     def _unknown(self, path: str) -> tuple[int, Any]:
         if path == "/health":
@@ -111,14 +104,14 @@ class AgentGymApp:
         if any(path == known for _, known in self._routes):
             return _NOT_ALLOWED, {"detail": "Method Not Allowed"}
         if path == "/":
-            return _OK, f"These are the environments {', '.join(self._wrappers)}."
+            return _OK, f"These are the environments {', '.join(self.wrappers)}."
         return _NOT_FOUND, {"detail": "Not Found"}
 
     def _close_idle(self) -> None:
         """Close idle sessions and schedule the next search; runs in the event loop."""
         if self._pool.idle_seconds is not None:
             self._pool.close_idle()
-            for wrapper in self._wrappers.values():
+            for wrapper in self.wrappers.values():
                 wrapper.sweep()
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._pool.idle_seconds / _SWEEPS, self._close_idle)
@@ -135,11 +128,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def load(serving: AgentGym) -> AgentGymApp:
-    """Make the app and compile its programs, which takes seconds.
-
-    Raises:
-        OptionError, UnknownIdError, LevelError: If an id or an option is invalid.
-    """
+    """Make the app and compile its programs, which takes seconds; raises the errors of `SessionPool.prepare`."""
     # AgentGym's clients parse replies themselves and send the result, so lenient parsing is allowed.
     pool = SessionPool(
         serving.max_sessions, serving.idle_seconds or None, keeps_history=serving.page, allows_lenient=True
@@ -158,7 +147,7 @@ def load(serving: AgentGym) -> AgentGymApp:
 
 def make_app(serving: AgentGym, app: AgentGymApp) -> guard.App:
     """Return the app with the page."""
-    return with_page(app, serving, app.served())
+    return with_page(app, serving, [wrapper.hosted for wrapper in app.wrappers.values()], app.sessions)
 
 
 def serve(serving: AgentGym, bound: socket.socket) -> None:

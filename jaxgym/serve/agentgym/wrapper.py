@@ -7,6 +7,7 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 
 import asyncio
 import base64
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -29,23 +30,29 @@ class GoneError(SessionError):
     """Id of no environment of the caller."""
 
 
+@dataclasses.dataclass(slots=True)
 class AgentGymSession:
     """Created environment.
 
     Attributes:
         key: The session id of the pool.
         owner: Token of the client that created it; None if environments do not belong to tokens.
+        text_version: Version of the wording.
         first: First observation text of the episode; empty before the first reset.
         last: The last `observation`, `reward`, `score` and `done`.
-        text_version: Version of the wording.
     """
 
-    __slots__ = ("first", "key", "last", "owner", "text_version")
+    key: str
+    owner: str | None
+    text_version: int
+    first: str = ""
+    last: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
-    def __init__(self, opening: Opening, owner: str | None):
-        self.key, self.owner, self.first = opening.id, owner, ""
-        self.text_version = opening.text_version
-        self.last: dict[str, Any] = {}
+    def begin(self, opening: Opening) -> dict[str, Any]:
+        """Record the start of an episode and return its `observation`, `reward`, `score` and `done`."""
+        self.first = opening.text
+        self.last = {"observation": opening.text, "reward": 0.0, "score": 0.0, "done": False}
+        return self.last
 
     def note(self, result: TurnResult) -> dict[str, Any]:
         """Record a turn and return its `observation`, `reward`, `score` and `done`."""
@@ -62,12 +69,7 @@ class AgentGymWrapper:
     """Environments of one id, each a session of a pool, with the responses of AgentGym's guide.
 
     It is used from one event loop. A response is any JSON value. An invalid call raises a `SessionError`, which becomes
-    the response `{"error": ...}`.
-
-    Attributes:
-        env_id: The environment id.
-        name: Its short name.
-        system_prompt: The system prompt; empty before `prepare`.
+    the response `{"error": ...}`. The system prompt is empty before `prepare`.
     """
 
     ROUTES: ClassVar[tuple[CallRoute, ...]] = (
@@ -87,16 +89,7 @@ class AgentGymWrapper:
     """The routes, each with its method and the fields of its body or query."""
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
-        """Make a wrapper without environments.
-
-        Args:
-            name: Id or short name of an environment with a text interface.
-            pool: The session pool.
-            options: Options of the environment, of its text interface, and of sessions.
-
-        Raises:
-            UnknownIdError: If there is no such environment, or it has no text interface.
-        """
+        """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
         self.env_id, _ = text.text_spec_of(name)
         self.name, self.system_prompt = text.short_name_of(self.env_id), ""
         self._pool, self._options = pool, dict(options or {})
@@ -104,11 +97,7 @@ class AgentGymWrapper:
         self._count = 0
 
     def prepare(self) -> None:
-        """Compile the programs, so that no request has to wait for compilation; can run in another thread.
-
-        Raises:
-            OptionError, LevelError: See `SessionPool.prepare`.
-        """
+        """Compile the programs, so that no request waits for it; raises the errors of `SessionPool.prepare`."""
         self.system_prompt = self._pool.prepare(self.env_id, self._options)
 
     @property
@@ -146,8 +135,7 @@ class AgentGymWrapper:
 
     async def create(self, owner: str | None) -> Any:
         """Create an environment and return its id; its task is task 0 until a reset."""
-        number = await self._create(owner, 0)
-        return {"id": number}
+        return {"id": await self._create(owner, 0)}
 
     async def step(self, owner: str | None, number: int, action: str) -> Any:
         """Make a turn; after the end it changes nothing and its reward is 0."""
@@ -161,8 +149,7 @@ class AgentGymWrapper:
     async def reset(self, owner: str | None, number: int, data_idx: int | None) -> Any:
         """Start a task."""
         running = self._find(owner, number)
-        await self._start(number, running, data_idx or 0)
-        return self.reset_answer(number, running.last)
+        return self.reset_answer(number, await self._start(number, running, data_idx or 0))
 
     async def observe(self, owner: str | None, number: int) -> Any:
         """Return the last observation; start the task if necessary."""
@@ -222,8 +209,7 @@ class AgentGymWrapper:
         indices = list(found)
         openings = self._pool.reset([found[index].key for index in indices], [seeds[index] for index in indices])
         for index, opening in zip(indices, openings, strict=True):
-            _begin(found[index], opening.text)
-            answers[index] = self.reset_answer(numbers[index], found[index].last)
+            answers[index] = self.reset_answer(numbers[index], found[index].begin(opening))
         return answers
 
     # Responses; `last` has observation, reward, score and done.
@@ -247,7 +233,7 @@ class AgentGymWrapper:
         number = self._count
         self._count += 1
         opening = await self._pool.aopen(self.env_id, self.seed_of(data_idx), self._options, start=False)
-        self._running[number] = AgentGymSession(opening, owner)
+        self._running[number] = AgentGymSession(opening.id, owner, opening.text_version)
         if len(self._running) > 2 * self._pool.capacity:
             self.sweep()
         return number
@@ -281,12 +267,12 @@ class AgentGymWrapper:
             raise self._gone(numbers[0])
         return found, answers
 
-    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> None:
+    async def _start(self, number: int, running: AgentGymSession, data_idx: int) -> dict[str, Any]:
         try:
             opening = await self._pool.areset(running.key, self.seed_of(data_idx))
         except UnknownSessionError:
             raise self._gone(number) from None
-        _begin(running, opening.text)
+        return running.begin(opening)
 
     async def _started(self, owner: str | None, number: int) -> AgentGymSession:
         running = self._find(owner, number)
@@ -298,8 +284,3 @@ class AgentGymWrapper:
         running = self._find(owner, number)
         del self._running[number]
         await self._pool.aclose(running.key)
-
-
-def _begin(running: AgentGymSession, first: str) -> None:
-    running.first = first
-    running.last = {"observation": first, "reward": 0.0, "score": 0.0, "done": False}

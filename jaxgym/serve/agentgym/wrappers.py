@@ -55,9 +55,7 @@ class TextCraftWrapper(AgentGymWrapper):
         """Create an environment and start the task of its id; ignore the arguments, as AgentGym's server does."""
         del commands, goal
         number = await self._create(owner, self._count)
-        running = self._running[number]
-        await self._start(number, running, number)
-        return self.reset_answer(number, running.last)
+        return self.reset_answer(number, await self._start(number, self._running[number], number))
 
     async def close(self, owner: str | None, number: int) -> Any:
         """Close an environment; return whether it was open."""
@@ -105,18 +103,10 @@ _wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
 
 
 def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
-    """Register a wrapper for an environment.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Register a wrapper for an environment; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
     _wrappers[text.text_spec_of(env_id)[0]] = wrapper
 
 
 def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
-    """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`."""
     return _wrappers.get(text.text_spec_of(name)[0], AgentGymWrapper)(name, pool, options)

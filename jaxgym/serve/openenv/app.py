@@ -14,11 +14,10 @@ from jaxgym.serve.openenv import frames, rpc
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.routes import routes
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.page.routes import Served, with_page
-from jaxgym.serve.web.answers import answer, quoted
+from jaxgym.serve.page.routes import with_page
+from jaxgym.serve.web.answers import answer, quoted, read_json
 from jaxgym.serve.web.guard import Receive, Send
 from jaxgym.serve.web.http import Hosted
-from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving, token_of
 
 _log = logging.getLogger(__name__)
@@ -40,20 +39,15 @@ class OpenEnvApp:
     """App with `/ws` and `/mcp` over WebSocket, and the HTTP routes."""
 
     def __init__(self, serving: Serving, hosted: Hosted):
-        """Make the app.
-
-        Args:
-            serving: The settings, with the maximum number of sessions and their idle time.
-            hosted: The environment.
-        """
+        """Make the app of an environment."""
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
         self._methods = rpc.Methods(sessions)
         self._closing_idle: asyncio.Task[None] | None = None
         token = token_of(serving)
         # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
         is_of_many = token is not None and len(token.split()) > 1
-        served = Served([hosted], lambda _: [] if is_of_many else sessions.ids())
-        self._http = with_page(routes(serving, sessions, self._methods), serving, served)
+        app = routes(serving, sessions, self._methods)
+        self._http = with_page(app, serving, [hosted], lambda _: [] if is_of_many else sessions.ids())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a WebSocket."""
@@ -78,16 +72,13 @@ class OpenEnvApp:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            session = self._attached(named[0]) if named else self._sessions.open()
+            session = self._attached(named[0]) if named else self._opened(is_rpc)
         except _HangUp as end:
             await _turn_away(receive, send, end.last or "")
             return
-        except CapacityError as error:
-            await _turn_away(receive, send, self._full(error, is_rpc))
-            return
         try:
             session.hang_up = _hanging_up(send, asyncio.current_task())
-            await self._converse(session, receive, send, self._call if is_rpc else self._frame)
+            await self._converse(session, receive, send, self._methods.answer_text if is_rpc else self._frame)
         except _HangUp as end:
             await _close(send, _NORMAL, "", end.last)
         except (OSError, asyncio.CancelledError):  # the client has disconnected or does not read
@@ -105,11 +96,13 @@ class OpenEnvApp:
         session.used = time.monotonic()
         return session
 
-    def _full(self, error: CapacityError, is_rpc: bool) -> str:
-        room = {"active_sessions": len(self._sessions), "max_sessions": self._sessions.max_sessions}
-        if is_rpc:
-            return json.dumps(rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), room)))
-        return frames.error_frame(frames.CAPACITY_REACHED, str(error), **room)
+    def _opened(self, is_rpc: bool) -> ClientSession:
+        try:
+            return self._sessions.open()
+        except CapacityError as error:
+            full = rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), self._sessions.room))
+            frame = frames.error_frame(frames.CAPACITY_REACHED, str(error), **self._sessions.room)
+            raise _HangUp(json.dumps(full) if is_rpc else frame) from error
 
     async def _converse(
         self,
@@ -159,14 +152,10 @@ class OpenEnvApp:
                 frames.check_keys(frame, "type")
                 raise _HangUp
         except FrameError as error:
-            return frames.fault_frame(error)
+            return frames.error_frame(frames.VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)
         except SessionError as error:
             return frames.error_frame(frames.EXECUTION_ERROR, str(error))
         return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
-
-    async def _call(self, session: ClientSession, text: str) -> str:
-        """Answer a call of `/mcp`."""
-        return json.dumps(await self._methods.answer_text(text, session))
 
 
 async def _turn_away(receive: Receive, send: Send, last: str) -> None:

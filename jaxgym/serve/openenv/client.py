@@ -11,7 +11,7 @@ import threading
 import time
 import types
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxgym.serve.messages import content_text, usage_of
 from jaxgym.serve.openenv.remote import LostError, OpenEnvError, OpenEnvWrapper, Step
@@ -37,10 +37,7 @@ def _base() -> type:
         return _PlainScheduler
 
 
-if TYPE_CHECKING:
-    _Scheduler = _PlainScheduler
-else:
-    _Scheduler = _base()
+_Scheduler: Any = _base()
 
 
 class OpenEnvScheduler(_Scheduler):
@@ -232,9 +229,5 @@ class OpenEnvScheduler(_Scheduler):
 
 
 def register(name: str = "jaxgym_openenv_scheduler") -> None:
-    """Register the scheduler with ms-swift.
-
-    Raises:
-        ImportError: If ms-swift can't be imported.
-    """
+    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
     importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = OpenEnvScheduler

@@ -1,4 +1,4 @@
-"""Frames of OpenEnv's WebSockets, and validation of frames and HTTP bodies.
+"""Frames of OpenEnv's WebSockets, and validation of frames, HTTP bodies and tasks.
 
 An invalid value raises a `FrameError`, whose entries have pydantic's format, as OpenEnv's clients expect.
 """
@@ -15,15 +15,18 @@ EXECUTION_ERROR, CAPACITY_REACHED, SESSION_ERROR = "EXECUTION_ERROR", "CAPACITY_
 
 _MOST_QUOTED = 40
 
+HIGHEST_SEED = 2**32 - 1
+SPLITS = {"train": 0, "test": 2**31}
+"""First seeds of the splits: training levels and held-out levels."""
+
+SPLIT_SIZE = 2**31
+_LONGEST_ID = 255
+
 Errors = list[dict[str, Any]]
 
 
 class FrameError(ValueError):
-    """Value of a request that does not match the schema.
-
-    Attributes:
-        errors: The faults, with type, path, message and input.
-    """
+    """Value of a request that does not match the schema; each of its `errors` has type, path, message and input."""
 
     def __init__(self, errors: Errors):
         """Store the first few errors with truncated inputs, so that a response is short for any request."""
@@ -51,25 +54,17 @@ def extra_faults(given: Mapping[str, Any], names: Container[str], place: tuple[s
 
 
 def object_of(given: Any, place: tuple[str | int, ...]) -> dict[str, Any]:
-    """Return a value that is an object.
-
-    Raises:
-        FrameError: If it is not.
-    """
+    """Return a value that is an object; raise `FrameError` if it is not."""
     if not isinstance(given, dict):
         raise FrameError([fault("dict_type", place, "Input should be an object", given)])
     return given
 
 
 def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
-    """Return the message of an action.
-
-    Args:
-        action: An object with the string `message` and perhaps the object `metadata`.
-        place: Path of the action in the request.
+    """Return the message of an action, whose path in the request is `place`.
 
     Raises:
-        FrameError: If it has another form.
+        FrameError: If it is not an object with the string `message` and perhaps the object `metadata`.
     """
     action = object_of(action, place)
     errors = extra_faults(action, ("message", "metadata"), place)
@@ -85,11 +80,7 @@ def reply_of(action: Any, place: tuple[str | int, ...] = ()) -> str:
 
 
 def data_of(frame: dict[str, Any], *, required: bool) -> dict[str, Any]:
-    """Return the entry `data` of a frame, an object.
-
-    Raises:
-        FrameError: If it is not an object, if it is required and missing, or if the frame has unknown entries.
-    """
+    """Return the object `data` of a frame; raise `FrameError` for another value or for unknown entries of the frame."""
     check_keys(frame, "type", "data")
     if required and "data" not in frame:
         raise FrameError([fault("missing", ("data",), "Field required", frame)])
@@ -103,6 +94,49 @@ def check_keys(frame: dict[str, Any], *names: str) -> None:
         raise FrameError(errors)
 
 
+def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None, str | None]:
+    """Return the seed and the episode id in the arguments of a reset, or None; ignore other entries.
+
+    Args:
+        given: An object with `seed`, `split`, `index` and `episode_id`, all optional. A seed with a split or an index
+            must belong to them, as in a task; another seed is probably an index.
+        place: Path of the object in the request.
+
+    Raises:
+        FrameError: If an entry is invalid.
+    """
+    given = object_of(given, place)
+    seed, split, index, episode_id = (given.get(name) for name in ("seed", "split", "index", "episode_id"))
+    errors = Errors()
+    if split is not None:
+        first = seed_of(split, 0 if index is None and seed is not None else index, place)
+        end = first + (SPLIT_SIZE if index is None else 1)
+        seed = first if seed is None else seed
+        if type(seed) is int and not first <= seed < end:
+            these = "this split" if index is None else "this split and index"
+            wanted = first if index is not None else f"from {first} to {end - 1}"
+            text = f"Input should be {wanted} beside {these}: give the seed alone, or {these}"
+            errors.append(fault("value_error", (*place, "seed"), text, seed))
+    if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
+        text = f"Input should be an integer from 0 to {HIGHEST_SEED}"
+        errors.append(fault("int_type", (*place, "seed"), text, seed))
+    if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > _LONGEST_ID):
+        text = f"Input should be a string of at most {_LONGEST_ID} characters"
+        errors.append(fault("string_type", (*place, "episode_id"), text, episode_id))
+    if errors:
+        raise FrameError(errors)
+    return seed, episode_id
+
+
+def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
+    """Return the seed of a task; raise `FrameError` if there is no such split or index."""
+    if not isinstance(split, str) or split not in SPLITS:
+        raise FrameError([fault("enum", (*place, "split"), f"Input should be one of {', '.join(SPLITS)}", split)])
+    if type(index) is not int or not 0 <= index < SPLIT_SIZE:
+        raise FrameError([fault("int_type", (*place, "index"), f"Input should be from 0 below {SPLIT_SIZE}", index)])
+    return SPLITS[split] + index
+
+
 def observation_frame(observation: str) -> str:
     """Return the frame of an observation in JSON."""
     return f'{{"type":"observation","data":{observation}}}'
@@ -111,8 +145,3 @@ def observation_frame(observation: str) -> str:
 def error_frame(code: str, message: str, **more: Any) -> str:
     """Return the frame of an error."""
     return json.dumps({"type": "error", "data": {"message": quoted(message, MOST_SAID), "code": code, **more}})
-
-
-def fault_frame(error: FrameError) -> str:
-    """Return the error frame for invalid values of a frame."""
-    return error_frame(VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)

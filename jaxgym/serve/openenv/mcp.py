@@ -15,8 +15,7 @@ from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.openenv import rpc
 from jaxgym.serve.openenv.rpc import Methods, RpcError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, quoted
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import answer, quoted, read_json
 
 SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
@@ -38,11 +37,15 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     if named is not None and (session is None or session.is_ending):
         return _rejected("Session not found: initialize", _GONE)
     if request.method in ("GET", "HEAD"):
-        response = answer({"detail": "expected POST, got GET. This server opens no streams."}, _NOT_ALLOWED)
-        response.headers["Allow"] = "POST, DELETE"
-        return response
+        reason = {"detail": "expected POST, got GET. This server opens no streams."}
+        return answer(reason, _NOT_ALLOWED, {"Allow": "POST, DELETE"})
     if request.method == "DELETE":
-        return _ended(sessions, session)
+        if session is None:
+            return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
+        if session.hang_up is None:
+            sessions.close(session)
+        session.is_ending = True
+        return Response(status_code=_EMPTY)
     try:
         given = read_json(text.decode())
     except (ValueError, RecursionError) as error:
@@ -65,15 +68,6 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
     is_message = "error" not in reply or reply["error"]["code"] != rpc.INVALID_REQUEST
     # `openenv validate` sends an empty object, and expects status 200.
     return answer(reply, 200 if is_message or given == {} else _BAD)
-
-
-def _ended(sessions: ClientSessions, session: ClientSession | None) -> Response:
-    if session is None:
-        return answer({"detail": f"expected the header {SESSION}, got none."}, _BAD)
-    if session.hang_up is None:
-        sessions.close(session)
-    session.is_ending = True
-    return Response(status_code=_EMPTY)
 
 
 async def _answered(given: Any, methods: Methods, session: ClientSession) -> Response:
@@ -108,12 +102,10 @@ def _rejected(reason: str, status: int = _BAD, code: int = rpc.INVALID_REQUEST) 
 
 def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
     params = {} if given.get("params") is None else given["params"]
+    if not isinstance(params, dict):
+        return answer(rpc.rpc_error(given["id"], RpcError(rpc.INVALID_PARAMS, "Params must be an object")))
     try:
-        if not isinstance(params, dict):
-            raise RpcError(rpc.INVALID_PARAMS, "Params must be an object")
         session = sessions.open()
-    except RpcError as error:
-        return answer(rpc.rpc_error(given["id"], error))
     except CapacityError as error:
         return answer(rpc.rpc_error(given["id"], RpcError(rpc.SERVER_ERROR, str(error))))
     asked, hosted = params.get("protocolVersion"), sessions.hosted
@@ -124,9 +116,7 @@ def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
         "serverInfo": {"name": f"jaxgym {hosted.short_name}", "version": metadata.version("jaxgym")},
         "instructions": f"{hosted.system_prompt}\n\nThe tool {rpc.BEGIN} starts an episode; the others make its moves.",
     }
-    response = answer(rpc.rpc_result(given["id"], result))
-    response.headers[SESSION] = session.id
-    return response
+    return answer(rpc.rpc_result(given["id"], result), headers={SESSION: session.id})
 
 
 async def _called(given: dict[str, Any], methods: Methods, session: ClientSession) -> dict[str, Any]:

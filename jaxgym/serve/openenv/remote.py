@@ -85,19 +85,22 @@ class _Remote:
         self._past: list[tuple[str, dict[str, Any]]] = []  # the calls of this episode
         self._last: Any = None
 
-    async def reset(self) -> dict[str, Any]:
-        """Start an episode, in a new session if the old one is lost."""
+    async def reset(self) -> tuple[Any, Any]:
+        """Start an episode, in a new session if the old one is lost; return observation and metadata."""
         start = dict(self.reset_kwargs)
         if start.get("seed") is None and "split" not in start:
             start["seed"] = secrets.randbelow(_HIGHEST_SEED)  # sampled here, so that the episode can be repeated
         self._past = []
-        return await self._call("reset", start)
+        answer = await self._call("reset", start)
+        return answer.get("observation"), answer.get("metadata") or {}
 
-    async def step(self, action: Mapping[str, Any]) -> dict[str, Any]:
+    async def step(self, action: Mapping[str, Any]) -> Step:
         """Make a step; repeat the episode in a new session if the old one is lost."""
         if not self._past:
             await self.reset()
-        return await self._call("step", dict(action))
+        answer = await self._call("step", dict(action))
+        reward, has_ended = float(answer.get("reward") or 0.0), bool(answer.get("done"))
+        return answer.get("observation"), reward, has_ended, answer.get("metadata") or {}
 
     async def _call(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         """Make a call with retries if the socket is lost or the server is full."""
@@ -212,7 +215,7 @@ class OpenEnvWrapper:
             OpenEnvError: If the server returns an error, or is full.
             OSError: If the server does not respond.
         """
-        return _opened(_submit(self._remote.reset()).result())
+        return _submit(self._remote.reset()).result()
 
     def step(self, action: Mapping[str, Any]) -> Step:
         """Make a step; return observation, reward, whether the episode has ended, and metadata.
@@ -222,7 +225,7 @@ class OpenEnvWrapper:
             LostError: If the socket is lost and the server does not repeat the episode.
             OSError: If the server does not respond.
         """
-        return _stepped(_submit(self._remote.step(action)).result())
+        return _submit(self._remote.step(action)).result()
 
     def close(self) -> None:
         """End the session; can be called at any time, also repeatedly."""
@@ -230,21 +233,12 @@ class OpenEnvWrapper:
 
     async def areset(self) -> tuple[Any, Any]:
         """Start an episode as `reset` does."""
-        return _opened(await asyncio.wrap_future(_submit(self._remote.reset())))
+        return await asyncio.wrap_future(_submit(self._remote.reset()))
 
     async def astep(self, action: Mapping[str, Any]) -> Step:
         """Make a step as `step` does."""
-        return _stepped(await asyncio.wrap_future(_submit(self._remote.step(action))))
+        return await asyncio.wrap_future(_submit(self._remote.step(action)))
 
     async def aclose(self) -> None:
         """End the session as `close` does."""
         await asyncio.wrap_future(_submit(self._remote.close()))
-
-
-def _opened(answer: Mapping[str, Any]) -> tuple[Any, Any]:
-    return answer.get("observation"), answer.get("metadata") or {}
-
-
-def _stepped(answer: Mapping[str, Any]) -> Step:
-    reward, has_ended = float(answer.get("reward") or 0.0), bool(answer.get("done"))
-    return answer.get("observation"), reward, has_ended, answer.get("metadata") or {}

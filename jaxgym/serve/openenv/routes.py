@@ -1,7 +1,7 @@
 """HTTP routes of an OpenEnv server; each call uses a temporary session."""
 
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -9,57 +9,125 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jaxgym.serve.openenv import frames, mcp, tasks
+from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods
-from jaxgym.serve.openenv.schemas import SCHEMAS
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, exception_handlers, quoted
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import answer, exception_handlers, quoted, read_json
 from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
 _VERSION = "1.0.0"
-_ALLOWED = f"expected an integer from 0 to {tasks.SPLIT_SIZE - 1}"
-
-
-class _Path(NamedTuple):
-    """Path with its HTTP methods, its handler, and the summary for `/openapi.json`, if any."""
-
-    path: str
-    methods: str
-    call: str
-    about: str = ""
+_TASK_ROUTES = ("tasks", "num_tasks", "task", "task_range")
+_ALLOWED = f"expected an integer from 0 to {frames.SPLIT_SIZE - 1}"
 
 
 _RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
-_PATHS = (
-    _Path("/health", "GET", "health", "Whether the server is there"),
-    _Path("/metadata", "GET", "metadata", "What is played"),
-    _Path("/schema", "GET", "schema", "Schemas of action, observation and state"),
-    _Path("/state", "GET", "state", "State of an episode that has not started"),
-    _Path("/reset", "POST", "reset", "The first observation of an episode that is given up at once"),
-    _Path("/step", "POST", "step", "A step in an episode that is given up at once"),
-    _Path("/mcp", "POST GET DELETE", "mcp", _RPC),
-    _Path("/list_environments", "GET", "environments", "Names of what is played"),
-    _Path("/openapi.json", "GET", "openapi"),
-    _Path("/{name}/splits", "GET", "splits"),
-    *(_Path(f"/{{name}}/{path}", "POST", "tasks") for path in ("tasks", "num_tasks", "task", "task_range")),
-)
+_SUMMARIES = {
+    ("/health", "get"): "Whether the server is there",
+    ("/metadata", "get"): "What is played",
+    ("/schema", "get"): "Schemas of action, observation and state",
+    ("/state", "get"): "State of an episode that has not started",
+    ("/reset", "post"): "The first observation of an episode that is given up at once",
+    ("/step", "post"): "A step in an episode that is given up at once",
+    ("/mcp", "post"): _RPC,
+    ("/list_environments", "get"): "Names of what is played",
+}
+"""Summaries of paths and their methods in `/openapi.json`."""
+
+_NUMBER_OR_NONE = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]}
+_METADATA = {"type": "object", "additionalProperties": True, "title": "Metadata", "description": "Not read."}
+
+_ACTION = {
+    "type": "object",
+    "title": "Reply",
+    "additionalProperties": False,
+    "properties": {
+        "metadata": _METADATA,
+        "message": {"type": "string", "title": "Message", "description": "The reply of the model, as it is."},
+    },
+    "required": ["message"],
+}
+
+_MESSAGE = {
+    "type": "object",
+    "title": "Message",
+    "properties": {
+        "sender_id": {"type": "integer", "description": "-1 is the game."},
+        "content": {"type": "string", "description": "The newest text, perhaps behind the one before."},
+        "category": {"type": "string"},
+    },
+    "required": ["sender_id", "content", "category"],
+}
+
+_OBSERVATION = {
+    "type": "object",
+    "title": "Observation",
+    "additionalProperties": False,
+    "properties": {
+        "done": {"type": "boolean", "default": False, "description": "Whether the episode has ended."},
+        "reward": {**_NUMBER_OR_NONE, "default": None, "description": "The reward of this turn."},
+        "metadata": _METADATA,
+        "prompt": {"type": "string", "description": "The rules and the form of a reply."},
+        "text": {"type": "string", "description": "The newest text."},
+        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text as TextArena has it."},
+        "info": {
+            "type": "object",
+            "additionalProperties": True,
+            "description": "Turn, seed, text version, invalid reply, reward signals, and final figures of the episode.",
+        },
+    },
+    "required": ["prompt", "text", "messages", "info"],
+}
+
+_STATE = {
+    "type": "object",
+    "title": "State",
+    "additionalProperties": True,
+    "properties": {
+        "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "step_count": {"type": "integer", "minimum": 0, "default": 0},
+        "env_id": {"type": "string"},
+        "seed": {"type": "integer"},
+        "total_reward": {"type": "number"},
+        "terminated": {"type": "boolean"},
+        "truncated": {"type": "boolean"},
+    },
+}
+
+_SCHEMAS = {"action": _ACTION, "observation": _OBSERVATION, "reset_observation": _OBSERVATION, "state": _STATE}
+"""JSON schemas of actions, observations and states."""
 
 
 def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Starlette:
-    """Return the app of the routes.
-
-    Args:
-        serving: The settings of the server.
-        sessions: The sessions of its clients.
-        methods: The methods of JSON-RPC.
-    """
-    own = _Routes(serving, sessions, methods)
+    """Return the app of the routes."""
+    own, hosted = _Routes(sessions, methods), sessions.hosted
+    about = {
+        "name": hosted.short_name,
+        "description": f"{hosted.env_id} of jaxgym, as text.",
+        "readme_content": hosted.system_prompt,
+        "version": metadata.version("jaxgym"),
+        "author": "The jaxgym authors",
+        "documentation_url": None,
+    }
+    constants = {
+        "/health": {"status": "healthy"},
+        "/metadata": about,
+        "/schema": _SCHEMAS,
+        "/list_environments": [hosted.short_name],
+        "/openapi.json": _openapi(serving.env),
+    }
     app = Starlette(
-        routes=[Route(path, getattr(own, call), methods=methods.split()) for path, methods, call, _ in _PATHS],
+        routes=[
+            *(Route(path, answer(content), methods=["GET"]) for path, content in constants.items()),
+            Route("/state", own.state),
+            Route("/reset", own.reset, methods=["POST"]),
+            Route("/step", own.step, methods=["POST"]),
+            Route("/mcp", own.mcp, methods=["POST", "GET", "DELETE"]),
+            Route("/{name}/splits", own.splits),
+            *(Route(f"/{{name}}/{kind}", own.tasks, methods=["POST"]) for kind in _TASK_ROUTES),
+        ],
         exception_handlers={**exception_handlers("detail"), FrameError: _fault, ClientDisconnect: _gone},
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
@@ -68,46 +136,16 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
 
 def _openapi(name: str) -> dict[str, Any]:
     """Return the OpenAPI description of the routes."""
-    paths = {
-        path: {
-            methods.split()[0].lower(): {"summary": about, "responses": {"200": {"description": "As it should be."}}}
-        }
-        for path, methods, _, about in _PATHS
-        if about
-    }
+    responses = {"200": {"description": "As it should be."}}
+    paths = {path: {method: {"summary": text, "responses": responses}} for (path, method), text in _SUMMARIES.items()}
     return {"openapi": "3.1.0", "info": {"title": f"{name} over OpenEnv", "version": _VERSION}, "paths": paths}
 
 
 class _Routes:
     """Handlers of the routes."""
 
-    def __init__(self, serving: Serving, sessions: ClientSessions, methods: Methods):
-        self._serving, self._sessions, self._methods = serving, sessions, methods
-
-    async def health(self, _: Request) -> Response:
-        return answer({"status": "healthy"})
-
-    async def schema(self, _: Request) -> Response:
-        return answer(SCHEMAS)
-
-    async def openapi(self, _: Request) -> Response:
-        return answer(_openapi(self._serving.env))
-
-    async def metadata(self, _: Request) -> Response:
-        hosted = self._sessions.hosted
-        return answer(
-            {
-                "name": hosted.short_name,
-                "description": f"{hosted.env_id} of jaxgym, as text.",
-                "readme_content": hosted.system_prompt,
-                "version": metadata.version("jaxgym"),
-                "author": "The jaxgym authors",
-                "documentation_url": None,
-            }
-        )
-
-    async def environments(self, _: Request) -> Response:
-        return answer([self._sessions.hosted.short_name])
+    def __init__(self, sessions: ClientSessions, methods: Methods):
+        self._sessions, self._methods = sessions, methods
 
     async def state(self, _: Request) -> Response:
         async def stand(session: ClientSession) -> dict[str, Any]:
@@ -117,7 +155,7 @@ class _Routes:
 
     async def reset(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
-        tasks.start_of(given, ("body",))
+        frames.start_of(given, ("body",))
         observed = await self._sessions.once(lambda session: self._sessions.reset(session, given))
         return Response(observed, media_type="application/json")
 
@@ -132,21 +170,21 @@ class _Routes:
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)
-        return answer([{"name": name, "type": name} for name in tasks.SPLITS])
+        return answer([{"name": name, "type": name} for name in frames.SPLITS])
 
     async def tasks(self, request: Request) -> Response:
         await self._check_name(request)
         given = frames.object_of(await _body(request), ("body",))
         split: Any = given.get("split")
-        tasks.seed_of(split, 0, ("body",))
+        frames.seed_of(split, 0, ("body",))
         kind = request.url.path.rpartition("/")[2]
         if kind == "num_tasks":
-            return answer({"num_tasks": tasks.SPLIT_SIZE})
+            return answer({"num_tasks": frames.SPLIT_SIZE})
         if kind == "task":
             return answer({"task": _task(split, given.get("index"))})
         first, end = given.get("start"), given.get("stop")
-        first, end = 0 if first is None else first, tasks.SPLIT_SIZE if end is None else end
-        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= tasks.SPLIT_SIZE
+        first, end = 0 if first is None else first, frames.SPLIT_SIZE if end is None else end
+        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= frames.SPLIT_SIZE
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
             raise HTTPException(_MISSING, f"expected a range of at most {_MOST_TASKS} of the 2^31 tasks.")
         if not is_range:
@@ -161,7 +199,7 @@ class _Routes:
 
 def _task(split: str, index: Any) -> dict[str, Any]:
     try:
-        seed = tasks.seed_of(split, index)
+        seed = frames.seed_of(split, index)
     except FrameError as error:
         raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}") from error
     return {"split": split, "index": index, "seed": seed}

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 from jaxgym.serve import arguments, trl
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.openenv import tasks
+from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import message_of, quoted
-from jaxgym.serve.web.reading import read_json
+from jaxgym.serve.web.answers import message_of, quoted, read_json
 from jaxgym.text import InvalidReply
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
@@ -33,7 +32,7 @@ _BEGIN = {
     "description": "Starts the next episode: returns the rules, the form of a reply, and the first text.",
     "inputSchema": {
         "type": "object",
-        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": tasks.HIGHEST_SEED}},
+        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": frames.HIGHEST_SEED}},
         "additionalProperties": False,
     },
 }
@@ -46,12 +45,7 @@ _MESSAGE = {
 
 
 class RpcError(ValueError):
-    """Error of a call.
-
-    Attributes:
-        code: Error code of JSON-RPC.
-        more: Details for programs, or None.
-    """
+    """Error of a call, with its code of JSON-RPC and, in `more`, details for programs."""
 
     def __init__(self, code: int, message: str, more: Mapping[str, Any] | None = None):
         super().__init__(message)
@@ -78,72 +72,47 @@ def id_of(given: Any) -> str | int | float | None:
 
 
 class Tool(NamedTuple):
-    """Tool for a model.
+    """Tool for a model, with the JSON schema of its arguments."""
 
-    Attributes:
-        description: The description for the model.
-        schema: JSON schema of the arguments.
-        reply: Returns the reply of the arguments, or an `InvalidReply` if they are invalid.
-    """
-
+    name: str
     description: str
     schema: dict[str, Any]
-    reply: Callable[[Any], str | InvalidReply]
+    function: Callable[..., str | InvalidReply]
+
+    def reply(self, given: Any) -> str | InvalidReply:
+        """Return the reply of the arguments, or an `InvalidReply` if they are invalid."""
+        read = arguments.read(self.name, self.schema, given)
+        return InvalidReply(read) if isinstance(read, str) else self.function(**read)
 
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
-    """Return the tools that act in an environment, by name.
-
-    Args:
-        name: Id or short name of an environment with a text interface.
-        options: The options of its sessions.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Return the tools that act in an environment, by name; raises `UnknownIdError` as `text_spec_of` does."""
+    functions: dict[str, Any] = trl.replies_of(name, options or {})
     own = {
-        tool: _tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], getattr(function, "schema"), function)  # noqa: B009 a function has no attribute that a type checker knows
-        for tool, function in trl.replies_of(name, options or {}).items()
+        tool: Tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], function.schema, function)
+        for tool, function in functions.items()
     }
-    about = "Send a reply in the format of the rules."
-    return {**own, REPLY: _tool(REPLY, about, _MESSAGE, lambda message: message)}
-
-
-def _tool(name: str, about: str, schema: dict[str, Any], function: Callable[..., str | InvalidReply]) -> Tool:
-    def reply(given: Any) -> str | InvalidReply:
-        read = arguments.read(name, schema, given)
-        return InvalidReply(read) if isinstance(read, str) else function(**read)
-
-    return Tool(about, schema, reply)
+    return {**own, REPLY: Tool(REPLY, "Send a reply in the format of the rules.", _MESSAGE, lambda message: message)}
 
 
 class Methods:
     """Methods of JSON-RPC, over WebSocket and HTTP."""
 
     def __init__(self, sessions: ClientSessions):
-        """Make the tools of the environment.
-
-        Args:
-            sessions: The sessions that calls name, open and close.
-        """
+        """Make the tools of the environment."""
         self._sessions = sessions
         self._moves = tools_of(sessions.hosted.env_id, sessions.hosted.options)
 
-    async def answer_text(self, text: str, session: ClientSession | None) -> dict[str, Any]:
+    async def answer_text(self, session: ClientSession, text: str) -> str:
         """Answer a call in JSON; see `answer`."""
         try:
             given = read_json(text)
         except (ValueError, RecursionError) as error:
-            return rpc_error(None, RpcError(PARSE_ERROR, f"Parse error: {error}"))
-        return await self.answer(given, session)
+            return json.dumps(rpc_error(None, RpcError(PARSE_ERROR, f"Parse error: {error}")))
+        return json.dumps(await self.answer(given, session))
 
     async def answer(self, given: Any, session: ClientSession | None) -> dict[str, Any]:
-        """Answer a call.
-
-        Args:
-            given: The call.
-            session: The session of the WebSocket or of the header, or None.
-        """
+        """Answer a call; its session is that of the WebSocket or of the header, or None."""
         call_id = id_of(given)
         try:
             is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
@@ -159,8 +128,7 @@ class Methods:
         except FrameError as error:
             return rpc_error(call_id, RpcError(INVALID_PARAMS, str(error), {"errors": error.errors}))
         except CapacityError as error:
-            room = {"active_sessions": len(self._sessions), "max_sessions": self._sessions.max_sessions}
-            return rpc_error(call_id, RpcError(SERVER_ERROR, str(error), room))
+            return rpc_error(call_id, RpcError(SERVER_ERROR, str(error), self._sessions.room))
         except SessionError as error:
             return rpc_error(call_id, RpcError(INTERNAL_ERROR, str(error)))
 

@@ -13,11 +13,7 @@ from jaxgym.serve.web.serving import OpenEnv, Serving, be_a_server, starting, to
 
 
 def load(serving: Serving) -> OpenEnvApp:
-    """Make the app and compile its programs, which takes seconds.
-
-    Raises:
-        OptionError, UnknownIdError, LevelError: If an id or an option is invalid.
-    """
+    """Make the app and compile its programs, which takes seconds; raises the errors of `host`."""
     # OpenEnv clients compute their own rewards, so the default is the environment's reward only.
     return OpenEnvApp(serving, host(serving, {"rewards": "environment"}, spare=SPARE))
 
@@ -34,21 +30,13 @@ def settings(env: str, options: Sequence[str] = (), **more: Any) -> OpenEnv:
     Args:
         env: Id or short name of an environment with a text interface.
         options: Options, each NAME=VALUE.
-        **more: Other settings, such as `max_sessions`.
-
-    Raises:
-        OptionError: If the value of a setting is invalid.
+        **more: Other settings, such as `max_sessions`; an invalid one raises an `OptionError`.
     """
     return OpenEnv(env, tuple(options), **more)
 
 
 def make_app(serving: Serving) -> App:
-    """Return the app for any ASGI server; it loads the environment when the server starts.
-
-    Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read.
-    """
+    """Return the app for any ASGI server; it loads the environment at the start. Raises the errors of `token_of`."""
     token_of(serving)
     be_a_server()
     return loaded_at_start(lambda: behind_guard(load(serving), serving))

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from jaxgym.serve.errors import CapacityError
-from jaxgym.serve.openenv import tasks
+from jaxgym.serve.errors import CapacityError, ClosedSessionError
+from jaxgym.serve.openenv import frames
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.http import Hosted
 from jaxgym.text import InvalidReply
@@ -88,28 +88,21 @@ class ClientSession:
 
 
 class ClientSessions:
-    """Sessions of the clients of a server; used in one event loop.
-
-    Attributes:
-        hosted: The environment.
-        max_sessions: Maximum number of sessions.
-    """
+    """Sessions of the clients of a server; used in one event loop."""
 
     def __init__(self, hosted: Hosted, max_sessions: int, idle_seconds: float):
-        """Make an empty collection.
+        """Make an empty collection; the environment's pool has room for `max_sessions + SPARE` sessions.
 
-        Args:
-            hosted: The environment; its pool has room for `max_sessions + SPARE` sessions.
-            max_sessions: Maximum number of sessions.
-            idle_seconds: A session is closed if its client sends nothing for this time; 0 means never.
+        A session is closed if its client sends nothing for `idle_seconds`; 0 means never.
         """
         self.hosted, self.max_sessions, self._idle_seconds = hosted, max_sessions, idle_seconds
         self._pool = hosted.pool
         self._open: dict[str, ClientSession] = {}
 
-    def __len__(self) -> int:
-        """Return the number of open sessions."""
-        return len(self._open)
+    @property
+    def room(self) -> dict[str, int]:
+        """Number of open sessions, and their maximum number, for a client that is rejected."""
+        return {"active_sessions": len(self._open), "max_sessions": self.max_sessions}
 
     def ids(self) -> list[str]:
         """Return the ids of the open sessions."""
@@ -158,7 +151,7 @@ class ClientSessions:
         Raises:
             FrameError: If the arguments are invalid.
         """
-        seed, episode_id = tasks.start_of(given)
+        seed, episode_id = frames.start_of(given)
         return session.opened(await self._pool.areset(session.id, seed), episode_id)
 
     async def step(self, session: ClientSession, reply: str | InvalidReply) -> str:
@@ -167,15 +160,17 @@ class ClientSessions:
 
     def state(self, session: ClientSession) -> dict[str, Any]:
         """Return the state of a session's episode."""
-        status = self._pool.status(session.id)
+        played = self._pool.look(session.id)
+        if played is None:
+            raise ClosedSessionError("The session was closed. Open another one.")
         return {
             "episode_id": session.episode_id,
             "step_count": session.turns,
-            "env_id": status.env_id,
-            "seed": status.seed,
-            "total_reward": status.total_reward,
-            "terminated": status.terminated,
-            "truncated": status.truncated,
+            "env_id": self.hosted.env_id,
+            "seed": played.seed,
+            "total_reward": played.total_reward,
+            "terminated": played.last is not None and played.last.terminated,
+            "truncated": played.last is not None and played.last.truncated,
         }
 
     async def once(self, call: Callable[[ClientSession], Awaitable[Any]]) -> Any:

@@ -8,9 +8,13 @@ frame from the scene on the host, in a thread, once for all viewers.
 """
 
 import asyncio
+import base64
+import hashlib
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -20,13 +24,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError
-from jaxgym.serve.page.document import SAFE, document
 from jaxgym.serve.page.views import GameView, view_of
 from jaxgym.serve.pool.games import Session
-from jaxgym.serve.web.answers import answer, exception_handlers
+from jaxgym.serve.web.answers import answer, exception_handlers, read_json
 from jaxgym.serve.web.guard import App, Message, Receive, Send, is_page_request, token_of_request
 from jaxgym.serve.web.http import Hosted
-from jaxgym.serve.web.reading import read_json
 from jaxgym.serve.web.serving import Serving
 
 PREFIX = "/page/"
@@ -36,34 +38,33 @@ MOST_PLAYED = 8
 PLAY_SECONDS = 900.0
 """Seconds without a reply after which a person's session is closed."""
 
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+_SAFE = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of the page and of the responses to its calls."""
+
 _MOST_LISTED = 100
 _MOST_FRAMES = 32
 _GONE = "This session is closed, by a call or because it was idle for too long. Start another one."
 
 
-class Served(NamedTuple):
-    """Sessions and environments for browsers.
-
-    Attributes:
-        games: The environments, on one pool that keeps histories.
-        sessions: Takes a token, or an empty string; returns the ids of the sessions that its owner can watch.
-    """
-
-    games: Sequence[Hosted]
-    sessions: Callable[[str], Iterable[str]]
-
-
-def with_page(app: App, serving: Serving, served: Served) -> App:
+def with_page(app: App, serving: Serving, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]) -> App:
     """Return an app that serves the page and its calls, and passes other requests to the app of the protocol.
 
     Args:
         app: The app of the protocol.
-        serving: The settings, with `page` and `token_file`.
-        served: The sessions and environments.
+        serving: The settings.
+        games: The environments, on one pool that keeps histories.
+        sessions: Takes a token, or an empty string; returns the ids of the sessions that its owner can watch.
     """
     if not serving.page:
         return app
-    page, calls = document(serving.token_file is not None), _routes(_Page(served))
+    page, calls = _document(serving.token_file is not None), _routes(_Page(games, sessions))
 
     async def either(scope: Message, receive: Receive, send: Send) -> None:
         if is_page_request(scope):
@@ -82,6 +83,26 @@ def with_page(app: App, serving: Serving, served: Served) -> App:
     return either
 
 
+def _document(needs_token: bool) -> Response:
+    """Return the page, with headers that forbid other scripts, styles and servers."""
+    page = resources.files("jaxgym.serve.page").joinpath("page.html").read_text("utf-8")
+    page = page.replace('data-token="no"', 'data-token="yes"') if needs_token else page
+    return Response(page, media_type="text/html", headers={**_SAFE, **_policy(page)})
+
+
+def _policy(page: str) -> dict[str, str]:
+    """Return the content security policy that allows no other script, style or server."""
+    digests = {"script": "", "style": ""}
+    for kind, content in _INLINE.findall(page):
+        digests[kind] += f" 'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+    allowed = (
+        *("default-src 'none'", f"script-src{digests['script']}", f"style-src{digests['style']}"),
+        *("img-src blob: data:", "connect-src 'self'"),
+        *("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
+    )
+    return {"Content-Security-Policy": "; ".join(allowed)}
+
+
 def _routes(page: "_Page") -> Starlette:
     app = Starlette(
         routes=[
@@ -94,7 +115,7 @@ def _routes(page: "_Page") -> Starlette:
             Route("/page/reset", page.reset, methods=["POST"]),
             Route("/page/close", page.close, methods=["POST"]),
         ],
-        exception_handlers=exception_handlers("error", SAFE),
+        exception_handlers=exception_handlers("error", _SAFE),
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
@@ -111,9 +132,9 @@ class _PersonSession(NamedTuple):
 class _Page:
     """The routes of the page; used in one event loop."""
 
-    def __init__(self, served: Served):
-        self._games, self._others = served.games, served.sessions
-        self._pool = served.games[0].pool
+    def __init__(self, games: Sequence[Hosted], sessions: Callable[[str], Iterable[str]]):
+        self._games, self._others = games, sessions
+        self._pool = games[0].pool
         self._played: dict[str, _PersonSession] = {}  # by the key for playing
         self._watches: dict[str, tuple[str, int]] = {}  # id for watching and number, by the pool's session id
         self._count = self._opening = 0
@@ -151,8 +172,8 @@ class _Page:
         found = self._found(request)
         content = None if found is None or found[1].text is None else await self._drawn(*found)
         if content is None:
-            return Response(status_code=204, headers=SAFE)
-        return Response(content, media_type="image/png", headers=SAFE)
+            return Response(status_code=204, headers=_SAFE)
+        return Response(content, media_type="image/png", headers=_SAFE)
 
     # To play.
 
@@ -322,4 +343,4 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _answer(content: Any, status: int = 200) -> Response:
-    return answer(content, status, SAFE)
+    return answer(content, status, _SAFE)

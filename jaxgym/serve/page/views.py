@@ -12,32 +12,16 @@ from jaxgym import text
 from jaxgym.serve.images import png
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
+_DIRECTIONS = ("up", "down", "left", "right", "up-left", "up-right", "down-left", "down-right")
 _PLACES = {
-    "up": "up",
-    "forward": "up",
-    "down": "down",
-    "left": "left",
-    "turn left": "left",
-    "right": "right",
-    "turn right": "right",
-    "wait": "middle",
-    "stay": "middle",
-    "up-left": "up-left",
-    "up-right": "up-right",
-    "down-left": "down-left",
-    "down-right": "down-right",
+    **{direction: direction for direction in _DIRECTIONS},
+    **{"forward": "up", "turn left": "left", "turn right": "right", "wait": "middle", "stay": "middle"},
 }
 """Position of the button of an action on a pad of three by three."""
 
 
 class Button(NamedTuple):
-    """Button of an action that is a direction.
-
-    Attributes:
-        label: Name of the action.
-        place: Position on the pad, such as `"up-left"`.
-        reply: The reply of the action.
-    """
+    """Button of an action that is a direction, at a position of the pad such as `"up-left"`."""
 
     label: str
     place: str
@@ -59,15 +43,7 @@ class GameView(NamedTuple):
 
 
 def view_of(name: str, options: Mapping[str, Any]) -> GameView:
-    """Return the presentation of an environment; it has frames also if its observations are symbolic.
-
-    Args:
-        name: Id or short name of an environment with a text interface.
-        options: The options of its sessions.
-
-    Raises:
-        UnknownIdError, OptionError: See `jaxgym.text.make`.
-    """
+    """Return the presentation of an environment; it has frames also if its observations are symbolic."""
     own = {option: value for option, value in options.items() if option not in SESSION_OPTIONS}
     # Only scenes are rendered, so the level buffer of the sessions is not needed.
     env, params, interface = text.make_registered(name, **{**own, "levels": "fresh"})

@@ -2,7 +2,7 @@
 
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, SessionError, UnknownSessionError
 from jaxgym.serve.pool.pool import SessionPool
-from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, SessionStatus, TurnResult
+from jaxgym.serve.sessions import SESSION_OPTIONS, Opening, TurnResult
 
 __all__ = [
     "SESSION_OPTIONS",
@@ -12,7 +12,6 @@ __all__ = [
     "RequestError",
     "SessionError",
     "SessionPool",
-    "SessionStatus",
     "TurnResult",
     "UnknownSessionError",
 ]

@@ -30,11 +30,7 @@ class Interrupts:
     __slots__ = ("_handler", "_signal", "_wake", "came")
 
     def __init__(self, wake: Callable[[], None] | None = None):
-        """Make a context that is not active yet.
-
-        Args:
-            wake: Called when an interrupt arrives.
-        """
+        """Make a context that is not active yet; `wake` is called when an interrupt arrives."""
         self._wake, self.came = wake, False
         self._handler: Any = None
         self._signal: tuple[Any, ...] = ()
@@ -61,13 +57,9 @@ class Interrupts:
 
 
 class PoolCall:
-    """Reply to a session, or the start of its next episode.
+    """Reply to a session, or without a reply the start of its next episode; without a seed, on the current level.
 
-    Attributes:
-        session_id: The session.
-        reply: The reply, or None to start an episode.
-        seed: The level seed of that episode; None for the session's current seed.
-        result: A `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
+    The result is a `TurnResult`, an `Opening`, or the exception to raise; None before the call is made.
     """
 
     __slots__ = ("reply", "result", "seed", "session_id")
@@ -78,11 +70,7 @@ class PoolCall:
 
 
 class ThreadCall(PoolCall):
-    """Call of a thread.
-
-    Attributes:
-        has_left: Whether the thread has stopped waiting.
-    """
+    """Call of a thread; `has_left` is set when the thread stops waiting."""
 
     __slots__ = ("_woken", "has_left")
 
@@ -118,12 +106,7 @@ class ThreadCall(PoolCall):
 
 
 class LoopCall(PoolCall):
-    """Call of a coroutine.
-
-    Attributes:
-        loop: The event loop of the coroutine.
-        future: The future that the coroutine awaits.
-    """
+    """Call of a coroutine, which awaits the future in its event loop."""
 
     __slots__ = ("_calls", "future", "loop")
 
@@ -164,11 +147,7 @@ class Calls:
     """Lock of a pool, as a context, with the queue of calls that wait for it."""
 
     def __init__(self, make: Callable[[Sequence[PoolCall]], None]):
-        """Make an empty queue.
-
-        Args:
-            make: Makes calls for different sessions and stores their results; it runs under the lock.
-        """
+        """Make an empty queue; `make` makes calls for different sessions under the lock and stores their results."""
         self._make = make
         self._lock = threading.Lock()
         self._queue: deque[ThreadCall | LoopCall] = deque()

@@ -1,6 +1,5 @@
 """Validation of the arguments of a pool, before any session changes."""
 
-import numbers
 import reprlib
 import secrets
 from typing import Any
@@ -45,8 +44,3 @@ def check_no_string(name: str, given: object) -> None:
     """Raise `RequestError` if a list argument is a string."""
     if isinstance(given, str):
         raise RequestError(f"{name}: expected a list, got the string {reprlib.repr(given)}.")
-
-
-def is_time(seconds: object) -> bool:
-    """Return whether a value is a positive number."""
-    return isinstance(seconds, numbers.Real) and not isinstance(seconds, bool) and float(seconds) > 0

@@ -9,11 +9,12 @@ import numpy as np
 
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.programs import Programs, StepOutput
-from jaxgym.serve.sessions import SessionOptions, SessionStatus, TurnResult, repeated
+from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns
 
 _WARM_UP = 64 + 8
 
+_PENALTIES = ("invalid_reply_penalty", "format_penalty", "step_penalty")
 _SHORT = 256
 _MOST_SHORT = 4096
 
@@ -47,25 +48,9 @@ class Session:
         self.last: TurnResult | None = None
         self.history: History | None = None
 
-    def status(self) -> SessionStatus:
-        """Return the status."""
-        flags = (False, False) if self.last is None else (self.last.terminated, self.last.truncated)
-        return SessionStatus(
-            self.game.env_id, self.seed, self.text is not None, self.text or "", self.number, self.total_reward, *flags
-        )
-
 
 class GameTable:
-    """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock.
-
-    Attributes:
-        env_id: The environment id.
-        system_prompt: The system prompt.
-        reply_format: The end of the system prompt that describes the form of a reply.
-        text_version: Version of the wording.
-        params: The parameters, on the host.
-        count: Number of open sessions.
-    """
+    """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock."""
 
     def __init__(
         self,
@@ -76,26 +61,13 @@ class GameTable:
         programs: Programs,
         on_device: Any,
     ):
-        """Make the table.
-
-        Args:
-            env_id: The environment id.
-            interface: The text interface.
-            params: The parameters, on the host.
-            session_options: The options of its sessions.
-            programs: The compiled programs.
-            on_device: The parameters on the device.
-        """
+        """Make the table; `params` are the parameters on the host, `on_device` those on the device."""
         self.env_id, self.params = env_id, params
         self.system_prompt, self.reply_format = interface.system_prompt(params), interface.reply_format()
         self.text_version = interface.text_version
         self.count = 0
-        self._interface, self._session_options, self._programs, self._on_device = (
-            interface,
-            session_options,
-            programs,
-            on_device,
-        )
+        self._interface, self._session_options = interface, session_options
+        self._programs, self._on_device = programs, on_device
         self._table = programs.new_table()
         self._rows = np.zeros((len(self._table), programs.output.width), np.uint8)
         self._free = list(range(len(self._table)))[::-1]
@@ -105,11 +77,7 @@ class GameTable:
             and session_options.rewards == "components"
         )
         self._warm_up()
-        penalties = {
-            "invalid_reply_penalty": session_options.invalid_reply_penalty,
-            "format_penalty": session_options.format_penalty,
-            "step_penalty": session_options.step_penalty,
-        }
+        penalties = {name: getattr(session_options, name) for name in _PENALTIES}
         self._penalties = {name: penalty for name, penalty in penalties.items() if penalty}
 
     def _warm_up(self) -> None:
@@ -272,29 +240,14 @@ class GameTable:
         ended = np.flatnonzero(turns.terminated | turns.truncated).tolist()
         if ended:
             leaves, shape = jax.tree.flatten(info)
-            columns = [leaf.tolist() for leaf in leaves]
+            entries = [leaf.tolist() for leaf in leaves]
             for index in ended:
-                infos[index] = shape.unflatten([column[index] for column in columns])
+                infos[index] = shape.unflatten([entry[index] for entry in entries])
                 are_solved[index] = self._interface.is_solved(infos[index])
         flags = (turns.terminated.tolist(), turns.truncated.tolist())
+        columns = (texts, rewards, *flags, turns.numbers, reasons, components, totals, are_solved, infos)
         # `tuple.__new__` takes a third of the time of the NamedTuple's constructor.
-        results = list(
-            map(
-                _new_result,
-                zip(
-                    texts,
-                    rewards,
-                    *flags,
-                    turns.numbers,
-                    reasons,
-                    components,
-                    totals,
-                    are_solved,
-                    infos,
-                    strict=True,
-                ),
-            )
-        )
+        results = list(map(_new_result, zip(*columns, strict=True)))
         for index in ended:
             sessions[index].last = results[index]
         return results

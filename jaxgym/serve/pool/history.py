@@ -17,12 +17,7 @@ _FIELDS = ("number", "reply", "text", "reward", "invalid_reply")
 
 
 class History:
-    """Last turns of a session's episode.
-
-    Attributes:
-        episode: Number of episodes that have started.
-        opening: First observation text of this episode.
-    """
+    """Last turns of a session's episode, which is number `episode` and begins with the text `opening`."""
 
     __slots__ = ("_turns", "episode", "opening")
 

@@ -1,5 +1,6 @@
 """Games of a pool: each is made once, and games with parameters of equal shapes share their programs."""
 
+import json
 import reprlib
 import threading
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ import numpy as np
 
 from jaxgym import registry, text
 from jaxgym.errors import OptionError
-from jaxgym.options import check_names, plain
+from jaxgym.options import check_names, plain, resolve
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.programs import Logic, Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
@@ -26,13 +27,7 @@ class Games:
     """Games by name and options; making one can take seconds and does not block the others."""
 
     def __init__(self, capacity: int, device: Any, *, allows_lenient: bool):
-        """Make an empty library.
-
-        Args:
-            capacity: Maximum number of sessions of a game.
-            device: The JAX device of the states.
-            allows_lenient: Whether `parsing="lenient"` is accepted.
-        """
+        """Make an empty library of games with at most `capacity` sessions each."""
         self._capacity, self._device, self._allows_lenient = capacity, device, allows_lenient
         self._making = threading.Lock()
         self._games: dict[Any, tuple[Options, GameTable]] = {}
@@ -43,13 +38,7 @@ class Games:
         return _key(name, options) in self._games
 
     def get(self, name: str, options: Options) -> GameTable:
-        """Return a game; make it if necessary.
-
-        Raises:
-            UnknownIdError: If there is no such environment, or it has no text interface.
-            OptionError: If an option does not exist or its value is invalid.
-            LevelError: See `jaxgym.make`.
-        """
+        """Return a game, made if necessary; raises the errors of `SessionPool.prepare`."""
         key = _key(name, options)
         known = self._games.get(key)
         if known is None:
@@ -72,13 +61,18 @@ class Games:
             raise OptionError(
                 f"{env_id}: parsing: expected 'strict', got 'lenient'. Only the AgentGym server supports 'lenient'."
             )
-        session_options = SessionOptions.of(
-            env_id, {name: value for name, value in options.items() if name in SESSION_OPTIONS}
-        )
+        given = {name: value for name, value in options.items() if name in SESSION_OPTIONS}
+        session_options = SessionOptions(**resolve(env_id, SESSION_OPTIONS, given))
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, interface = text.make_registered(env_id, **others)
         if session_options.on_invalid_reply == "fallback":
-            _check_fallback(env_id, interface)
+            try:
+                interface.fallback()
+            except NotImplementedError as error:
+                raise OptionError(
+                    f"{env_id}: on_invalid_reply: expected 'retry' or 'end', got 'fallback'. To use it, define the "
+                    "method fallback of the text interface."
+                ) from error
         host = jax.tree.map(np.asarray, params)
         on_device = jax.device_put(host, self._device)
         logic = Logic(env, interface.max_actions)
@@ -89,36 +83,15 @@ class Games:
         return GameTable(env_id, interface, host, session_options, self._programs[key], on_device)
 
 
-def _check_fallback(env_id: str, interface: text.TextInterface[Any]) -> None:
-    try:
-        interface.fallback()
-    except NotImplementedError as error:
-        raise OptionError(
-            f"{env_id}: on_invalid_reply: expected 'retry' or 'end', got 'fallback'. To use it, define the method "
-            "fallback of the text interface."
-        ) from error
-
-
 def _key(name: str, options: Options) -> Any:
-    """Return the cache key of a game.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-        OptionError: If the options are not a mapping with string keys.
-    """
+    """Return the cache key of a game; raise `OptionError` if the options are not a mapping with string keys."""
     env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
         raise OptionError(f"{name}: options: expected a mapping from names to values, got {reprlib.repr(options)}.")
-    return env_id, _frozen(options)
+    return env_id, json.dumps(dict(options), sort_keys=True, default=_plain_or_id)
 
 
-def _frozen(options: Any) -> Any:
-    """Return a hashable form of options; equal options have equal forms."""
-    options = plain(options)
-    if isinstance(options, Mapping):
-        return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
-    if isinstance(options, list):
-        return tuple(_frozen(item) for item in options)
-    if isinstance(options, str | int | float | None):
-        return type(options).__name__, options
-    return "object", id(options)
+def _plain_or_id(value: Any) -> Any:
+    """Return an array as a list, and another object, such as a level buffer, as its `id`."""
+    known = plain(value)
+    return f"object {id(value)}" if known is value else known

@@ -1,6 +1,7 @@
 """The session pool, the only mutable host object, which all protocols use."""
 
 import asyncio
+import numbers
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,11 @@ import numpy as np
 from jaxgym.options import is_integer
 from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
 from jaxgym.serve.pool.calls import Calls, PoolCall
-from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed, is_time
+from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed
 from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.sessions import Opening, SessionStatus, TurnResult
+from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.text import InvalidReply
 
 MOST_SESSIONS = 2**20
@@ -65,7 +66,8 @@ class SessionPool:
         """
         if not is_integer(capacity) or not 1 <= capacity <= MOST_SESSIONS:
             raise RequestError(f"capacity: expected an integer from 1 to {MOST_SESSIONS}, got {capacity!r}.")
-        if idle_seconds is not None and not is_time(idle_seconds):
+        is_time = isinstance(idle_seconds, numbers.Real) and type(idle_seconds) is not bool and idle_seconds > 0
+        if idle_seconds is not None and not is_time:
             raise RequestError(f"idle_seconds: expected a positive number or None, got {idle_seconds!r}.")
         self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
         self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
@@ -309,14 +311,12 @@ class SessionPool:
         self.close([session_id])
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
-        known: list[tuple[PoolCall, Session]] = []
+        steps, starts = list[tuple[PoolCall, Session]](), list[tuple[PoolCall, Session]]()
         for call in calls:
             try:
-                known.append((call, self._session(call.session_id)))
+                (starts if call.reply is None else steps).append((call, self._session(call.session_id)))
             except UnknownSessionError as error:
                 call.result = error
-        steps = [pair for pair in known if pair[0].reply is not None]
-        starts = [pair for pair in known if pair[0].reply is None]
         try:
             if steps:
                 results = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
@@ -337,17 +337,8 @@ class SessionPool:
     # Views of a session.
 
     def look(self, session_id: str) -> Session | None:
-        """Return an open session without resetting its idle time, or None if it is not open."""
+        """Return an open session, to read only, without resetting its idle time; None if it is not open."""
         return self._sessions.get(session_id)
-
-    def status(self, session_id: str) -> SessionStatus:
-        """Return the status of a session.
-
-        Raises:
-            UnknownSessionError: If the session is not open.
-        """
-        with self._calls:
-            return self._session(session_id).status()
 
     def frame(self, session_id: str) -> np.ndarray:
         """Return the frame of a session's state, uint8 (84, 84, 3); the first call compiles its program.
@@ -357,7 +348,10 @@ class SessionPool:
             RequestError: If the session's observations are not frames.
         """
         with self._calls:
-            session = self._started(session_id)
+            session = self._session(session_id)
+            session.used = time.monotonic()
+            if session.text is None:
+                session.game.start([session])
             observation = session.game.observe(session)
         frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
         if frame is None or frame.dtype != np.uint8:
@@ -366,23 +360,6 @@ class SessionPool:
                 "Open the session with observation='pixels'."
             )
         return frame
-
-    def scene(self, session_id: str) -> Any:
-        """Return the scene of a session's state, with NumPy leaves.
-
-        Raises:
-            UnknownSessionError: If the session is not open.
-        """
-        with self._calls:
-            session = self._started(session_id)
-            return session.game.scene(session)
-
-    def _started(self, session_id: str) -> Session:
-        session = self._session(session_id)
-        session.used = time.monotonic()
-        if session.text is None:
-            session.game.start([session])
-        return session
 
 
 def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:

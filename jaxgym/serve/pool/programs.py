@@ -111,14 +111,7 @@ class Programs:
     """
 
     def __init__(self, logic: Logic, params: Any, capacity: int, device: Any):
-        """Compile all programs.
-
-        Args:
-            logic: The functions to compile.
-            params: Parameters on the device.
-            capacity: Number of rows of the table.
-            device: The device.
-        """
+        """Compile all programs for a table of `capacity` rows; the parameters are on the device."""
         self.max_actions = logic.max_actions
         self._logic = logic
         self._branches = logic.env.action_space(params).shape

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import importlib
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,27 @@ from jaxgym.serve.rollout.scripted import ScriptedPolicy
 
 EPISODES = 128
 """Default number of episodes of `--env`."""
-HEADER = (
-    *("game", "episodes", "errors", "success", "return", "reward", "turns", "invalid_replies"),
-    *("max_turns", "length", "tokens_in", "tokens_out", "failures"),
-)
+_COLUMNS = {
+    "episodes": "{0.episodes}",
+    "errors": "{0.errors}",
+    "success": "{0.success:.1%}",
+    "return": "{0.total_reward:.3f} ± {0.total_reward_error:.3f}",
+    "reward": "{0.reward:.3f}",
+    "turns": "{0.turns:.1f}",
+    "invalid_replies": "{0.invalid_replies:.2f}",
+    "max_turns": "{0.max_turns:.1%}",
+    "length": "{0.length:.2f}",
+    "tokens_in": "{0.prompt_tokens:.0f}",
+    "tokens_out": "{0.completion_tokens:.0f}",
+    "failures": "{0.failures}",
+}
+HEADER = ("game", *_COLUMNS)
 _MOST_REASONS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Player:
-    """Flags of the policy.
-
-    Attributes:
-        model: "expert", "random", or the URL of an endpoint; empty for a local model.
-        folder: The folder of a local model, or None.
-        name: The model's name at the endpoint.
-        temperature: Sampling temperature.
-        max_tokens: Maximum number of tokens of a reply.
-    """
+    """Flags of the policy; `model` is "expert", "random" or a URL, and empty for a local model in `folder`."""
 
     model: str
     folder: Path | None
@@ -83,7 +85,15 @@ def rows_for(
     if episodes is not None and episodes < 1:
         raise OptionError(f"--episodes: expected an integer of at least 1, got {episodes}.")
     if dataset is not None:
-        return _first_rows(dataset, episodes, options)
+        if options:
+            raise OptionError(
+                f"expected no options with --rows, got {', '.join(options)}. Put options into the env_config of the "
+                "rows."
+            )
+        rows = read_rows(dataset)
+        if not rows or len(rows) < (episodes or 0):
+            raise OptionError(f"{dataset}: expected at least {episodes or 1} rows, got {len(rows)}.")
+        return rows[:episodes]
     episodes = EPISODES if episodes is None else episodes
     last = seed + (episodes - 1) // len(names)
     if last >= 2 * SPLIT_SIZE:
@@ -92,17 +102,6 @@ def rows_for(
             "Use a lower seed or fewer episodes."
         )
     return rows_of(names, episodes, seed, options)
-
-
-def _first_rows(dataset: Path, episodes: int | None, options: Mapping[str, Any]) -> list[Row]:
-    if options:
-        raise OptionError(
-            f"expected no options with --rows, got {', '.join(options)}. Put options into the env_config of the rows."
-        )
-    rows = read_rows(dataset)
-    if not rows or len(rows) < (episodes or 0):
-        raise OptionError(f"{dataset}: expected at least {episodes or 1} rows, got {len(rows)}.")
-    return rows[:episodes]
 
 
 def play(
@@ -139,27 +138,9 @@ def play(
 
 
 def lines_of(summary: Summary) -> tuple[str, ...]:
-    """Return the cells of a summary in the order of `HEADER`; "-" if every episode failed."""
-    counts = (summary.env, str(summary.episodes), str(summary.errors))
-    if summary.errors == summary.episodes:
-        return (*counts, *["-"] * (len(HEADER) - len(counts) - 1), str(summary.failures))
-    return (
-        *counts,
-        f"{summary.success:.1%}",
-        f"{summary.total_reward:.3f} ± {summary.total_reward_error:.3f}",
-        f"{summary.reward:.3f}",
-        f"{summary.turns:.1f}",
-        f"{summary.invalid_replies:.2f}",
-        f"{summary.max_turns:.1%}",
-        _shown(summary.length, ".2f"),
-        _shown(summary.prompt_tokens, ".0f"),
-        _shown(summary.completion_tokens, ".0f"),
-        str(summary.failures),
-    )
-
-
-def _shown(mean: float, form: str) -> str:
-    return "-" if math.isnan(mean) else format(mean, form)
+    """Return the cells of a summary in the order of `HEADER`; "-" for a mean that is not known."""
+    cells = [form.format(summary) for form in _COLUMNS.values()]
+    return summary.env, *("-" if cell.startswith("nan") else cell for cell in cells)
 
 
 def report(records: Sequence[Record]) -> tuple[list[tuple[str, ...]], str]:

@@ -47,10 +47,9 @@ class EndpointPolicy(Policy):
         self._naming = asyncio.Lock()
 
     async def reply(self, request: Request) -> Choice:
-        """Return the completion of a chat; a completion without text, such as `content: null`, is valid.
+        """Return the completion of a chat, or raise `PolicyError` if the endpoint fails or returns something else.
 
-        Raises:
-            PolicyError: If the endpoint fails or does not return a completion.
+        A completion without text, such as `content: null`, is valid.
         """
         try:
             model = await self._name()

@@ -68,14 +68,7 @@ def local_model(
 
 
 def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
-    """Return the choice of a generated row.
-
-    Args:
-        text: The decoded reply.
-        tokens: The generated tokens, with an end token and padding, or up to the maximum number of tokens.
-        prompt_tokens: Tokens of the prompt, without padding.
-        ends: The end tokens.
-    """
+    """Return the choice of a generated row: its text, and its tokens, perhaps with an end token and padding."""
     size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
     reason = "length" if size is None else "stop"
     return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)

@@ -11,11 +11,7 @@ Chat = list[dict[str, Any]]
 
 
 class PolicyError(RuntimeError):
-    """Failure of a policy to reply.
-
-    Attributes:
-        is_final: Whether a retry is useless.
-    """
+    """Failure of a policy to reply; if it is final, a retry is useless."""
 
     def __init__(self, reason: str, *, is_final: bool = False):
         """Make an error with a reason in one sentence."""
@@ -75,19 +71,11 @@ class Policy:
     """Base class of policies; a subclass defines `reply`."""
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Check, before any episode starts, that the policy can play an environment.
-
-        Raises:
-            OptionError: If it can't.
-        """
+        """Raise `OptionError`, before any episode starts, if the policy cannot play an environment."""
         del name, options
 
     async def reply(self, request: Request) -> Choice:
-        """Return the reply to a chat; the call can be canceled and repeated.
-
-        Raises:
-            PolicyError: If the policy fails.
-        """
+        """Return the reply to a chat, or raise `PolicyError`; the call can be canceled and repeated."""
         raise NotImplementedError  # Every policy has its own.
 
     def forget(self, request: Request) -> None:
@@ -114,11 +102,7 @@ class BatchPolicy(Policy):
         self._worker: asyncio.Task[None] | None = None
 
     async def reply(self, request: Request) -> Choice:
-        """Return the function's reply.
-
-        Raises:
-            PolicyError: If the function raises, or returns a wrong number of replies or a reply of another type.
-        """
+        """Return the function's reply; raise `PolicyError` if the function raises or returns something else."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Choice] = loop.create_future()
         self._waiting.append(([dict(message) for message in request.messages], future))
@@ -131,19 +115,17 @@ class BatchPolicy(Policy):
             await asyncio.sleep(0)  # other requests arrive in the same iteration of the loop
             while self._waiting:
                 taken = [self._waiting.popleft() for _ in range(min(self._max_batch, len(self._waiting)))]
-                await self._settle([(chat, future) for chat, future in taken if not future.cancelled()])
+                taken = [(chat, future) for chat, future in taken if not future.cancelled()]
+                answers = await self._answers([chat for chat, _ in taken]) if taken else []
+                for (_, future), answer in zip(taken, answers, strict=True):
+                    if future.cancelled():  # while the function ran
+                        continue
+                    if isinstance(answer, PolicyError):
+                        future.set_exception(answer)
+                    else:
+                        future.set_result(answer)
         finally:
             self._worker = None
-
-    async def _settle(self, taken: list[tuple[Chat, asyncio.Future[Choice]]]) -> None:
-        answers = await self._answers([chat for chat, _ in taken]) if taken else []
-        for (_, future), answer in zip(taken, answers, strict=True):
-            if future.cancelled():  # while the function ran
-                continue
-            if isinstance(answer, PolicyError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
 
     async def _answers(self, chats: list[Chat]) -> list[Choice | PolicyError]:
         try:

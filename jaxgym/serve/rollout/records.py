@@ -14,12 +14,7 @@ Record = dict[str, Any]
 
 
 class Folder:
-    """Trajectories of a run that can be continued.
-
-    Attributes:
-        path: The folder.
-        records: The trajectories without an error, by row index.
-    """
+    """Folder of a run that can be continued; `records` are its trajectories without an error, by row index."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]):
         """Open or create a folder; drop incomplete lines and failed trajectories.
@@ -41,7 +36,11 @@ class Folder:
                 _write(known, json.dumps(plain, indent=1) + "\n")
         except OSError as error:
             raise OSError(f"can't write to {path}: {error.strerror}. Use another folder.") from error
-        differs = _difference("", _settings_of(known), plain)
+        try:
+            before = json.loads(known.read_text())
+        except ValueError as error:
+            raise OptionError(f"{known}: expected JSON, got something else. Use another folder.") from error
+        differs = _difference("", before, plain)
         if differs is not None:
             name, before, after = differs
             raise OptionError(
@@ -62,14 +61,6 @@ class Folder:
         with self._file.open("a") as file:
             file.write(json.dumps(record) + "\n")
         self.records[record["index"]] = record
-
-
-def _settings_of(file: Path) -> Any:
-    """Return the content of the settings file."""
-    try:
-        return json.loads(file.read_text())
-    except ValueError as error:
-        raise OptionError(f"{file}: expected JSON, got something else. Use another folder.") from error
 
 
 def _difference(name: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:

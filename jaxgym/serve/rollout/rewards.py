@@ -41,12 +41,7 @@ BUILT_IN: Mapping[str, RewardFunction] = {"format": format_reward, "length": len
 
 
 class Blend:
-    """Weighted sum of reward functions and the gym column.
-
-    Attributes:
-        columns: Names of the reward functions, then of the gym column.
-        weights: Weight of each column.
-    """
+    """Weighted sum of reward functions and the gym column, the last of `columns`."""
 
     def __init__(self, functions: Sequence[str | RewardFunction] = (), weights: Sequence[float] | None = None):
         """Make a weighted sum of functions or names of `BUILT_IN`; the weights are 1 if None.
@@ -77,11 +72,7 @@ class Blend:
     def of(
         self, chat: Sequence[Mapping[str, Any]], infos: Mapping[str, Any], row: Mapping[str, Any]
     ) -> tuple[float, dict[str, float]]:
-        """Return the reward of a trajectory and its columns.
-
-        Raises:
-            OptionError: If a function does not return one number.
-        """
+        """Return the reward of a trajectory and its columns; raise `OptionError` unless each one is a number."""
         said = [message["content"] for message in chat if message["role"] == "assistant"]
         columns = {name: [value] for name, value in row.items()} | {"messages": [chat], "rollout_infos": [infos]}
         rewards: dict[str, float] = {}

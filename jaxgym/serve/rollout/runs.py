@@ -24,22 +24,13 @@ def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping
     """Return rows that alternate between environments; the k-th row of each has the level seed `seed` + k.
 
     Raises:
-        UnknownIdError: If an environment does not exist or has no text interface.
-        OptionError: If there is no environment.
+        UnknownIdError, OptionError: If an environment has no text interface; if there is no environment.
     """
     if not names:
         raise OptionError("expected at least one environment, got none.")
     env_ids = [text.text_spec_of(name)[0] for name in names]
-    return [
-        {
-            "env_config": {
-                "name": env_ids[number % len(env_ids)],
-                "seed": seed + number // len(env_ids),
-                **(options or {}),
-            }
-        }
-        for number in range(episodes)
-    ]
+    pairs = ((seed + number // len(env_ids), env_ids[number % len(env_ids)]) for number in range(episodes))
+    return [{"env_config": {"name": env_id, "seed": level, **(options or {})}} for level, env_id in pairs]
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -122,11 +113,7 @@ async def arollout(
 
 
 def check(rows: Sequence[Row], scheduler: Scheduler) -> None:
-    """Check all rows before any episode starts.
-
-    Raises:
-        UnknownIdError, OptionError, LevelError: If a row is invalid.
-    """
+    """Check all rows before any episode starts; raises the errors of `SessionPool.prepare`."""
     seen = set[str]()
     for row in rows:
         entries = row.get("env_config") or {}
@@ -158,25 +145,11 @@ async def _play(index: int, row: Row, scheduler: Scheduler, blend: Blend) -> Rec
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """Results of the trajectories of one environment. Means are over trajectories without an error.
+    """Results of the trajectories of one environment, or of "all". Means are over trajectories without an error.
 
     A mean is NaN if one of these trajectories lacks the number, for example the numbers of tokens of some endpoints.
-
-    Attributes:
-        env: The id, or "all".
-        episodes: Number of trajectories.
-        errors: Number of trajectories that ended with an error.
-        success: Share of successes.
-        total_reward: Mean sum of an episode's rewards.
-        total_reward_error: Standard error of `total_reward`.
-        reward: Mean weighted reward.
-        turns: Mean number of turns.
-        invalid_replies: Mean number of invalid replies, including empty completions.
-        max_turns: Share of trajectories that were truncated after `max_turns` turns.
-        length: Mean number of replies that were truncated at the token limit.
-        prompt_tokens: Mean sum of the tokens of an episode's prompts.
-        completion_tokens: Mean sum of the tokens of an episode's replies.
-        failures: Number of failed attempts at a reply, over all trajectories.
+    `success` and `max_turns` are shares, `total_reward_error` is the standard error of `total_reward`, and `failures`
+    is the number of failed attempts at a reply over all trajectories.
     """
 
     env: str

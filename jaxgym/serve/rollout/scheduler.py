@@ -60,24 +60,14 @@ class Scheduler:
     """Scheduler of trajectories of any environments, each with an episode in a session pool."""
 
     def __init__(self, policy: Policy, settings: RolloutSettings | None = None, pool: SessionPool | None = None):
-        """Make a scheduler without trajectories.
-
-        Args:
-            policy: The policy.
-            settings: The settings.
-            pool: The session pool; the shared pool of the process if None.
-        """
+        """Make a scheduler without trajectories; without a pool, it uses the shared pool of the process."""
         self.policy, self.settings = policy, RolloutSettings() if settings is None else settings
         self._pool = pool
         self._episodes: dict[str, Episode] = {}
         self._infos: dict[str, dict[str, Any]] = {}
 
     def check(self, env_config: Mapping[str, Any]) -> None:
-        """Check a row, and compile the programs of its environment.
-
-        Raises:
-            UnknownIdError, OptionError, LevelError: If the row is invalid.
-        """
+        """Check a row and compile the programs of its environment; raises the errors of `SessionPool.prepare`."""
         name, options = env_config.get("name", ""), options_of(env_config)
         Episode(name, None, options, self._pool).check()
         self.policy.check(name, options)
@@ -102,20 +92,12 @@ class Scheduler:
             {"role": "system", "content": opening.system_prompt},
             {"role": "user", "content": opening.text},
         ]
-        request.data_dict = {
-            **request.data_dict,
-            "env_config": {"name": episode.name, "seed": opening.seed, **options},
-        }
+        request.data_dict = {**request.data_dict, "env_config": {"name": episode.name, "seed": opening.seed, **options}}
         self._episodes[request.uuid] = episode
         self._infos[request.uuid]["text_version"] = opening.text_version
 
     async def on_turn_end(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Make the turn of a reply, and add its result to the record.
-
-        Args:
-            request: The trajectory; the reply is its last message.
-            choice: The reply.
-            current_turn: Number of turns, including this one.
+        """Make the turn of a reply, which is the last message, and add its result to the record.
 
         Returns:
             `rollout_infos`, and `done` if the episode has ended.
@@ -151,30 +133,21 @@ class Scheduler:
     # The loop.
 
     async def run(self, request: Request) -> dict[str, Any]:
-        """Run a trajectory to its end.
-
-        Args:
-            request: The trajectory; afterwards its messages are the whole chat.
+        """Run a trajectory to its end; afterwards the messages of the request are the whole chat.
 
         Returns:
-            `text_version` (None if no episode has started), `total_reward`, `step_rewards`, `components` (sum of each
-            reward component), `num_turns`, `num_invalid_replies` (invalid replies), `num_exact` (replies in the form of
-            the prompt), `is_solved`, `terminated`, `truncated`,
-            `stopped` ("done", "max_turns" or "error"), and `error` (the reason of a failure, or None). Of the
-            completions: `turns` (each with `finish_reason`, `prompt_tokens` and `completion_tokens`), the sums of
-            `prompt_tokens` and `completion_tokens` (None if a turn has none), `num_empty` (without text), `num_length`
-            (truncated at the token limit), and `failures` (the count of each failure of an attempt at a reply).
+            The entries of a line of `completions.jsonl` from `text_version` to `error`; see docs/rollouts.md.
         """
         stopped, why = "error", None
-        self._infos[request.uuid] = _blank()
+        infos = self._infos[request.uuid] = _blank()
         try:
             await self.on_trajectory_start([request])
             for turn in itertools.count(1):
                 choice = await self._reply(request)
                 request.messages.append({"role": "assistant", "content": choice.message.content})
-                self._infos[request.uuid] |= _with_turn(self._infos[request.uuid], choice)
+                infos |= _with_turn(infos, choice)
                 ended = await self.on_turn_end(request, choice, turn)
-                self._infos[request.uuid] |= ended.get("rollout_infos", {})
+                infos |= ended.get("rollout_infos", {})
                 if ended.get("done", False) or self.check_finished(request, choice, turn):
                     stopped = "done" if ended.get("done", False) else "max_turns"
                     break
@@ -186,7 +159,7 @@ class Scheduler:
             episode = self._episodes.pop(request.uuid, None)
             if episode is not None:
                 episode.close()
-            infos: Mapping[str, Any] = self._infos.pop(request.uuid)
+            del self._infos[request.uuid]
         return {**infos, "stopped": stopped, "error": why}
 
     async def _reply(self, request: Request) -> Choice:

@@ -21,11 +21,7 @@ Action = int | tuple[int, ...]
 
 
 def game_of(name: str, options: Mapping[str, Any]) -> Game:
-    """Return the environment, its parameters and its text interface, with fresh levels.
-
-    Raises:
-        UnknownIdError, OptionError, LevelError: See `jaxgym.text.make`.
-    """
+    """Return the environment, its parameters and its text interface, with fresh levels; see `jaxgym.text.make`."""
     given = {option: value for option, value in options.items() if option not in SESSION_OPTIONS}
     return _made(name, json.dumps(plain({"levels": "fresh", **given}), sort_keys=True))
 
@@ -43,21 +39,12 @@ class ScriptedPolicy(Policy):
     """
 
     def __init__(self, kind: Literal["expert", "random"], seed: int = 0):
-        """Make a policy.
-
-        Args:
-            kind: The kind of policy.
-            seed: Seed of the random actions, in addition to the level seed.
-        """
+        """Make a policy; `seed` is that of the random actions, in addition to the level seed."""
         self._kind, self._seed = kind, seed
         self._players: dict[str, Callable[[], Action]] = {}
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Check that an environment has an expert, and a reply for each action.
-
-        Raises:
-            OptionError: If it does not.
-        """
+        """Raise `OptionError` if an environment has no expert, or no reply for each action."""
         env, params, interface = game_of(name, options)
         if self._kind == "expert" and registry.load(env.env_id).expert is None:
             raise OptionError(f"{env.env_id} has no expert. Use a model or random actions.")

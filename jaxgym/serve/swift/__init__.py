@@ -13,7 +13,7 @@ import functools
 import importlib
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from jaxgym import text
 from jaxgym.errors import OptionError
@@ -38,10 +38,7 @@ def _base() -> type:
         return _Alike
 
 
-if TYPE_CHECKING:
-    _Env = _Alike
-else:
-    _Env = _base()
+_Env: Any = _base()
 
 
 class TextEnv(_Env):
@@ -136,32 +133,19 @@ def class_name(env_id: str) -> str:
 
 
 def env_class(name: str) -> type[TextEnv]:
-    """Return the class of an environment, by its id or its short name.
-
-    Raises:
-        UnknownIdError: If there is no such environment, or it has no text interface.
-    """
+    """Return the class of an environment, by its id or its short name; raises `UnknownIdError` for another name."""
     return _env_class(text.text_spec_of(name)[0])
 
 
 @functools.cache
 def _env_class(env_id: str) -> type[TextEnv]:
-    name = class_name(env_id)
-    entries = {
-        "env_id": env_id,
-        "__module__": __name__,
-        "__qualname__": name,
-        "__doc__": f"One trajectory of {env_id}.",
-    }
+    name, about = class_name(env_id), f"One trajectory of {env_id}."
+    entries = {"env_id": env_id, "__module__": __name__, "__qualname__": name, "__doc__": about}
     return type(name, (TextEnv,), entries)
 
 
 def register() -> list[str]:
-    """Register the classes of all environments with ms-swift, by short name and id; return these names.
-
-    Raises:
-        ImportError: If ms-swift can't be imported.
-    """
+    """Register the classes of all environments with ms-swift; return the short names and ids."""
     table: dict[str, type] = importlib.import_module("swift.rollout.gym_env").envs
     classes = {name: env_class(name) for pair in text.text_envs().items() for name in pair}
     table.update(classes)

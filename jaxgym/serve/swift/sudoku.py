@@ -35,11 +35,9 @@ def parse_board(text: str) -> np.ndarray | None:
     """Return the last board of a text, int8 (9, 9) with 0 for empty cells, or None if it has none."""
     rows = [_CELL.findall(found[1])[:_SIZE] for line in text.splitlines() if (found := _ROW.match(line))]
     rows = [row for row in rows if len(row) == _SIZE][-_SIZE:]
-    return (
-        np.asarray([[int(cell.replace(".", "0")) for cell in row] for row in rows], np.int8)
-        if len(rows) == _SIZE
-        else None
-    )
+    if len(rows) < _SIZE:
+        return None
+    return np.asarray([[int(cell.replace(".", "0")) for cell in row] for row in rows], np.int8)
 
 
 class SudokuTextTracker:
@@ -191,9 +189,5 @@ class SudokuScheduler(OpenEnvScheduler):
 
 
 def register(name: str = "jaxgym_sudoku_scheduler") -> None:
-    """Register the scheduler with ms-swift.
-
-    Raises:
-        ImportError: If ms-swift can't be imported.
-    """
+    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
     importlib.import_module("swift.rollout.multi_turn").multi_turns[name] = SudokuScheduler

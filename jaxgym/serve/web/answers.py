@@ -1,6 +1,7 @@
-"""JSON responses, including those to invalid requests."""
+"""Strict parsing of JSON requests, and JSON responses, including those to invalid requests."""
 
 import json
+import math
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from jaxgym.serve.errors import CapacityError, SessionError
 
 _UNPROCESSABLE, _FULL = 422, 503
-_MOST_QUOTED = 80
+_MOST_QUOTED, _MOST_KEY = 80, 40
 MOST_SAID = 1000
 """Maximum length of an error message."""
 
@@ -45,12 +46,7 @@ def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = 
 def exception_handlers(
     key: str, headers: Mapping[str, str] | None = None
 ) -> dict[Any, Callable[[Request, Exception], Awaitable[Response]]]:
-    """Return the exception handlers of a Starlette app for HTTP errors and session errors.
-
-    Args:
-        key: Key of the error message in the response.
-        headers: Headers of the responses.
-    """
+    """Return the exception handlers of a Starlette app, with the error message under `key` of the response."""
 
     async def tell(_: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
@@ -58,3 +54,34 @@ def exception_handlers(
         return answer({key: message_of(error)}, _FULL if isinstance(error, CapacityError) else _UNPROCESSABLE, headers)
 
     return {HTTPException: tell, SessionError: tell}
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):  # JSON responses with error messages can't contain it
+        raise ValueError(f"expected a finite number, got {text[:20]}")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"expected each key of an object once, got {quoted(twice, _MOST_KEY)} twice")
+    return entries
+
+
+_decoder = json.JSONDecoder(parse_float=_number, parse_constant=_number, object_pairs_hook=_object)
+
+
+def read_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: If it is not JSON, has a number that is not finite, or has a key twice in one object.
+        RecursionError: If it is nested too deeply.
+    """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    return _decoder.decode(text)

@@ -1,13 +1,14 @@
 """Guard in front of every route of a server: it checks host, origin, token and size of a request."""
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from ipaddress import ip_address
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
 from jaxgym.serve.web.answers import answer
-from jaxgym.serve.web.hosts import KnownHosts
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -16,20 +17,10 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _ONCE = (b"host", b"origin", b"authorization", b"content-length")
 _BEARER = b"bearer"
+_AUTHORITY = re.compile(rb"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::([0-9]*))?")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _BAD, _UNAUTHORIZED, _FORBIDDEN, _TOO_LONG = 400, 401, 403, 413
 _DIGITS = 18  # digits of a length that are read: enough to exceed any limit; Python rejects thousands of digits
-
-
-class RequestRejected(Exception):
-    """Request that the guard rejects.
-
-    Attributes:
-        status: Status of the response.
-    """
-
-    def __init__(self, status: int, reason: str):
-        super().__init__(reason)
-        self.status = status
 
 
 def token_of_request(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -74,41 +65,59 @@ class Guard:
         """
         self._app, self._max_bytes, self._has_page = app, max_bytes, has_page
         self._expected = None if token is None else [line.encode() for line in token.split()]
-        self._hosts = KnownHosts(host, allowed_hosts)
+        self._allowed = frozenset(name.lower() for name in allowed_hosts)
+        self._own = self._allowed | _LOOPBACK | {host.lower()}
 
     def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
         """Reject a request, or pass it to the app."""
         try:
             self._check_headers(scope)
             self._check_token(scope)
-        except RequestRejected as error:
+        except HTTPException as error:
             return _reject(error, scope, receive, send)
         return self._app(scope, self._bounded(receive) if scope["type"] == "http" else receive, send)
 
     def _check_headers(self, scope: Mapping[str, Any]) -> None:
-        """Raise `RequestRejected` unless host, origin and content length of a request are acceptable."""
+        """Raise `HTTPException` unless host, origin and content length of a request are acceptable."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in _ONCE:
                 if name in headers:
-                    raise RequestRejected(_BAD, f"expected one header {name.decode()}, got several. Send it once.")
+                    raise HTTPException(_BAD, f"expected one header {name.decode()}, got several. Send it once.")
                 headers[name] = value
         host = headers.get(b"host")
         if host is None:
             # HTTP/1.0 has no Host. Only browsers can be tricked into sending a foreign host, and they do not use it.
             if scope["type"] == "websocket" or scope.get("http_version", "1.1") != "1.0":
-                raise RequestRejected(_BAD, "expected the header Host, got none. Send the name of this server.")
-        elif not self._hosts.has(host, scope):
+                raise HTTPException(_BAD, "expected the header Host, got none. Send the name of this server.")
+        elif not self._is_own(host, scope):
             reason = "expected this server in the header Host. Use localhost or the bound address, or serve with "
-            raise RequestRejected(_FORBIDDEN, reason + "--allowed-host NAME.")
+            raise HTTPException(_FORBIDDEN, reason + "--allowed-host NAME.")
         origin = headers.get(b"origin")
-        if origin is not None and not self._hosts.has_page(origin, host, scope):
-            raise RequestRejected(
+        if origin is not None and not self._is_own_page(origin, host, scope):
+            raise HTTPException(
                 _FORBIDDEN, "expected a page of this server in the header Origin. Other pages are rejected."
             )
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced[:_DIGITS]) > self._max_bytes:
-            raise RequestRejected(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
+            raise HTTPException(_TOO_LONG, f"expected at most {self._max_bytes} bytes in a request.")
+
+    def _is_own(self, host: bytes, scope: Mapping[str, Any]) -> bool:
+        """Return whether `Host` names this server, as a protection against DNS rebinding."""
+        name = _name_of(host)
+        if name in self._own or name.endswith(".localhost"):
+            return True
+        # With a wildcard address, the address of this connection counts. Only an IP address is compared, not a name.
+        local = (scope.get("server") or ("",))[0]
+        return _is_address(name) and (name == local or ip_address(name).is_loopback)
+
+    def _is_own_page(self, origin: bytes, host: bytes | None, scope: Mapping[str, Any]) -> bool:
+        """Return whether `Origin` is a page of this server or of an allowed host."""
+        authority = origin.partition(b"://")[2]
+        # Pages of another port of this machine belong to another server, so they are foreign.
+        if host is not None and _port_of(authority) == _port_of(host):
+            return bool(authority) and self._is_own(authority, scope)
+        return bool(authority) and _name_of(authority) in self._allowed
 
     def _check_token(self, scope: Mapping[str, Any]) -> None:
         if self._expected is None or scope["path"] == "/health" or (self._has_page and is_page_request(scope)):
@@ -116,7 +125,8 @@ class Guard:
         given = token_of_request(scope["headers"])
         # Every token is compared, so that the time does not depend on the token.
         if not any([hmac.compare_digest(given, expected) for expected in self._expected]):
-            raise RequestRejected(_UNAUTHORIZED, "expected the token of this server: Authorization: Bearer TOKEN.")
+            reason = "expected the token of this server: Authorization: Bearer TOKEN."
+            raise HTTPException(_UNAUTHORIZED, reason, {"WWW-Authenticate": "Bearer"})
 
     def _bounded(self, receive: Receive) -> Receive:
         length = 0
@@ -132,10 +142,27 @@ class Guard:
         return bounded
 
 
-async def _reject(error: RequestRejected, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-    response = answer({"error": str(error)}, error.status)
-    if error.status == _UNAUTHORIZED:
-        response.headers["WWW-Authenticate"] = "Bearer"
+async def _reject(error: HTTPException, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    response = answer({"error": error.detail}, error.status_code, error.headers)
     if scope["type"] == "websocket":
         await receive()
     await response(scope, receive, send)  # a WebSocket that is not accepted yet can be answered over HTTP
+
+
+def _port_of(authority: bytes) -> bytes:
+    found = _AUTHORITY.fullmatch(authority)
+    return (found and found[3]) or b""
+
+
+def _name_of(authority: bytes) -> str:
+    """Return the name in `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`, in lower case; empty if it has another form."""
+    found = _AUTHORITY.fullmatch(authority)
+    return "" if found is None else (found[1] or found[2]).decode().lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,21 +1,23 @@
 """Common parts of the servers: `host` loads an environment, `run` serves an app until the process gets a signal."""
 
 import asyncio
+import contextlib
 import dataclasses
 import gc
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 import uvicorn
+from starlette.routing import Router
 
 from jaxgym import text
 from jaxgym.options import parse_options
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.web import log
-from jaxgym.serve.web.guard import App, Guard, Receive, Send
+from jaxgym.serve.web.guard import App, Guard
 from jaxgym.serve.web.requests import HttpConnection
 from jaxgym.serve.web.serving import BACKLOG, Serving, listen, token_of
 from jaxgym.serve.web.sockets import SocketConnection
@@ -33,15 +35,7 @@ KEEP_ALIVE_SECONDS = 75
 
 @dataclasses.dataclass(frozen=True)
 class Hosted:
-    """Environment of a server with compiled programs.
-
-    Attributes:
-        pool: The session pool.
-        env_id: The environment id.
-        short_name: Its short name.
-        options: Options of its sessions.
-        system_prompt: The system prompt.
-    """
+    """Environment of a server, with the options of its sessions. Its programs are compiled."""
 
     pool: SessionPool
     env_id: str
@@ -54,7 +48,7 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
     """Load an environment and compile its programs, which takes seconds.
 
     Args:
-        serving: The settings, with the environment, its options, and the maximum number of sessions.
+        serving: The settings, with the environment and its options.
         defaults: Options for which the protocol has another default.
         spare: Number of sessions in addition to those of clients.
 
@@ -76,12 +70,7 @@ def freeze() -> None:
 
 
 def behind_guard(app: App, serving: Serving) -> Guard:
-    """Return the app of a protocol behind its guard.
-
-    Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read.
-    """
+    """Return the app of a protocol behind its guard; raises the errors of `token_of`."""
     return Guard(
         app,
         token_of(serving),
@@ -94,25 +83,17 @@ def behind_guard(app: App, serving: Serving) -> Guard:
 
 def loaded_at_start(load: Callable[[], App]) -> App:
     """Return an app for any ASGI server that is loaded when the server starts, before it accepts clients."""
-    loaded: list[App] = []
 
-    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            if not loaded:
-                raise RuntimeError("expected the lifespan of the app to have started. Serve it with lifespan on.")
-            await loaded[0](scope, receive, send)
-            return
-        await receive()
-        try:
-            loaded.append(await asyncio.to_thread(load))
-        except Exception as error:
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
-            raise
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
+    async def not_started(*_: Any) -> None:
+        raise RuntimeError("expected the lifespan of the app to have started. Serve it with lifespan on.")
 
-    return app
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        router.default = await asyncio.to_thread(load)
+        yield
+
+    router = Router(default=not_started, lifespan=lifespan)
+    return router
 
 
 def close_late(connections: Iterable[Any]) -> None:
@@ -137,16 +118,7 @@ class _Server(uvicorn.Server):
 
 
 def make_server(app: App, serving: Serving) -> uvicorn.Server:
-    """Return the server of a protocol without starting it.
-
-    Args:
-        app: The app for WebSockets and HTTP.
-        serving: The settings.
-
-    Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read.
-    """
+    """Return the server of a protocol without starting it; raises the errors of `token_of`."""
     log.log_to_stderr()
 
     async def close_connections() -> None:
@@ -180,14 +152,8 @@ def make_server(app: App, serving: Serving) -> uvicorn.Server:
 def run(app: App, serving: Serving, bound: socket.socket) -> None:
     """Serve until the process receives SIGTERM or SIGINT; then answer the open calls and return.
 
-    Args:
-        app: See `make_server`.
-        serving: The settings.
-        bound: The socket of `bind`.
-
     Raises:
-        OptionError: If the token file is empty.
-        OSError: If the token file can't be read, or the address is in use.
+        OptionError, OSError: See `token_of` and `listen`.
     """
     server = make_server(app, serving)
     listen(serving, bound)

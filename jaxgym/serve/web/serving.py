@@ -137,10 +137,9 @@ def token_of(serving: Serving) -> str | None:
 
 
 def bind(serving: Serving) -> socket.socket:
-    """Return a bound socket that does not listen yet, so that clients are rejected until the environment is loaded.
+    """Return a bound socket, or raise `OSError` if the address is not available.
 
-    Raises:
-        OSError: If the address is not available.
+    It does not listen yet, so that clients are rejected until the environment is loaded.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in serving.host else socket.AF_INET)
     try:
@@ -156,11 +155,7 @@ def bind(serving: Serving) -> socket.socket:
 
 
 def listen(serving: Serving, bound: socket.socket) -> None:
-    """Start to listen.
-
-    Raises:
-        OSError: If another server listens at the address since it was bound.
-    """
+    """Start to listen; raise `OSError` if another server listens at the address since it was bound."""
     try:
         bound.listen(BACKLOG)
     except OSError as error:
