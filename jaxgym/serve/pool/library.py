@@ -1,5 +1,6 @@
 """Games of a pool: each is made once, and games with parameters of equal shapes share their programs."""
 
+import dataclasses
 import reprlib
 import threading
 from collections.abc import Mapping
@@ -77,6 +78,7 @@ class Games:
         )
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, interface = text.make_registered(env_id, **others)
+        interface = dataclasses.replace(interface, rewards=session_options.rewards)
         if session_options.on_invalid_reply == "fallback":
             _check_fallback(env_id, interface)
         host = jax.tree.map(np.asarray, params)
