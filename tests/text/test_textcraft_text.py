@@ -93,7 +93,7 @@ def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book()
         (scene(outcome=TextCraftOutcome.LOOKED), "Inventory: You are not carrying anything."),
         (
             scene(outcome=TextCraftOutcome.NOT_GATHERED, item="ash planks"),
-            "Could not find ash planks: it has to be crafted.",
+            "Could not find ash planks: it cannot be gathered, only crafted.",
         ),
         (scene(outcome=TextCraftOutcome.TOO_FEW, item="stool"), "Could not find enough items to craft stool"),
         (scene(outcome=TextCraftOutcome.NO_ROOM, item="flax"), "Could not carry more than 999 flax"),
@@ -443,7 +443,7 @@ def test_an_episode_in_words() -> None:
     assert WORLD.names[int(state.level.goal)] == "cedar shingle"
     script = {
         "Action: craft 8 cedar shingle using 1 cedar planks": "Could not find enough items to craft cedar shingle",
-        "get 1 cedar planks": "Could not find cedar planks: it has to be crafted.",
+        "get 1 cedar planks": "Could not find cedar planks: it cannot be gathered, only crafted.",
         "get 2 cedar log": "Got 2 cedar log",
         "craft 4 cedar planks using 1 cedar log": "Crafted 4 cedar planks",
         "inventory": "Inventory: [cedar log] (1) [cedar planks] (4) ",

@@ -40,16 +40,17 @@ Your task is to craft the goal item. The first message lists the crafting comman
 empty inventory.
 
 Commands:
-get 3 flax: gather an item that cannot be crafted, here 3 flax. You can gather 1 to {most} at a time. The supply is \
-unlimited.
+get 3 flax: gather 3 flax. Use it for every item that you need and that no crafting command makes. You can gather 1 to \
+{most} at a time. The supply is unlimited.
 craft 2 flax yarn using 2 flax: use one of the crafting commands, with exactly its amounts and inputs. The inputs must \
 be in your inventory.
 inventory: list the items in your inventory.
 
-Gather every required item that no crafting command makes. Some crafting commands are not needed for the goal.
-Some inputs are groups of items. For example, planks stands for any one item whose name ends with planks, such as ash \
-planks. Name the item in your command. If all items of a group can be gathered, you can also use the name of the \
-group, which then means its first item: log means ash log.
+An item that a crafting command makes must be crafted. If you try to gather it, the answer begins with "Could not \
+find". Some crafting commands are not needed for the goal.
+Some inputs are groups of items. For example, 2 planks means 2 of one item whose name ends with planks, such as 2 ash \
+planks. Write the name of the item in your command, not the name of the group. Exception: if all items of a group can \
+be gathered, the name of the group means its first item. For example, log means ash log.
 
 Reward: 1 for crafting the goal item, 0 for every other command.
 The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
@@ -192,7 +193,7 @@ _OUTCOMES: Mapping[int, str] = {
     TextCraftOutcome.LOOKED: "Looked into the inventory",
     TextCraftOutcome.GOT: "Got {amount} {name}",
     TextCraftOutcome.CRAFTED: "Crafted {amount} {name}",
-    TextCraftOutcome.NOT_GATHERED: "Could not find {name}: it has to be crafted.",
+    TextCraftOutcome.NOT_GATHERED: "Could not find {name}: it cannot be gathered, only crafted.",
     TextCraftOutcome.TOO_FEW: "Could not find enough items to craft {name}",
     TextCraftOutcome.NO_ROOM: f"Could not carry more than {MOST_CARRIED} {{name}}",
     TextCraftOutcome.NOTHING: "Nothing happened",
