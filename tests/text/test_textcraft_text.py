@@ -275,7 +275,10 @@ def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exa
 
 
 def test_the_prompt_says_what_the_name_of_a_group_means() -> None:
-    assert "log means ash log" in INTERFACE.system_prompt(PARAMS)
+    prompt = INTERFACE.system_prompt(PARAMS)
+    assert f"These inputs are groups of items: {', '.join(WORLD.tags)}." in prompt
+    assert "You can write the name of such a group" in prompt
+    assert "log means ash log" in prompt
     assert INTERFACE.parse("get 1 log") == INTERFACE.parse("get 1 ash log")
 
 

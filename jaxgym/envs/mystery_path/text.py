@@ -53,7 +53,7 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
         lines = [
             f"Your task is to walk along an invisible path on a square of {SIZE} x {SIZE} tiles. The path leads from "
             "your start tile on one side to the goal tile on the opposite side. Consecutive tiles of the path share an "
-            "edge.",
+            "edge. Sometimes other tiles of the path share an edge, too.",
             _fall(params),
             "",
             rewards(
