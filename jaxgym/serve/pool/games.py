@@ -87,7 +87,10 @@ class GameTable:
             on_device: The parameters on the device.
         """
         self.env_id, self.params = env_id, params
-        self.system_prompt, self.reply_format = interface.system_prompt(params), interface.reply_format()
+        self.system_prompt, self.reply_format = (
+            session_options.system_prompt(interface, params),
+            interface.reply_format(),
+        )
         self.text_version = interface.text_version
         self.count = 0
         self._interface, self._session_options, self._programs, self._on_device = (
