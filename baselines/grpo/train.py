@@ -277,8 +277,8 @@ def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Ro
     row: Row = {
         **tally([episodes]),
         "return": float(episodes.returns.mean()),
-        "telling_groups": float((np.ptp(groups, axis=1) > 0).mean()),
-        "telling_turns": float((advantages != 0).mean()),
+        "frac_groups_nonzero_std": float((np.ptp(groups, axis=1) > 0).mean()),
+        "frac_turns_nonzero_advantage": float((advantages != 0).mean()),
     }
     return state, {**row, **empty, **metrics, "turns": len(episodes.replies), "held_out": None}
 

@@ -107,10 +107,15 @@ def quoted(value: Any) -> str:
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[: _MOST_SHOWN - 3]}..."
 
 
-def _reason(tool: str, schema: Mapping[str, Any], fault: str) -> str:
+def call_text(tool: str, schema: Mapping[str, Any]) -> str:
+    """Return the call of a tool with the types of its arguments, such as `place(row: integer, column: integer)`."""
     required = schema.get("required", ())
     parameters = [
         f"{name}: {' | '.join(entry.get('enum') or [entry['type']])}{'' if name in required else ', optional'}"
         for name, entry in schema["properties"].items()
     ]
-    return f"{tool}: {fault}. Call {tool}({', '.join(parameters)})."
+    return f"{tool}({', '.join(parameters)})"
+
+
+def _reason(tool: str, schema: Mapping[str, Any], fault: str) -> str:
+    return f"{tool}: {fault}. Call {call_text(tool, schema)}."

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.options import Integer, OneOf, Option, Real, declared, static
+from jaxgym.text import TextInterface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,30 @@ class SessionOptions:
             values=("components", "environment"),
         )
     )
+
+    def system_prompt(self, interface: TextInterface[Any], params: Any) -> str:
+        """Return the system prompt of a text interface, with the rules of these options before the reply format."""
+        prompt, reply_format = interface.system_prompt(params), interface.reply_format()
+        rules = self._rules(interface)
+        if not rules:
+            return prompt
+        return f"{prompt.removesuffix(reply_format).rstrip()}\n\n{rules}\n\n{reply_format}".rstrip()
+
+    def _rules(self, interface: TextInterface[Any]) -> str:
+        penalties = {
+            "for each turn": self.step_penalty,
+            "for an invalid reply": self.invalid_reply_penalty,
+            "for a valid reply that is not in the requested format": self.format_penalty,
+        }
+        listed = "; ".join(f"-{penalty:g} {event}" for event, penalty in penalties.items() if penalty)
+        rules = [f"Further rewards: {listed}."] if listed else []
+        if self.on_invalid_reply == "end":
+            rules.append("An invalid reply ends the episode.")
+        if self.on_invalid_reply == "fallback":
+            rules.append(f"An invalid reply counts as {interface.fallback().text}.")
+        if self.max_turns:
+            rules.append(f"The episode ends after {self.max_turns} turns, including turns with invalid replies.")
+        return "\n".join(rules)
 
 
 SESSION_OPTIONS: Mapping[str, Option] = declared(SessionOptions)

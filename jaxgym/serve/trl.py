@@ -10,6 +10,7 @@ level and the options.
 """
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
@@ -19,8 +20,10 @@ from jaxgym.serve import arguments
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.swift import class_name
 from jaxgym.text import InvalidReply
+from jaxgym.text.replies import FORM
 
 _OVER = "the episode has ended. Make no more tool calls and finish your answer."
+_FORM = re.compile(rf"{re.escape(FORM)}[^\n]*")
 _COMMAND = r"[^<>\[\]{}`\n\r]*"  # the excluded characters could form another answer
 
 
@@ -28,9 +31,11 @@ def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Calla
     """Make a tool of a method that converts its arguments to a reply.
 
     The tool makes the turn of that reply and returns the next text. A call with invalid arguments is an invalid reply,
-    not an exception: a trainer would show an exception to the model, but the episode would not count the turn.
+    not an exception: a trainer would show an exception to the model, but the episode would not count the turn. The
+    error text of an invalid reply names the call of the tool, not the form of a reply.
     """
     name, schema = function.__name__, arguments.schema_of(function, pattern)
+    tool_call = f"Call {arguments.call_text(name, schema)}."
 
     @functools.wraps(function)
     def call(self: Any, /, *values: Any, **named: Any) -> str:
@@ -38,11 +43,10 @@ def _tool(function: Callable[..., str], pattern: str | None = _COMMAND) -> Calla
         placed = dict(zip(names, values, strict=False))
         twice = sorted(placed.keys() & named.keys())
         if twice:
-            return self._reply(
-                InvalidReply(f"{name}: expected one value for {twice[0]}, got two. Call it with names only.")
-            )
+            reason = f"{name}: expected one value for {twice[0]}, got two. Call it with names only."
+            return self._reply(InvalidReply(reason), tool_call)
         given = arguments.read(name, schema, placed | named)
-        return self._reply(InvalidReply(given) if isinstance(given, str) else function(self, **given))
+        return self._reply(InvalidReply(given) if isinstance(given, str) else function(self, **given), tool_call)
 
     setattr(call, "schema", schema)  # noqa: B010 a function has no attribute that a type checker knows
     return call
@@ -84,7 +88,8 @@ class _TextEnv:
         self._played = self._options | options_of(env_config)
         self._episode = Episode(_env_id_of(type(self)), seed, self._played)
         opening = self._episode.start()
-        rules = opening.system_prompt.removesuffix(opening.reply_format).rstrip()
+        form = "" if isinstance(self, _ReplyEnv) else opening.reply_format
+        rules = opening.system_prompt.removesuffix(form).rstrip()
         return f"{rules}\n\n{self._how()}\n\n{opening.text}"
 
     def get_reward(self) -> float:
@@ -95,12 +100,15 @@ class _TextEnv:
     def _how(self) -> str:
         return f"Act by calling exactly one tool in each turn. Tools: {', '.join(_tools_of(type(self)))}."
 
-    def _reply(self, reply: str | InvalidReply) -> str:
+    def _reply(self, reply: str | InvalidReply, tool_call: str) -> str:
         if self._episode is None:
             self.reset()
         if self._episode is None or self._episode.has_ended:
             raise ValueError(_OVER)
-        return self._episode.step(reply).text
+        result = self._episode.step(reply)
+        if result.invalid_reply is None or isinstance(self, _ReplyEnv):
+            return result.text
+        return _FORM.sub(lambda _: tool_call, result.text, count=1)
 
 
 class FrozenLakeEnv(_TextEnv):
@@ -259,7 +267,8 @@ def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[...,
     """
 
     class Speaker(env_class(name)):
-        def _reply(self, reply: Any) -> Any:
+        def _reply(self, reply: Any, tool_call: str) -> Any:
+            del tool_call
             return reply
 
     return {tool: getattr(Speaker(**options), tool) for tool in _tools_of(Speaker)}

@@ -147,6 +147,8 @@ class TextInterface(Generic[TScene]):
 
     Attributes:
         env_id: The environment id.
+        rewards: Which rewards the system prompt states: `"environment"` for the environment's, `"components"` for those
+            of the reward tracker; see the session option of the same name.
         parsing: `"strict"`: a reply counts only if its explicit answer is exactly valid. `"lenient"`: if a reply has no
             explicit answer, the last action that its prose names counts, for games that support it.
         text_version: Version of the wording, from 1; every change of the game's texts increments it.
@@ -155,6 +157,7 @@ class TextInterface(Generic[TScene]):
     text_version: ClassVar[int] = 1
 
     env_id: str
+    rewards: str = dataclasses.field(default="environment", kw_only=True)
     parsing: str = dataclasses.field(default=PARSING["parsing"].default, kw_only=True)
 
     @property

@@ -27,6 +27,9 @@ from jaxgym.text.tool_calls import with_json_calls
 
 T = TypeVar("T")
 
+FORM = "Reply in this form:"
+"""Words before the form of a reply, at the end of the error text of an invalid reply."""
+
 _EXCERPT = 40
 _MOST_WRAPPERS = 4
 _WORD = re.compile(r"[a-z]+|[0-9]+|[\u2190-\u2193]")
@@ -175,4 +178,4 @@ def invalid(answer: Answer | None, valid: str, form: str) -> str:
         form: An example of the form of the prompt.
     """
     got = "no answer" if answer is None or not answer.text.strip() else excerpt(answer.text)
-    return f"expected one of {valid}, got {got}. Reply in this form: {form}."
+    return f"expected one of {valid}, got {got}. {FORM} {form}."

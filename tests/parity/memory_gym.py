@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for folder in options.folders:
         if not folder.is_dir():
-            parser.error(f"{folder} is no folder; give a folder with recorded episodes (*.npz)")
+            parser.error(f"DIR: expected a folder with recorded episodes (*.npz), got {folder}, which is not a folder.")
     passed = failed = 0
     for path in recordings(options.folders, options.family):
         difference = next(differences(Recording.load(path)), None)

@@ -172,4 +172,5 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit) as raised:
         memory_gym.main([str(tmp_path / "nowhere")])
     assert raised.value.code == 2
-    assert "nowhere is no folder; give a folder with recorded episodes (*.npz)" in capsys.readouterr().err
+    expected, folder = "DIR: expected a folder with recorded episodes (*.npz), got ", tmp_path / "nowhere"
+    assert f"{expected}{folder}, which is not a folder." in " ".join(capsys.readouterr().err.split())

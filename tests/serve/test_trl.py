@@ -54,7 +54,8 @@ def test_tools_have_hints_and_tell_of_every_argument(env_id: str) -> None:
 class Said(trl.FrozenLakeEnv, trl.SudokuEnv, trl.TextCraftEnv):
     """Return the answer of a tool."""
 
-    def _reply(self, reply: str) -> str:
+    def _reply(self, reply: str, tool_call: str) -> str:
+        del tool_call
         return reply
 
 
@@ -183,6 +184,26 @@ def test_wrong_arguments_are_an_invalid_turn(game: str, tool: str, arguments: di
     assert reason in said
     assert len(said[: said.index(" Call ")]) < 200
     assert env.get_reward() == -1.0
+
+
+@pytest.mark.parametrize(
+    ("game", "tool", "arguments", "call"),
+    [
+        ("mystery_path_grid", "act", {"actions": "jump"}, "Call act(actions: string)."),
+        ("sudoku", "place", {**ROW, "row": 0}, PLACE),
+    ],
+)
+def test_the_error_of_an_invalid_action_names_the_call_of_the_tool(
+    game: str, tool: str, arguments: dict[str, Any], call: str
+) -> None:
+    env = trl.env_class(game)(max_turns=2)
+    env.reset(seed=3)
+    said = getattr(env, tool)(**arguments)
+    getattr(env, tool)(**arguments)  # the turn that ends it gives its session back
+    assert said.splitlines()[0].startswith("Invalid ")
+    assert call in said.splitlines()[0]
+    assert "Reply in this form" not in said
+    assert "<action>" not in said
 
 
 def test_positions_that_no_argument_has_are_an_invalid_turn() -> None:

@@ -235,7 +235,8 @@ def test_every_id_has_words_whose_instructions_show_the_form_of_a_reply(
         (
             "searing_spotlights",
             {"use_exit": False, "reward_death": -1.0, "reward_inside_spotlight": -0.01},
-            "Reward: 0.25 for each coin; -0.01 for each step in a spotlight; -1 for dying.",
+            "Reward: 0.25 for each coin; -0.01 for each step in which a spotlight touches you; "
+            "-1 for losing all health.",
         ),
     ],
 )
@@ -297,7 +298,7 @@ def test_what_lies_in_the_dark_is_not_said(nick: str, get_game: Callable[[str], 
     assert "You: x 20, y 20, facing up" in said
     assert "Coin: x 60, y 60" in said
     assert ("Exit: x 20, y 60 (closed)" in said) == has_exit
-    assert "Health bar: 40 of 42 px are green; action stay, down; reward positive" in said
+    assert "Health bar: 40 of 42 px are green; previous action down; previous reward positive" in said
 
     dark = dataclasses.replace(scene, alpha=np.int32(255))
     elsewhere = dataclasses.replace(dark, coins_px=dark.coins_px - 25, exit_px=np.int32([70, 30]))

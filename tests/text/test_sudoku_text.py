@@ -1,5 +1,6 @@
 """Text interface of Sudoku: texts show what the frame shows; parsing of replies; rewards of a move."""
 
+import dataclasses
 import random
 import re
 from functools import partial
@@ -89,7 +90,7 @@ def parsed(said: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     numbers = [int(number) for number in re.findall(r"\d", first)]
     if first.startswith("Placed"):
         return board, (1, numbers[1], numbers[2], 0)
-    if first.endswith("is not empty; please resubmit an empty cell."):
+    if first.endswith("is not empty; please resubmit with an empty cell."):
         return board, (2, *numbers, 0)
     if first.startswith("Invalid move"):
         return board, (3, *numbers)
@@ -153,7 +154,9 @@ def test_texts_of_placed_digits_have_no_word_of_an_invalid_reply_and_invalid_rep
             assert "R1" in said
             assert "R9" in said
             assert "|" in said
-    assert not any(word in INTERFACE.system_prompt(PARAMS).lower() for word in BANNED)
+    for rewards in ("environment", "components"):
+        said = dataclasses.replace(INTERFACE, rewards=rewards).system_prompt(PARAMS)
+        assert not any(word in said.lower() for word in BANNED)
 
 
 def test_texts_made_together_are_those_made_one_by_one(played: Any) -> None:
@@ -170,8 +173,8 @@ def test_texts_made_together_are_those_made_one_by_one(played: Any) -> None:
 def test_an_invalid_reply_is_answered_with_the_reason_and_the_board() -> None:
     scene = scene_of(CORNERS, (0, 1), SudokuOutcome.PLACED)
     reason = (
-        'Invalid action: expected [row column number] with numbers from 1 to 9, got "hello"; please resubmit one, such '
-        "as [1 1 1]."
+        'Invalid action: expected row, column and number, each from 1 to 9, got "hello"; please resubmit. '
+        "Reply in this form: [1 2 3]."
     )
     assert INTERFACE.respond(turn_of(INTERFACE.parse("hello"), scene), PARAMS) == f"{reason}\n{BOARD}"
 
@@ -196,7 +199,7 @@ def test_nobody_is_asked_for_another_reply_at_the_end(outcome: SudokuOutcome) ->
         asked, reported = (
             INTERFACE.respond(turn_of(move, scene, truncated=is_cut), PARAMS) for is_cut in (False, True)
         )
-        first, asking, _ = asked.partition("; please resubmit ")
+        first, asking, _ = asked.partition("; please resubmit")
         assert asking
         assert reported == f"{first}.\n{BOARD}\nThat was the last move; the puzzle is not solved."
     move, scores = INTERFACE.parse("[1 2 2]"), []
@@ -318,8 +321,8 @@ def test_any_other_reply_is_invalid_and_quoted(reply: str, got: str) -> None:
     found = INTERFACE.parse(reply)
     assert isinstance(found, InvalidReply)
     assert found.reason == (
-        f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
-        "as [1 1 1]."
+        f"Invalid action: expected row, column and number, each from 1 to 9, got {got}; please resubmit. "
+        "Reply in this form: [1 2 3]."
     )
 
 

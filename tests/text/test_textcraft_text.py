@@ -93,7 +93,7 @@ def test_the_description_tells_all_that_is_seen_whatever_the_order_of_the_book()
         (scene(outcome=TextCraftOutcome.LOOKED), "Inventory: You are not carrying anything."),
         (
             scene(outcome=TextCraftOutcome.NOT_GATHERED, item="ash planks"),
-            "Could not find ash planks: it has to be crafted.",
+            "Could not find ash planks: it cannot be gathered, only crafted.",
         ),
         (scene(outcome=TextCraftOutcome.TOO_FEW, item="stool"), "Could not find enough items to craft stool"),
         (scene(outcome=TextCraftOutcome.NO_ROOM, item="flax"), "Could not carry more than 999 flax"),
@@ -275,7 +275,10 @@ def test_a_move_is_exact_if_it_has_the_form_that_is_asked_for(reply: str, is_exa
 
 
 def test_the_prompt_says_what_the_name_of_a_group_means() -> None:
-    assert "log means ash log" in INTERFACE.system_prompt(PARAMS)
+    prompt = INTERFACE.system_prompt(PARAMS)
+    assert f"These inputs are groups of items: {', '.join(WORLD.tags)}." in prompt
+    assert "You can write the name of such a group" in prompt
+    assert "log means ash log" in prompt
     assert INTERFACE.parse("get 1 log") == INTERFACE.parse("get 1 ash log")
 
 
@@ -443,7 +446,7 @@ def test_an_episode_in_words() -> None:
     assert WORLD.names[int(state.level.goal)] == "cedar shingle"
     script = {
         "Action: craft 8 cedar shingle using 1 cedar planks": "Could not find enough items to craft cedar shingle",
-        "get 1 cedar planks": "Could not find cedar planks: it has to be crafted.",
+        "get 1 cedar planks": "Could not find cedar planks: it cannot be gathered, only crafted.",
         "get 2 cedar log": "Got 2 cedar log",
         "craft 4 cedar planks using 1 cedar log": "Crafted 4 cedar planks",
         "inventory": "Inventory: [cedar log] (1) [cedar planks] (4) ",

@@ -87,6 +87,7 @@ _SWIFT = Dialect(
     rules="""\
 You are crossing a frozen lake, drawn as a square of cells.
 P is you, S the start, F frozen ice that carries you, H a hole, and G the goal; * is you at the goal.
+Rows and columns are numbered from 0, starting at the top left.
 Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
 At G the episode ends with a reward of +1. In a hole it ends with 0.""",
     form="""\

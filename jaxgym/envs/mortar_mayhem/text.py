@@ -27,7 +27,7 @@ from jaxgym.envs.mortar_mayhem.visible import Visible
 from jaxgym.spec import TextSpec
 
 _STRAIGHT_COMMANDS = 5
-_STAY = ' "stay" names the same tile again.'
+_STAY = ' "stay" does not move it.'
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemTextInterface":
@@ -63,13 +63,13 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
                 "memorize a sequence of commands and to execute it in order. Then one command is added, and you "
                 "execute the whole sequence again, and so on.",
                 "Opposite sides of the arena are connected: if you leave it on one side, you enter it on the opposite "
-                "side. The same holds for target tiles.",
+                "side. The target moves across the sides in the same way.",
             ]
         size, commands = int(params.arena_size), counted(params.command_count, "command")
         arena = f"You control an agent in an arena of {size} x {size} tiles. Your task is to"
         if self.env.act_only:
             return [f"{arena} execute a sequence of {commands} in order. Every observation lists all commands."]
-        return [f"{arena} memorize a sequence of {commands} and then to execute it in order."]
+        return [f"{arena} memorize a sequence of {commands} and then execute it in order."]
 
     def _memorizing(self, params: Any) -> str:
         which = "The commands are shown one at a time, each only once."
@@ -82,7 +82,7 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         blank = counted(params.command_show_delay, "step")
         return (
             f"Phase 1, memorize: {which} A command is visible for {shown}, followed by {blank} without a command. You "
-            'cannot move in this phase. Choose "wait".'
+            'cannot move in this phase. Choose "wait". Phase 2 begins after the steps of the last command.'
         )
 
     def _execution(self, params: Any) -> str:
@@ -90,13 +90,12 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         delay, duration = counted(params.explosion_delay, "step"), counted(params.explosion_duration, "step")
         diagonals = ""
         if allowed > _STRAIGHT_COMMANDS:
-            diagonals = ' A diagonal command such as "right-down" names the tile that touches the corner.'
-        start = "the tile where you start the sequence" if self._is_endless else "your starting tile"
+            diagonals = ' A diagonal command such as "right-down" moves it one tile right and one tile down.'
+        start = "At the beginning of each sequence" if self._is_endless else "At the beginning"
         return (
-            f"Each command ({', '.join(COMMANDS[:allowed])}) names your next target tile: one tile in that direction, "
-            f"as seen from above, from the previous target.{diagonals}"
-            f"{_STAY if allowed >= _STRAIGHT_COMMANDS else ''} The first target is relative to {start}. "
-            "The direction that you are facing does not matter.\n"
+            f"{start}, the target is your current tile. Each command ({', '.join(COMMANDS[:allowed])}) moves the "
+            f"target by one tile in that direction, as seen from above.{diagonals}"
+            f"{_STAY if allowed >= _STRAIGHT_COMMANDS else ''} The direction that you are facing does not matter.\n"
             f"You have {delay} to reach each target. After that, all other tiles become deadly for {duration}. Stay on "
             "the target tile until they are safe again. Then the time for the next command begins."
         )

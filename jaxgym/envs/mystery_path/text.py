@@ -53,7 +53,7 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
         lines = [
             f"Your task is to walk along an invisible path on a square of {SIZE} x {SIZE} tiles. The path leads from "
             "your start tile on one side to the goal tile on the opposite side. Consecutive tiles of the path share an "
-            "edge.",
+            "edge. Sometimes other tiles of the path share an edge, too.",
             _fall(params),
             "",
             rewards(
@@ -98,7 +98,7 @@ def _fall(params: Any) -> str:
     """Return the rule of falling."""
     cross = " and see a red cross" if bool(params.visual_feedback) else ""
     return (
-        f"If you step on a tile that is not part of the path, you fall{cross}. Your next action is then ignored and "
+        f"If you step on a tile that is not part of the path, you fall{cross}. Your next action, whatever it is, only "
         "puts you back on the start tile. The path stays the same during the episode, so remember it."
     )
 
@@ -118,11 +118,12 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
-        past = " You see only tiles of the path on which you have just walked." if bool(params.show_past_path) else ""
+        past = (
+            " You see only the tiles of the path that you have just walked on." if bool(params.show_past_path) else ""
+        )
         lines = [
             "Your task is to follow an invisible path to the right, as far as possible. The path has no end. The world "
-            f"has {endless.NUM_ROWS} rows of tiles. From each of its tiles, the path continues to the right, up or "
-            "down.",
+            f"has {endless.NUM_ROWS} rows of tiles. From each tile, the path continues to the right, up or down.",
             f"{_fall(params)}{past}",
             "",
             rewards(
@@ -132,20 +133,28 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
                     "for each step": params.reward_step,
                 }
             ),
-            "The episode ends when you fall to the left of the rightmost column that you have reached, when you fall "
-            f"onto a tile onto which you fell before, or after {int(params.stamina_level)} steps without a new tile of "
-            "the path. A tile counts as new if you have not reached it since your last fall.",
+            "The episode ends in three cases: you fall in a column to the left of the rightmost column that you have "
+            "reached; you fall a second time on the same tile; or you make "
+            f"{int(params.stamina_level)} steps without reaching a new path tile. A path tile is new if you have not "
+            "reached it since your last fall.",
         ]
         return "\n".join(lines)
 
     def legend(self, params: Any) -> str:
         """Return the explanation of positions."""
         lines = [
-            "Observation: Rows are numbered from 1 at the top. Path tiles are listed by the x of their left edge.",
+            "Observation: Rows are numbered from 1 at the top. Path tiles are listed by the x of their left edge and "
+            "their row.",
             f"{screen(TILE_PX)} The screen moves along with you. You start at the left edge of your tile.",
-            f"One action moves you {int(float(params.agent_speed))} px.",
         ]
-        return "\n".join(lines)
+        if bool(params.show_background):
+            lines.append("The floor is drawn as ice, which moves left while you walk right.")
+        if bool(params.show_stamina):
+            lines.append(
+                "Stamina bar: its red part grows with each step without a new path tile. The episode ends when all of "
+                "it is red."
+            )
+        return "\n".join([*lines, f"One action moves you {int(float(params.agent_speed))} px."])
 
     def describe_visible(self, seen: EndlessMysteryPathVisible) -> list[str]:
         """Return the texts of the agent's position and heading, its cross, and the visible path, ice and stamina."""

@@ -24,7 +24,7 @@ from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
 from jaxgym.spec import TextSpec
 
 _HIGHEST_DIGIT = 9
-_ALONG = (("stay", "left", "right"), ("stay", "up", "down"))
+_HORIZONTAL, _VERTICAL = ("", "left", "right"), ("", "up", "down")
 _HUES = {(False, False): "", (True, False): "\nBlue is visible.", (False, True): "\nRed is visible."}
 _REWARDS = ("not positive", "positive")
 
@@ -51,9 +51,9 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
         if not self._is_endless and bool(params.use_exit):
             values["for touching the open exit"] = params.reward_exit
         values |= {
-            "for each step in a spotlight": params.reward_inside_spotlight,
+            "for each step in which a spotlight touches you": params.reward_inside_spotlight,
             "for each other step": params.reward_outside_spotlight,
-            "for dying": params.reward_death,
+            "for losing all health": params.reward_death,
         }
         ends = f"The episode ends when you {end}, or when you have no health left."
         return "\n".join([goal, _light_rule(params), "", rewards(values), ends])
@@ -62,41 +62,53 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
         """Return the goal, and what ends the episode."""
         if self._is_endless:
             return (
-                "Your task is to collect as many coins as possible. You collect a coin by touching it. Then the next "
-                f"coin appears elsewhere. Each coin is visible for the first {int(params.coin_show_duration)} steps; "
-                "remember its position.",
+                "Your task is to collect as many coins as possible. Touch a coin to collect it. Then the next coin "
+                f"appears elsewhere. A new coin is visible for {int(params.coin_show_duration)} steps, even in the "
+                "dark. Remember its position.",
                 f"have not collected a coin for {int(params.steps_per_coin)} steps",
             )
         coins = counted(params.num_coins, "coin")
         if not bool(params.use_exit):
             return (
-                f"Your task is to collect {coins}. You collect a coin by touching it. Remember the positions of the "
-                "coins.",
+                f"Your task is to collect {coins}. Touch a coin to collect it. Remember the position of each coin.",
                 "have collected all coins",
             )
         return (
-            f"Your task is to collect {coins} and then to leave through the exit. You collect a coin by touching it. "
-            "The exit is a door. It opens when you have collected all coins. Touch the open exit to leave. Remember "
-            "the positions of the coins and of the exit.",
+            f"Your task is to collect {coins} and then leave through the exit. Touch a coin to collect it. The exit is "
+            "a door. It opens when no coin is left. Touch the open exit to leave. Remember the position of each coin "
+            "and of the exit.",
             "touch the open exit",
         )
 
     def legend(self, params: Any) -> str:
-        """Return the explanation of positions, brightness and the bar."""
+        """Return the explanation of positions, brightness, colors and the bar."""
         lines = [
             f"Observation: Positions are in pixels (px) on a screen of {SCREEN_PX} x {SCREEN_PX} px: x to the right, y "
-            "down. You and other objects are listed only if they are completely visible and fully lit.",
-            f"Light: one digit for each of {SQUARES} x {SQUARES} squares of the floor, row by row from the top. 0 is "
-            f"dark, {_HIGHEST_DIGIT} is bright. Each square is {SQUARE_PX} px wide and {SQUARE_PX} px high. The top "
-            f"{BAR_PX} px of the screen are a bar that shows your health.",
+            "down. The position of an object is its center. You and other objects are listed only if they are "
+            "completely visible: not in the dark, and not covered.",
+            f"Light: the brightness of the floor in {SQUARES} x {SQUARES} squares, row by row from the top. 0 is dark, "
+            f"{_HIGHEST_DIGIT} is bright. Each square is {SQUARE_PX} px wide and {SQUARE_PX} px high.",
         ]
         if not bool(params.black_background) and not bool(params.hide_chessboard):
-            red = " When a spotlight hits you, blue turns red." if bool(params.visual_feedback) else ""
-            lines.append(f"The lit floor is white and blue.{red}")
+            is_red = " While a spotlight touches you, the blue squares are red." if bool(params.visual_feedback) else ""
+            lines.append(
+                f"Colors: The floor is a chessboard of white and blue squares.{is_red} A line says whether you see "
+                "anything blue or red."
+            )
+        lines.append(
+            f"Health bar: a bar covers the top {BAR_PX} px of the screen. Its green part is the health that you have "
+            "left."
+        )
         if bool(params.show_last_action):
-            lines.append("The bar also shows the action of the step before the last one: horizontal, then vertical.")
+            lines.append(
+                'The bar also shows your "previous action": after step n of the episode, the action of step n - 1. It '
+                "is wait if there is no step n - 1."
+            )
         if bool(params.show_last_positive_reward):
-            lines.append("The bar also shows whether the reward of the step before the last one was positive.")
+            lines.append(
+                'The bar also shows the "previous reward": after step n of the episode, whether the reward of step '
+                "n - 1 was positive."
+            )
         return "\n".join([*lines, free_speed(params)])
 
     def describe_visible(self, seen: Visible) -> list[str]:
@@ -126,10 +138,11 @@ def _light_rule(params: Any) -> str:
     """Return the rule of darkness and spotlights."""
     fades, threshold = int(params.light_dim_off_duration), int(params.light_threshold)
     dark = "dark" if threshold == np.iinfo(np.uint8).max else "dim"
-    light = f"The light fades during the first {fades} steps. Then it is {dark}." if fades else f"It is {dark}."
+    light = f"The light fades during the first {fades} steps. Then the" if fades else "The"
     return (
-        f"{light} Spotlights move over the floor and light it. You start with {number(params.agent_health)} health and "
-        f"lose {number(params.spot_damage)} in each step in which a spotlight hits you."
+        f"{light} floor is {dark}, except in spotlights, which move over it. Avoid them: you start with "
+        f"{number(params.agent_health)} health and lose {number(params.spot_damage)} in each step in which a spotlight "
+        "touches you."
     )
 
 
@@ -153,9 +166,10 @@ def _lights(light: Any) -> list[str]:
 def _bar(lost: int, along_x: int, along_y: int, reward: int) -> str:
     parts = [f"\nHealth bar: {HEALTH_BAR_PX - lost} of {HEALTH_BAR_PX} px are green"]
     if along_x >= 0 and along_y >= 0:
-        parts.append(f"action {_ALONG[0][along_x]}, {_ALONG[1][along_y]}")
+        names = filter(None, (_VERTICAL[along_y], _HORIZONTAL[along_x]))
+        parts.append(f"previous action {'-'.join(names) or 'wait'}")
     if reward >= 0:
-        parts.append(f"reward {_REWARDS[reward]}")
+        parts.append(f"previous reward {_REWARDS[reward]}")
     return "; ".join(parts)
 
 

@@ -42,7 +42,7 @@ from jaxgym.text.interface import (
     Turns,
 )
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import Answer, excerpt, read_answer
+from jaxgym.text.replies import FORM, Answer, excerpt, read_answer
 
 OPTIONS: Mapping[str, Option] = {
     "hints": Flag(False, "add moves with one or few options, and the newest moves tried"),
@@ -53,19 +53,41 @@ Your task is to solve a Sudoku puzzle. Fill one empty cell per turn.
 The board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Empty cells are shown as dots. Each \
 row, each column and each box must contain every digit from 1 to 9 exactly once. The puzzle has exactly one solution.
 A move is rejected if its cell is not empty or if its digit differs from the solution. The board then does not change.
+"""
+_REWARDS = {
+    "environment": "Reward: 1 for the move that solves the puzzle, 0 for every other move.",
+    "components": """\
+Reward: Your score is 0 at the start. The reward of a move is the change of the score. After a move, the score is the \
+sum of five numbers:
+1. The mean over all moves so far of: 1 if the cell was empty, -1 if not.
+2. The mean over all moves so far of: 1 if the move was accepted, -0.5 if it was rejected (0 if the episode ended).
+3. The mean over all moves so far of: 0 for a new move, -2 for the first repetition of a move, -4 for the second, -8 \
+for the third, and -10 for each further one.
+4. The number of digits that you have placed, divided by the number of cells that were empty at the start.
+5. 1 if the puzzle is solved, 0 if not.
+The highest possible score is 4: the puzzle is solved, and no move was rejected.""",
+}
+"""Reward rules by the value of `TextInterface.rewards`."""
 
-Reward: 1 for the move that solves the puzzle, otherwise 0. A trainer may also reward correct and penalize other moves.
-The episode ends when the puzzle is solved"""
+_END = "The episode ends when the puzzle is solved"
 _REPLY_FORMAT = """\
 Reply with one move in this format: [row column number], each from 1 to 9. Example: [1 2 3] writes 3 into row 1, \
 column 2. If your reply contains several moves, only the last one counts."""
-_ASKING = re.compile(r"; please resubmit [^\n]*")
+_ASKING = re.compile(r"; please resubmit[^\n]*")
 _NEWS = {
     SudokuOutcome.NONE: "",
     SudokuOutcome.PLACED: "Placed {digit} at row {row}, column {column}.\n",
-    SudokuOutcome.NOT_EMPTY: "Invalid move: row {row}, column {column} is not empty; please resubmit an empty cell.\n",
-    SudokuOutcome.WRONG: "Invalid move: row {row}, column {column} is not {digit}; please resubmit another move.\n",
+    SudokuOutcome.NOT_EMPTY: (
+        "Invalid move: row {row}, column {column} is not empty; please resubmit with an empty cell.\n"
+    ),
+    SudokuOutcome.WRONG: (
+        "Invalid move: row {row}, column {column} is not {digit}; please resubmit with another digit.\n"
+    ),
 }
+_HINTS = """\
+Below the board are hints: your latest moves, moves whose cell allows only one digit, and cells that allow one to \
+three digits, written as (row,column)->digits. A cell allows a digit that its row, column and box do not contain.
+"""
 _SOLVED = "\nThe puzzle is solved."
 _OUT_OF_MOVES = "\nThat was the last move; the puzzle is not solved."
 
@@ -262,7 +284,8 @@ class SudokuTextInterface(TextInterface[Scene]):
         """Return the rules and the reply format."""
         limit = int(params.max_steps_in_episode)
         ends = f", or after {limit} moves, including rejected ones" if limit > 0 else ""
-        return f"{_INSTRUCTIONS}{ends}.\n\n{_REPLY_FORMAT}"
+        hints = _HINTS if self.hints else ""
+        return f"{_INSTRUCTIONS}{hints}\n{_REWARDS[self.rewards]}\n{_END}{ends}.\n\n{_REPLY_FORMAT}"
 
     def reply_format(self) -> str:
         """Return the form of a reply."""
@@ -339,7 +362,7 @@ def _asking_again(reason: str) -> str:
     """Return the reason of an invalid reply with the words by which trainers recognize it."""
     if "please resubmit" in reason:
         return reason
-    return f"Invalid action: {reason.removesuffix('.')}; please resubmit another move."
+    return f"Invalid action: {reason.removesuffix('.')}; please resubmit a move."
 
 
 def _news(scenes: Scene) -> list[str]:
@@ -357,8 +380,8 @@ def _news(scenes: Scene) -> list[str]:
 def _invalid(answer: Answer | None) -> InvalidReply:
     got = "no answer" if answer is None or not answer.text else excerpt(answer.text)
     return InvalidReply(
-        f"Invalid action: expected [row column number] with numbers from 1 to 9, got {got}; please resubmit one, such "
-        "as [1 1 1]."
+        f"Invalid action: expected row, column and number, each from 1 to 9, got {got}; please resubmit. {FORM} "
+        "[1 2 3]."
     )
 
 

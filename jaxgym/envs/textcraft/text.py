@@ -40,16 +40,18 @@ Your task is to craft the goal item. The first message lists the crafting comman
 empty inventory.
 
 Commands:
-get 3 flax: gather an item that cannot be crafted, here 3 flax. You can gather 1 to {most} at a time. The supply is \
-unlimited.
+get 3 flax: gather 3 flax. Use it for every item that you need and that no crafting command makes. You can gather 1 to \
+{most} at a time. The supply is unlimited.
 craft 2 flax yarn using 2 flax: use one of the crafting commands, with exactly its amounts and inputs. The inputs must \
 be in your inventory.
 inventory: list the items in your inventory.
 
-Gather every required item that no crafting command makes. Some crafting commands are not needed for the goal.
-Some inputs are groups of items. For example, planks stands for any one item whose name ends with planks, such as ash \
-planks. Name the item in your command. If all items of a group can be gathered, you can also use the name of the \
-group, which then means its first item: log means ash log.
+An item that a crafting command makes must be crafted. If you try to gather it, the answer begins with "Could not \
+find". Some crafting commands are not needed for the goal.
+These inputs are groups of items: {groups}. A group means any one item whose name ends with the name of the group. For \
+example, 2 planks means 2 ash planks, or 2 planks of another kind. Write the name of the item in your command.
+These groups contain only items that you can gather: {gathered}. You can write the name of such a group in your \
+command. It means the first item of the group, for example log means ash log.
 
 Reward: 1 for crafting the goal item, 0 for every other command.
 The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
@@ -74,7 +76,7 @@ class TextCraftTextInterface(TextInterface[Scene]):
         """Return the rules and the reply format."""
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
-        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit) + _REPLY_FORMAT
+        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit, **_groups()) + _REPLY_FORMAT
 
     def reply_format(self) -> str:
         """Return the form of a reply."""
@@ -192,7 +194,7 @@ _OUTCOMES: Mapping[int, str] = {
     TextCraftOutcome.LOOKED: "Looked into the inventory",
     TextCraftOutcome.GOT: "Got {amount} {name}",
     TextCraftOutcome.CRAFTED: "Crafted {amount} {name}",
-    TextCraftOutcome.NOT_GATHERED: "Could not find {name}: it has to be crafted.",
+    TextCraftOutcome.NOT_GATHERED: "Could not find {name}: it cannot be gathered, only crafted.",
     TextCraftOutcome.TOO_FEW: "Could not find enough items to craft {name}",
     TextCraftOutcome.NO_ROOM: f"Could not carry more than {MOST_CARRIED} {{name}}",
     TextCraftOutcome.NOTHING: "Nothing happened",
@@ -255,6 +257,18 @@ def _command(text: str) -> ParsedAction | InvalidReply | None:
     return None
 
 
+def _is_gathered(group: str) -> bool:
+    """Return whether all items of a group are gathered."""
+    whole = world()
+    return all(item < whole.num_gathered for item in whole.tags[group])
+
+
+def _groups() -> dict[str, str]:
+    """Return the names of all groups and of the groups of gathered items, for the prompt."""
+    groups = world().tags
+    return {"groups": ", ".join(groups), "gathered": ", ".join(filter(_is_gathered, groups))}
+
+
 def _item(name: str) -> int | InvalidReply:
     """Return the item of a name, or the reason why there is none.
 
@@ -265,7 +279,7 @@ def _item(name: str) -> int | InvalidReply:
     if name in whole.items:
         return whole.items[name]
     if name in whole.tags:
-        if all(item < whole.num_gathered for item in whole.tags[name]):
+        if _is_gathered(name):
             return whole.tags[name][0]
         known = ", ".join(whole.names[item] for item in whole.tags[name])
         return InvalidReply(f"Could not find {name}: expected one of {known}.")

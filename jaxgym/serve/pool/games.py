@@ -63,7 +63,10 @@ class GameTable:
     ):
         """Make the table; `params` are the parameters on the host, `on_device` those on the device."""
         self.env_id, self.params = env_id, params
-        self.system_prompt, self.reply_format = interface.system_prompt(params), interface.reply_format()
+        self.system_prompt, self.reply_format = (
+            session_options.system_prompt(interface, params),
+            interface.reply_format(),
+        )
         self.text_version = interface.text_version
         self.count = 0
         self._interface, self._session_options = interface, session_options

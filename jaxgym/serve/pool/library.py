@@ -1,5 +1,6 @@
 """Games of a pool: each is made once, and games with parameters of equal shapes share their programs."""
 
+import dataclasses
 import json
 import reprlib
 import threading
@@ -65,6 +66,7 @@ class Games:
         session_options = SessionOptions(**resolve(env_id, SESSION_OPTIONS, given))
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
         env, params, interface = text.make_registered(env_id, **others)
+        interface = dataclasses.replace(interface, rewards=session_options.rewards)
         if session_options.on_invalid_reply == "fallback":
             try:
                 interface.fallback()

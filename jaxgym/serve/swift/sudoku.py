@@ -26,8 +26,8 @@ _AGAIN = ("please resubmit", "avoid penalties")
 _SHOWN = 10
 _PARTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
 _APART = ("name", "seed", "base_url", "reset_kwargs", "system_message")
-_PARSER = sudoku_text.SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=False)
-_NOTES = "\nBelow the board are moves that you have tried, and cells with one or few options."
+_PARSER = sudoku_text.SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=True, rewards="components")
+_NOTES = "\nA reply without a valid move ends the episode, and your score falls by 1."
 _NO_MOVE = -1.0
 
 

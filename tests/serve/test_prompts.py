@@ -1,0 +1,40 @@
+"""System prompts of sessions: they state the rewards and the limits of the session's options."""
+
+from typing import Any
+
+import pytest
+
+from jaxgym import text
+from jaxgym.serve.sessions import SessionOptions
+
+PARAMS, INTERFACE = text.make("frozen_lake", observation="symbolic")[1:]
+PENALTIES = {"step_penalty": 0.01, "invalid_reply_penalty": 0.5, "format_penalty": 0.25}
+
+
+def prompt_of(**options: Any) -> str:
+    return SessionOptions.of(INTERFACE.env_id, options).system_prompt(INTERFACE, PARAMS)
+
+
+def test_a_session_with_the_default_options_has_the_prompt_of_the_text_interface() -> None:
+    assert prompt_of() == INTERFACE.system_prompt(PARAMS)
+
+
+@pytest.mark.parametrize(
+    ("options", "rules"),
+    [
+        (
+            PENALTIES,
+            "Further rewards: -0.01 for each turn; -0.5 for an invalid reply; "
+            "-0.25 for a valid reply that is not in the requested format.",
+        ),
+        ({"on_invalid_reply": "end"}, "An invalid reply ends the episode."),
+        ({"on_invalid_reply": "fallback"}, "An invalid reply counts as left."),
+        ({"max_turns": 7}, "The episode ends after 7 turns, including turns with invalid replies."),
+    ],
+)
+def test_a_prompt_states_the_options_of_its_session_before_the_form_of_a_reply(
+    options: dict[str, Any], rules: str
+) -> None:
+    prompt, form = prompt_of(**options), INTERFACE.reply_format()
+    assert prompt.endswith(f"\n\n{rules}\n\n{form}")
+    assert prompt.replace(f"\n\n{rules}\n\n", "\n") == INTERFACE.system_prompt(PARAMS)
