@@ -294,7 +294,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     metric = next((group.metric_name for group in groups if group.metric_name), "")
     is_endless = any(known.title == task and known.is_endless for known in TASKS.values())
     unit = metric.replace("_", " ") if is_endless else "1 = best possible"
-    with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, 2.8), sharey=True) as (axes,):
+    with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, 3.4), sharey=True) as (axes,):
         for number, group in enumerate(groups):
             color, label = COLORS[number % len(COLORS)], f"{group.agent}, {group.shape}, {group.count}"
             ends = group.results("held_out", "normalized_return")
@@ -308,7 +308,8 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
         for axis, label in zip(axes, (STEPS_LABEL, MINUTES_LABEL), strict=False):
             axis.set_xlabel(label)
         axes[0].set(ylabel=f"normalized return ({unit})" if unit else "normalized return", title=task)
-        axes[0].legend()
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=1 + has_times)
 
 
 def report(arguments: ReportFlags) -> Path:

@@ -72,14 +72,15 @@ def draw_speed(path: Path) -> None:
 
 def draw_learning(path: Path) -> None:
     """Draw our learning curves with the published ones of the same tasks, dashed."""
-    with plots.drawing(path, 2, 3, (7, 4.2), sharey=True) as axes:
+    with plots.drawing(path, 2, 3, (7, 5), sharey=True) as axes:
         for axis, (task, (title, patterns)) in zip(axes.flat, LEARNERS.items(), strict=True):
             (group,) = read_groups([path for pattern in patterns for path in RESULTS.glob(pattern)])
             steps, _, found = plots.estimate_curve([run.rows for run in group.logged])
-            plots.draw_estimates(axis, steps / MILLION, found, COLORS[0], f"{group.agent}, {group.count}")
+            count = f"{len(group.logged)} run{'s' * (len(group.logged) > 1)}"
+            plots.draw_estimates(axis, steps / MILLION, found, COLORS[0], f"{group.agent}, {count}")
             plots.draw_published(axis, task, {group.agent: COLORS[1]}, steps[-1] / MILLION)
             axis.set(title=title, xlabel=STEPS_LABEL, ylim=(0, 1.03))
-            axis.legend()
+            axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22))
         for axis in axes[:, 0]:
             axis.set_ylabel("normalized return (1 = best)")
 

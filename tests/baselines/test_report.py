@@ -246,7 +246,7 @@ def test_a_curve_is_of_the_runs_whose_log_was_kept(tmp_path: Path) -> None:
 def test_a_legend_counts_the_runs_as_the_table_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_logs: int, label: str
 ) -> None:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     for seed in range(3):
         row = {"update": 1, "seed": seed, "steps": 10, "seconds": 1.0, "episodes": 1, "normalized_return": 0.5}
@@ -255,10 +255,10 @@ def test_a_legend_counts_the_runs_as_the_table_does(
     (group,) = groups = report.read_groups(list(tmp_path.iterdir()))
     legends: list[str] = []
 
-    def legend(axes: Axes, **_: object) -> None:
-        legends.extend(axes.get_legend_handles_labels()[1])
+    def legend(_figure: Figure, _handles: object, labels: list[str], **_: object) -> None:
+        legends.extend(labels)
 
-    monkeypatch.setattr(Axes, "legend", legend)
+    monkeypatch.setattr(Figure, "legend", legend)
     report.draw(tmp_path / "curve", group.task, groups, 0)
     line = report.table(groups, 0).splitlines()[-1]
     assert line.split(" | ")[3] == "3"
