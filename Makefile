@@ -3,8 +3,8 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow test-lowest test-newest parity conformance lint lint-commits format docs lock \
-	dist clean force
+.PHONY: help setup train test test-slow test-lowest test-newest parity conformance lint lint-commits lint-schemas \
+	format docs lock dist clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
@@ -38,6 +38,7 @@ CONFORMANCE = .conformance
 CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4
 # In an environment of its own: verifiers wants another mcp than openenv 0.10.
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
+SCHEMA = @$(BIN)/python -m uv tool run --quiet --from "check-jsonschema>=0.34" check-jsonschema --builtin-schema vendor.
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
 # Stands in $(VENV) while packages are being installed; as long as it exists, the environment is incomplete.
@@ -136,6 +137,12 @@ lint: $(STAMP) ## Check style and types.
 
 lint-commits: $(STAMP) ## Check the commit messages of COMMITS, by default the last one.
 	$(BIN)/python -m gitlint.cli --commits "$(COMMITS)"
+
+lint-schemas: $(STAMP) ## Check workflows, issue forms and citation against their schemas.
+	$(SCHEMA)github-workflows .github/workflows/*.yml
+	$(SCHEMA)github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA)citation-file-format CITATION.cff
 
 format: $(STAMP) ## Write the house style into the files.
 	$(BIN)/python -m ruff check --fix .

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from baselines.errors import EXTRA
@@ -22,11 +23,11 @@ for _name in ("optax", "tqdm", "tyro"):
         raise ModuleNotFoundError(_message, name=_name)
 
 
-def load(env_id: str) -> "TrainedAgent":
-    """Return the trained agent that the package has for an environment, see `baselines.zoo.load`."""
+def load(env_id: str, folder: Path | None = None) -> "TrainedAgent":
+    """Return the trained agent of an environment, see `baselines.zoo.load`; `folder` has its weights."""
     from baselines import zoo  # importing it starts a JAX backend, and a training command first sets flags
 
-    return zoo.load(env_id)
+    return zoo.load(env_id, folder)
 
 
 def register_memory(name: str, cell: "type[MemoryCell]") -> None:

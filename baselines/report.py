@@ -16,18 +16,16 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from baselines import exits
+from baselines import exits, plots
 from baselines.config import Config, check_seed
 from baselines.errors import RunError
-from baselines.presets import AGENTS, TASKS
+from baselines.plots import COLORS, MILLION, MINUTE_S, MINUTES_LABEL, STEPS_LABEL
+from baselines.presets import TASKS
+from baselines.published import agent_of, published, task_of
 from baselines.runs import Row, is_of_grpo, read_config, read_rows
-from baselines.statistics import Estimate, estimate
+from baselines.statistics import estimate
 
-_PUBLISHED = Path(__file__).parent / "published.json"
 _NONE = "–"
-_POINTS = 60  # points of a curve
-_CURVE_RESAMPLES = 2_000
-_MILLION, _MINUTE_S = 1e6, 60.0
 _HEADER = (
     *("task", "agent", "environments × steps", "runs", "trained", "minutes"),
     *(
@@ -99,7 +97,7 @@ class Group:
     def minutes(self) -> float | None:
         """Mean duration of the training; None without logs."""
         ends = [rows[-1]["seconds"] for rows in (run.until_evaluated for run in self.runs) if rows]
-        return float(np.mean(ends)) / _MINUTE_S if ends else None
+        return float(np.mean(ends)) / MINUTE_S if ends else None
 
     @property
     def shape(self) -> str:
@@ -110,7 +108,7 @@ class Group:
     def steps_m(self) -> float | None:
         """Environment steps of the longest run in millions; None if unknown."""
         known = [run.steps for run in self.runs if run.steps is not None]
-        return max(known) / _MILLION if known else None
+        return max(known) / MILLION if known else None
 
     @property
     def metric_name(self) -> str:
@@ -129,66 +127,6 @@ class ReportFlags:
     """Output folder of report.md and the curves."""
     seed: int = 0
     """Seed of the bootstrap."""
-
-
-def published() -> dict[str, dict[str, tuple[list[float], list[float]]]]:
-    """Return steps (in millions) and values of the published curves, by task and agent."""
-    curves = json.loads(_PUBLISHED.read_text())["curves"]
-    return {
-        task: {agent: (curve["steps_millions"][: len(values)], values) for agent, values in curve["agents"].items()}
-        for task, curve in curves.items()
-    }
-
-
-def published_on(task: str, agent: str) -> str:
-    """Return the split of a published curve."""
-    return "training" if agent in json.loads(_PUBLISHED.read_text())["on_training_levels"].get(task, ()) else "held out"
-
-
-def published_beside(task: str, agents: Sequence[str]) -> list[str]:
-    """Return the agents whose published curves are drawn beside ours: the same agents, else GRU."""
-    curves = published().get(task, {})
-    return [agent for agent in agents if agent in curves] or [agent for agent in ("GRU",) if agent in curves]
-
-
-def task_of(config: Config) -> str:
-    """Return the paper's name of the game with these options, else id and options."""
-    mine = _resolved(config.env, config.env_options)
-    for task in TASKS.values():
-        names = (task.game_preset, f"{task.game_preset}-transformer")[: 1 + task.is_endless]
-        if task.env == config.env and any(mine == _resolved(task.env, {"preset": name}) for name in names):
-            return task.title
-    return " ".join((config.env, *config.options))
-
-
-def _resolved(env_id: str, options: dict[str, Any]) -> dict[str, Any]:
-    import jaxgym  # importing it starts a JAX backend, which a table does not need
-
-    if env_id not in jaxgym.registered_envs():
-        return options
-    given = dict(options)
-    preset = given.pop("preset", None)
-    presets = jaxgym.presets(env_id)
-    values = {name: option.default for name, option in jaxgym.spec_of(env_id).all_options.items()}
-    values |= dict(presets[preset].options) if preset in presets else {}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in (values | given).items()}
-
-
-def agent_of(config: Config) -> str:
-    """Return the paper's name of the agent, else its memory and size."""
-    fitting = [
-        agent
-        for agent in AGENTS.values()
-        if all(getattr(config, name) == value for name, value in {**_PLAIN, **agent.changes}.items())
-    ]
-    sized = config.memory in ("gru", "lstm", "mingru") and config.memory_size != Config.memory_size
-    exact = [agent for agent in fitting if not sized or "memory_size" in agent.changes]
-    if exact:
-        return max(exact, key=lambda agent: len(agent.changes)).title
-    return f"{config.memory}-{config.memory_size}"
-
-
-_PLAIN = {"reconstruction": 0.0, "ground_truth_head": 0.0, "residual": False, "encoder": "nature"}
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
@@ -306,16 +244,6 @@ def _of_seed(result: dict[str, Any], index: int) -> dict[str, Any]:
     return found
 
 
-def binned(rows: list[Row], name: str, borders: np.ndarray) -> np.ndarray:
-    """Return the mean of a value over the episodes that ended between borders of steps; gaps are interpolated."""
-    used = [row for row in rows if row["episodes"] and row[name] is not None]
-    place = np.searchsorted(borders, [row["steps"] for row in used]) - 1
-    weight = np.bincount(place, [row["episodes"] for row in used], len(borders) - 1)
-    total = np.bincount(place, [row[name] * row["episodes"] for row in used], len(borders) - 1)
-    middle = (borders[1:] + borders[:-1]) / 2
-    return np.interp(middle, middle[weight > 0], total[weight > 0] / weight[weight > 0])
-
-
 def table(groups: Sequence[Group], seed: int) -> str:
     """Return a Markdown table with a line per group and the published result after the same number of steps."""
     curves = published()
@@ -352,51 +280,36 @@ def _cell(values: list[float], seed: int) -> str:
     return f"{found.value:.3f}" if np.isnan(found.low) else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
-def curve_of(group: Group, seed: int) -> tuple[np.ndarray, np.ndarray, list[Estimate]] | None:
-    """Return steps, minutes and the normalized return in training of the runs with logs; None without any."""
-    logged = group.logged
-    if not logged:
-        return None
-    last = min(run.rows[-1]["steps"] for run in logged)
-    borders = np.linspace(0, last, min(_POINTS, len(logged[0].rows)) + 1)
-    middle = (borders[1:] + borders[:-1]) / 2
-    results = np.stack(
-        [binned([row for row in run.rows if row["steps"] <= last], "normalized_return", borders) for run in logged]
-    )
-    seconds = [np.interp(middle, [r["steps"] for r in run.rows], [r["seconds"] for r in run.rows]) for run in logged]
-    found = [estimate(column, resamples=_CURVE_RESAMPLES, seed=seed) for column in results.T]
-    return middle, np.mean(seconds, axis=0) / _MINUTE_S, found
-
-
 def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
-    """Draw the normalized return in training over steps and wall time; published curves are dashed."""
-    from matplotlib.figure import Figure
+    """Draw the normalized return in training over steps and wall time; published curves are dashed.
 
-    curves, ours = published().get(task, {}), [curve_of(group, seed) for group in groups]
-    has_times = any(curve is not None for curve in ours)
-    figure = Figure(figsize=(9 if has_times else 5, 3.4), layout="constrained")
-    axes = figure.subplots(1, 1 + has_times, sharey=True, squeeze=False)[0]
-    colors = {group.agent: f"C{number % 10}" for number, group in reversed(list(enumerate(groups)))}
-    for number, (group, curve) in enumerate(zip(groups, ours, strict=True)):
-        color, label = f"C{number % 10}", f"{group.agent}, {group.shape}, {group.count}"
-        ends = group.results("held_out", "normalized_return")
-        if curve is not None:
-            steps, minutes, found = curve
-            for axis, place in zip(axes, (steps / _MILLION, minutes), strict=True):
-                axis.plot(place, [point.value for point in found], color=color, label=label)
-                axis.fill_between(place, [p.low for p in found], [p.high for p in found], color=color, alpha=0.2, lw=0)
-        elif ends and group.steps_m is not None:
-            axes[0].plot(group.steps_m, np.mean(ends), "o", color=color, label=f"{label}, held out")
-    for agent in published_beside(task, list(colors)):
-        label = f"{agent}, published, {published_on(task, agent)}"
-        axes[0].plot(*curves[agent], "--", color=colors.get(agent, "0.5"), linewidth=1, label=label)
-    for axis, label in zip(axes, ("million environment steps", "minutes"), strict=False):
-        axis.set_xlabel(label)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("normalized return")
-    axes[0].set_title(task, fontsize="medium")
-    axes[0].legend(fontsize="x-small")
-    figure.savefig(path, dpi=90)
+    Args:
+        path: path of the files without a suffix.
+        task: name of the task.
+        groups: its runs.
+        seed: seed of the bootstrap.
+    """
+    has_times = any(group.logged for group in groups)
+    colors = {group.agent: COLORS[number % len(COLORS)] for number, group in reversed(list(enumerate(groups)))}
+    metric = next((group.metric_name for group in groups if group.metric_name), "")
+    is_endless = any(known.title == task and known.is_endless for known in TASKS.values())
+    unit = metric.replace("_", " ") if is_endless else "1 = best possible"
+    with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, 3.4), sharey=True) as (axes,):
+        for number, group in enumerate(groups):
+            color, label = COLORS[number % len(COLORS)], f"{group.agent}, {group.shape}, {group.count}"
+            ends = group.results("held_out", "normalized_return")
+            if group.logged:
+                steps, minutes, found = plots.estimate_curve([run.rows for run in group.logged], seed=seed)
+                for axis, place in zip(axes, (steps / MILLION, minutes), strict=True):
+                    plots.draw_estimates(axis, place, found, color, label)
+            elif ends and group.steps_m is not None:
+                axes[0].plot(group.steps_m, np.mean(ends), "o", color=color, label=f"{label}, held out")
+        plots.draw_published(axes[0], task, colors, max([0.0, *(group.steps_m or 0.0 for group in groups)]))
+        for axis, label in zip(axes, (STEPS_LABEL, MINUTES_LABEL), strict=False):
+            axis.set_xlabel(label)
+        axes[0].set(ylabel=f"normalized return ({unit})" if unit else "normalized return", title=task)
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=1 + has_times)
 
 
 def report(arguments: ReportFlags) -> Path:
@@ -413,9 +326,9 @@ def report(arguments: ReportFlags) -> Path:
         arguments.out.mkdir(parents=True, exist_ok=True)
         for task in dict.fromkeys(group.task for group in groups):
             slug = "".join(letter if letter.isalnum() else "-" for letter in task.lower())[:60].strip("-")
-            path = arguments.out / f"curve-{slug}.png"
+            path = arguments.out / f"curve-{slug}"
             draw(path, task, [group for group in groups if group.task == task], arguments.seed)
-            text.append(f"![{task}]({path.name})\n")
+            text.append(f"![{task}]({path.name}.svg)\n")
         (arguments.out / "report.md").write_text("\n".join(text), encoding="utf-8")
     except OSError as error:
         raise RunError(f"cannot write {arguments.out} ({error.strerror}). Choose another --out.") from error

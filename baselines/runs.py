@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from baselines import plots
 from baselines.config import Config, differences, from_json, to_json
 from baselines.errors import ConfigError, RunError
 from baselines.locks import hold
@@ -299,30 +300,13 @@ class RunFolder:
         return rows
 
     def draw_curve(self) -> None:
-        """Draw normalized return and return over environment steps, one line per seed, as curve.png.
+        """Draw the learning curve as curve.png and curve.svg, see `baselines.plots.draw_run`.
 
         Raises:
             RunError: if it cannot be written.
         """
-        from matplotlib.figure import Figure  # without pyplot: no window system, no global state
-
-        figure = Figure(figsize=(7, 5), layout="constrained")
-        axes = figure.subplots(2, sharex=True)
-        rows = self.rows()
-        for seed in sorted({row["seed"] for row in rows}):
-            for axis, name in zip(axes, ("normalized_return", "return"), strict=True):
-                for column, style in ((name, "-"), (f"held_out_{name}", "o:")):
-                    own = [row for row in rows if row["seed"] == seed and row.get(column) is not None]
-                    steps, values = ([row[key] for row in own] for key in ("steps", column))
-                    axis.plot(steps, values, style, label=f"{column}, seed {seed}", linewidth=1, markersize=3)
-                axis.set_ylabel(name)
-                axis.grid(alpha=0.3)
-        axes[0].set_title(self.path.name, fontsize="medium")
-        axes[1].set_xlabel("environment steps")
-        path = self.path / "curve.png"
-        with _writing(path):
-            figure.savefig(path.with_suffix(".tmp"), format="png", dpi=150)
-            path.with_suffix(".tmp").replace(path)
+        with _writing(self.path / "curve.png"):
+            plots.draw_run(self.path / "curve", read_config(self.path), self.rows())
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a small result file.

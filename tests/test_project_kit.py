@@ -2,7 +2,10 @@
 
 import itertools
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +65,7 @@ def test_the_workflow_runs_targets_of_the_makefile_only() -> None:
     lines = [line for job in jobs for line in commands(job)]
     assert not [line for line in lines if not re.match(r"make [a-z-]+(?: [A-Z]+=\S+)*$", line)]
     assert {line.split()[1] for line in lines} <= TARGETS
-    assert {"lint", "test", "test-lowest", "test-newest", "dist"} <= {line.split()[1] for line in lines}
+    assert {"lint", "lint-schemas", "test", "test-lowest", "test-newest", "dist"} <= {line.split()[1] for line in lines}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -104,6 +107,17 @@ def test_every_recording_is_in_the_notice() -> None:
 
 def test_the_wheel_contains_license_and_notice() -> None:
     assert PROJECT["license-files"] == ["LICENSE", "NOTICE"]
+
+
+def test_the_wheel_contains_code_and_data_but_no_weights(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)], cwd=ROOT, check=True, capture_output=True
+    )
+    (wheel,), (sdist,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"baselines/zoo/sha256.json", "baselines/published.json", "jaxgym/py.typed"} <= set(names)
+    assert not [name for name in names if name.endswith((".npz", ".png", ".gif"))]
+    assert max(wheel.stat().st_size, sdist.stat().st_size) < 2_000_000
 
 
 def test_hooks_run_locked_tools_without_the_network() -> None:

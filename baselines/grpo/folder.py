@@ -1,15 +1,32 @@
 """Run folder of GRPO, with its own settings, vocabulary and curve."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
+from baselines import plots
 from baselines.errors import RunError
 from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import Tokenizer
-from baselines.runs import RunFolder
+from baselines.plots import COLORS, MILLION
+from baselines.runs import Row, RunFolder
 
 _VOCABULARY = "vocabulary.json"
+
+
+def draw_rows(above: Any, below: Any, rows: Sequence[Row]) -> None:
+    """Draw the success and the episode length of a run over turns, each in its own axes."""
+    played = [row for row in rows if row["update"] and row.get("success") is not None]
+    evaluated = [row for row in rows if row["held_out"] is not None]
+    turns = [row["turns"] / MILLION for row in played]
+    above.plot(turns, [row["success"] for row in played], color=COLORS[0], label="training levels")
+    places = [row["turns"] / MILLION for row in evaluated]
+    above.plot(places, [row["held_out"] for row in evaluated], "o:", color=COLORS[1], label="held-out levels")
+    above.set(ylabel="success rate", ylim=(0, 1.03))
+    above.legend(loc="lower right")
+    below.plot(turns, [row["length"] for row in played], color=COLORS[0])
+    below.set(ylabel="episode length (turns)", xlabel="turns played in training (millions)")
 
 
 class GrpoFolder(RunFolder):
@@ -75,30 +92,15 @@ class GrpoFolder(RunFolder):
             raise RunError(f"cannot write {self.path / name} ({error.strerror}). Free disk space.") from error
 
     def draw_curve(self) -> None:
-        """Draw the success in training and on held-out levels, and the episode length, over turns, as curve.png.
+        """Draw the success in training and on held-out levels, and the episode length, over turns, as `curve` files.
 
         Raises:
-            RunError: if it cannot be written.
+            RunError: if they cannot be written.
         """
-        from matplotlib.figure import Figure  # without pyplot: no window system, no global state
-
-        figure = Figure(figsize=(7, 5), layout="constrained")
-        above, below = figure.subplots(2, sharex=True)
-        rows = self.rows()
-        played = [row for row in rows if row["update"]]
-        evaluated = [row for row in rows if row["held_out"] is not None]
-        above.plot([row["turns"] for row in played], [row["success"] for row in played], linewidth=1, label="training")
-        places, results = [row["turns"] for row in evaluated], [row["held_out"] for row in evaluated]
-        above.plot(places, results, marker="o", markersize=3, label="held-out levels")
-        above.set(ylabel="success", ylim=(0, 1), title=self.path.name)
-        above.legend(loc="lower right")
-        below.plot([row["turns"] for row in played], [row["length"] for row in played], linewidth=1)
-        below.set(ylabel="turns of an episode", xlabel="turns played in training")
-        for axis in (above, below):
-            axis.grid(alpha=0.3)
-        path = self.path / "curve.png"
+        path = self.path / "curve"
         try:
-            figure.savefig(path.with_suffix(".tmp"), format="png", dpi=120)
-            path.with_suffix(".tmp").replace(path)
+            with plots.drawing(path, 2, 1, (5, 5), sharex=True) as ((above,), (below,)):
+                draw_rows(above, below, self.rows())
+                above.set_title(self.path.name)
         except OSError as error:
             raise RunError(f"cannot write {path} ({error.strerror}). Free disk space.") from error

@@ -1,17 +1,16 @@
-"""Trained agents of the package, one per environment: parameters in bfloat16, config, results.
+"""Trained agents, one per environment: config and results in the package, weights in files of their own.
 
 `python -m baselines.zoo RUN` adds the agent of a run.
 """
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
-import numpy as np
 
 from baselines.config import Config, from_json, from_name, to_json
 from baselines.devices import make_init
@@ -21,9 +20,11 @@ from baselines.memories.cell import State
 from baselines.networks import Observation
 from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, pack_state, read_config, unpack_state
+from baselines.zoo import files
 
 FOLDER = Path(__file__).parent
-_PARAMS = "params.npz"
+_HASHES = "sha256.json"  # SHA-256 of the weights by agent
+_WEIGHTS = "weights"  # folder of the weights files, which the wheel leaves out
 _DECODER = "params.decoder."
 
 
@@ -87,7 +88,7 @@ class TrainedAgent:
 
 def agents() -> tuple[str, ...]:
     """Return the ids of the environments with a trained agent."""
-    return tuple(sorted(path.parent.name for path in FOLDER.glob(f"*/{_PARAMS}")))
+    return tuple(sorted(_hashes(FOLDER)))
 
 
 def results(env_id: str) -> dict[str, Any]:
@@ -95,22 +96,29 @@ def results(env_id: str) -> dict[str, Any]:
     return json.loads((_folder(env_id) / "evaluation.json").read_text())
 
 
-def load(env_id: str) -> TrainedAgent:
+def load(env_id: str, folder: Path | None = None) -> TrainedAgent:
     """Load the trained agent of an environment.
 
+    The weights are those of the checkout, else those in the cache, else they are downloaded to the cache, see
+    `baselines.zoo.files`.
+
+    Args:
+        env_id: id of the environment.
+        folder: folder of the weights file, such as baselines/zoo/weights of a checkout; no other one is read.
+
     Raises:
-        ConfigError: if there is none; the message lists the environments with an agent.
+        ConfigError: if there is no agent; the message lists the environments with an agent.
+        RunError: if there are no weights, or they are corrupt; the message has the folder to copy them to.
     """
-    folder = _folder(env_id)
+    own = _folder(env_id)
+    content = files.read_file(env_id, _hashes(FOLDER)[env_id], FOLDER / _WEIGHTS, folder)
     # Training alone uses the reconstruction's decoder, so the package leaves it out.
-    settings = json.loads((folder / "config.json").read_text())
+    settings = json.loads((own / "config.json").read_text())
     config = from_json({**settings, "train_levels": 0, "reconstruction": 0.0})
     game = make_game(config)
     setup = make_setup(config, game)
     template = jax.eval_shape(make_init(setup), jnp.int32(0), game.params).params
-    with np.load(folder / _PARAMS) as packed:
-        params = {name: packed[name].view(ml_dtypes.bfloat16).astype(np.float32) for name in packed.files}
-    return TrainedAgent(game, setup, unpack_state(template, params))
+    return TrainedAgent(game, setup, unpack_state(template, files.unpack(content)))
 
 
 def read(run: Path) -> TrainedAgent:
@@ -139,26 +147,39 @@ def keep(agent: TrainedAgent, evaluation: dict[str, Any], root: Path = FOLDER) -
         root: parent of the agent's folder.
 
     Returns:
-        The folder.
+        The folder of its config and results.
 
     Raises:
         OSError: if it cannot be written; an existing agent stays complete.
     """
-    folder = root / agent.config.env
-    folder.mkdir(exist_ok=True)
-    halved: dict[str, Any] = {
-        name: leaf.astype(ml_dtypes.bfloat16).view(np.uint16)
-        for name, leaf in pack_state(agent.params).items()
-        if not name.startswith(_DECODER)
+    env_id, hashes = agent.config.env, _hashes(root)
+    packed = {name: leaf for name, leaf in pack_state(agent.params).items() if not name.startswith(_DECODER)}
+    content = files.pack(packed)
+    old, sha256 = hashes.get(env_id), hashlib.sha256(content).hexdigest()
+    contents = {
+        root / _WEIGHTS / files.file_name(env_id, sha256): content,
+        root / env_id / "config.json": _as_json(to_json(agent.config)),
+        root / env_id / "evaluation.json": _as_json(evaluation),
+        root / _HASHES: _as_json(dict(sorted({**hashes, env_id: sha256}.items()))),
     }
-    parts = {name: folder / f"{name}.tmp" for name in (_PARAMS, "config.json", "evaluation.json")}
-    with parts[_PARAMS].open("wb") as packed:
-        np.savez_compressed(packed, **halved)
-    for name, content in (("config.json", to_json(agent.config)), ("evaluation.json", evaluation)):
-        parts[name].write_text(json.dumps(content, indent=2) + "\n")
-    for name, part in parts.items():
-        part.replace(folder / name)
-    return folder
+    parts = {path: path.with_name(f"{path.name}.tmp") for path in contents}
+    for path, part in parts.items():
+        path.parent.mkdir(exist_ok=True)
+        part.write_bytes(contents[path])
+    for path, part in parts.items():
+        part.replace(path)
+    if old not in (None, sha256):
+        (root / _WEIGHTS / files.file_name(env_id, old)).unlink(missing_ok=True)
+    return root / env_id
+
+
+def _as_json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def _hashes(root: Path) -> dict[str, str]:
+    path = root / _HASHES
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _folder(env_id: str) -> Path:

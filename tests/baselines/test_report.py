@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines import report
+from baselines import plots, published, report
 from baselines.config import SCALES, Config, to_json
 from baselines.errors import ConfigError, RunError
-from baselines.presets import PRESETS, TASKS
+from baselines.presets import AGENTS, PRESETS, TASKS
 from baselines.statistics import estimate, iqm, resampled
 
 
@@ -57,16 +57,16 @@ def test_values_that_are_none_are_rejected(returns: list[float]) -> None:
 
 
 def test_a_published_curve_that_is_of_training_levels_is_not_called_held_out() -> None:
-    curves = {(task, agent) for task, agents in report.published().items() for agent in agents}
-    assert {curve for curve in curves if report.published_on(*curve) == "training"} == {("MM", "TrXL+rec")}
-    assert report.published_on("MM", "GRU") == "held out"
+    curves = {(task, agent) for task, agents in published.published().items() for agent in agents}
+    assert {curve for curve in curves if published.published_on(*curve) == "training"} == {("MM", "TrXL+rec")}
+    assert published.published_on("MM", "GRU") == "held out"
 
 
 def test_the_published_gru_is_drawn_beside_agents_without_a_published_curve() -> None:
-    assert report.published_beside("EMM", ["minGRU", "TrXL"]) == ["TrXL"]
-    assert report.published_beside("EMM", ["minGRU", "lru-512"]) == ["GRU"]
-    assert report.published_beside("ESS", ["minGRU+rec"]) == []
-    assert report.published_beside("no task", ["GRU"]) == []
+    assert published.published_beside("EMM", ["minGRU", "TrXL"]) == ["TrXL"]
+    assert published.published_beside("EMM", ["minGRU", "lru-512"]) == ["GRU"]
+    assert published.published_beside("ESS", ["minGRU+rec"]) == []
+    assert published.published_beside("no task", ["GRU"]) == []
 
 
 def test_published_runs_are_known_by_their_settings() -> None:
@@ -74,14 +74,14 @@ def test_published_runs_are_known_by_their_settings() -> None:
         task, agent = name.partition("/")[2].split("-", 1)
         task, agent = ("mpg-on", "clock") if task == "mpg" else (task, agent)
         config = PRESETS[name]
-        assert report.task_of(config) == TASKS[task].title
-        assert report.agent_of(config) == report.AGENTS[agent].title
+        assert published.task_of(config) == TASKS[task].title
+        assert published.agent_of(config) == AGENTS[agent].title
     hidden = Config(env="MysteryPath-Grid-v0", options=("show_origin=false", "show_goal=false"))
-    assert report.task_of(hidden) == "MPGrid off"
+    assert published.task_of(hidden) == "MPGrid off"
     symbolic = dataclasses.replace(hidden, options=("observation=symbolic",))
-    assert report.task_of(symbolic) == "MysteryPath-Grid-v0 observation=symbolic"
-    assert report.agent_of(Config(memory_size=64)) == "gru-64"
-    assert report.agent_of(Config(memory="lru")) == "lru-512"
+    assert published.task_of(symbolic) == "MysteryPath-Grid-v0 observation=symbolic"
+    assert published.agent_of(Config(memory_size=64)) == "gru-64"
+    assert published.agent_of(Config(memory="lru")) == "lru-512"
 
 
 def write_run(folder: Path, config: Config, normalized_return: float, rows: list[dict[str, Any]]) -> None:
@@ -124,8 +124,10 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
     assert lines[1].startswith(
         "| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 64 × 64 | 1 | 0.0 M | – | 0.900 |"
     )
-    for name in ("curve-mpgrid-off.png", "curve-mortarmayhem-grid-v0-observation-symbolic.png"):
-        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+    for name in ("curve-mpgrid-off", "curve-mortarmayhem-grid-v0-observation-symbolic"):
+        assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "out" / f"{name}.svg").read_text().startswith("<?xml")
+        assert f"({name}.svg)" in path.read_text()
 
 
 def test_a_curve_is_the_mean_over_episodes_and_bridges_gaps() -> None:
@@ -135,7 +137,7 @@ def test_a_curve_is_the_mean_over_episodes_and_bridges_gaps() -> None:
         {"steps": 15, "episodes": 0, "normalized_return": None},
         {"steps": 25, "episodes": 2, "normalized_return": 0.25},
     ]
-    np.testing.assert_allclose(report.binned(rows, "normalized_return", np.asarray([0, 10, 20, 30])), [0.75, 0.5, 0.25])
+    np.testing.assert_allclose(plots.binned(rows, "normalized_return", np.asarray([0, 10, 20, 30])), [0.75, 0.5, 0.25])
 
 
 def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_a_curve_is_of_the_runs_whose_log_was_kept(tmp_path: Path) -> None:
 def test_a_legend_counts_the_runs_as_the_table_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_logs: int, label: str
 ) -> None:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     for seed in range(3):
         row = {"update": 1, "seed": seed, "steps": 10, "seconds": 1.0, "episodes": 1, "normalized_return": 0.5}
@@ -253,11 +255,11 @@ def test_a_legend_counts_the_runs_as_the_table_does(
     (group,) = groups = report.read_groups(list(tmp_path.iterdir()))
     legends: list[str] = []
 
-    def legend(axes: Axes, **_: object) -> None:
-        legends.extend(axes.get_legend_handles_labels()[1])
+    def legend(_figure: Figure, _handles: object, labels: list[str], **_: object) -> None:
+        legends.extend(labels)
 
-    monkeypatch.setattr(Axes, "legend", legend)
-    report.draw(tmp_path / "curve.png", group.task, groups, 0)
+    monkeypatch.setattr(Figure, "legend", legend)
+    report.draw(tmp_path / "curve", group.task, groups, 0)
     line = report.table(groups, 0).splitlines()[-1]
     assert line.split(" | ")[3] == "3"
     assert legends[0] == f"{group.agent}, {group.shape}, {label}"
@@ -268,7 +270,7 @@ def test_of_fewer_than_four_runs_the_interquartile_mean_is_the_mean_and_the_page
     tmp_path: Path, num_runs: int
 ) -> None:
     returns = np.asarray([0.1, 0.2, 0.9][:num_runs])
-    assert report.estimate(returns).value == pytest.approx(returns.mean())
+    assert estimate(returns).value == pytest.approx(returns.mean())
     for seed in range(num_runs):
         write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), returns[seed], [])
     page = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()

@@ -76,6 +76,7 @@ def test_a_run_leaves_its_files(whole: Path) -> None:
     assert [row["update"] for row in rows] == list(range(1, 13))
     assert rows[-1]["steps"] == 768
     assert (whole / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (whole / "curve.svg").read_text().startswith("<?xml")
     assert sorted(path.name for path in (whole / "checkpoints").iterdir()) == ["12", "4", "8"]
     results = json.loads((whole / "evaluation.json").read_text())
     assert 0 <= results["held_out"]["normalized_return"] <= 1
@@ -155,10 +156,10 @@ def test_held_out_scores_are_in_the_log_the_console_the_curve_and_the_callback(l
     assert evaluated[12]["held_out_normalized_return"] == pytest.approx(final, abs=0.15)
     assert f"update 6, held-out levels: normalized_return {evaluated[6]['held_out_normalized_return']:.3f}" in output
     lines = {line.get_label(): line.get_xydata().tolist() for line in axes[0].lines}
-    assert lines["held_out_normalized_return, seed 0"] == [
-        [64.0 * update, evaluated[update]["held_out_normalized_return"]] for update in (6, 12)
+    assert lines["held-out levels"] == [
+        [64e-6 * update, evaluated[update]["held_out_normalized_return"]] for update in (6, 12)
     ]
-    assert len(lines["normalized_return, seed 0"]) == 12
+    assert len(lines["training levels"]) == 12
 
 
 @pytest.mark.parametrize(
