@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.options import Integer, OneOf, Option, Real, declared, static
-from jaxgym.text import TextInterface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,15 +32,12 @@ class SessionOptions:
         )
     )
 
-    def system_prompt(self, interface: TextInterface[Any], params: Any) -> str:
-        """Return the system prompt of a text interface, with the rules of these options before the reply format."""
-        prompt, reply_format = interface.system_prompt(params), interface.reply_format()
-        rules = self._rules(interface)
-        if not rules:
-            return prompt
-        return f"{prompt.removesuffix(reply_format).rstrip()}\n\n{rules}\n\n{reply_format}".rstrip()
+    def rules(self, fallback: str) -> str:
+        """Return the part of a system prompt that states these options; empty for the defaults.
 
-    def _rules(self, interface: TextInterface[Any]) -> str:
+        Args:
+            fallback: The action that replaces an invalid reply, as text.
+        """
         penalties = {
             "for each turn": self.step_penalty,
             "for an invalid reply": self.invalid_reply_penalty,
@@ -52,7 +48,7 @@ class SessionOptions:
         if self.on_invalid_reply == "end":
             rules.append("An invalid reply ends the episode.")
         if self.on_invalid_reply == "fallback":
-            rules.append(f"An invalid reply counts as {interface.fallback().text}.")
+            rules.append(f"An invalid reply counts as {fallback}.")
         if self.max_turns:
             rules.append(f"The episode ends after {self.max_turns} turns, including turns with invalid replies.")
         return "\n".join(rules)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jaxgym import text
+from jaxgym.serve.pool.games import system_prompt_of
 from jaxgym.serve.sessions import SessionOptions
 
 PARAMS, INTERFACE = text.make("frozen_lake", observation="symbolic")[1:]
@@ -12,7 +13,7 @@ PENALTIES = {"step_penalty": 0.01, "invalid_reply_penalty": 0.5, "format_penalty
 
 
 def prompt_of(**options: Any) -> str:
-    return SessionOptions.of(INTERFACE.env_id, options).system_prompt(INTERFACE, PARAMS)
+    return system_prompt_of(INTERFACE, PARAMS, SessionOptions.of(INTERFACE.env_id, options))
 
 
 def test_a_session_with_the_default_options_has_the_prompt_of_the_text_interface() -> None:

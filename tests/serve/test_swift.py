@@ -234,7 +234,7 @@ def board_text(*empty: tuple[int, int]) -> str:
     board = BOARD.copy()
     for cell in empty:
         board[cell] = 0
-    return sudoku.sudoku_text.board_texts(board[None])[0]
+    return sudoku.board_texts(board[None])[0]
 
 
 class Server:
@@ -273,7 +273,7 @@ def test_a_flawless_game_scores_4_and_shows_board_and_hints() -> None:
     server = Server(board_text(first, second), f"{board_text(first, second)}\n{last}", f"done\n{board_text()}")
     turns, said = trajectory(server, "I say [1 1 1].", f"9, 9, {BOARD[8, 8]}")
     assert server.moves == ["[1 1 1]", f"[9 9 {BOARD[8, 8]}]"]
-    assert said[0].endswith("cells with one or few options.")
+    assert said[0].endswith("your score falls by 1.")
     assert said[1].startswith(board_text(first, second))
     assert "GUARANTEED MOVES (only one option): [1 1 1]" in said[1]
     assert said[2].startswith(f"Step 1. Progress: 1 cells filled.\n\nBoard:\n{last}\nMOVES TRIED")

@@ -49,6 +49,16 @@ class Session:
         self.history: History | None = None
 
 
+def system_prompt_of(interface: TextInterface[Any], params: Any, session_options: SessionOptions) -> str:
+    """Return the system prompt of an interface, with the rules of the session options before the reply format."""
+    prompt, reply_format = interface.system_prompt(params), interface.reply_format()
+    has_fallback = session_options.on_invalid_reply == "fallback"
+    rules = session_options.rules(interface.fallback().text if has_fallback else "")
+    if not rules:
+        return prompt
+    return f"{prompt.removesuffix(reply_format).rstrip()}\n\n{rules}\n\n{reply_format}".rstrip()
+
+
 class GameTable:
     """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock."""
 
@@ -63,10 +73,8 @@ class GameTable:
     ):
         """Make the table; `params` are the parameters on the host, `on_device` those on the device."""
         self.env_id, self.params = env_id, params
-        self.system_prompt, self.reply_format = (
-            session_options.system_prompt(interface, params),
-            interface.reply_format(),
-        )
+        self.system_prompt = system_prompt_of(interface, params, session_options)
+        self.reply_format = interface.reply_format()
         self.text_version = interface.text_version
         self.count = 0
         self._interface, self._session_options = interface, session_options

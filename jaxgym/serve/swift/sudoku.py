@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxgym.envs.sudoku import text as sudoku_text
+from jaxgym.envs.sudoku.board_text import board_texts, hint_texts
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.text import ParsedAction
@@ -76,7 +77,7 @@ class SudokuTextTracker:
         tried = np.full((1, _SHOWN), -1, np.int32)
         newest = list(dict.fromkeys(reversed(self._tried)))[:_SHOWN]
         tried[0, : len(newest)] = newest
-        return sudoku_text.board_texts(boards)[0] + sudoku_text.hint_texts(boards, tried)[0]
+        return board_texts(boards)[0] + hint_texts(boards, tried)[0]
 
     def note(self, move: ParsedAction, text: str, reward: float) -> dict[str, float]:
         """Record a turn and return the five reward components.
