@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jaxgym  # it imports `levels` on first use, which starts a JAX backend, and a command first sets flags
 from baselines.config import Config
 from baselines.errors import ConfigError
+from jaxgym.errors import LevelError, OptionError, UnknownIdError
 
 PAPER_SEEDS = range(200_000, 200_050)
 """Seeds of memory-gym's levels on which its papers evaluate agents."""
@@ -67,73 +69,59 @@ def make_paper_game(config: Config) -> TrainingGame:
         ConfigError: if the id is unknown or has no original, or an option is invalid.
     """
     with _config_errors():
-        import jaxgym
-        from jaxgym import levels
-
-        buffer = levels.original(config.env, PAPER_SEEDS, **config.env_options)
+        buffer = jaxgym.levels.original(config.env, PAPER_SEEDS, **config.env_options)
         # With levels=, the environment has capacity for these levels, which need more than its own.
         env, params = jaxgym.make(config.env, levels=buffer, **config.env_options)
-        game = TrainingGame(env, params, None, buffer, f"levels of the papers: {levels.num_levels(buffer)}")
+        game = TrainingGame(env, params, None, buffer, f"levels of the papers: {jaxgym.levels.num_levels(buffer)}")
         return _as_seen(config, game)
 
 
 @contextlib.contextmanager
 def _config_errors() -> Iterator[None]:
-    from jaxgym import errors  # importing it starts a JAX backend, and the command line first sets flags
-
     try:
         yield
-    except (errors.UnknownIdError, errors.OptionError, errors.LevelError) as error:
+    except (UnknownIdError, OptionError, LevelError) as error:
         raise ConfigError(str(error)) from error
 
 
 def _as_seen(config: Config, game: TrainingGame) -> TrainingGame:
     if not config.last_action_reward:
         return game
-    from jaxgym.wrappers import LastActionReward
-
-    return game._replace(env=LastActionReward(game.env))
+    return game._replace(env=jaxgym.wrappers.LastActionReward(game.env))
 
 
 def _make_game(config: Config, flag: str) -> TrainingGame:
-    import jaxgym
-    from jaxgym import levels
-
     env, params = jaxgym.make(config.env, **config.env_options)
-    held_out = levels.make_level_buffer(env, params, held_out_seeds(config))
+    held_out = jaxgym.levels.make_level_buffer(env, params, held_out_seeds(config))
     if not config.train_levels:
-        training = levels.make_level_buffer(env, params, levels.train_seeds(config.held_out_levels))
+        training = jaxgym.levels.make_level_buffer(env, params, jaxgym.levels.train_seeds(config.held_out_levels))
         params = dataclasses.replace(params, levels=None)
         return TrainingGame(
             env, params, training, held_out, f"training levels: fresh; held-out levels: {config.held_out_levels}"
         )
-    buffer = levels.make_level_buffer(env, params, levels.train_seeds(config.train_levels))
+    buffer = jaxgym.levels.make_level_buffer(env, params, jaxgym.levels.train_seeds(config.train_levels))
     training = _not_held_out(config, buffer, held_out, flag)
     description = (
-        f"training levels: {levels.num_levels(training)} of {config.train_levels} seeds, "
-        f"{levels.num_distinct(training)} distinct, none of them held out; "
-        f"held-out levels: {levels.num_levels(held_out)}, {levels.num_distinct(held_out)} distinct"
+        f"training levels: {jaxgym.levels.num_levels(training)} of {config.train_levels} seeds, "
+        f"{jaxgym.levels.num_distinct(training)} distinct, none of them held out; "
+        f"held-out levels: {jaxgym.levels.num_levels(held_out)}, {jaxgym.levels.num_distinct(held_out)} distinct"
     )
-    shown = min(config.held_out_levels, levels.num_levels(training))
+    shown = min(config.held_out_levels, jaxgym.levels.num_levels(training))
     sample = jax.tree.map(lambda leaf: leaf[:shown], training)
     return TrainingGame(env, dataclasses.replace(params, levels=training), sample, held_out, description)
 
 
 def held_out_seeds(config: Config) -> Any:
     """Return the seeds of a config's held-out levels, uint32 (N,)."""
-    from jaxgym import levels
-
-    return levels.held_out_seeds(config.held_out_levels)
+    return jaxgym.levels.held_out_seeds(config.held_out_levels)
 
 
 def _not_held_out(config: Config, buffer: Any, held_out: Any, flag: str) -> Any:
     """Return the levels of a level buffer that are not held out."""
-    from jaxgym import levels
-
-    existing = levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), buffer, held_out))
-    left = existing - levels.num_distinct(held_out)
+    existing = jaxgym.levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), buffer, held_out))
+    left = existing - jaxgym.levels.num_distinct(held_out)
     if left > 1 or (left == 1 and config.train_levels == 1):
-        return levels.exclude(buffer, held_out)
+        return jaxgym.levels.exclude(buffer, held_out)
     # This number is at most a half, so at least two distinct levels are left.
     fewer = [f"hold out {existing // 2} or fewer with {flag}"] if existing // 2 <= existing - 2 else []
     fresh = ["sample fresh training levels with --train-levels 0, which may include held-out ones"]
@@ -152,8 +140,6 @@ def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
     # Only the caller can make an environment of the caller's own.
     if getattr(game.env, "env_id", None) != config.env.rpartition(":")[2]:
         return None
-    import jaxgym
-
     observed = jaxgym.spec_of(config.env).all_options.get("observation")
     if observed is None or not observed.accepts("pixels"):
         return None

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,24 +36,6 @@ _ROOT_SEED = 0
 _BUFFER_BATCH = 8192
 _ORIGINALS_VERSION = 1
 """Part of the names of files with original levels; increase it when these levels change."""
-
-
-class LevelSampler(Protocol):
-    """The part of `jaxgym.Environment` that samples levels."""
-
-    @property
-    def env_id(self) -> str:
-        """The environment id."""
-        ...
-
-    @property
-    def default_params(self) -> Any:
-        """The parameters of the `make` call that built the environment."""
-        ...
-
-    def sample_level(self, key: jax.Array, params: Any, /) -> Any:
-        """Sample a level; consumes `key`."""
-        ...
 
 
 def train_seeds(count: int, start: int = 0) -> np.ndarray:
@@ -98,7 +80,7 @@ def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") ->
     return jax.random.fold_in(root, jnp.asarray(seed, dtype=jnp.uint32))
 
 
-def level_from_seed(env: LevelSampler, seed: Any, params: Any = None) -> Any:
+def level_from_seed(env: Any, seed: Any, params: Any = None) -> Any:
     """Return the level of one uint32 seed for the given parameters (those of `make` if None).
 
     Raises:
@@ -133,7 +115,7 @@ def _on_host(seeds: Any) -> np.ndarray:
         return np.asarray(None)
 
 
-def check_level(env: LevelSampler, level: Any, params: Any) -> None:
+def check_level(env: Any, level: Any, params: Any) -> None:
     """Check that a level has the structure, shapes and dtypes of the environment's levels.
 
     Raises:
@@ -142,7 +124,7 @@ def check_level(env: LevelSampler, level: Any, params: Any) -> None:
     _check_arrays(env, level, params, "a level", "Use jaxgym.levels.level_from_seed or a level buffer")
 
 
-def check_level_buffer(env: LevelSampler, buffer: Any, params: Any) -> None:
+def check_level_buffer(env: Any, buffer: Any, params: Any) -> None:
     """Check that a level buffer has the structure, shapes and dtypes of stacked levels of the environment.
 
     Raises:
@@ -178,7 +160,7 @@ def _level(env: Any, seed: jax.Array, params: Any) -> Any:
     return env.sample_level(level_key(seed), params)
 
 
-def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
+def draw(env: Any, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
     """Draw the level of a reset: from the level buffer if there is one, else of a random training seed.
 
     Returns:
@@ -197,7 +179,7 @@ def draw(env: LevelSampler, key: jax.Array, params: Any) -> tuple[Any, jax.Array
     return level, index.astype(jnp.int32)
 
 
-def make_level_buffer(env: LevelSampler, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
+def make_level_buffer(env: Any, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
     """Return a level buffer: the levels of the given seeds, stacked along a leading axis of `len(seeds)`.
 
     The buffer belongs to these parameters. Make it again if you change an option that levels depend on, such as the

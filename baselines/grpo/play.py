@@ -3,7 +3,7 @@
 import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,20 +52,6 @@ class TextEpisodes:
         own = np.flatnonzero(self.episode == episode)
         turns = [f"{self.contexts[turn]}\n> {self.replies[turn]}\n\n" for turn in own]
         return f"{''.join(turns)}{self.last_texts[episode]}\n"
-
-
-class TurnTokens(NamedTuple):
-    """Turns as tokens.
-
-    Attributes:
-        prompts: int32 (N, prompt), padded on the left.
-        replies: int32 (N, reply), `PAD` after the end.
-        log_probabilities: Log-probability of each token of the replies when it was sampled, float32 (N, reply).
-    """
-
-    prompts: np.ndarray
-    replies: np.ndarray
-    log_probabilities: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,7 +216,7 @@ class ModelWriter:
     ):
         self._sizes, self._tokenizer, self._params = sizes, tokenizer, params
         self._key, self._batch, self._temperature = key, batch, jnp.float32(temperature)
-        self._kept = list[TurnTokens]()
+        self._kept = list[tuple[np.ndarray, ...]]()
 
     def __call__(self, contexts: Sequence[str]) -> list[str]:
         """Return a reply to each context; replies are sampled in batches of one size."""
@@ -246,13 +232,13 @@ class ModelWriter:
             np.concatenate([np.asarray(part) for part in column])[: len(prompts)]
             for column in zip(*sampled, strict=True)
         )
-        self._kept.append(TurnTokens(prompts, tokens, log_probabilities))
+        self._kept.append((prompts, tokens, log_probabilities))
         return [self._tokenizer.decode(reply) for reply in tokens.tolist()]
 
     @property
-    def tokens(self) -> TurnTokens:
-        """Tokens of all turns so far, in order."""
-        return TurnTokens(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
+    def tokens(self) -> tuple[np.ndarray, ...]:
+        """Prompts, replies and log-probabilities of all turns so far, in order; see `learner.TurnBatch`."""
+        return tuple(np.concatenate(column) for column in zip(*self._kept, strict=True))
 
 
 def prompts_of(tokenizer: Tokenizer, contexts: Sequence[str], slots: int) -> np.ndarray:

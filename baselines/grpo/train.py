@@ -27,7 +27,7 @@ from baselines.grpo.learner import (
     text_advantages,
 )
 from baselines.grpo.model import Sizes
-from baselines.grpo.play import Chain, ModelWriter, RandomWriter, TextEpisodes, TurnTokens, prompts_of
+from baselines.grpo.play import Chain, ModelWriter, RandomWriter, TextEpisodes, prompts_of
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import END, PAD, Tokenizer
 from baselines.runs import Row, RunDir
@@ -295,7 +295,7 @@ def learn(
     sizes: Sizes,
     state: LearnerState,
     generator: np.random.Generator,
-    tokens: TurnTokens,
+    tokens: tuple[np.ndarray, ...],
     advantages: np.ndarray,
 ) -> tuple[LearnerState, dict[str, float]]:
     """Return the state after the gradient steps of one update, and the means of their metrics, if there are any.
@@ -309,7 +309,7 @@ def learn(
         order = generator.permutation(telling)
         for start in range(0, len(order), settings.minibatch):
             chosen = order[start : start + settings.minibatch]
-            whole = TurnBatch(*TurnTokens(*(column[chosen] for column in tokens)), advantages[chosen])
+            whole = TurnBatch(*(column[chosen] for column in (*tokens, advantages)))
             missing = settings.minibatch - len(chosen)
             batch = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), whole)  # noqa: B023
             state, metrics = improve(settings, sizes, state, batch)

@@ -458,7 +458,7 @@ def test_an_episode_in_words() -> None:
 
 def test_the_expert_can_be_told_in_words() -> None:
     for goal in ("rope ladder", "lighthouse"):
-        chosen = textcraft_planner.plan().ways[ITEM[goal]]
+        chosen = textcraft_planner.plan()[0][ITEM[goal]]
         inputs = [
             f"{count} {WORLD.names[item]}"
             for item, count in zip(WORLD.ways.inputs[chosen], WORLD.ways.counts[chosen], strict=True)

@@ -236,12 +236,7 @@ TParams = TypeVar("TParams", bound=SpotlightParams)
 
 @dataclasses.dataclass(unsafe_hash=True)
 class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TLevel, TState, TParams]):
-    """Base class of both games.
-
-    Attributes:
-        max_spotlights: Slots for spotlights alive.
-        max_listed_spotlights: Spotlights in a level.
-    """
+    """Base class of both games."""
 
     agent_scale: float = static(arena.AGENT_SCALE)
     coin_scale: float = static(Real(0.375, "size of coins", low=0.1, high=1.0))

@@ -1,6 +1,5 @@
 """Expert for TextCraft: it gathers all materials of the goal, then crafts from the bottom up."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -12,22 +11,12 @@ from jaxgym.envs.textcraft.game import MOST_GATHERED, State, Verb
 from jaxgym.envs.textcraft.world import NUM_INPUTS, world
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class CraftingPlan:
-    """Ways by which the expert makes items.
-
-    Attributes:
-        ways: Way to craft each item, int32 (N,); 0, which is unused, for gathered items.
-        heights: Length of the longest chain of ways below an item, int32 (N,); 0 for gathered items.
-    """
-
-    ways: np.ndarray
-    heights: np.ndarray
-
-
 @functools.cache
-def plan() -> CraftingPlan:
-    """Return the way with the fewest actions for each item, as if no two inputs shared materials."""
+def plan() -> tuple[np.ndarray, np.ndarray]:
+    """Return the way with the fewest actions for each of N items, as if no two inputs shared materials, int32 (N,).
+
+    Return also the length of the longest chain of ways below each item, int32 (N,). Both are 0 for gathered items.
+    """
     whole, ways = world(), world().ways
     num_items = len(whole.names)
     options: list[list[int]] = [[] for _ in range(num_items)]
@@ -51,13 +40,13 @@ def plan() -> CraftingPlan:
 
     for item in range(num_items):
         visit(item)
-    return CraftingPlan(best, heights)
+    return best, heights
 
 
 def textcraft_action(env: Any, state: State, params: Any) -> jax.Array:
     """Return an action towards the goal, int32 (3,)."""
     del env, params
-    ways, chosen, heights = world().ways, plan().ways, plan().heights
+    ways, (chosen, heights) = world().ways, plan()
     inputs, counts = jnp.asarray(ways.inputs[chosen]), jnp.asarray(ways.counts[chosen])
     amounts, bag = jnp.asarray(ways.amounts[chosen]), state.inventory
     items = jnp.arange(len(world().names))

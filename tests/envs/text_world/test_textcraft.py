@@ -445,13 +445,13 @@ def test_the_expert_crafts_every_goal_in_few_steps() -> None:
 
 
 def test_every_book_holds_the_recipes_of_the_expert() -> None:
-    plan, trees = textcraft_planner.plan(), books().trees
+    (ways, _), trees = textcraft_planner.plan(), books().trees
     for row, goal in enumerate(WORLD.goals.tolist()):
         waiting = [goal]
         while waiting:
             item = waiting.pop()
             if item >= WORLD.num_gathered:
-                chosen = plan.ways[item]
+                chosen = ways[item]
                 assert WORLD.ways.recipes[chosen] in trees[row]
                 waiting += WORLD.ways.inputs[chosen][WORLD.ways.counts[chosen] > 0].tolist()
 
