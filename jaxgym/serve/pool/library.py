@@ -90,10 +90,13 @@ def _key(name: str, options: Options) -> Any:
     env_id = text.text_spec_of(name)[0]
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
         raise OptionError(f"{name}: options: expected a mapping from names to values, got {reprlib.repr(options)}.")
-    return env_id, json.dumps(dict(options), sort_keys=True, default=_plain_or_id)
+    objects: list[int] = []
 
+    def plain_or_id(value: Any) -> Any:
+        known = plain(value)
+        if known is not value:
+            return known
+        objects.append(id(value))  # beside the text, so that no option's value can look like an object
+        return None
 
-def _plain_or_id(value: Any) -> Any:
-    """Return an array as a list, and another object, such as a level buffer, as its `id`."""
-    known = plain(value)
-    return f"object {id(value)}" if known is value else known
+    return env_id, json.dumps(dict(options), sort_keys=True, default=plain_or_id), tuple(objects)
