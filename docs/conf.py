@@ -1,4 +1,4 @@
-"""Settings of the documentation site: `make docs` writes it to `docs/_build`."""
+"""Settings of the documentation site: `make docs` writes it to `docs/_build/html`."""
 
 import jaxgym
 
