@@ -148,8 +148,8 @@ format: $(STAMP) ## Write the house style into the files.
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-docs: $(STAMP) ## Build the documentation site in docs/_build; warnings are errors.
-	JAX_PLATFORMS=cpu PYTHONPATH=. $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build
+docs: $(STAMP) ## Build the documentation site in docs/_build/html; warnings are errors.
+	JAX_PLATFORMS=cpu PYTHONPATH=. $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build/html
 
 lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 	$(BIN)/python -m uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-emit-index-url \

@@ -1,4 +1,4 @@
-"""Settings of the documentation site: `make docs` writes it to `docs/_build`."""
+"""Settings of the documentation site: `make docs` writes it to `docs/_build/html`."""
 
 import jaxgym
 
@@ -14,7 +14,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 # Napoleon links the name of each attribute in a docstring, and several classes have the same names.
-suppress_warnings = ["ref.python", "toc.empty_glob"]
+suppress_warnings = ["ref.python"]
 nb_execution_mode = "off"  # notebooks are stored with their outputs
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4  # the anchors that GitHub makes

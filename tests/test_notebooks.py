@@ -14,7 +14,7 @@ from tests.serve import chat_server
 ROOT = Path(__file__).parents[1]
 LARGEST_BYTES = 300_000
 SMALL: dict[str, dict[str, Any]] = {
-    "compare_memories": {"TOTAL_STEPS": 1, "NUM_ENVS": 8, "MEMORIES": ("none", "gru", "mingru", "lru")},
+    "compare_memories": {"TOTAL_STEPS": 1, "NUM_ENVS": 8},
     "language_model": {"EPISODES": 4},
     "own_environment": {"TOTAL_STEPS": 1, "NUM_ENVS": 8},
     "quickstart": {"TOTAL_STEPS": 1, "NUM_ENVS": 4, "NUM_STEPS": 20},

@@ -46,6 +46,7 @@ def execute(path: Path, parameters: Mapping[str, Any] | None = None) -> nbformat
             kernel_name="python3",
             skip_cells_with_tag=SKIPPED,
             record_timing=False,
+            coalesce_streams=True,
             resources={"metadata": {"path": folder}},
         )
         return client.execute()
