@@ -21,7 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "train_and_evaluate": {"TOTAL_STEPS": 1, "NUM_ENVS": 8},
 }
 
-NOT_EXECUTED = {"compare_memories", "train_and_evaluate"}
+NOT_EXECUTED = {"compare_memories"}
 """Notebooks without stored outputs: run `python -m docs.notebooks.execute NAME`, then remove the name."""
 
 of_each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
