@@ -19,7 +19,7 @@ from jaxgym.envs.memory_gym.text import (
     number,
     rewards,
 )
-from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene
+from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene, coin_radius_px
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
 from jaxgym.spec import TextSpec
 
@@ -85,7 +85,9 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
         lines = [
             f"Observation: Positions are in pixels (px) on a screen of {SCREEN_PX} x {SCREEN_PX} px: x to the right, y "
             "down. The position of an object is its center. You and other objects are listed only if they are "
-            "completely visible: not in the dark, and not covered.",
+            "completely visible: not in the dark, and not covered by the health bar, the edge of the screen or another "
+            "object.",
+            *self._sizes(),
             f"Light: the brightness of the floor in {SQUARES} x {SQUARES} squares, row by row from the top. 0 is dark, "
             f"{_HIGHEST_DIGIT} is bright. Each square is {SQUARE_PX} px wide and {SQUARE_PX} px high.",
         ]
@@ -110,6 +112,18 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
                 "n - 1 was positive."
             )
         return "\n".join([*lines, free_speed(params)])
+
+    def _sizes(self) -> list[str]:
+        """Return the explanation of the agent's size, its range, and contact with objects."""
+        radius, exit_scale = self.env.agent_radius_px, self.env.render_options.exit_scale
+        end, coin = SCREEN_PX - radius, coin_radius_px(self.env.coin_scale) + radius
+        door = "" if exit_scale is None else f", and the exit if they are at most {number(10 * exit_scale + radius)} px"
+        return [
+            f"You are a circle with a radius of {radius} px. From the first step on, your center is between x {radius} "
+            f"and {end} and between y {BAR_PX + radius} and {end}.",
+            f"You touch a coin if your center and its center are at most {coin} px apart{door}. A spotlight touches "
+            "you if it overlaps your circle.",
+        ]
 
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of wholly visible objects, the brightness of the floor, and the bar."""
