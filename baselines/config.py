@@ -264,11 +264,7 @@ def check_numbers(settings: Any, least: Mapping[str, int]) -> None:
 
 
 def check_seed(seed: int, count: int = 1) -> None:
-    """Check that random seeds are in range.
-
-    Args:
-        seed: the first seed.
-        count: number of consecutive seeds.
+    """Check that consecutive random seeds from `seed` on are in range.
 
     Raises:
         ConfigError: if a seed is negative or not below `INT32_END`.

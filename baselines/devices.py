@@ -90,11 +90,9 @@ def make_init(setup: Setup) -> Callable[[jax.Array, Any], TrainState]:
 
 
 def make_train_block(setup: Setup, mesh: Mesh | None = None) -> TrainBlock:
-    """Return `ppo.make_train_block` of a run on the devices of a mesh; without a mesh, one device does all the work.
+    """Return `ppo.make_train_block` of a run on a mesh of `config.devices` devices along the axis `DEVICE_AXIS`.
 
-    Args:
-        setup: setup of the run.
-        mesh: mesh of `config.devices` devices along the axis `DEVICE_AXIS`.
+    Without a mesh, one device does all the work.
     """
     is_split = setup.config.is_split
     if is_split:

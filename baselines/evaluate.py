@@ -191,12 +191,7 @@ def level_rows(
 ) -> list[dict[str, Any]]:
     """Return one row per agent, level and episode, as plain values.
 
-    Args:
-        split: name of the split.
-        level_seeds: seeds of the played levels, in order.
-        repeats: episodes per level.
-        first_seed: seed of the run; its agents have consecutive seeds.
-        played: episodes of each agent; the episodes of one level are adjacent.
+    The agents, whose episodes are `played`, have consecutive seeds; the `repeats` episodes of one level are adjacent.
     """
     rows: list[dict[str, Any]] = []
     for run_seed, episodes in enumerate(played, first_seed):

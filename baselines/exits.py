@@ -20,10 +20,8 @@ RESUME = "add --resume to continue from the newest checkpoint"
 def exit_on_error(resume: str = "") -> Iterator[None]:
     """End the process with a message on stderr if a command fails or is interrupted.
 
-    The exit code is 1, or 130 after an interrupt. If the output pipe is closed, nothing is printed.
-
-    Args:
-        resume: what the user can do after an interrupt.
+    The exit code is 1, or 130 after an interrupt. If the output pipe is closed, nothing is printed. `resume` is what
+    the user can do after an interrupt.
     """
     interrupts.keep()
     interrupts.open_closed_streams()

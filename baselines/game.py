@@ -48,11 +48,7 @@ def make_game(config: Config, flag: str = _HOLD_OUT) -> TrainingGame:
     """Make the environment and the levels of a config.
 
     Levels that equal a held-out level are removed from the training levels: a short game has few distinct levels, and
-    two seeds can give the same one.
-
-    Args:
-        config: settings of the run.
-        flag: flag that sets the number of held-out levels, for the error message.
+    two seeds can give the same one. `flag` sets the number of held-out levels, for the error message.
 
     Raises:
         ConfigError: if the id is unknown, an option is invalid, or fewer than two distinct training levels are left

@@ -354,13 +354,10 @@ def action_sizes(space: Any) -> Sizes:
 def make_network(
     config: Config, action_space: Any, frame: tuple[int, ...] | None = None, ground_truth_size: int = 0
 ) -> ActorCritic:
-    """Build the network of a config for an action space.
+    """Build the network of a config for a Discrete or MultiDiscrete action space.
 
-    Args:
-        config: settings of the run.
-        action_space: Discrete or MultiDiscrete.
-        frame: height, width and channels of the observation's frame; None if it has none.
-        ground_truth_size: length of the auxiliary target; 0 for no ground-truth head.
+    `frame` is height, width and channels of the observation's frame, if it has one; `ground_truth_size` is the length
+    of the auxiliary target, 0 for no ground-truth head.
 
     Raises:
         ConfigError: if the memory or the encoder is unknown or unsuited, or the action space is of another kind.

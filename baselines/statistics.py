@@ -24,13 +24,9 @@ class Estimate(NamedTuple):
 
 
 def iqm(values: np.ndarray) -> np.ndarray:
-    """Return the interquartile mean: drop the lowest and the highest ⌊n / 4⌋ of n values, and average the rest.
+    """Return the interquartile mean (...) of runs x tasks (..., R, M).
 
-    Args:
-        values: runs x tasks in the last two axes, (..., R, M).
-
-    Returns:
-        (...).
+    The lowest and the highest ⌊n / 4⌋ of n values are dropped, and the rest are averaged.
     """
     flat = np.sort(values.reshape(*values.shape[:-2], -1), axis=-1)
     dropped = flat.shape[-1] // 4

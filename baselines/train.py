@@ -180,12 +180,7 @@ def run_blocks(
 ) -> TrainState:
     """Train from the newest checkpoint of the folder, or from the start, and return the state after the last update.
 
-    Args:
-        config: settings of the run.
-        game: environment and levels of `config`.
-        folder: run folder.
-        mesh: mesh of the devices that share the training; None for one device.
-        on_block: callback, see `train`.
+    The devices of `mesh` share the training; None is one device. `on_block` is a callback, see `train`.
 
     Raises:
         RunError: if a file cannot be written, a checkpoint does not match, the loss is not finite, or `on_block`

@@ -16,11 +16,7 @@ MISUSED, FAILED = 2, 1
 
 
 def run(argv: Sequence[str] | None = None) -> str:
-    """Run a command and return its output.
-
-    Args:
-        argv: The command line without the program's name; the command line of the process if None.
-    """
+    """Run a command line without the program's name, by default that of the process, and return the output."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["serve"]:
         run_server(argv[1:])

@@ -24,11 +24,7 @@ _ZOO = "zoo"
 
 
 def run(arguments: Any) -> str:
-    """Run a command and return its output.
-
-    Args:
-        arguments: The flags of a command, such as `jaxgym.flags.Show`.
-    """
+    """Run a command by its flags, such as a `jaxgym.flags.Show`, and return its output."""
     if not isinstance(arguments, Rollout) and arguments.env_id is not None:
         env_id = registry.id_of(registry.import_module_of(arguments.env_id))
         arguments = dataclasses.replace(arguments, env_id=env_id)

@@ -277,9 +277,7 @@ _KEY = "option"
 def traced(kind: Option, **changes: Any) -> Any:
     """Declare a field of `Params` as an option; the field holds arrays, so that its values can be vmapped.
 
-    Args:
-        kind: The default, the allowed values and the line of help.
-        **changes: Attributes of `kind` that differ here.
+    `changes` are attributes of `kind` that differ here.
     """
     kind = dataclasses.replace(kind, **changes)
     default = functools.partial(kind.convert, kind.default)
@@ -290,10 +288,7 @@ def static(kind: Option, **changes: Any) -> Any:
     """Declare a field of an environment as an option; the field holds a plain Python value, and fixes the program.
 
     If the option's default is `None`, the field has no default; `Environment.derive` may return a value in its place.
-
-    Args:
-        kind: The default, the allowed values and the line of help.
-        **changes: Attributes of `kind` that differ here.
+    `changes` are attributes of `kind` that differ here.
     """
     kind = dataclasses.replace(kind, **changes)
     default = {} if kind.default is None else {"default": kind.plain(kind.default)}
@@ -350,15 +345,7 @@ def check_names(env_id: str, given: Iterable[str], known: Collection[str]) -> No
 
 
 def resolve(env_id: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate the given values and fill in the defaults.
-
-    Args:
-        env_id: The id, for error messages.
-        options: All options of the environment.
-        given: Values by name.
-
-    Returns:
-        A plain Python value for every option.
+    """Validate the given values and fill in the defaults; return a plain Python value for every option.
 
     Raises:
         OptionError: If a name is unknown or a value is invalid.

@@ -28,10 +28,7 @@ def check_params(env_id: str, params: Any, own: type) -> None:
 def check_state(env_id: str, state: Any, own: Any) -> None:
     """Check that a state has the structure and shapes of an environment's states.
 
-    Args:
-        env_id: The id for the error message.
-        state: The state to check.
-        own: The class of the environment's states, or one of its states.
+    `own` is the class of these states, or one of them.
 
     Raises:
         StateError: If the class, the structure or a shape differs.

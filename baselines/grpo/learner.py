@@ -54,11 +54,7 @@ class TurnBatch(NamedTuple):
 
 
 def group_advantages(returns: np.ndarray, group_size: int) -> np.ndarray:
-    """Compute advantages of episodes relative to their group.
-
-    Args:
-        returns: float (E,); consecutive blocks of `group_size` are episodes of one level.
-        group_size: Number of episodes of a group.
+    """Compute advantages of episodes relative to their group: consecutive `group_size` of the returns, float (E,).
 
     Returns:
         Returns minus the group's mean, divided by its standard deviation; 0 where all are equal; float32 (E,).

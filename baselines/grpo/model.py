@@ -125,11 +125,8 @@ def init(sizes: Sizes, key: jax.Array) -> Any:
 def log_probabilities(sizes: Sizes, params: Any, prompts: jax.Array, replies: jax.Array) -> jax.Array:
     """Return the log-probabilities of every next token of replies, float32 (B, reply, vocabulary).
 
-    Args:
-        sizes: Sizes of the model.
-        params: Parameters of the model.
-        prompts: int32 (B, prompt), padded on the left.
-        replies: int32 (B, reply); tokens after the end of a reply do not affect those before it.
+    Prompts are int32 (B, prompt), padded on the left; replies are int32 (B, reply). Tokens after the end of a reply do
+    not affect those before it.
     """
     tokens = jnp.concatenate([prompts, replies[:, :-1]], axis=1)
     logits = LanguageModel(sizes).apply({"params": params}, tokens, None, jnp.int32(0), sizes.reply)[0]

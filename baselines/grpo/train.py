@@ -74,14 +74,7 @@ def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
 
 
 def train(settings: Settings, run_dir: RunDir) -> str:
-    """Train a model, evaluate it, and write transcripts.
-
-    Args:
-        settings: settings of the run.
-        run_dir: run folder and resume flag.
-
-    Returns:
-        A summary line with the success on held-out levels.
+    """Train a model, evaluate it, and write transcripts; return a line with the success on held-out levels.
 
     Raises:
         RunError: if the folder is unusable, a checkpoint does not match, or the loss is not finite.

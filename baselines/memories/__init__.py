@@ -29,10 +29,7 @@ _CELLS: dict[str, type[MemoryCell]] = {
 
 
 def cell_of(name: str) -> type[MemoryCell]:
-    """Return the class of a memory cell.
-
-    Args:
-        name: a built-in or registered name, or "my_package.module:MyCell", which imports the module.
+    """Return the class of a built-in or registered memory cell, or "my_package.module:MyCell", which is imported.
 
     Raises:
         ConfigError: if no cell has that name.
@@ -68,11 +65,7 @@ def _checked(name: str, cell: object) -> type[MemoryCell]:
 
 
 def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
-    """Build the memory of a config.
-
-    Args:
-        config: settings of the run.
-        frame: height, width and channels of the observation's frame; None if it has none.
+    """Build the memory of a config; `frame` is height, width and channels of the observation's frame, if it has one.
 
     Raises:
         ConfigError: if no memory has that name, or another setting or the observation does not suit it.

@@ -41,12 +41,7 @@ class Stage:
     """Environment that renders an image of each state."""
 
     def __init__(self, env_id: str, options: dict[str, Any], *, ground_truth: bool = False) -> None:
-        """Make the environment.
-
-        Args:
-            env_id: One of `jaxgym.registered_envs()`.
-            options: Options of `jaxgym.make`.
-            ground_truth: Whether images show hidden information.
+        """Make the environment with options of `jaxgym.make`; `ground_truth` makes images show hidden information.
 
         Raises:
             UnknownIdError: If the id is not registered.

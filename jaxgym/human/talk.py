@@ -34,11 +34,7 @@ class TerminalSession:
     """Text environment that reads replies from a stream and writes texts to a stream."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
-        """Make the environment and its text interface.
-
-        Args:
-            name: Id or short name of an environment with a text interface.
-            options: Options of `jaxgym.text.make`.
+        """Make the environment of an id or a short name, and its text interface, with options of `jaxgym.text.make`.
 
         Raises:
             UnknownIdError: If there is no such environment, or it has no text interface.

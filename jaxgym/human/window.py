@@ -22,15 +22,9 @@ class WindowError(RuntimeError):
 
 
 def play(stage: Stage, human: Human, seed: int) -> dict[str, Any] | None:
-    """Play an episode until it ends or the window is closed.
+    """Play an episode until it ends or the window is closed; return the last `info`, or None if it was closed.
 
-    Args:
-        stage: The environment.
-        human: Its controls.
-        seed: Seed of the level; page up and page down select the next and the previous seed.
-
-    Returns:
-        The last `info`, or None if the window was closed.
+    Page up and page down select the level of the next and the previous seed.
 
     Raises:
         WindowError: If pygame or a display is missing.

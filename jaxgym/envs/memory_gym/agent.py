@@ -76,10 +76,7 @@ def first_placements(agent_scale: float, margin_px: int) -> np.ndarray:
     """Return the first placement with the same pixels as each placement of an agent that may leave the screen.
 
     In a corner of the screen so little of the agent is visible that nearby positions and headings give the same pixels.
-
-    Args:
-        agent_scale: Size of the agent.
-        margin_px: Largest distance of its center from the screen.
+    Its center is at most `margin_px` away from the screen.
 
     Returns:
         x, y (in px) and heading, int32 (N, N, 8, 3) with N = 84 + 2 · margin_px + 1; indexed by x and y, both from

@@ -103,15 +103,7 @@ def round_half_away(value: jax.Array) -> jax.Array:
 
 
 def wrap_px(position: jax.Array, margin_px: float) -> jax.Array:
-    """Wrap a position on the torus of the screen and a margin around it.
-
-    Args:
-        position: Whole px as float32 (2,).
-        margin_px: Largest distance of the center from the screen.
-
-    Returns:
-        Whole px, int32 (2,).
-    """
+    """Wrap a position, whole px as float32 (2,), on the torus of the screen and a margin; return int32 (2,)."""
     high = np.float32(SCREEN_PX + margin_px)
     moved = jnp.where(position > high, -np.float32(margin_px), position)
     return round_half_away(jnp.where(moved < -np.float32(margin_px), high, moved))

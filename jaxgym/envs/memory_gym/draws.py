@@ -134,9 +134,7 @@ def whole(values: np.ndarray, dtype: type[np.integer[Any]] = np.int32) -> Any:
 def by_seed(levels: Callable[[Any, Mapping[str, Any], Draws], Any], num_words: int) -> Callable[..., Any]:
     """Return a function of environment, options and seeds, uint32 (n,), to n levels, which runs in batches.
 
-    Args:
-        levels: Function of an environment, its options and the streams of n seeds to n levels.
-        num_words: Typical number of words per level.
+    `levels` is the same function for the streams of a batch; a level typically takes `num_words` words.
     """
 
     def levels_of(env: Any, options: Mapping[str, Any], seeds: np.ndarray) -> Any:

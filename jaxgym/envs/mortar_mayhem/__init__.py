@@ -41,6 +41,6 @@ ENDLESS = Spec(
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,
-    human=Human(view.endless_view, "free", endless.is_clue_seen),
+    human=Human(view.view, "free", endless.is_clue_seen),
     text=text.FREE_TEXT,
 )

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.envs.mortar_mayhem import scene as mortar_scene
+from jaxgym.envs.mortar_mayhem import scene as seen
+from jaxgym.envs.mortar_mayhem.endless import EndlessMortarMayhem
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite, enlarged
 from jaxgym.rendering.sprites import ring
 
@@ -23,18 +24,9 @@ def _ring() -> SpriteSheet:
     return SpriteSheet.of(image[None], anchor=_RING_RADIUS_PX)
 
 
-def _with_target(frame: jax.Array, target_tile: jax.Array, arena_size: jax.Array) -> jax.Array:
-    center = mortar_scene.tile_center_px(target_tile, arena_size)
-    return enlarged(draw_sprite(frame, _ring(), jnp.int32(0), center))
-
-
 def view(env: Any, state: Any, params: Any) -> jax.Array:
     """Return the frame with a ring around the target tile."""
     scene = env.scene(state, params)
-    return _with_target(mortar_scene.draw(scene, env.agent_scale), state.target_tile, scene.arena_size)
-
-
-def endless_view(env: Any, state: Any, params: Any) -> jax.Array:
-    """Return the frame with a ring around the target tile."""
-    scene = env.scene(state, params)
-    return _with_target(mortar_scene.draw_torus(scene, env.agent_scale), state.target_tile, scene.arena_size)
+    draw = seen.draw_torus if isinstance(env, EndlessMortarMayhem) else seen.draw
+    center = seen.tile_center_px(state.target_tile, scene.arena_size)
+    return enlarged(draw_sprite(draw(scene, env.agent_scale), _ring(), jnp.int32(0), center))

@@ -46,10 +46,7 @@ class Visible:
 def visible_in(scene: Scene, agent_scale: float, margin_px: int | None = None) -> Visible:
     """Return the facts that the frame of a scene shows.
 
-    Args:
-        scene: The scene.
-        agent_scale: Size of the agent.
-        margin_px: Largest distance of the agent's center from the screen; 0 if it cannot leave.
+    `margin_px` is the largest distance of the agent's center from the screen; None if it cannot leave.
     """
     position, heading = scene.agent_position_px, jnp.asarray(first_headings(agent_scale))[scene.agent_heading]
     if margin_px is not None:

@@ -127,13 +127,9 @@ def columns_near(walked_px: jax.Array, camera: Camera) -> jax.Array:
 def columns_of(
     tiles: jax.Array, is_shown: jax.Array, walked_px: jax.Array, camera: Camera
 ) -> tuple[jax.Array, jax.Array]:
-    """Return `path_columns` and `path_left_px` of a scene.
+    """Return `path_columns` and `path_left_px` of a scene, whose agent is `walked_px` from its start.
 
-    Args:
-        tiles: Tiles of the world (column, row), int32 (N, 2).
-        is_shown: Shown tiles, bool (N,).
-        walked_px: Distance of the agent from its start, int32 ().
-        camera: The camera.
+    `tiles` are (column, row) in the world, int32 (N, 2); `is_shown` selects the shown ones, bool (N,).
     """
     columns = columns_near(walked_px, camera)
     is_there = is_shown[None] & (tiles[None, :, 0] == columns[:, None])

@@ -265,11 +265,6 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         """The values that fix sprites."""
         raise NotImplementedError  # Every game has its own.
 
-    @property
-    def agent_radius_px(self) -> int:
-        """Radius of the agent."""
-        return arena.agent_radius(self.agent_scale)
-
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Return the space of three times three actions."""
         del params
@@ -297,18 +292,11 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
         }
 
     def advance(self, state: TState, action: jax.Array, params: TParams, is_due: jax.Array) -> TState:
-        """Move the agent, dim the light, spawn a spotlight if one is due, and advance the spotlights.
-
-        Args:
-            state: State.
-            action: Action.
-            params: Parameters.
-            is_due: Function of the timer, including this step, that returns whether a spotlight spawns.
-        """
+        """Move the agent, dim the light, spawn a spotlight if one is due, bool (), and advance the spotlights."""
         pair = arena.free_action(action) if self.flat_actions else action
         is_action = (pair >= 0) & (pair < len(arena.AxisMove))
         direction = arena.direction_of(pair)
-        radius = self.agent_radius_px
+        radius = arena.agent_radius(self.agent_scale)
         position = arena.clamp_px(
             state.position_px + arena.free_displacement_px(direction, params.agent_speed),
             jnp.asarray([radius, _LOWEST_Y_PX + radius], jnp.int32),
@@ -355,7 +343,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     def is_in_reach(self, things_px: jax.Array, state: TState, reach_px: float) -> jax.Array:
         """Return whether the agent touches each object at int32 (N, 2), at most `reach_px` plus its radius away."""
         squares = jnp.sum(jnp.square(things_px - state.position_px[None, :]), axis=-1)
-        return squares <= int((reach_px + self.agent_radius_px) ** 2)
+        return squares <= int((reach_px + arena.agent_radius(self.agent_scale)) ** 2)
 
     def is_truncated(self, state: TState, params: TParams) -> jax.Array:
         """Return whether the time limit is reached, or a spotlight had no free slot."""

@@ -34,9 +34,7 @@ def block(blocked: jax.Array, center_px: jax.Array, radius_px: jax.Array | int) 
 def draw(blocked: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draw a free pixel uniformly, and shift it by 2 or 3 px along each axis; if none is free, all are.
 
-    Args:
-        blocked: Blocked pixels.
-        bits: Random words, uint32 (3,).
+    `bits` are random words, uint32 (3,).
 
     Returns:
         The pixel (x, y) before and after the shift, int32 (2,) each.
@@ -57,10 +55,7 @@ def _free_in_rows(blocked: jax.Array) -> jax.Array:
 def pixel_at(blocked: jax.Array, cumulative: jax.Array, index: jax.Array) -> jax.Array:
     """Return a free pixel (x, y) by its number, counted row by row, int32 (2,).
 
-    Args:
-        blocked: Blocked pixels.
-        cumulative: Number of free pixels up to the end of each row, int32 (84,).
-        index: The number, int32 ().
+    `cumulative` is the number of free pixels up to the end of each row, int32 (84,).
     """
     y = jnp.sum(cumulative <= index, dtype=jnp.int32)
     rows = jnp.arange(SCREEN_PX)

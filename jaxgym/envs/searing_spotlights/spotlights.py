@@ -152,12 +152,8 @@ def append(spotlights: Spotlights, track: Tracks, is_due: jax.Array) -> Spotligh
 def walk(spotlights: Spotlights, agent_px: jax.Array, agent_radius_px: int) -> tuple[Spotlights, jax.Array]:
     """Remove finished spotlights, move and draw the others; return the list, and whether one hits the agent.
 
-    The spotlight after a removed one pauses for this step: it is not moved, not drawn and does not hit.
-
-    Args:
-        spotlights: List of spotlights.
-        agent_px: Center of the agent, int32 (2,).
-        agent_radius_px: Radius of the agent.
+    The spotlight after a removed one pauses for this step: it is not moved, not drawn and does not hit. `agent_px` is
+    the center of the agent, int32 (2,).
     """
     tracks = spotlights.tracks
     index = jnp.arange(spotlights.num_drawn.shape[0])
@@ -209,25 +205,17 @@ def _at(table: DoubleFloat, index: jax.Array) -> DoubleFloat:
 
 
 def walk_and_remove(in_list: jax.Array, is_unwanted: jax.Array) -> jax.Array:
-    """Walk a list while removing elements, so that the element after a removed one is skipped.
+    """Walk a list while removing unwanted elements, so that the element after a removed one is skipped.
 
-    Args:
-        in_list: Whether each of K elements is in the list, bool (K,).
-        is_unwanted: Whether each element is removed when it is visited, bool (K,).
-
-    Returns:
-        Whether each element was removed, bool (K,).
+    Arguments and result are flags of K elements, bool (K,); the result says which were removed.
     """
     return remove_every_other(in_list & is_unwanted, in_list, _counts(in_list) - 1)
 
 
 def remove_every_other(is_unwanted: jax.Array, in_list: jax.Array, position: jax.Array) -> jax.Array:
-    """Return every other element of each run of unwanted ones, starting with its first, bool (K,).
+    """Return every other element of each run of unwanted ones of a list, starting with its first, bool (K,).
 
-    Args:
-        is_unwanted: Unwanted elements of the list, bool (K,).
-        in_list: Elements in the list, bool (K,).
-        position: Index in the list of each element in it, int32 (K,).
+    `position` is the index in the list of each element in it, int32 (K,).
     """
     index = jnp.arange(in_list.shape[0])
     is_wanted_before = (index[None, :] < index[:, None]) & (in_list & ~is_unwanted)[None, :]
