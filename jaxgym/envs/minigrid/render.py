@@ -27,9 +27,11 @@ from jaxgym.rendering.sprites import paint
 TILE_PX = 8
 """Default side of a tile."""
 
+RGB = tuple[int, ...]
+
 _SUBPIXELS = 3
-_RGB = np.asarray([(255, 0, 0), (0, 255, 0), (0, 0, 255), (112, 39, 195), (255, 255, 0), (100, 100, 100)], np.uint8)
-_BLACK = np.zeros(3, np.uint8)
+_RGB = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (112, 39, 195), (255, 255, 0), (100, 100, 100))
+_BLACK = (0, 0, 0)
 _LINE = 0.031
 _HIGHLIGHT = 0.3
 _DARK = 0.45
@@ -42,7 +44,7 @@ _TRIANGLE = (0.12, 0.19, 0.87, 0.5)
 _EMPTY_AT, _WALL_AT, _DOOR_AT = 0, 1, 2
 _KEY_AT = _DOOR_AT + len(Color) * len(Door)
 _BALL_AT, _BOX_AT = _KEY_AT + len(Color), _KEY_AT + 2 * len(Color)
-_NUM_LOOKS = _BOX_AT + len(Color)
+_NUM_APPEARANCES = _BOX_AT + len(Color)
 
 # Tiles of a plain cell, of a highlighted one, and of a highlighted one with the agent in each direction.
 _PLAIN, _HIGHLIGHTED, _AGENT = 0, 1, 2
@@ -70,18 +72,18 @@ def draw_grid(world: World, tile_px: int) -> jax.Array:
     is_lit = is_near & lit[jnp.clip(column, 0, SIZE - 1), jnp.clip(row, 0, SIZE - 1)]
     layer = jnp.where(is_lit, _HIGHLIGHTED, _PLAIN)
     layer = jnp.where((away_x == 0) & (away_y == 0), _AGENT + world.direction, layer)
-    return _mosaic(world.cells.astype(jnp.int32), layer, tile_px)
+    return _mosaic(world.cells, layer, tile_px)
 
 
 def _mosaic(things: jax.Array, layer: jax.Array, tile_px: int) -> jax.Array:
-    """Return the frame of things and their layers, both int32 (W, H)."""
+    """Return the frame of things and their layers, both (W, H)."""
     width, height = things.shape
-    tiles = jnp.asarray(_tiles(tile_px))[(_NUM_LOOKS * layer + _index_of(things)).T]
+    tiles = jnp.asarray(_tiles(tile_px))[(_NUM_APPEARANCES * layer + _index_of(things)).T]
     return tiles.transpose(0, 2, 1, 3, 4).reshape(height * tile_px, width * tile_px, 3)
 
 
 def _index_of(things: jax.Array) -> jax.Array:
-    """Return the number of the tile of each thing in a layer, in the dtype of `things`; unseen cells look empty."""
+    """Return the number of the tile of each thing in a layer, int32; unseen cells look empty."""
     kind, color = type_of(things), color_of(things)
     index = jnp.where(kind == Type.WALL, _WALL_AT, _EMPTY_AT)
     index = jnp.where(kind == Type.DOOR, _DOOR_AT + len(Door) * color + state_of(things), index)
@@ -92,12 +94,12 @@ def _index_of(things: jax.Array) -> jax.Array:
 
 @functools.cache
 def _tiles(tile_px: int) -> np.ndarray:
-    """Return the tiles of all layers, uint8 (layers · looks, tile_px, tile_px, 3)."""
-    looks = [(Type.EMPTY, 0, 0), (Type.WALL, Color.GREY, 0)]
-    looks += [(Type.DOOR, color, state) for color in Color for state in Door]
-    looks += [(kind, color, 0) for kind in (Type.KEY, Type.BALL, Type.BOX) for color in Color]
+    """Return the tiles of all layers, uint8 (layers · appearances, tile_px, tile_px, 3)."""
+    appearances: list[tuple[int, int, int]] = [(Type.EMPTY, 0, 0), (Type.WALL, Color.GREY, 0)]
+    appearances += [(Type.DOOR, color, state) for color in Color for state in Door]
+    appearances += [(kind, color, 0) for kind in (Type.KEY, Type.BALL, Type.BOX) for color in Color]
     layers = [(None, False), (None, True), *((direction, True) for direction in Direction)]
-    return np.stack([tile(*look, agent, tile_px, is_lit=is_lit) for agent, is_lit in layers for look in looks])
+    return np.stack([tile(*each, agent, tile_px, is_lit=is_lit) for agent, is_lit in layers for each in appearances])
 
 
 def tile(kind: int, color: int, state: int, agent: int | None, tile_px: int, *, is_lit: bool) -> np.ndarray:
@@ -124,19 +126,19 @@ def tile(kind: int, color: int, state: int, agent: int | None, tile_px: int, *, 
     return (parts.sum(axis=(1, 3)) // _SUBPIXELS**2).astype(np.uint8)
 
 
-def _paint_thing(image: np.ndarray, x: np.ndarray, y: np.ndarray, look: tuple[int, int], color: np.ndarray) -> None:
+def _paint_thing(image: np.ndarray, x: np.ndarray, y: np.ndarray, appearance: tuple[int, int], color: RGB) -> None:
     """Paint a thing of a type and state on the subpixels of a tile, in place."""
 
-    def rectangle(left: float, right: float, top: float, bottom: float, fill: np.ndarray = color) -> None:
+    def rectangle(left: float, right: float, top: float, bottom: float, fill: RGB = color) -> None:
         paint(image, (x >= left) & (x <= right) & (y >= top) & (y <= bottom), fill)
 
-    def square(margin: float, fill: np.ndarray = color) -> None:
+    def square(margin: float, fill: RGB = color) -> None:
         rectangle(margin, 1 - margin, margin, 1 - margin, fill)
 
-    def disc(center_x: float, center_y: float, radius: float, fill: np.ndarray = color) -> None:
+    def disc(center_x: float, center_y: float, radius: float, fill: RGB = color) -> None:
         paint(image, (x - center_x) ** 2 + (y - center_y) ** 2 <= radius**2, fill)
 
-    match look:
+    match appearance:
         case (Type.WALL, _):
             square(0)
         case (Type.DOOR, Door.OPEN):
@@ -148,7 +150,7 @@ def _paint_thing(image: np.ndarray, x: np.ndarray, y: np.ndarray, look: tuple[in
             disc(0.75, 0.5, 0.08)
         case (Type.DOOR, Door.LOCKED):
             square(0)
-            square(0.06, (_DARK * color).astype(np.uint8))
+            square(0.06, tuple(int(_DARK * channel) for channel in color))
             rectangle(0.52, 0.75, 0.5, 0.56)
         case (Type.KEY, _):
             rectangle(0.5, 0.63, 0.31, 0.88)

@@ -67,8 +67,9 @@ class MiniGridTextInterface(FrameTextInterface[World]):
 
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the direction, the map, and the list of things."""
-        maps, things = _maps(seen.cells), _listed(seen.cells)
-        carried = seen.cells[:, *OWN].tolist()
+        cells = np.asarray(seen.cells)
+        maps, things = _maps(cells), _listed(cells)
+        carried = cells[:, *OWN].tolist()
         return [
             f"You face {COMPASS[Direction(direction)]}.\n{drawn}\n{_carried(thing)}Visible things: {listed or 'none'}"
             for direction, drawn, thing, listed in zip(seen.direction.tolist(), maps, carried, things, strict=True)
@@ -78,9 +79,9 @@ class MiniGridTextInterface(FrameTextInterface[World]):
 @functools.cache
 def _characters() -> np.ndarray:
     """Return the character of each thing without its number, as a byte, uint8 (T,)."""
-    look = np.arange(1 << 9)
-    kind, state = type_of(look), state_of(look)
-    characters = np.full(len(look), ord(_FLOOR), np.uint8)
+    appearance = np.arange(1 << 9)
+    kind, state = type_of(appearance), state_of(appearance)
+    characters = np.full(len(appearance), ord(_FLOOR), np.uint8)
     characters[kind == Type.UNSEEN] = ord(_UNSEEN)
     characters[kind == Type.WALL] = ord(_WALL)
     for each, letter in _LETTERS.items():
@@ -120,9 +121,9 @@ def _thing_at(thing: int, ahead: int, to_the_right: int) -> str:
 @functools.cache
 def name_of(thing: int) -> str:
     """Return the name of a thing, such as "green key" or "locked red door"."""
-    kind = Type(type_of(thing))
-    state = f"{Door(state_of(thing)).name.lower()} " if kind == Type.DOOR else ""
-    return f"{state}{Color(color_of(thing)).name.lower()} {_NOUNS[kind]}"
+    kind, color, state = (int(part(np.int32(thing))) for part in (type_of, color_of, state_of))
+    door = f"{Door(state).name.lower()} " if kind == Type.DOOR else ""
+    return f"{door}{Color(color).name.lower()} {_NOUNS[Type(kind)]}"
 
 
 def _carried(thing: int) -> str:

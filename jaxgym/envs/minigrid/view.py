@@ -12,8 +12,8 @@ from jaxgym.envs.minigrid.world import (
     Door,
     Type,
     World,
+    appearance_of,
     color_of,
-    look_of,
     state_of,
     step_of,
     type_of,
@@ -54,7 +54,7 @@ def visible_in(world: World) -> Visible:
     """Return the facts that the agent sees."""
     window, lit = window_of(world)
     cells = jnp.where(jnp.asarray(_IS_OWN), world.carrying, jnp.where(lit, window, UNSEEN))
-    return Visible(look_of(cells).astype(jnp.int32), world.direction)
+    return Visible(appearance_of(cells).astype(jnp.int32), world.direction)
 
 
 def window_of(world: World) -> tuple[jax.Array, jax.Array]:

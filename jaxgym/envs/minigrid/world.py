@@ -12,6 +12,7 @@ lava occur in none of the environments here.
 
 import dataclasses
 import enum
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ _TYPE_BITS, _COLOR_BITS, _STATE_BITS = 4, 3, 2
 _COLOR_AT = _TYPE_BITS
 _STATE_AT = _COLOR_AT + _COLOR_BITS
 _NUMBER_AT = _STATE_AT + _STATE_BITS
-_LOOK = (1 << _NUMBER_AT) - 1
+_APPEARANCE = (1 << _NUMBER_AT) - 1
 
 
 class Type(enum.IntEnum):
@@ -91,29 +92,29 @@ NO_CONTENTS = np.full(1, EMPTY, np.uint16)
 """Contents of boxes in a level whose boxes are empty."""
 
 
-def type_of(things: jax.Array) -> jax.Array:
-    """Return the `Type` of each thing, in the dtype of `things`."""
-    return things & ((1 << _TYPE_BITS) - 1)
+def type_of(things: Any) -> Any:
+    """Return the `Type` of each thing of a NumPy or JAX array, int32."""
+    return (things & ((1 << _TYPE_BITS) - 1)).astype(np.int32)
 
 
-def color_of(things: jax.Array) -> jax.Array:
-    """Return the `Color` of each thing, in the dtype of `things`."""
-    return things >> _COLOR_AT & ((1 << _COLOR_BITS) - 1)
+def color_of(things: Any) -> Any:
+    """Return the `Color` of each thing, int32."""
+    return (things >> _COLOR_AT & ((1 << _COLOR_BITS) - 1)).astype(np.int32)
 
 
-def state_of(things: jax.Array) -> jax.Array:
-    """Return the state of each thing, in the dtype of `things`."""
-    return things >> _STATE_AT & ((1 << _STATE_BITS) - 1)
+def state_of(things: Any) -> Any:
+    """Return the state of each thing, int32."""
+    return (things >> _STATE_AT & ((1 << _STATE_BITS) - 1)).astype(np.int32)
 
 
-def number_of(things: jax.Array) -> jax.Array:
-    """Return the number of each thing in its level, in the dtype of `things`."""
-    return things >> _NUMBER_AT
+def number_of(things: Any) -> Any:
+    """Return the number of each thing in its level, int32."""
+    return (things >> _NUMBER_AT).astype(np.int32)
 
 
-def look_of(things: jax.Array) -> jax.Array:
+def appearance_of(things: Any) -> Any:
     """Return each thing without its number, which no observation shows."""
-    return things & _LOOK
+    return things & _APPEARANCE
 
 
 @struct.dataclass
@@ -161,14 +162,14 @@ def act(world: World, action: jax.Array, contents: jax.Array | np.ndarray = NO_C
     picks_up = (action == Action.PICKUP) & is_portable & has_hands_free
     drops = (action == Action.DROP) & is_empty & ~has_hands_free
     toggled = _toggled(ahead, world.carrying, contents)
-    left_there = jnp.where(action == Action.TOGGLE, toggled, ahead)
-    left_there = jnp.where(picks_up, EMPTY, jnp.where(drops, world.carrying, left_there))
+    after = jnp.where(action == Action.TOGGLE, toggled, ahead)
+    after = jnp.where(picks_up, EMPTY, jnp.where(drops, world.carrying, after))
     x, y = coordinates(*world.cells.shape)
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
     return dataclasses.replace(
         world,
-        # A mask over all cells fuses with the auto-reset, which selects every cell anyway; a scatter does not.
-        cells=jnp.where((x == front[0]) & (y == front[1]), left_there, world.cells),
+        # The auto-reset selects all cells anyway, and a mask over all of them fuses with that; a scatter does not.
+        cells=jnp.where((x == front[0]) & (y == front[1]), after, world.cells),
         position=jnp.where(moves, front, world.position),
         direction=(world.direction + turn) % len(Direction),
         carrying=jnp.where(picks_up, ahead, jnp.where(drops, EMPTY, world.carrying)),
@@ -182,5 +183,5 @@ def _toggled(ahead: jax.Array, carrying: jax.Array, contents: jax.Array | np.nda
     after = jnp.where(state == Door.OPEN, Door.CLOSED, Door.OPEN)
     after = jnp.where((state == Door.LOCKED) & ~has_key, Door.LOCKED, after).astype(ahead.dtype)
     door = ahead & ~jnp.asarray(((1 << _STATE_BITS) - 1) << _STATE_AT, ahead.dtype) | after << _STATE_AT
-    inside = jnp.asarray(contents).at[number_of(ahead).astype(jnp.int32)].get(mode="clip")
+    inside = jnp.asarray(contents).at[number_of(ahead)].get(mode="clip")
     return jnp.where(type_of(ahead) == Type.DOOR, door, jnp.where(type_of(ahead) == Type.BOX, inside, ahead))

@@ -14,7 +14,19 @@ import numpy as np
 import pytest
 
 from jaxgym.envs.minigrid import render, view
-from jaxgym.envs.minigrid.world import EMPTY, WALL, Action, Color, Direction, Door, Type, World, act, look_of, thing
+from jaxgym.envs.minigrid.world import (
+    EMPTY,
+    WALL,
+    Action,
+    Color,
+    Direction,
+    Door,
+    Type,
+    World,
+    act,
+    appearance_of,
+    thing,
+)
 from tests.envs.minigrid import recorded
 
 GREEN = Color.GREEN
@@ -168,7 +180,7 @@ def test_the_view_turns_with_the_agent(direction: Direction) -> None:
     world = World(jnp.asarray(cells), jnp.asarray([10, 10], jnp.int32), jnp.int32(direction), jnp.uint16(RED_KEY))
     seen = np.asarray(see(world).cells)
     expected = np.full((7, 7), EMPTY)
-    expected[5, 1], expected[view.OWN] = look_of(THINGS["k"]), look_of(RED_KEY)
+    expected[5, 1], expected[view.OWN] = appearance_of(THINGS["k"]), appearance_of(RED_KEY)
     np.testing.assert_array_equal(seen, expected)
 
 
@@ -192,15 +204,15 @@ def test_an_open_door_under_the_agent_is_not_visible() -> None:
     ],
 )
 def test_all_tiles_are_minigrids(tile_px: int, digest: str) -> None:
-    looks = [(Type.EMPTY, 0, 0)]
-    looks += [(kind, color, 0) for kind in (Type.WALL,) for color in Color]
-    looks += [(Type.DOOR, color, state) for color in Color for state in Door]
-    looks += [(kind, color, 0) for kind in (Type.KEY, Type.BALL, Type.BOX) for color in Color]
+    appearances = [(Type.EMPTY, 0, 0)]
+    appearances += [(kind, color, 0) for kind in (Type.WALL,) for color in Color]
+    appearances += [(Type.DOOR, color, state) for color in Color for state in Door]
+    appearances += [(kind, color, 0) for kind in (Type.KEY, Type.BALL, Type.BOX) for color in Color]
     tiles = hashlib.sha256()  # of minigrid's tiles in this order
-    for look in looks:
+    for each in appearances:
         for agent in (None, *Direction):
             for is_lit in (False, True):
-                tiles.update(render.tile(*look, agent, tile_px, is_lit=is_lit).tobytes())
+                tiles.update(render.tile(*each, agent, tile_px, is_lit=is_lit).tobytes())
     assert tiles.hexdigest() == digest
 
 
@@ -250,12 +262,12 @@ def test_recorded_moves_views_and_frames(name: str) -> None:
     images, worlds, (views, grids) = jax.device_get(replay(start, contents, actions, times, 24))
     span = slice(first, num_steps + 1)
     np.testing.assert_array_equal(images[span], arrays["image"][span])
-    whole = look_of(worlds.cells[: num_steps + 1, : grid.shape[0], : grid.shape[1]])
+    whole = appearance_of(worlds.cells[: num_steps + 1, : grid.shape[0], : grid.shape[1]])
     np.testing.assert_array_equal(whole, things_of(arrays["grid"]))
     np.testing.assert_array_equal(worlds.position[: num_steps + 1], arrays["agent_pos"])
     np.testing.assert_array_equal(worlds.direction[: num_steps + 1], arrays["agent_dir"])
     held = things_of(np.concatenate([arrays["carrying"], 0 * arrays["carrying"][:, :1]], axis=1))
-    np.testing.assert_array_equal(look_of(worlds.carrying[: num_steps + 1]), np.where(held == 0, EMPTY, held))
+    np.testing.assert_array_equal(appearance_of(worlds.carrying[: num_steps + 1]), np.where(held == 0, EMPTY, held))
     split = len(arrays["pov_t"])
     np.testing.assert_array_equal(views[first:split], arrays["pov8"][first:])
     height, width = arrays["full8"].shape[1:3]
