@@ -238,3 +238,7 @@ def test_keys_make_the_actions_of_the_original() -> None:
     assert [keys.grid_action(key) for key in ("space", "a", "right", "w", "x")] == [0, 1, 2, 3, None]
     assert [keys.course_action([key]) for key in ("left", "d", "up", "s")] == [0, 1, 2, 3]
     assert [keys.steps_action(key) for key in ("left", "s", "d", "up", "x")] == [0, 1, 2, 3, None]
+    assert [keys.minigrid_action(key) for key in ("a", "right", "w", "p", "l", "space", "return", "x")] == [
+        *range(7),
+        None,
+    ]

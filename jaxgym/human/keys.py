@@ -5,7 +5,7 @@ from typing import Literal
 
 from jaxgym.envs.memory_gym.arena import AxisMove, GridAction
 
-Controls = Literal["free", "grid", "course", "steps", "text"]
+Controls = Literal["free", "grid", "course", "steps", "minigrid", "text"]
 
 LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
 SPACE = "space"
@@ -15,6 +15,7 @@ HELP = {
     "grid": "up or W steps forward, left or A and right or D turn, space waits",
     "course": "arrow keys or W S D move right, up and down",
     "steps": "arrow keys or W A S D step left, down, right and up",
+    "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
 }
 
 
@@ -45,6 +46,12 @@ def grid_action(key: str) -> int | None:
 def steps_action(key: str) -> int | None:
     """Return the action of a pressed key in a game with the controls "steps", or None for a key without an action."""
     return next((number for number, keys in enumerate((LEFT, DOWN, RIGHT, UP)) if key in keys), None)
+
+
+def minigrid_action(key: str) -> int | None:
+    """Return the action of a pressed key in a MiniGrid environment, or None for a key without an action."""
+    bound = (LEFT, RIGHT, UP, ("p",), ("l",), (SPACE,), ("return",))
+    return next((number for number, keys in enumerate(bound) if key in keys), None)
 
 
 def course_action(pressed: Collection[str]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxgym import extras
-from jaxgym.human.keys import grid_action, held_action, steps_action
+from jaxgym.human.keys import grid_action, held_action, minigrid_action, steps_action
 from jaxgym.human.stage import Snapshot, Stage
 from jaxgym.spaces import Discrete
 from jaxgym.spec import Human
@@ -16,7 +16,7 @@ FPS, CLUE_FPS = 25, 3
 _UNSEEN = ("dummy", "offscreen")
 """Video drivers of SDL without a display."""
 
-_STRUCK = {"grid": grid_action, "steps": steps_action}
+_STRUCK = {"grid": grid_action, "steps": steps_action, "minigrid": minigrid_action}
 """Function from a pressed key to an action, by controls, for games that wait for a key."""
 
 
