@@ -48,7 +48,6 @@ _NUM_APPEARANCES = _BOX_AT + len(Color)
 
 # Tiles of a plain cell, of a highlighted one, and of a highlighted one with the agent in each direction.
 _PLAIN, _HIGHLIGHTED, _AGENT = 0, 1, 2
-_NUM_LAYERS = _AGENT + len(Direction)
 
 
 def draw_view(world: World, tile_px: int) -> jax.Array:
@@ -78,8 +77,10 @@ def draw_grid(world: World, tile_px: int) -> jax.Array:
 def _mosaic(things: jax.Array, layer: jax.Array, tile_px: int) -> jax.Array:
     """Return the frame of things and their layers, both (W, H)."""
     width, height = things.shape
-    tiles = jnp.asarray(_tiles(tile_px))[(_NUM_APPEARANCES * layer + _index_of(things)).T]
-    return tiles.transpose(0, 2, 1, 3, 4).reshape(height * tile_px, width * tile_px, 3)
+    tiles = _NUM_APPEARANCES * layer + _index_of(things)
+    # Rows of pixels are gathered in the order of the frame, so that nothing has to be transposed.
+    pixel_rows = tiles.T[:, None] * tile_px + np.arange(tile_px, dtype=np.int32)[None, :, None]
+    return jnp.asarray(_pixel_rows(tile_px))[pixel_rows].reshape(height * tile_px, width * tile_px, 3)
 
 
 def _index_of(things: jax.Array) -> jax.Array:
@@ -93,13 +94,14 @@ def _index_of(things: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def _tiles(tile_px: int) -> np.ndarray:
-    """Return the tiles of all layers, uint8 (layers · appearances, tile_px, tile_px, 3)."""
+def _pixel_rows(tile_px: int) -> np.ndarray:
+    """Return the rows of pixels of the tiles of all layers, uint8 (layers · appearances · tile_px, 3 · tile_px)."""
     appearances: list[tuple[int, int, int]] = [(Type.EMPTY, 0, 0), (Type.WALL, Color.GREY, 0)]
     appearances += [(Type.DOOR, color, state) for color in Color for state in Door]
     appearances += [(kind, color, 0) for kind in (Type.KEY, Type.BALL, Type.BOX) for color in Color]
     layers = [(None, False), (None, True), *((direction, True) for direction in Direction)]
-    return np.stack([tile(*each, agent, tile_px, is_lit=is_lit) for agent, is_lit in layers for each in appearances])
+    tiles = [tile(*each, agent, tile_px, is_lit=is_lit) for agent, is_lit in layers for each in appearances]
+    return np.concatenate(tiles).reshape(-1, 3 * tile_px)
 
 
 def tile(kind: int, color: int, state: int, agent: int | None, tile_px: int, *, is_lit: bool) -> np.ndarray:
