@@ -224,9 +224,9 @@ def original(
 ) -> Any:
     """Return the levels that the original of an environment makes for `reset(seed=...)`, as a level buffer.
 
-    The Memory Gym environments have an original, memory-gym 1.0.2. The levels are made on the host from the same random
-    numbers, so they are equal to the original's. They include the random numbers that the original draws during an
-    episode:
+    The Memory Gym environments have an original, memory-gym 1.0.2, and the MiniGrid environments have minigrid 3.2.0.
+    The levels are made on the host from the same random numbers, so they are equal to the original's. They include the
+    random numbers that memory-gym draws during an episode:
 
     - Searing Spotlights: the spotlights of the whole episode.
     - Endless Mortar Mayhem: 64 commands, or `max_given_commands`.

@@ -39,6 +39,7 @@ _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.]+")
 _MORTAR_MAYHEM = "jaxgym.envs.mortar_mayhem"
 _MYSTERY_PATH = "jaxgym.envs.mystery_path"
 _SEARING_SPOTLIGHTS = "jaxgym.envs.searing_spotlights"
+_MINIGRID_MEMORY = "jaxgym.envs.minigrid_memory"
 
 
 def _built_in(entry_point: str, short_name: str) -> Entry:
@@ -59,6 +60,12 @@ _entries = {
     "FrozenLake-v0": _built_in("jaxgym.envs.frozen_lake:SPEC", "frozen_lake"),
     "Sudoku-v0": _built_in("jaxgym.envs.sudoku:SPEC", "sudoku"),
     "TextCraft-v0": _built_in("jaxgym.envs.textcraft:SPEC", "textcraft"),
+    "MiniGrid-MemoryS7-v0": _built_in(f"{_MINIGRID_MEMORY}:S7", "minigrid_memory_s7"),
+    "MiniGrid-MemoryS9-v0": _built_in(f"{_MINIGRID_MEMORY}:S9", "minigrid_memory_s9"),
+    "MiniGrid-MemoryS11-v0": _built_in(f"{_MINIGRID_MEMORY}:S11", "minigrid_memory_s11"),
+    "MiniGrid-MemoryS13-v0": _built_in(f"{_MINIGRID_MEMORY}:S13", "minigrid_memory_s13"),
+    "MiniGrid-MemoryS13Random-v0": _built_in(f"{_MINIGRID_MEMORY}:S13_RANDOM", "minigrid_memory_s13_random"),
+    "MiniGrid-MemoryS17Random-v0": _built_in(f"{_MINIGRID_MEMORY}:S17_RANDOM", "minigrid_memory_s17_random"),
 }
 
 

@@ -47,13 +47,13 @@ class Human:
     Attributes:
         view: Takes environment, state and parameters; returns the image that hides nothing, uint8 (H, W, 3).
         controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
-            for nothing, right, up and down, "steps" for left, down, right and up, "text" for moves
-            that no key stands for.
+            for nothing, right, up and down, "steps" for left, down, right and up, "minigrid" for the actions of
+            MiniGrid, "text" for moves that no key stands for.
         is_clue: Takes a state; whether its frame is a clue, in which the agent can't move.
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
-    controls: Literal["free", "grid", "course", "steps", "text"]
+    controls: Literal["free", "grid", "course", "steps", "minigrid", "text"]
     is_clue: Callable[[Any], Any] = never
 
 

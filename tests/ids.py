@@ -16,7 +16,21 @@ TWINS = {
     "MysteryPath-v0",
     "Endless-MortarMayhem-v0",
     "Endless-SearingSpotlights-v0",
+    "MiniGrid-MemoryS9-v0",
+    "MiniGrid-MemoryS11-v0",
+    "MiniGrid-MemoryS13-v0",
+    "MiniGrid-MemoryS13Random-v0",
+    "MiniGrid-MemoryS17Random-v0",
 }
+
+
+def memory_gym() -> list[str]:
+    """Return the ids whose original is memory-gym."""
+    return [
+        env_id
+        for env_id in jaxgym.registered_envs()
+        if jaxgym.spec_of(env_id).original is not None and not env_id.startswith("MiniGrid-")
+    ]
 
 
 def one_of_each_program(*costly: str) -> list[Any]:

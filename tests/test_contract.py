@@ -23,7 +23,14 @@ SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
 
 
 # Each of these compiles for ten seconds or more: a quick run has a game on a grid with frames, and Frozen Lake.
-COSTLY = ("MortarMayhemB-Grid-v0", "SearingSpotlights-v0", "Endless-MysteryPath-v0", "TextCraft-v0", "Sudoku-v0")
+COSTLY = (
+    "MortarMayhemB-Grid-v0",
+    "SearingSpotlights-v0",
+    "Endless-MysteryPath-v0",
+    "TextCraft-v0",
+    "Sudoku-v0",
+    "MiniGrid-MemoryS7-v0",
+)
 
 
 @pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY))
@@ -227,7 +234,12 @@ class TestDrawings:
 @pytest.fixture(
     scope="module",
     params=one_of_each_program(
-        "SearingSpotlights-v0", "Endless-MysteryPath-v0", "MysteryPath-Grid-v0", "Sudoku-v0", "TextCraft-v0"
+        "SearingSpotlights-v0",
+        "Endless-MysteryPath-v0",
+        "MysteryPath-Grid-v0",
+        "Sudoku-v0",
+        "TextCraft-v0",
+        "MiniGrid-MemoryS7-v0",
     ),
 )
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
@@ -295,7 +307,7 @@ class TestGymnaxWrappers:
         if isinstance(env.observation_space(params), gymnax_spaces.Dict):
             pytest.skip("gymnax's flattening wrapper takes boxes only")
         observation, *_ = self.roll(wrappers.FlattenObservationWrapper(env), params)[0]
-        assert observation.shape == (84 * 84 * 3,)
+        assert observation.shape == (np.prod(env.observation_space(params).shape),)
 
     @pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY, "MysteryPath-Grid-v0"))
     def test_sticky_repeats_the_last_action(self, env_id: str) -> None:

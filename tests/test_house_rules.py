@@ -61,6 +61,8 @@ ARROWS = {
     "jaxgym.envs.frozen_lake": GAME,
     "jaxgym.envs.sudoku": GAME,
     "jaxgym.envs.textcraft": GAME,
+    "jaxgym.envs.minigrid": GAME | SHARED,
+    "jaxgym.envs.minigrid_memory": GAME | SHARED | {"jaxgym.envs.minigrid"},
     "jaxgym.envs": set[str](),
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.memory_gym.course", "jaxgym.registration"},

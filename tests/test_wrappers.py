@@ -21,6 +21,7 @@ GAME = "SearingSpotlights-v0"
 made = partial(jaxgym.make, observation="symbolic")
 
 WITHOUT_AN_AGENT = {"Sudoku-v0", "TextCraft-v0"}
+WITHOUT_AN_AGENT |= {env_id for env_id in jaxgym.registered_envs() if env_id.startswith("MiniGrid-")}
 """Games that have no agent on a screen."""
 
 

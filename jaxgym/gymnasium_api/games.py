@@ -79,7 +79,7 @@ class Game:
         env = self.env
         if render_mode == _UNHIDDEN:
             return on_host(_draw_unhidden(env, state, self.params))
-        if getattr(env, "observation", None) == "symbolic":
+        if "pixels" not in getattr(env, "observation", "pixels"):
             env = dataclasses.replace(env, observation="pixels")
         drawn = draw(env, state, self.params)
         return on_host(drawn["visual_observation"] if isinstance(drawn, dict) else drawn)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from jaxgym.envs.memory_gym.arena import AxisMove
 
-Controls = Literal["free", "grid", "course", "steps", "text"]
+Controls = Literal["free", "grid", "course", "steps", "minigrid", "text"]
 
 LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
 SPACE = "space"
@@ -15,10 +15,14 @@ HELP = {
     "grid": "up or W steps forward, left or A and right or D turn, space waits",
     "course": "arrow keys or W S D move right, up and down",
     "steps": "arrow keys or W A S D step left, down, right and up",
+    "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
 }
 
-
-_STRUCK = {"grid": ((SPACE,), LEFT, RIGHT, UP), "steps": (LEFT, DOWN, RIGHT, UP)}
+_STRUCK = {
+    "grid": ((SPACE,), LEFT, RIGHT, UP),
+    "steps": (LEFT, DOWN, RIGHT, UP),
+    "minigrid": (LEFT, RIGHT, UP, ("p",), ("l",), (SPACE,), ("return",)),
+}
 """Keys of each action in the games that wait for a key, in the order of the actions."""
 
 

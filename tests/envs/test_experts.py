@@ -30,6 +30,12 @@ GOALS = {
     "FrozenLake-v0": (16, "success", NUM_LEVELS),
     "TextCraft-v0": (70, "success", NUM_LEVELS),
     "Sudoku-v0": (21, "success", NUM_LEVELS),
+    "MiniGrid-MemoryS7-v0": (6, "success", NUM_LEVELS),
+    "MiniGrid-MemoryS9-v0": (8, "success", NUM_LEVELS),
+    "MiniGrid-MemoryS11-v0": (10, "success", NUM_LEVELS),
+    "MiniGrid-MemoryS13-v0": (12, "success", NUM_LEVELS),
+    "MiniGrid-MemoryS13Random-v0": (12, "success", NUM_LEVELS),
+    "MiniGrid-MemoryS17Random-v0": (16, "success", NUM_LEVELS),
 }
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import jaxgym
 from jaxgym.serve.pool.programs import Logic
+from tests.ids import memory_gym
 
 
-@pytest.mark.parametrize("env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0"])
+@pytest.mark.parametrize("env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0", "MiniGrid-MemoryS17Random-v0"])
 def test_with_x64_states_and_scenes_have_the_dtypes_that_they_have_without(env_id: str) -> None:
     env, params = jaxgym.make(env_id, levels="fresh")
     logic = Logic(env, 1)
@@ -28,7 +29,7 @@ def test_with_x64_states_and_scenes_have_the_dtypes_that_they_have_without(env_i
         assert dtypes() == usual
 
 
-MEMORY_GYM = [env_id for env_id in jaxgym.registered_envs() if jaxgym.spec_of(env_id).original is not None]
+MEMORY_GYM = memory_gym()
 FEW = {"MortarMayhem-Grid-v0", "MysteryPath-Grid-v0"}
 each_game = pytest.mark.parametrize(
     "env_id", [pytest.param(env_id, marks=[] if env_id in FEW else [pytest.mark.slow]) for env_id in MEMORY_GYM]

@@ -12,10 +12,11 @@ import pytest
 import jaxgym
 from jaxgym import levels
 from jaxgym.rendering.canvas import SCALE
+from tests.ids import memory_gym
 
 VIEWS = Path(__file__).parents[1] / "data" / "views.npz"
 RED, WHITE = (255, 0, 0), (255, 255, 255)
-IDS = [env_id for env_id in jaxgym.registered_envs() if jaxgym.spec_of(env_id).original is not None]
+IDS = memory_gym()
 
 
 def has_color(images: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:

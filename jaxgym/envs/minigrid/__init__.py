@@ -1,0 +1,1 @@
+"""Shared parts of the MiniGrid environments: things and actions, the agent's view, frames, and texts."""

@@ -1,0 +1,56 @@
+"""Text interface of MiniGrid-Memory."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxgym.envs.memory_gym.text import actions_option, number
+from jaxgym.envs.minigrid.text import MiniGridTextInterface, actions
+from jaxgym.envs.minigrid.world import Type
+from jaxgym.envs.minigrid_memory.game import MISSION, MiniGridMemory, reward_at
+from jaxgym.spec import TextSpec
+
+_EXAMPLE_STEPS = 20
+
+
+def build(env: MiniGridMemory, values: Mapping[str, Any]) -> "MiniGridMemoryTextInterface":
+    """Make the text interface of an environment."""
+    return MiniGridMemoryTextInterface(env.env_id, env, actions(int(values["actions_per_turn"])))
+
+
+@dataclasses.dataclass(frozen=True)
+class MiniGridMemoryTextInterface(MiniGridTextInterface):
+    """Text interface of MiniGrid-Memory."""
+
+    kinds = (Type.KEY, Type.BALL)
+
+    def rules(self, params: Any) -> str:
+        """Return the goal, the rewards and the end of the episode."""
+        limit = int(params.max_steps_in_episode)
+        formula, example = "1", ""
+        if limit > 0:
+            steps = min(_EXAMPLE_STEPS, limit)
+            formula = f"1 - 0.9 x steps / {limit}"
+            example = f" For example, it is {number(reward_at(jnp.int32(steps), limit))} after {steps} steps."
+        return (
+            f"Your task: {MISSION}. At the west end of the hallway is a room of 3 x 3 cells. A green key or a green "
+            "ball lies in the north-west corner of this room. At the east end of the hallway, a passage leads north "
+            "and south. A green key lies on one side of this passage and a green ball on the other side, two cells "
+            "from the hallway. Look at the object in the room and remember it. Then go to the object of the same kind "
+            "at the east end: stand next to it.\n"
+            "You start in the room or in the hallway, and you face east. If you do not see the object in the room, "
+            "turn around and go back until you see it.\n"
+            "\n"
+            f"Reward: {formula} when you stand next to the matching object; 0 otherwise.{example}\n"
+            "The episode ends when you stand next to one of the two objects at the east end, even if it is the wrong "
+            "one."
+        )
+
+    def legend(self, params: Any) -> str:
+        """Return the explanation of the observation and of the moves."""
+        return f'{super().legend(params)} "wait", "pick up", "drop" and "toggle" have no effect in this game.'
+
+
+TEXT = TextSpec(build, actions_option(8))
