@@ -20,7 +20,7 @@ from baselines.errors import ConfigError, RunError
 from baselines.grpo import command, train
 from baselines.grpo.learner import TurnBatch, group_advantages, improve, initial_state, policy_loss, text_advantages
 from baselines.grpo.model import Sizes, init, log_probabilities, sample
-from baselines.grpo.play import Chain, discounted, prompts_of
+from baselines.grpo.play import Chain, RandomWriter, discounted, prompts_of
 from baselines.grpo.settings import Settings, read_settings
 from baselines.grpo.tokens import END, PAD, Tokenizer
 
@@ -161,7 +161,8 @@ def chain() -> Chain:
 @pytest.fixture(scope="module")
 def sizes(chain: Chain) -> Sizes:
     """Return the sizes of the runs below, so that the step is compiled once."""
-    start = train.episodes_of_start(chain, chain.levels()[0])
+    seeds = chain.levels()[0][: chain.pool.capacity].tolist()
+    start = chain.play(seeds, RandomWriter(TINY.replies, TINY.seed))
     return train.sizes_of(TINY, Tokenizer.of([*start.contexts, *TINY.replies]), start.contexts)
 
 

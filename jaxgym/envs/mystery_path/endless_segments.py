@@ -9,6 +9,7 @@ last one.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -48,6 +49,13 @@ class EndlessMysteryPathLevel:
     start_row: jax.Array
     seed: jax.Array
     segments: Any
+
+
+def pack(tiles: Sequence[tuple[int, int]] | np.ndarray) -> np.ndarray:
+    """Return a segment of tiles (column, row) in path order, uint8 (32,)."""
+    segment = np.full(MAX_TILES, NO_TILE, dtype=np.uint8)
+    segment[: len(tiles)] = [column * NUM_ROWS + row for column, row in tiles]
+    return segment
 
 
 def end_row(segment: jax.Array) -> jax.Array:

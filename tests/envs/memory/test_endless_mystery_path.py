@@ -6,7 +6,6 @@ column 0 2     7
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -25,13 +24,6 @@ FIRST = [(0, 3), (1, 3), (2, 3), (2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (7, 2)]
 SECOND = [(column, 2) for column in range(8)]
 # A whole tile a step.
 WALK = [RIGHT, RIGHT, UP, *[RIGHT] * 5]
-
-
-def pack(tiles: Sequence[tuple[int, int]] | np.ndarray) -> np.ndarray:
-    """Return a segment of tiles (column, row) in path order, uint8 (32,)."""
-    segment = np.full(segments.MAX_TILES, segments.NO_TILE, dtype=np.uint8)
-    segment[: len(tiles)] = [column * segments.NUM_ROWS + row for column, row in tiles]
-    return segment
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +54,7 @@ def step(made: tuple[Any, Any]) -> Any:
 @pytest.fixture
 def start(made: tuple[Any, Any]) -> Any:
     env, params = made
-    given = jnp.asarray(np.stack([pack(FIRST), pack(SECOND)]))
+    given = jnp.asarray(np.stack([segments.pack(FIRST), segments.pack(SECOND)]))
     return env.initial_state(
         segments.EndlessMysteryPathLevel(start_row=jnp.int32(3), seed=jnp.uint32(0), segments=given), params
     )
@@ -177,7 +169,7 @@ def test_ground_truth_is_the_way_on_from_the_last_path_tile(step: Any, start: An
 
 
 def test_a_way_to_the_left_leaves_the_ground_truth_as_it_was() -> None:
-    segment = jnp.asarray(pack([(0, 1), (1, 1), (1, 0), (0, 0)]))
+    segment = jnp.asarray(segments.pack([(0, 1), (1, 1), (1, 0), (0, 0)]))
     ways = [int(segments.direction_after(segment, jnp.int32(place), jnp.int32(2))) for place in range(4)]
     assert ways == [0, 1, 2, 0]
 
@@ -217,7 +209,7 @@ def test_only_the_tiles_before_the_last_one_are_shown_back_to_the_cameras_column
 
 def test_a_level_that_prescribes_a_segment_goes_on_from_its_end(made: tuple[Any, Any]) -> None:
     _, params = made
-    given = jnp.asarray(np.stack([pack(FIRST), np.full(segments.MAX_TILES, segments.NO_TILE, np.uint8)]))
+    given = jnp.asarray(np.stack([segments.pack(FIRST), np.full(segments.MAX_TILES, segments.NO_TILE, np.uint8)]))
     for seed in range(5):
         level = segments.EndlessMysteryPathLevel(start_row=jnp.int32(3), seed=jnp.uint32(seed), segments=given)
         second = segments.segment_at(level, jnp.int32(1), params.segments)

@@ -39,8 +39,8 @@ def theirs() -> np.ndarray:
     for path in paths:
         for number in range(FIRST_SEGMENTS):
             tiles = path[path[:, 0] == number, 1:] - [segments.NUM_COLUMNS * number, 0]
-            numbers = tiles @ [segments.NUM_ROWS, 1]
-            found.append(np.pad(numbers, (0, segments.MAX_TILES - len(numbers)), constant_values=-1))
+            packed = segments.pack(tiles).astype(np.int64)
+            found.append(np.where(packed == segments.NO_TILE, -1, packed))
     return np.stack(found)
 
 
