@@ -1,0 +1,272 @@
+"""Players that act on the texts alone: each reads the system prompt, then one observation text per turn.
+
+They are written from the prompts, not from the rules in code, so they show whether the texts suffice to play.
+"""
+
+import re
+
+WAIT = "<action>wait</action>"
+DIRECTIONS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # clockwise, as (row, column)
+
+Tile = tuple[int, int]
+
+
+def act(action: str) -> str:
+    """Return a reply in the form that most prompts ask for."""
+    return f"<action>{action}</action>"
+
+
+def numbers(pattern: str, text: str) -> Tile:
+    """Return the two numbers that a pattern captures."""
+    found = re.search(pattern, text)
+    if found is None:
+        raise ValueError(f"expected {pattern!r}, got {text!r}.")
+    return int(found[1]), int(found[2])
+
+
+def tile_of(text: str) -> Tile:
+    """Return the row and column of the player's tile."""
+    return numbers(r"You: .*?row (\d+), column (\d+)", text)
+
+
+def step_toward(direction: str, text: str, is_grid: bool) -> str:
+    """Return the action that moves into a direction: on a grid, the player has to face it first."""
+    if not is_grid:
+        return act(direction)
+    facing = re.search(r"facing (\w+)", text)[1]
+    order = list(DIRECTIONS)
+    turns = (order.index(direction) - order.index(facing)) % 4
+    return act(["forward", "turn right", "turn right", "turn left"][turns])
+
+
+class MortarMayhem:
+    """Player of all variants of Mortar Mayhem."""
+
+    def __init__(self, prompt: str):
+        self.is_grid = "turn left" in prompt
+        self.size = int(re.search(r"arena of (\d+) x", prompt)[1])
+        self.wraps = "Opposite sides of the arena are connected" in prompt
+        self.length = int(re.search(r"sequence (?:of|has length) (\d+)", prompt)[1])
+        self.commands: list[str] = []
+        self.pending: list[str] = []
+        self.target: Tile = (0, 0)
+        self.is_visible = False  # whether the last text showed a command
+        self.needs_target = True
+
+    def reply(self, text: str) -> str:
+        """Memorize shown commands; otherwise walk to the next target, and wait there until the tiles are safe."""
+        tile = tile_of(text)
+        listed = re.search(r"Commands: (.*)", text)
+        shown = re.search(r"Command shown: (?!none)(.*)", text)
+        if listed and not self.commands:
+            self.commands, self.target = listed[1].split(", "), tile
+            self.pending = list(self.commands)
+        if shown and not self.is_visible:
+            self.commands.append(shown[1])
+            self.pending, self.target = list(self.commands), tile
+        self.is_visible = bool(shown)
+        if not re.search(r"Red tiles .*: none", text):
+            self.needs_target = True
+            return WAIT
+        if shown or len(self.commands) < self.length:
+            return WAIT
+        if self.needs_target and self.pending:
+            self.target = self._moved(self.target, self.pending.pop(0))
+            self.needs_target = False
+        for axis, names in enumerate((("up", "down"), ("left", "right"))):
+            distance = self.target[axis] - tile[axis]
+            if self.wraps:  # the shorter way around
+                distance = (distance + self.size // 2) % self.size - self.size // 2
+            if distance:
+                return step_toward(names[distance > 0], text, self.is_grid)
+        return WAIT
+
+    def _moved(self, tile: Tile, command: str) -> Tile:
+        row, column = tile
+        for name in command.split("-"):
+            if name != "stay":
+                row, column = row + DIRECTIONS[name][0], column + DIRECTIONS[name][1]
+        if self.wraps:
+            row, column = (row - 1) % self.size + 1, (column - 1) % self.size + 1
+        return row, column
+
+
+class FrozenLake:
+    """Player of Frozen Lake: the shortest way that crosses no hole."""
+
+    def __init__(self, prompt: str):
+        del prompt
+
+    def reply(self, text: str) -> str:
+        """Search the lake that the text draws."""
+        lake = [line.split() for line in text.splitlines() if re.fullmatch(r"[PSFHG*]( [PSFHG*])*", line)]
+        cells = {(row, column): cell for row, line in enumerate(lake) for column, cell in enumerate(line)}
+        start = next(place for place, cell in cells.items() if cell == "P")
+        reached: dict[Tile, str] = {start: ""}  # each cell with the first move of the way to it
+        queue = [start]
+        for place in queue:
+            if cells[place] == "G":
+                return act(reached[place])
+            for name, (down, right) in DIRECTIONS.items():
+                near = place[0] + down, place[1] + right
+                if near not in reached and cells.get(near, "H") != "H":
+                    reached[near] = reached[place] or name
+                    queue.append(near)
+        raise ValueError("expected a way to the goal, got none.")
+
+
+class Sudoku:
+    """Player of Sudoku: solve the puzzle by search, then fill the first empty cell."""
+
+    def __init__(self, prompt: str):
+        del prompt
+        self.solution: dict[Tile, int] = {}
+
+    def reply(self, text: str) -> str:
+        """Fill the first empty cell of the board."""
+        board: dict[Tile, int] = {}
+        for row, line in re.findall(r"^R(\d) (.*)", text, re.MULTILINE):
+            for column, cell in enumerate(line.replace("|", " ").split(), 1):
+                board[int(row), column] = 0 if cell == "." else int(cell)
+        if not self.solution:
+            self.solution = dict(board)
+            if not self._solve(self.solution):
+                raise ValueError("expected a puzzle with a solution, got none.")
+        row, column = next(place for place, digit in board.items() if not digit)
+        return f"[{row} {column} {self.solution[row, column]}]"
+
+    def _solve(self, board: dict[Tile, int]) -> bool:
+        """Fill the empty cell with the fewest options first; undo what leads nowhere."""
+        options = {place: _options(board, place) for place, digit in board.items() if not digit}
+        if not options:
+            return True
+        place = min(options, key=lambda place: len(options[place]))
+        for digit in options[place]:
+            board[place] = digit
+            if self._solve(board):
+                return True
+        board[place] = 0
+        return False
+
+
+def _options(board: dict[Tile, int], place: Tile) -> set[int]:
+    row, column = place
+    seen = {
+        digit
+        for (r, c), digit in board.items()
+        if r == row or c == column or ((r - 1) // 3, (c - 1) // 3) == ((row - 1) // 3, (column - 1) // 3)
+    }
+    return set(range(1, 10)) - seen
+
+
+class TextCraft:
+    """Player of TextCraft: plan all commands from the first text."""
+
+    def __init__(self, prompt: str):
+        del prompt
+        self.plan: list[str] = []
+
+    def reply(self, text: str) -> str:
+        """Give the next command of the plan."""
+        if not self.plan:
+            self.recipes = [
+                (int(amount), item, [(int(n), name) for n, name in re.findall(r"(\d+) ([^,]+)", inputs)])
+                for amount, item, inputs in re.findall(r"^craft (\d+) (.+) using (.+)$", text, re.MULTILINE)
+            ]
+            self._choose_recipes()
+            self._obtain(re.search(r"Goal: craft (.+)\.", text)[1], 1)
+        return act(self.plan.pop(0))
+
+    def _choose_recipes(self) -> None:
+        """Choose a recipe for each item, such that its inputs can be made without the item itself."""
+        made = {item for _, item, _ in self.recipes}
+        self.recipe_of: dict[str, tuple[int, list[tuple[int, str]]]] = {}
+        self.members = {  # a group that must be crafted stands for its items that some command makes
+            name: [name] if name in made else [item for item in made if item.endswith(" " + name)] or [name]
+            for _, _, inputs in self.recipes
+            for _, name in inputs
+        }
+        for _ in self.recipes:
+            for amount, item, inputs in self.recipes:
+                named = [(n, self._available(name, made)) for n, name in inputs]
+                if item not in self.recipe_of and all(name for _, name in named):
+                    self.recipe_of[item] = amount, named
+
+    def _available(self, name: str, made: set[str]) -> str:
+        """Return an item for an input that can already be obtained, or nothing."""
+        return next((item for item in self.members[name] if item in self.recipe_of or item not in made), "")
+
+    def _obtain(self, item: str, amount: int) -> None:
+        """Append the commands that add an amount of an item to the inventory."""
+        if item not in self.recipe_of:
+            self.plan += [f"get {min(64, amount - done)} {item}" for done in range(0, amount, 64)]
+            return
+        made, inputs = self.recipe_of[item]
+        times = -(-amount // made)
+        for n, name in inputs:
+            self._obtain(name, n * times)
+        using = ", ".join(f"{n} {name}" for n, name in inputs)
+        self.plan += [f"craft {made} {item} using {using}"] * times
+
+
+class MysteryPath:
+    """Player of Mystery Path with an end: find the path tile by tile, and walk it again after a fall."""
+
+    def __init__(self, prompt: str):
+        self.is_grid = "turn left" in prompt
+        self.size = int(re.search(r"square of (\d+) x", prompt)[1])
+        self.path: list[Tile] = []
+        self.holes: set[Tile] = set()
+
+    def reply(self, text: str) -> str:
+        """Walk along the known path, and from its last tile to an unknown one."""
+        tile = tile_of(text)
+        if "Red cross: on you" in text:
+            self.holes.add(tile)
+            return WAIT
+        if tile not in self.path:
+            self.path.append(tile)
+        after = self.path.index(tile) + 1
+        target = self.path[after] if after < len(self.path) else self._guess()
+        direction = (target[0] - tile[0], target[1] - tile[1])
+        return step_toward(next(name for name, d in DIRECTIONS.items() if d == direction), text, self.is_grid)
+
+    def _near(self, tile: Tile) -> list[Tile]:
+        near = [(tile[0] + down, tile[1] + right) for down, right in DIRECTIONS.values()]
+        return [t for t in near if 1 <= t[0] <= self.size and 1 <= t[1] <= self.size]
+
+    def _guess(self) -> Tile:
+        options = [t for t in self._near(self.path[-1]) if t not in self.holes and t not in self.path]
+        return min(options, key=lambda t: sum(n in self.path for n in self._near(t)))
+
+
+class EndlessMysteryPath:
+    """Player of Endless Mystery Path: try up and down before right, because falls may not lie behind the player."""
+
+    def __init__(self, prompt: str):
+        self.rows = int(re.search(r"The world has (\d+) rows", prompt)[1])
+        self.width = int(re.search(r"Each tile is (\d+) px wide", prompt)[1])
+        self.pace = int(re.search(r"One action moves you (\d+) px", prompt)[1])
+        self.x = 0  # pixels from the left edge of the start tile
+        self.path: list[Tile] = []
+        self.holes: set[Tile] = set()
+
+    def reply(self, text: str) -> str:
+        """Walk along the known path, and from its last tile to an unknown one."""
+        tile = int(re.search(r"\(row (\d+)\)", text)[1]), self.x // self.width
+        if "Red cross: on you" in text:
+            self.holes.add(tile)
+            self.x = 0
+            return WAIT
+        if tile not in self.path:
+            self.path.append(tile)
+        tried = [*self.path[self.path.index(tile) + 1 :][:1], *self._untried(tile)]
+        if tried[0][1] > tile[1]:
+            self.x += self.pace
+            return act("right")
+        return act("up" if tried[0][0] < tile[0] else "down")
+
+    def _untried(self, tile: Tile) -> list[Tile]:
+        row, column = tile
+        near = [(row - 1, column), (row + 1, column), (row, column + 1)]
+        return [t for t in near if 1 <= t[0] <= self.rows and t not in self.holes and t not in self.path]
