@@ -56,9 +56,15 @@ class MortarMayhem:
         self.target: Tile = (0, 0)
         self.is_visible = False  # whether the last text showed a command
         self.needs_target = True
+        self.last = WAIT
 
     def reply(self, text: str) -> str:
         """Memorize shown commands; otherwise walk to the next target, and wait there until the tiles are safe."""
+        if "on no tile" not in text:  # at the edge of an arena whose sides are connected: go on
+            self.last = self._reply(text)
+        return self.last
+
+    def _reply(self, text: str) -> str:
         tile = tile_of(text)
         listed = re.search(r"Commands: (.*)", text)
         shown = re.search(r"Command shown: (?!none)(.*)", text)
