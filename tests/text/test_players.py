@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from jaxgym.serve.pool import SessionPool, TurnResult
-
-from . import players
+from tests.text import players
 
 HELD_OUT = 2**31
 SESSIONS = 64  # played at once
