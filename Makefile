@@ -3,8 +3,8 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-slow test-lowest test-newest parity conformance lint lint-commits lint-schemas format lock dist \
-	clean force
+.PHONY: help setup train test test-slow test-lowest test-newest parity conformance lint lint-commits lint-schemas format docs \
+	lock dist clean force
 
 # `make setup PYTHON=/path/to/python` chooses the interpreter.
 PYTHON =
@@ -148,6 +148,9 @@ format: $(STAMP) ## Write the house style into the files.
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
+docs: $(STAMP) ## Build the documentation site in docs/_build; warnings are errors.
+	JAX_PLATFORMS=cpu PYTHONPATH=. $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build
+
 lock: $(STAMP) ## Resolve requirements-dev.txt anew.
 	$(BIN)/python -m uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-emit-index-url \
 		--no-emit-find-links --custom-compile-command "make lock" --extra dev pyproject.toml --output-file requirements-dev.txt
@@ -161,5 +164,5 @@ dist: $(STAMP) ## Build the sdist and the wheel in dist/, check them, and try th
 	cd $(WHEEL) && bin/python -I -c '$(TRY_WHEEL)'
 
 clean: ## Remove .venv and every cache; runs/ stays.
-	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(WHEEL) $(PARITY) $(CONFORMANCE) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(WHEEL) $(PARITY) $(CONFORMANCE) build dist docs/_build .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -418,3 +418,4 @@ SCALES: dict[str, Config] = {
         checkpoint_updates=100,
     ),
 }
+"""Settings of every scale of the training command, by name."""

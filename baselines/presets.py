@@ -185,6 +185,7 @@ def _all() -> Iterator[Config]:
 
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _all()}
+"""Settings of every preset of the training command, by name."""
 
 
 def listed() -> str:

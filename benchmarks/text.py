@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--replies", nargs="+", help="what is replied, at random; moves of the game if left out")
     settings = parser.parse_args()
     if jax.config.jax_platforms == "cpu":
-        jax.config.update("jax_cpu_enable_async_dispatch", False)  # see docs/serve.md
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # see docs/benchmarks.md
     begun = time.perf_counter()
     player = Player(settings)
     gc.freeze()  # as a server does after making its games, so that collections skip all of JAX

@@ -12,7 +12,7 @@ import jaxgym
 from jaxgym.options import Option
 from jaxgym.wrappers import spotlight_perturbation
 
-WRAPPERS = Path(__file__).parent / "wrappers.md"
+WRAPPERS = Path(__file__).parent / "reference/wrappers.md"
 WRAPPERS_REGION = re.compile(r"(<!-- perturbation options -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 REGION = re.compile(r"(<!-- options: ([^>]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 

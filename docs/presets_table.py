@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jaxgym
 
-PAGE = Path(__file__).parent / "presets.md"
+PAGE = Path(__file__).parent / "reference/presets.md"
 REGION = re.compile(r"(<!-- presets -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 

@@ -1,6 +1,6 @@
-"""Write the table of games and the transcripts into their page: `python -m docs.text_page`.
+"""Write the table of games and the transcripts into their pages: `python -m docs.text_page`.
 
-The page has `<!-- games -->` and `<!-- transcript NAME -->`, each with an `<!-- end -->`; everything in between is
+A page has `<!-- games -->` or `<!-- transcript NAME -->`, each with an `<!-- end -->`; everything in between is
 generated from the text interfaces.
 """
 
@@ -15,7 +15,8 @@ from typing import Any
 from jaxgym import text
 from jaxgym.human.talk import TerminalSession
 
-PAGE = Path(__file__).parent / "text.md"
+DOCS = Path(__file__).parent
+PAGES = (DOCS / "reference/text_interface.md", *sorted((DOCS / "environments").glob("*.md")))
 REGION = re.compile(r"(<!-- (games|transcript \w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -40,14 +41,17 @@ PLAYS = {
         ("<action>wait 3</action>", "<think>Up, I face it.</think>\n<action>forward, wait</action>", "Wait."),
         {"command_count": [1], "explosion_delay": [2], "actions_per_turn": 3},
     ),
+    "endless_mortar_mayhem": Play(
+        0,
+        ("<action>wait 4</action>", "<action>up-left 5</action>", "<action>wait 8</action>", "<action>wait 8</action>"),
+    ),
     "mystery_path": Play(
         2,
         ("<action>up 3</action>", '{"action": "wait"}', "<action>jump</action>", "Action: left 4"),
         {"show_goal": True},
     ),
+    "endless_mystery_path": Play(0, ("<action>up 4</action>", "<action>right 4</action>", "<action>right 4</action>")),
     "searing_spotlights": Play(1, ("<action>wait 8</action>", "<action>up-left 2, up</action>")),
-    "frozen_lake": Play(0, ("<action>right</action>", "Go down.")),
-    "sudoku": Play(0, ("[1 8 6]", "[1 1 9]")),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 
@@ -78,13 +82,14 @@ def transcript(short_name: str) -> str:
 
 
 def content(name: str) -> str:
-    """Return the content of a region of the page."""
+    """Return the content of a region of a page."""
     return games_table() if name == "games" else transcript(name.removeprefix("transcript "))
 
 
 def main() -> None:
-    """Rewrite the page."""
-    PAGE.write_text(REGION.sub(lambda found: found[1] + content(found[2]) + found[4], PAGE.read_text()))
+    """Rewrite the pages."""
+    for page in PAGES:
+        page.write_text(REGION.sub(lambda found: found[1] + content(found[2]) + found[4], page.read_text()))
 
 
 if __name__ == "__main__":

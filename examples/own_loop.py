@@ -2,7 +2,8 @@
 
     python examples/own_loop.py runs/own-loop --updates 400
 
-The loop stops early once the mean return of a block is at least `--target`. docs/python_api.md explains each call.
+The loop stops early once the mean return of a block is at least `--target`. The page
+docs/tutorials/own_training_loop.md explains each call.
 """
 
 import argparse

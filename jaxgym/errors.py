@@ -1,6 +1,7 @@
 """Errors that jaxgym raises for a user's mistake.
 
-A message gives the expected and the actual value first, then the fix. All errors except `ForkError` are `ValueError`s.
+A message gives the expected and the actual value first, then the fix. All errors except `ForkError` are subclasses of
+`ValueError`.
 """
 
 import difflib

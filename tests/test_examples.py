@@ -30,9 +30,9 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARKDOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MOST_TURNS = 200
-TRAINING = ROOT / "docs/training.md"
-OWN_MEMORY = ROOT / "docs/own_memory.md"  # tests/baselines/test_own_memory.py runs it
-INTEROP = ROOT / "docs/interop.md"  # tests/test_interop.py runs it, by section
+LOGGERS = ROOT / "docs/how_to/loggers.md"
+OWN_MEMORY = ROOT / "docs/tutorials/own_memory.md"  # tests/baselines/test_own_memory.py runs it
+INTEROP = ROOT / "docs/how_to/other_libraries.md"  # tests/test_interop.py runs it, by section
 PAGES = [page for page in MARKDOWN if page != INTEROP and BLOCK.search(page.read_text())]
 
 
@@ -74,12 +74,12 @@ def loggers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Logged]:
 
 
 @pytest.mark.slow
-def test_the_code_blocks_of_the_training_page_run_and_its_loggers_get_what_the_log_has(
+def test_the_code_blocks_of_the_page_of_loggers_run_and_they_get_what_the_log_has(
     loggers: dict[str, Logged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("baselines.train.record_video", lambda *_, **__: [])  # half a minute of compiling
-    run_blocks(TRAINING)
+    run_blocks(LOGGERS)
     for name, logged in loggers.items():
         rows = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
         assert {
@@ -99,7 +99,7 @@ def run_blocks(page: Path) -> None:
             jaxgym.unregister(env_id)  # other tests read the table of environments
 
 
-SLOW_PAGES = ("levels", "ms_swift", "python_api")  # each compiles for 25 s or more
+SLOW_PAGES = ("levels", "ms_swift", "own_training_loop", "trained_agents")  # each compiles for 25 s or more
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ SLOW_PAGES = ("levels", "ms_swift", "python_api")  # each compiles for 25 s or m
     [
         pytest.param(page, marks=pytest.mark.slow) if page.stem in SLOW_PAGES else page
         for page in PAGES
-        if page not in (TRAINING, OWN_MEMORY)
+        if page not in (LOGGERS, OWN_MEMORY)
     ],
     ids=lambda page: page.stem,
 )

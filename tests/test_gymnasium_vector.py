@@ -18,7 +18,7 @@ from jaxgym.errors import ActionError, OptionError
 
 LAKE = "FrozenLake-v0"
 NUM_ENVS = 3
-PAGE = Path(__file__).parents[1] / "docs" / "gymnasium.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "gymnasium.md"
 MODES = list(AutoresetMode)
 
 

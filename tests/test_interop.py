@@ -1,4 +1,4 @@
-"""The code of docs/interop.md runs section by section; a section whose package is missing is skipped by name."""
+"""The code of docs/how_to/other_libraries.md runs by section; a section whose package is missing is skipped by name."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import jaxgym
 from jaxgym.spaces import Discrete, MultiDiscrete
 
-PAGE = Path(__file__).parents[1] / "docs/interop.md"
+PAGE = Path(__file__).parents[1] / "docs/how_to/other_libraries.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SECTIONS = {
     section.partition("\n")[0]: section for section in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]

@@ -279,12 +279,12 @@ def make(
     max_episode_steps: int | None = None,
     **kwargs: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Make a vector environment: one jitted program, or `MemoryGymEnv`s that are stepped one after another.
+    """Make a vector environment: one jitted program, or a list of `MemoryGymEnv` that are stepped one by one.
 
     Args:
         num_envs: Number of environments.
         env_id: One of `jaxgym.registered_envs()`.
-        memory_gym_layout: Whether to make `MemoryGymEnv`s.
+        memory_gym_layout: Whether to make objects of `MemoryGymEnv`.
         autoreset_mode: When the next episode starts, as in Gymnasium.
         max_episode_steps: Steps after which an episode is truncated; 0 or less means no limit, None the limit of the
             environment.

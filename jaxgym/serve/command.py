@@ -12,7 +12,7 @@ from jaxgym.serve.web.serving import PROTOCOLS, AgentGym, Serving, exiting, star
 
 _NO_WORKERS = (
     "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
-    "proxy; docs/serve.md#scale-out has both recipes."
+    "proxy; docs/how_to/scale_out.md has both recipes."
 )
 _ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
 

@@ -136,7 +136,8 @@ def test_an_agent_is_kept_and_loaded_with_its_cell(
 
 
 def blocks_of_the_page() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/own_memory.md").read_text(), re.DOTALL | re.MULTILINE)
+    page = (ROOT / "docs/tutorials/own_memory.md").read_text()
+    return re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
 def test_the_cell_of_the_page_is_the_one_of_the_package_and_is_short() -> None:

@@ -32,7 +32,7 @@ from jaxgym.serve.web.serving import AgentGym
 from tests.serve import corridor
 from tests.serve.running import running
 
-PAGE = Path(__file__).parents[2] / "docs/agentgym.md"
+PAGE = Path(__file__).parents[2] / "docs/how_to/agentgym.md"
 SOLUTION = ("get 1 ash log", "craft 4 ash planks using 1 ash log")
 
 

@@ -242,10 +242,9 @@ def test_the_flag_workers_names_the_two_ways_to_scale_out(
     assert ended.value.code == MISUSED
     assert "Ray Serve" in received
     assert "reverse proxy" in received
-    (page, anchor) = re.findall(r"(docs/\w+\.md)#([\w-]+)", received)[0]
-    headings = re.findall(r"^##+ (.*)$", (Path(__file__).parents[2] / page).read_text(), re.MULTILINE)
-    section = headings[[heading.lower().replace(" ", "-") for heading in headings].index(anchor) :][:3]
-    assert section == ["Scale out", "Ray Serve", "Reverse proxy"]
+    (page,) = re.findall(r"docs/[\w/]+\.md", received)
+    headings = re.findall(r"^## (.*)$", (Path(__file__).parents[2] / page).read_text(), re.MULTILINE)
+    assert headings == ["Ray Serve", "Reverse proxy"]
 
 
 def test_a_server_that_loads_lets_no_client_in_and_ends_at_once_when_asked() -> None:

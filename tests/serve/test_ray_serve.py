@@ -1,4 +1,4 @@
-"""The recipe for Ray Serve in docs/serve.md; skipped where Ray is not installed."""
+"""The recipe for Ray Serve in docs/how_to/scale_out.md; skipped where Ray is not installed."""
 
 import importlib.util
 import os
@@ -56,7 +56,7 @@ ray.shutdown()
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
 def test_ray_serve_runs_the_recipe_of_the_page(tmp_path: Path) -> None:
-    page = (ROOT / "docs/serve.md").read_text()
+    page = (ROOT / "docs/how_to/scale_out.md").read_text()
     (recipe,) = re.findall(r"```py\n((?:(?!```).)*?app = Games\.bind\(\)\n)```", page, re.DOTALL)
     (tmp_path / "games.py").write_text(recipe)
     (tmp_path / "drive.py").write_text(DRIVER)
