@@ -159,7 +159,7 @@ def test_held_out_scores_are_in_the_log_the_console_the_curve_and_the_callback(l
     assert lines["held-out levels"] == [
         [64e-6 * update, evaluated[update]["held_out_normalized_return"]] for update in (6, 12)
     ]
-    assert len(lines["normalized_return, seed 0"]) == 12
+    assert len(lines["training levels"]) == 12
 
 
 @pytest.mark.parametrize(
