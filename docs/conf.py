@@ -32,8 +32,16 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_context = {"default_mode": "auto"}  # the color theme of the reader's system
+html_favicon = "_static/favicon.png"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# A page without a section has no navigation of its section.
+html_sidebars = {
+    page: [] for page in ("benchmarks", "changelog", "glossary", "installation", "quickstart", "releasing", "roadmap")
+} | {"results/*": []}
 html_copy_source = html_show_sourcelink = False

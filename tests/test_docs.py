@@ -92,6 +92,16 @@ def test_a_section_links_to_its_pages(page: Path) -> None:
     assert set(page.parent.glob("*.md")) - {page} <= linked
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("environments/[!i]*.md")), ids=lambda page: page.stem)
+def test_the_page_of_an_environment_is_complete(page: Path) -> None:
+    text = page.read_text()
+    sections = "Observation", "Action", "Start", "Reward", "End", "Info", "Options", "As text", "Source and versions"
+    assert [name for name in sections if f"\n## {name}\n" not in text] == []
+    assert "\n## Differences from " in text
+    assert re.search(r"^!\[.{20,}\]\(../images/\w+\.\w+\)$", text, re.MULTILINE), "a picture with a description"
+    assert "\n```text\n" in text, "a transcript"
+
+
 def find(name: str) -> Any:
     """Return the object of a dotted name."""
     for count in range(name.count(".") + 1, 0, -1):

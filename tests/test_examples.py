@@ -1,4 +1,4 @@
-"""Code blocks of the documents, the notebook and the scripts run as shown."""
+"""Code blocks of the documents and the scripts run as shown."""
 
 import dataclasses
 import importlib.util
@@ -14,8 +14,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import nbclient
-import nbformat
 import numpy as np
 import pytest
 
@@ -113,22 +111,6 @@ SLOW_PAGES = ("levels", "ms_swift", "own_training_loop", "trained_agents")  # ea
 )
 def test_the_code_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
     run_blocks(page)
-
-
-def test_the_notebook_is_stored_without_outputs() -> None:
-    notebook = nbformat.read(ROOT / "examples/quickstart.ipynb", as_version=4)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not [cell for cell in code if cell.outputs or cell.execution_count]
-
-
-# The notebook's kernel speaks through sockets whose libraries warn; what the cells raise still fails the test.
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAXGYM_SMALL", "1")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    notebook = nbformat.read(ROOT / "examples/quickstart.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
 
 
 def test_the_datasets_of_ms_swift_are_what_their_commands_write(
