@@ -29,8 +29,11 @@ def run(argv: Sequence[str]) -> None:
     serving = tyro.extras.subcommand_cli_from_dict(dict(PROTOCOLS), prog="jaxgym serve", args=argv, description=_ABOUT)
     with starting(serving) as bound:
         serving = _with_modules_imported(serving)
-        protocol = "agentgym" if isinstance(serving, AgentGym) else "openenv"
-        importlib.import_module(f"jaxgym.serve.{protocol}.server").serve(serving, bound)
+        if isinstance(serving, AgentGym):
+            server = importlib.import_module("jaxgym.serve.agentgym.server")
+        else:
+            server = importlib.import_module("jaxgym.serve.openenv.server")
+        server.serve(serving, bound)
 
 
 def _with_modules_imported(serving: Serving) -> Serving:

@@ -244,7 +244,7 @@ def test_replies_that_are_given_twice_are_rejected() -> None:
     ("changed", "message"),
     [
         ({"width": 10, "heads": 4}, "expected a multiple of heads 4, got 10"),
-        ({"group_size": 1}, "group_size: expected .* at least 2, got 1"),
+        ({"group_size": 1}, "group_size: expected at least 2, got 1"),
         ({"gamma": 1.5}, "gamma: expected a number from 0 to 1, got 1.5"),
         ({"replies": ()}, "replies: expected at least one"),
         ({"seed": 2**31}, "seed: expected a number from 0 to 2147483647, got 2147483648"),

@@ -5,15 +5,17 @@ from typing import Any
 import pytest
 
 from jaxgym import text
+from jaxgym.options import resolve
 from jaxgym.serve.pool.games import system_prompt_of
-from jaxgym.serve.sessions import SessionOptions
+from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
 
 PARAMS, INTERFACE = text.make("frozen_lake", observation="symbolic")[1:]
 PENALTIES = {"step_penalty": 0.01, "invalid_reply_penalty": 0.5, "format_penalty": 0.25}
 
 
 def prompt_of(**options: Any) -> str:
-    return system_prompt_of(INTERFACE, PARAMS, SessionOptions.of(INTERFACE.env_id, options))
+    session_options = SessionOptions(**resolve(INTERFACE.env_id, SESSION_OPTIONS, options))
+    return system_prompt_of(INTERFACE, PARAMS, session_options)
 
 
 def test_a_session_with_the_default_options_has_the_prompt_of_the_text_interface() -> None:
