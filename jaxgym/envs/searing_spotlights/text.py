@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
@@ -115,7 +116,7 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
 
     def _sizes(self) -> list[str]:
         """Return the explanation of the agent's size, its range, and contact with objects."""
-        radius, exit_scale = self.env.agent_radius_px, self.env.render_options.exit_scale
+        radius, exit_scale = arena.agent_radius(self.env.agent_scale), self.env.render_options.exit_scale
         end, coin = SCREEN_PX - radius, coin_radius_px(self.env.coin_scale) + radius
         door = "" if exit_scale is None else f", and the exit if they are at most {number(10 * exit_scale + radius)} px"
         return [
