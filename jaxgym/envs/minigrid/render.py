@@ -14,8 +14,8 @@ from jaxgym.envs.minigrid.world import (
     Color,
     Direction,
     Door,
+    GridWorld,
     Type,
-    World,
     color_of,
     coordinates,
     state_of,
@@ -50,7 +50,7 @@ _NUM_APPEARANCES = _BOX_AT + len(Color)
 _PLAIN, _HIGHLIGHTED, _AGENT = 0, 1, 2
 
 
-def draw_view(world: World, tile_px: int) -> jax.Array:
+def draw_view(world: GridWorld, tile_px: int) -> jax.Array:
     """Return the frame of the agent's view, uint8 (7 · tile_px, 7 · tile_px, 3), row first; the agent faces up."""
     seen = visible_in(world).cells
     is_own = np.zeros((SIZE, SIZE), np.bool_)
@@ -59,7 +59,7 @@ def draw_view(world: World, tile_px: int) -> jax.Array:
     return _mosaic(seen, jnp.where(is_own, _AGENT + Direction.UP, layer), tile_px)
 
 
-def draw_grid(world: World, tile_px: int) -> jax.Array:
+def draw_grid(world: GridWorld, tile_px: int) -> jax.Array:
     """Return the frame of the grid, uint8 (H · tile_px, W · tile_px, 3), row first; lit cells are highlighted."""
     x, y = coordinates(*world.cells.shape)
     away_x, away_y = x - world.position[0], y - world.position[1]

@@ -8,7 +8,18 @@ import numpy as np
 
 from jaxgym.envs.memory_gym.text import FrameTextInterface
 from jaxgym.envs.minigrid.view import OWN, SIZE, Visible
-from jaxgym.envs.minigrid.world import EMPTY, Action, Color, Direction, Door, Type, World, color_of, state_of, type_of
+from jaxgym.envs.minigrid.world import (
+    EMPTY,
+    Color,
+    Direction,
+    Door,
+    GridWorld,
+    MiniGridAction,
+    Type,
+    color_of,
+    state_of,
+    type_of,
+)
 from jaxgym.text.actions import ActionSet
 
 COMPASS = {Direction.RIGHT: "east", Direction.DOWN: "south", Direction.LEFT: "west", Direction.UP: "north"}
@@ -24,13 +35,13 @@ _NOUNS = {Type.DOOR: "door", Type.KEY: "key", Type.BALL: "ball", Type.BOX: "box"
 def actions(most: int) -> ActionSet:
     """Return the actions of MiniGrid."""
     named = {
-        "wait": Action.DONE,
-        "forward": Action.FORWARD,
-        "pick up": Action.PICKUP,
-        "drop": Action.DROP,
-        "toggle": Action.TOGGLE,
-        "turn left": Action.LEFT,
-        "turn right": Action.RIGHT,
+        "wait": MiniGridAction.DONE,
+        "forward": MiniGridAction.FORWARD,
+        "pick up": MiniGridAction.PICKUP,
+        "drop": MiniGridAction.DROP,
+        "toggle": MiniGridAction.TOGGLE,
+        "turn left": MiniGridAction.LEFT,
+        "turn right": MiniGridAction.RIGHT,
     }
     synonyms = {
         **dict.fromkeys(("stay", "noop", "no-op", "do nothing", "done"), "wait"),
@@ -42,7 +53,7 @@ def actions(most: int) -> ActionSet:
 
 
 @dataclasses.dataclass(frozen=True)
-class MiniGridTextInterface(FrameTextInterface[World]):
+class MiniGridTextInterface(FrameTextInterface[GridWorld]):
     """Text interface of a MiniGrid environment; a subclass defines `rules`."""
 
     kinds: ClassVar[tuple[Type, ...]] = (Type.KEY, Type.BALL, Type.BOX, Type.DOOR)

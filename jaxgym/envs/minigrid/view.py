@@ -10,8 +10,8 @@ from jaxgym.envs.minigrid.world import (
     Color,
     Direction,
     Door,
+    GridWorld,
     Type,
-    World,
     appearance_of,
     color_of,
     state_of,
@@ -50,14 +50,14 @@ class Visible:
     direction: jax.Array
 
 
-def visible_in(world: World) -> Visible:
+def visible_in(world: GridWorld) -> Visible:
     """Return the facts that the agent sees."""
     window, lit = window_of(world)
     cells = jnp.where(jnp.asarray(_IS_OWN), world.carrying, jnp.where(lit, window, UNSEEN))
     return Visible(appearance_of(cells).astype(jnp.int32), world.direction)
 
 
-def window_of(world: World) -> tuple[jax.Array, jax.Array]:
+def window_of(world: GridWorld) -> tuple[jax.Array, jax.Array]:
     """Return the things of the view, uint16 (7, 7), and which of them are lit, bool (7, 7), both by column and row."""
     forward_x, forward_y = step_of(world.direction)
     x = world.position[0] + forward_x * _AHEAD - forward_y * _TO_THE_RIGHT

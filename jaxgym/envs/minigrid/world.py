@@ -66,7 +66,7 @@ class Direction(enum.IntEnum):
     UP = 3
 
 
-class Action(enum.IntEnum):
+class MiniGridAction(enum.IntEnum):
     """Actions, with minigrid's numbers."""
 
     LEFT = 0
@@ -118,7 +118,7 @@ def appearance_of(things: Any) -> Any:
 
 
 @struct.dataclass
-class World:
+class GridWorld:
     """A grid and the agent in it.
 
     Attributes:
@@ -145,12 +145,12 @@ def step_of(direction: jax.Array) -> jax.Array:
     return jnp.asarray(_STEPS)[direction]
 
 
-def act(world: World, action: jax.Array, contents: jax.Array | np.ndarray = NO_CONTENTS) -> World:
+def act(world: GridWorld, action: jax.Array, contents: jax.Array | np.ndarray = NO_CONTENTS) -> GridWorld:
     """Apply one action.
 
     Args:
         world: The world.
-        action: An `Action`, int32 (); other values do nothing.
+        action: A `MiniGridAction`, int32 (); other values do nothing.
         contents: What boxes contain, by the number of the box, uint16 (N,); `EMPTY` for nothing.
     """
     front = world.position + step_of(world.direction)
@@ -158,14 +158,14 @@ def act(world: World, action: jax.Array, contents: jax.Array | np.ndarray = NO_C
     is_empty, has_hands_free = ahead == EMPTY, world.carrying == EMPTY
     is_open_door = (type_of(ahead) == Type.DOOR) & (state_of(ahead) == Door.OPEN)
     is_portable = (type_of(ahead) >= Type.KEY) & (type_of(ahead) <= Type.BOX)
-    moves = (action == Action.FORWARD) & (is_empty | is_open_door)
-    picks_up = (action == Action.PICKUP) & is_portable & has_hands_free
-    drops = (action == Action.DROP) & is_empty & ~has_hands_free
+    moves = (action == MiniGridAction.FORWARD) & (is_empty | is_open_door)
+    picks_up = (action == MiniGridAction.PICKUP) & is_portable & has_hands_free
+    drops = (action == MiniGridAction.DROP) & is_empty & ~has_hands_free
     toggled = _toggled(ahead, world.carrying, contents)
-    after = jnp.where(action == Action.TOGGLE, toggled, ahead)
+    after = jnp.where(action == MiniGridAction.TOGGLE, toggled, ahead)
     after = jnp.where(picks_up, EMPTY, jnp.where(drops, world.carrying, after))
     x, y = coordinates(*world.cells.shape)
-    turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
+    turn = (action == MiniGridAction.RIGHT).astype(jnp.int32) - (action == MiniGridAction.LEFT).astype(jnp.int32)
     return dataclasses.replace(
         world,
         # The auto-reset selects all cells anyway, and a mask over all of them fuses with that; a scatter does not.
@@ -177,7 +177,7 @@ def act(world: World, action: jax.Array, contents: jax.Array | np.ndarray = NO_C
 
 
 def _toggled(ahead: jax.Array, carrying: jax.Array, contents: jax.Array | np.ndarray) -> jax.Array:
-    """Return what `Action.TOGGLE` makes of a thing: it opens and closes doors, and replaces a box by its content."""
+    """Return what a toggle makes of a thing: it opens and closes doors, and replaces a box by its content."""
     state = state_of(ahead)
     has_key = (type_of(carrying) == Type.KEY) & (color_of(carrying) == color_of(ahead))
     after = jnp.where(state == Door.OPEN, Door.CLOSED, Door.OPEN)

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxgym.envs.minigrid.world import Action, Direction
+from jaxgym.envs.minigrid.world import Direction, MiniGridAction
 from jaxgym.envs.minigrid_memory import game
 
 
@@ -17,5 +17,5 @@ def action(env: game.MiniGridMemory, state: game.State, params: Any) -> jax.Arra
     across = jnp.where(y > goal_y, Direction.UP, Direction.DOWN)
     wanted = jnp.where(y == goal_y, Direction.RIGHT, across)
     turns = (wanted - state.world.direction) % len(Direction)
-    turn = jnp.where(turns == len(Direction) - 1, Action.LEFT, Action.RIGHT)
-    return jnp.where(turns == 0, Action.FORWARD, turn).astype(jnp.int32)
+    turn = jnp.where(turns == len(Direction) - 1, MiniGridAction.LEFT, MiniGridAction.RIGHT)
+    return jnp.where(turns == 0, MiniGridAction.FORWARD, turn).astype(jnp.int32)

@@ -27,11 +27,11 @@ from jaxgym.envs.minigrid.view import SIZE, Visible, symbolic_space, symbols, vi
 from jaxgym.envs.minigrid.world import (
     EMPTY,
     WALL,
-    Action,
     Color,
     Direction,
+    GridWorld,
+    MiniGridAction,
     Type,
-    World,
     act,
     coordinates,
     thing,
@@ -86,7 +86,7 @@ class State(EnvState):
         world: The grid and the agent.
     """
 
-    world: World
+    world: GridWorld
 
 
 def reward_at(time: jax.Array, limit: jax.Array | np.ndarray | int) -> jax.Array:
@@ -102,7 +102,7 @@ def reward_at(time: jax.Array, limit: jax.Array | np.ndarray | int) -> jax.Array
 
 
 @dataclasses.dataclass(unsafe_hash=True)
-class MiniGridMemory(Environment[Level, State, EnvParams, World]):
+class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
     """MiniGrid-Memory on a grid of `size` × `size` cells.
 
     Observation:
@@ -132,7 +132,7 @@ class MiniGridMemory(Environment[Level, State, EnvParams, World]):
     def action_space(self, params: EnvParams | None = None) -> Discrete:
         """Return the space of minigrid's seven actions."""
         del params
-        return Discrete(len(Action))
+        return Discrete(len(MiniGridAction))
 
     def observation_space(self, params: EnvParams | None = None) -> Box | Dict:
         """Return the space of the observation in the class docstring."""
@@ -156,7 +156,7 @@ class MiniGridMemory(Environment[Level, State, EnvParams, World]):
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the agent in the middle row, facing right."""
         del params
-        world = World(
+        world = GridWorld(
             cells=cells_of(level, self.size),
             position=jnp.stack([level.start_x, jnp.int32(self.size // 2)]),
             direction=jnp.int32(Direction.RIGHT),
@@ -172,7 +172,7 @@ class MiniGridMemory(Environment[Level, State, EnvParams, World]):
 
     def transition(self, state: State, action: jax.Array, params: EnvParams) -> Transition:
         """Apply the action; the episode ends next to an object at the end of the hallway."""
-        world = act(state.world, jnp.where(action == Action.PICKUP, Action.TOGGLE, action))
+        world = act(state.world, jnp.where(action == MiniGridAction.PICKUP, MiniGridAction.TOGGLE, action))
         x, y = world.position
         is_at_end = (x == state.level.hallway_end + 1) & (jnp.abs(y - self.size // 2) == 1)
         is_success = is_at_end & (y == success_y(state.level, self.size))
@@ -180,16 +180,16 @@ class MiniGridMemory(Environment[Level, State, EnvParams, World]):
         metrics = {"success": is_success.astype(jnp.int32)}
         return Transition(dataclasses.replace(state, world=world), reward, is_at_end, metrics)
 
-    def scene(self, state: State, params: EnvParams) -> World:
+    def scene(self, state: State, params: EnvParams) -> GridWorld:
         """Return the grid and the agent."""
         del params
         return state.world
 
-    def visible(self, scene: World) -> Visible:
+    def visible(self, scene: GridWorld) -> Visible:
         """Return the facts that the agent sees."""
         return visible_in(scene)
 
-    def observe_scene(self, scene: World) -> Any:
+    def observe_scene(self, scene: GridWorld) -> Any:
         """Return the observation in the class docstring."""
         if self.observation == "pixels":
             return render.draw_view(scene, self.tile_size)

@@ -17,12 +17,12 @@ from jaxgym.envs.minigrid import render, view
 from jaxgym.envs.minigrid.world import (
     EMPTY,
     WALL,
-    Action,
     Color,
     Direction,
     Door,
+    GridWorld,
+    MiniGridAction,
     Type,
-    World,
     act,
     appearance_of,
     thing,
@@ -41,13 +41,18 @@ THINGS = {
 }
 NAMES = {value: name for name, value in THINGS.items()} | {EMPTY: "."}
 AGENT = ">v<^"
-FORWARD, PICKUP, DROP, TOGGLE = Action.FORWARD, Action.PICKUP, Action.DROP, Action.TOGGLE
+FORWARD, PICKUP, DROP, TOGGLE = (
+    MiniGridAction.FORWARD,
+    MiniGridAction.PICKUP,
+    MiniGridAction.DROP,
+    MiniGridAction.TOGGLE,
+)
 RED_KEY = thing(Type.KEY, Color.RED, number=5)
 SIDE = 22
 """Side of the grids that worlds are padded to with walls, so that each program compiles once."""
 
 
-def world_of(drawing: str, carrying: int = EMPTY) -> World:
+def world_of(drawing: str, carrying: int = EMPTY) -> GridWorld:
     rows = drawing.split()
     cells = np.full((SIDE, SIDE), WALL, np.uint16)
     for y, row in enumerate(rows):
@@ -55,10 +60,10 @@ def world_of(drawing: str, carrying: int = EMPTY) -> World:
             cells[x, y] = THINGS.get(name, EMPTY)
             if name in AGENT:
                 position, direction = (x, y), AGENT.index(name)
-    return World(jnp.asarray(cells), jnp.asarray(position, jnp.int32), jnp.int32(direction), jnp.uint16(carrying))
+    return GridWorld(jnp.asarray(cells), jnp.asarray(position, jnp.int32), jnp.int32(direction), jnp.uint16(carrying))
 
 
-def drawing_of(world: World, drawing: str) -> str:
+def drawing_of(world: GridWorld, drawing: str) -> str:
     """Return a world as a drawing of the size of another one."""
     cells = np.asarray(world.cells)
     rows = [[NAMES[int(cells[x, y])] for x in range(len(row))] for y, row in enumerate(drawing.split())]
@@ -82,9 +87,9 @@ def played(drawing: str, *actions: int, carrying: int = EMPTY, contents: Any = N
 @pytest.mark.parametrize(
     ("before", "actions", "after"),
     [
-        ("#### #>.# ####", [Action.LEFT], "#### #^.# ####"),
-        ("#### #>.# ####", [Action.RIGHT], "#### #v.# ####"),
-        ("#### #>.# ####", [Action.LEFT] * 4, "#### #>.# ####"),
+        ("#### #>.# ####", [MiniGridAction.LEFT], "#### #^.# ####"),
+        ("#### #>.# ####", [MiniGridAction.RIGHT], "#### #v.# ####"),
+        ("#### #>.# ####", [MiniGridAction.LEFT] * 4, "#### #>.# ####"),
         ("#### #>.# ####", [FORWARD], "#### #.># ####"),
         ("#### #.># ####", [FORWARD], "#### #.># ####"),
         ("#### #>b# ####", [FORWARD], "#### #>b# ####"),
@@ -95,7 +100,7 @@ def played(drawing: str, *actions: int, carrying: int = EMPTY, contents: Any = N
         ("#### #>L# ####", [TOGGLE], "#### #>L# ####"),
         ("#### #>x# ####", [TOGGLE], "#### #>.# ####"),
         ("#### #>k# ####", [TOGGLE], "#### #>k# ####"),
-        ("#### #>k# ####", [Action.DONE], "#### #>k# ####"),
+        ("#### #>k# ####", [MiniGridAction.DONE], "#### #>k# ####"),
         ("#### #>k# ####", [-1, 7, 99], "#### #>k# ####"),
     ],
 )
@@ -177,7 +182,7 @@ def test_the_view_turns_with_the_agent(direction: Direction) -> None:
     cells[[0, -1]] = cells[:, [0, -1]] = WALL
     ahead, right = np.asarray([(1, 0), (0, 1), (-1, 0), (0, -1)])[[direction, (direction + 1) % 4]]
     cells[tuple(np.asarray([10, 10]) + 5 * ahead + 2 * right)] = THINGS["k"]
-    world = World(jnp.asarray(cells), jnp.asarray([10, 10], jnp.int32), jnp.int32(direction), jnp.uint16(RED_KEY))
+    world = GridWorld(jnp.asarray(cells), jnp.asarray([10, 10], jnp.int32), jnp.int32(direction), jnp.uint16(RED_KEY))
     seen = np.asarray(see(world).cells)
     expected = np.full((7, 7), EMPTY)
     expected[5, 1], expected[view.OWN] = appearance_of(THINGS["k"]), appearance_of(RED_KEY)
@@ -226,10 +231,10 @@ def things_of(encoded: np.ndarray) -> np.ndarray:
 
 
 @functools.partial(jax.jit, static_argnames=("num_frames",))
-def replay(world: World, contents: jax.Array, actions: jax.Array, times: jax.Array, num_frames: int) -> Any:
+def replay(world: GridWorld, contents: jax.Array, actions: jax.Array, times: jax.Array, num_frames: int) -> Any:
     """Return images, worlds, and frames of view and grid at some times."""
 
-    def step(world: World, action: jax.Array) -> tuple[World, World]:
+    def step(world: GridWorld, action: jax.Array) -> tuple[GridWorld, GridWorld]:
         after = act(world, action, contents)
         return after, after
 
@@ -253,8 +258,10 @@ def test_recorded_moves_views_and_frames(name: str) -> None:
         cells[x, y] += thing(0, number=number)
         contents[number] = thing(kind, color)
     carried = thing(*arrays["carrying"][0]) or EMPTY
-    start = World(cells, arrays["agent_pos"][0].astype(np.int32), np.int32(arrays["agent_dir"][0]), np.uint16(carried))
-    actions = np.full(300, Action.DONE, np.int32)
+    start = GridWorld(
+        cells, arrays["agent_pos"][0].astype(np.int32), np.int32(arrays["agent_dir"][0]), np.uint16(carried)
+    )
+    actions = np.full(300, MiniGridAction.DONE, np.int32)
     actions[:num_steps] = arrays["actions"]
     if "Memory" in meta["id"]:
         actions[actions == PICKUP] = TOGGLE

@@ -10,7 +10,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.minigrid.world import Action, Type
+from jaxgym.envs.minigrid.world import MiniGridAction, Type
 from jaxgym.envs.minigrid_memory import game
 from jaxgym.errors import LevelError
 from tests.envs.minigrid import recorded
@@ -113,7 +113,7 @@ def test_recorded_episodes(name: str) -> None:
     arrays, meta = recorded.load(name)
     env_id, num_steps = meta["id"], len(arrays["actions"])
     level = jax.tree.map(lambda leaf: leaf[0], levels.original(env_id, [meta["seed"]]))
-    actions = np.full(NUM_STEPS, Action.DONE, np.int32)
+    actions = np.full(NUM_STEPS, MiniGridAction.DONE, np.int32)
     actions[:num_steps] = arrays["actions"]
     times = np.resize(arrays["pov_t"], NUM_FRAMES).astype(np.int32)
     seen, states, results, (views, grids) = jax.device_get(replay(env_id)(level, actions, times))
@@ -159,7 +159,7 @@ def step(env: Any, state: Any, action: jax.Array, params: Any) -> Any:
     return env.step_env(jax.random.key(0), state, action, params)
 
 
-LEFT, RIGHT, FORWARD = Action.LEFT, Action.RIGHT, Action.FORWARD
+LEFT, RIGHT, FORWARD = MiniGridAction.LEFT, MiniGridAction.RIGHT, MiniGridAction.FORWARD
 TO_THE_END = [FORWARD] * 2
 UP, DOWN = [LEFT, FORWARD], [RIGHT, FORWARD]
 
@@ -184,7 +184,8 @@ def test_without_a_time_limit_success_has_reward_1() -> None:
 
 
 def test_nothing_can_be_taken() -> None:
-    state, *_ = played((4, 1, KEY, KEY), [LEFT, Action.PICKUP, Action.TOGGLE, Action.DROP, FORWARD])
+    actions = [LEFT, MiniGridAction.PICKUP, MiniGridAction.TOGGLE, MiniGridAction.DROP, FORWARD]
+    state, *_ = played((4, 1, KEY, KEY), actions)
     start = played((4, 1, KEY, KEY), [])[0]
     np.testing.assert_array_equal(state.world.cells, start.world.cells)
     assert state.world.position.tolist() == [1, 3]
