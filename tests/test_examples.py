@@ -154,7 +154,7 @@ def optimal_turns(rows: list[dict[str, Any]]) -> list[int]:
 
 
 @pytest.mark.standard_promotion
-@pytest.mark.parametrize("name", ["memory", "frozen_lake", "sudoku"])
+@pytest.mark.parametrize("name", [pytest.param("memory", marks=pytest.mark.slow), "frozen_lake", "sudoku"])
 def test_rows_and_scripts_allow_the_longest_optimal_episode(name: str) -> None:
     folder = ROOT / "examples/ms_swift"
     rows = [json.loads(line)["env_config"] for line in (folder / f"{name}.jsonl").read_text().splitlines()]

@@ -75,7 +75,10 @@ def test_it_keeps_the_contract() -> None:
     testing.check_env(screen(40, 50)[0])
 
 
-@pytest.mark.parametrize(("height", "width"), [(84, 84), (64, 96), (210, 160), (10, 31)])
+SIZES = [(84, 84), *(pytest.param(*size, marks=pytest.mark.slow) for size in ((64, 96), (210, 160), (10, 31)))]
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
 def test_what_spotlights_shine_on_is_seen_and_the_rest_is_dark(height: int, width: int) -> None:
     env, params = screen(height, width, initial_spawns=6, spawn_interval=5, light_dim_off_duration=0)
     level = levels.level_from_seed(env, 3, params)
@@ -107,6 +110,7 @@ def test_it_gets_dark_step_by_step_until_the_threshold() -> None:
         np.testing.assert_array_equal(result[0], plain - plain * alpha // 255)
 
 
+@pytest.mark.slow
 def test_spotlights_come_at_the_interval_until_their_number_is_reached() -> None:
     env, params = screen(initial_spawns=1, num_spawns=2, spawn_interval=3, spot_min_speed=0.001)
     level = levels.level_from_seed(env, 3, params)
@@ -136,6 +140,7 @@ def test_an_episode_follows_from_its_level() -> None:
     assert (frames[0] != frames[2]).any()
 
 
+@pytest.mark.slow
 def test_options_differ_from_environment_to_environment() -> None:
     env, params = screen(initial_spawns=2)
     stacked = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), params)
@@ -150,6 +155,7 @@ def test_options_differ_from_environment_to_environment() -> None:
     assert states.memory.alpha.tolist() == [126, 42]
 
 
+@pytest.mark.slow
 def test_a_level_buffer_of_the_environment_inside_stays_its_level_buffer() -> None:
     inner, params = jaxgym.make("MortarMayhem-Grid-v0", levels=3)
     env, outer = SpotlightPerturbation.of(inner, params)

@@ -62,7 +62,7 @@ def ruler() -> tuple[Any, Any]:
     "wrap",
     [
         pytest.param(partial(FrameSkip, num_frames=None), marks=pytest.mark.slow),
-        lambda env: PositionObservation(LastActionReward(FrameSkip(env))),
+        pytest.param(lambda env: PositionObservation(LastActionReward(FrameSkip(env))), marks=pytest.mark.slow),
     ],
     ids=["traced frame skip", "all three"],
 )

@@ -203,6 +203,7 @@ def learned(path: Path) -> list[dict[str, object]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_resumed_learned_what_one_did_at_once(run: Callable[..., Path]) -> None:
     whole = run("whole")
     parts = run("parts", updates=1)

@@ -29,6 +29,7 @@ def test_numbers_out_of_range_are_rejected(change: dict[str, int]) -> None:
         transfer.transfer(transfer.TransferFlags("zoo:MysteryPath-Grid-v0", **change))
 
 
+@pytest.mark.slow
 def test_the_original_is_given_the_options_that_a_preset_stands_for() -> None:
     agent = load("MortarMayhem-v0")
     assert agent.config.env_options == {"preset": "jmlr2025"}

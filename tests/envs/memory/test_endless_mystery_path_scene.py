@@ -53,7 +53,7 @@ def changed(scene: Any, number: jax.Array) -> Any:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         pytest.param(
             {"camera_offset_scale": 0.3, "show_background": True, "show_stamina": True}, marks=pytest.mark.slow
         ),

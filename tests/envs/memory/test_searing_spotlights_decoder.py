@@ -136,6 +136,7 @@ def played(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray, Any]
     return np.concatenate(frames), np.concatenate(numbers), env
 
 
+@pytest.mark.slow
 def test_the_symbols_are_read_off_the_picture(played: Any) -> None:
     frames, numbers, env = played
     look = env.render_options
