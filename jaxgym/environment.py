@@ -150,8 +150,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def normalized_return(self, info: Mapping[str, jax.Array], state: TState, params: TParams) -> jax.Array:
         """Return the normalized return: the return divided by the best possible return of the level, float32 ().
 
-        The default is `info[self.metric]`, or the return if `info` has no such entry. `info` is that of the last step,
-        `state` any state of the episode.
+        The default is `info[self.metric]`, or the return if `info` has no such entry.
+
+        Args:
+            info: The `info` of the last step.
+            state: Any state of the episode.
+            params: Parameters.
         """
         del state, params
         return info.get(self.metric, info["reward"]).astype(jnp.float32)
@@ -175,11 +179,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     ) -> tuple[Any, TState]:
         """Start an episode on a level of the level buffer, or on a fresh training level without a buffer.
 
-        Return the first observation and the state.
-
         Args:
             key: A PRNG key; it is consumed.
             params: Parameters; those of `make` if None.
+
+        Returns:
+            The first observation and the state.
 
         Raises:
             StateError: If the parameters are not of this environment's class.
@@ -190,12 +195,15 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return self._reset(key, self._checked_params(params))
 
     def reset_to_level(self, key: jax.Array, level: TLevel, params: TParams | None = None) -> tuple[Any, TState]:
-        """Start an episode on the given level; return the first observation and the state.
+        """Start an episode on the given level.
 
         Args:
             key: A PRNG key for `observe`; no environment of jaxgym uses it.
             level: A level of this game, from `sample_level`, `jaxgym.levels.level_from_seed` or a level buffer.
             params: Parameters; those of `make` if None.
+
+        Returns:
+            The first observation and the state.
 
         Raises:
             StateError: If the parameters are not of this environment's class.
