@@ -33,6 +33,7 @@ from baselines.game import (
     make_game,
     make_paper_game,
     success_of,
+    without_trained_levels,
 )
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_setup, seeds_of
@@ -342,6 +343,12 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
     changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
     shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
     game = make_paper_game(shown) if is_paper else make_game(shown, flag="--levels")
+    seeds = PAPER_SEEDS if is_paper else held_out_seeds(shown)
+    if not is_paper:
+        game, seeds = without_trained_levels(config, game, seeds)
+        if len(seeds) < shown.held_out_levels:
+            left_out = shown.held_out_levels - len(seeds)
+            tqdm.write(f"{left_out} of {shown.held_out_levels} levels equal training levels of the run; left out")
     setup = make_setup(shown, game)
 
     def evaluate_levels(params: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -350,7 +357,7 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
         results = {"paper": results["held_out"]} if is_paper else results
         if arguments.per_level is None:
             return results, []
-        split, seeds = ("paper", PAPER_SEEDS) if is_paper else ("held_out", held_out_seeds(shown))
+        split = "paper" if is_paper else "held_out"
         return results, level_rows(split, seeds, shown.eval_repeats, config.seed, played["held_out"])
 
     if agent is not None:

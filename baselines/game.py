@@ -112,6 +112,26 @@ def held_out_seeds(config: Config) -> Any:
     return jaxgym.levels.held_out_seeds(config.held_out_levels)
 
 
+def without_trained_levels(config: Config, game: TrainingGame, seeds: Any) -> tuple[TrainingGame, Any]:
+    """Leave out the held-out levels that equal a training level of a run.
+
+    A run excludes only the levels that it holds out itself, and a game with more of them is asked for here.
+
+    Args:
+        config: config of the run.
+        game: the game of the run with other held-out levels.
+        seeds: their seeds, (N,).
+
+    Returns:
+        The game with the remaining levels, and their seeds.
+    """
+    if not config.train_levels or len(seeds) <= config.held_out_levels:
+        return game, seeds
+    trained = make_game(config).params.levels
+    kept = np.flatnonzero(~jaxgym.levels.contained(game.held_out_levels, trained))
+    return game._replace(held_out_levels=jax.tree.map(lambda leaf: leaf[kept], game.held_out_levels)), seeds[kept]
+
+
 def _not_held_out(config: Config, buffer: Any, held_out: Any, flag: str) -> Any:
     """Return the levels of a level buffer that are not held out."""
     existing = jaxgym.levels.num_distinct(jax.tree.map(lambda *leaves: np.concatenate(leaves), buffer, held_out))

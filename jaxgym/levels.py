@@ -324,11 +324,11 @@ def num_distinct(buffer: Any) -> int:
     return len(set(_contents(buffer)))
 
 
-def exclude(buffer: Any, others: Any) -> Any:
-    """Return a level buffer without the levels whose content is also in the level buffer `others`.
+def contained(buffer: Any, others: Any) -> np.ndarray:
+    """Return whether the content of each level is also in the level buffer `others`, bool (N,).
 
     Raises:
-        LevelError: If no level is left, or the levels of the two buffers have different arrays.
+        LevelError: If the levels of the two buffers have different arrays.
     """
     if _kind(buffer) != _kind(others):
         raise LevelError(
@@ -336,7 +336,16 @@ def exclude(buffer: Any, others: Any) -> Any:
             "options."
         )
     taken = set(_contents(others))
-    kept = np.asarray([content not in taken for content in _contents(buffer)])
+    return np.asarray([content in taken for content in _contents(buffer)])
+
+
+def exclude(buffer: Any, others: Any) -> Any:
+    """Return a level buffer without the levels whose content is also in the level buffer `others`.
+
+    Raises:
+        LevelError: If no level is left, or the levels of the two buffers have different arrays.
+    """
+    kept = ~contained(buffer, others)
     if not kept.any():
         raise LevelError(
             f"expected levels that are not excluded, got {num_levels(buffer)} levels, all among the "

@@ -10,7 +10,7 @@ import pytest
 from baselines import evaluate
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.game import make_game
+from baselines.game import held_out_seeds, make_game, without_trained_levels
 from jaxgym import levels
 
 
@@ -75,3 +75,14 @@ def test_scoring_names_its_own_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "read_config", lambda _: config(held_out_levels=2))
     with pytest.raises(ConfigError, match=r"hold out 6 or fewer with --levels\.$"):
         evaluate.evaluate_run(evaluate.EvaluateFlags(Path("runs/none"), levels=90))
+
+
+def test_levels_that_a_run_trained_on_are_left_out_of_more_held_out_levels() -> None:
+    run, more = config(held_out_levels=2), config(held_out_levels=6)
+    game, seeds = without_trained_levels(run, make_game(more), held_out_seeds(more))
+    trained = make_game(run).params.levels
+    assert 2 <= levels.num_levels(game.held_out_levels) == len(seeds) < 6
+    assert not levels.contained(game.held_out_levels, trained).any()
+    assert levels.contained(make_game(more).held_out_levels, trained).sum() == 6 - len(seeds)
+    own = without_trained_levels(run, make_game(run), held_out_seeds(run))[1]
+    assert len(own) == 2, "those of the run are never trained on"
