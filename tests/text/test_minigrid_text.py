@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxgym import levels, text
-from jaxgym.envs.minigrid.world import EMPTY, Color, Door, Type, World, thing
+from jaxgym.envs.minigrid.world import EMPTY, Color, Door, GridWorld, Type, thing
 
 NAME = "minigrid_memory_s17_random"
 ENV, PARAMS, INTERFACE = text.make(NAME)
@@ -74,7 +74,7 @@ def test_a_player_of_texts_alone_always_succeeds() -> None:
     assert success.tolist() == [1] * num_levels
 
 
-def random_world(chance: np.random.Generator) -> World:
+def random_world(chance: np.random.Generator) -> GridWorld:
     """Return a small grid with few different things, whose border is walls."""
     kinds = [EMPTY] * 6 + [thing(Type.WALL, Color.GREY), thing(Type.KEY, Color.RED), thing(Type.BOX, Color.GREY)]
     kinds += [thing(Type.DOOR, Color.BLUE, door) for door in Door]
@@ -83,7 +83,7 @@ def random_world(chance: np.random.Generator) -> World:
     position = chance.integers(1, 5, 2)
     cells[tuple(position)] = EMPTY
     carrying = chance.choice([EMPTY, thing(Type.BALL, Color.RED)])
-    return World(cells, position.astype(np.int32), np.int32(chance.integers(4)), np.uint16(carrying))
+    return GridWorld(cells, position.astype(np.int32), np.int32(chance.integers(4)), np.uint16(carrying))
 
 
 def test_equal_symbols_have_equal_texts_and_different_ones_different() -> None:
@@ -107,7 +107,7 @@ def test_the_text_of_a_view() -> None:
     cells[1:-1, 1:-1] = EMPTY
     cells[3, 2] = thing(Type.DOOR, Color.GREY, Door.LOCKED, number=7)
     cells[1, 1] = thing(Type.BALL, Color.PURPLE, number=3)
-    world = World(cells, np.asarray([1, 2], np.int32), np.int32(0), np.uint16(thing(Type.KEY, Color.RED, number=2)))
+    world = GridWorld(cells, np.asarray([1, 2], np.int32), np.int32(0), np.uint16(thing(Type.KEY, Color.RED, number=2)))
     assert INTERFACE.describe(world, PARAMS).splitlines() == [
         "You face east.",
         "???????",
