@@ -15,7 +15,7 @@ from jaxgym.serve.web.serving import OpenEnv
 from tests.serve.running import running
 
 DOCS = Path(__file__).parents[2] / "docs"
-URL = "http://localhost:8000"
+URL = "http://localhost:8001"
 
 
 def block_of(page: str, words: str) -> str:
