@@ -29,7 +29,7 @@ class ActionSet:
     an underscore or nothing.
 
     Attributes:
-        actions: Actions by name; the first one does nothing.
+        actions: Actions by name.
         synonyms: Names by further phrases for them.
         most: Maximum number of actions in one reply.
         example: The name of the action that serves as an example.
