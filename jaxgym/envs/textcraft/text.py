@@ -48,8 +48,8 @@ inventory: list the items in your inventory.
 
 An item that a crafting command makes must be crafted. If you try to gather it, the answer begins with "Could not \
 find". Some crafting commands are not needed for the goal.
-These inputs are groups of items: {groups}. An item is in a group if the last word of its name is the name of \
-the group. Choose one item of the group and use it for the whole amount: 2 planks can be 2 ash planks or 2 elm planks, but \
+These inputs are groups of items: {groups}. An item is in a group if the last word of its name is the name of the \
+group. Choose one item of the group and use it for the whole amount: 2 planks can be 2 ash planks or 2 elm planks, but \
 not one of each. Write the name of the item in your command.
 These groups contain only items that you can gather: {gathered}. You can write the name of such a group in your \
 command. It means the first item of the group, for example log means ash log.
