@@ -194,7 +194,8 @@ class _ActEnv(_TextEnv):
         """Execute one action, or several in order if the rules allow it.
 
         Args:
-            actions: Names of actions, separated by commas. A number after a name repeats it, as in "wait 3".
+            actions: Names of actions, separated by commas. A number after a name repeats it: "wait 3" is
+                three actions.
 
         Returns:
             The observation after the last action.

@@ -82,8 +82,8 @@ class ActionSet:
             return reply
         last = [name for name in self.actions if name != self.example][-1]
         return (
-            f"{reply}\nSeparate actions with commas. A number after an action repeats it: "
-            f"<action>{self.example} {self.most - 1}, {last}</action>"
+            f"{reply}\nSeparate actions with commas. A number after an action repeats it. This reply has {self.most} "
+            f"actions: <action>{self.example} {self.most - 1}, {last}</action>"
         )
 
     def parse(self, reply: str, parsing: str = "strict") -> ParsedAction | InvalidReply:

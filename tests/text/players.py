@@ -291,7 +291,7 @@ class EndlessMysteryPath:
     def __init__(self, prompt: str):
         self.rows = int(re.search(r"The world has (\d+) rows", prompt)[1])
         self.width = int(re.search(r"Each tile is (\d+) px wide", prompt)[1])
-        self.pace = int(re.search(r"One action moves you (\d+) px", prompt)[1])
+        self.pace = int(re.search(r"right, up and down move you (\d+) px", prompt)[1])
         self.x = 0  # pixels from the left edge of the start tile
         self.path: list[Tile] = []
         self.holes: set[Tile] = set()

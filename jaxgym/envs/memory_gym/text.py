@@ -276,4 +276,7 @@ def free_speed(params: Any) -> str:
     """Return the distance of one action of a free agent as text."""
     speed = float(params.agent_speed)
     diagonal = int(speed / np.sqrt(2))
-    return f"One action moves you {int(speed)} px. A diagonal action moves you {diagonal} px along each axis."
+    return (
+        f"left, right, up and down move you {int(speed)} px. A diagonal action moves you {diagonal} px along each "
+        "axis. wait does not move you."
+    )

@@ -154,7 +154,9 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
                 "Stamina bar: its red part grows with each step without a new path tile. The episode ends when all of "
                 "it is red."
             )
-        return "\n".join([*lines, f"One action moves you {int(float(params.agent_speed))} px."])
+        return "\n".join(
+            [*lines, f"right, up and down move you {int(float(params.agent_speed))} px. wait does not move you."]
+        )
 
     def describe_visible(self, seen: EndlessMysteryPathVisible) -> list[str]:
         """Return the texts of the agent's position and heading, its cross, and the visible path, ice and stamina."""

@@ -45,11 +45,14 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     def _is_endless(self) -> bool:
         return self.env.render_options.exit_scale is None
 
+    def _has_exit(self, params: Any) -> bool:
+        return not self._is_endless and bool(params.use_exit)
+
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
         goal, end = self._goal(params)
         values = {"for each coin": params.reward_coin}
-        if not self._is_endless and bool(params.use_exit):
+        if self._has_exit(params):
             values["for touching the open exit"] = params.reward_exit
         values |= {
             "for each step in which a spotlight touches you": params.reward_inside_spotlight,
@@ -83,14 +86,17 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
 
     def legend(self, params: Any) -> str:
         """Return the explanation of positions, brightness, colors and the bar."""
+        things = "A coin or the exit" if self._has_exit(params) else "A coin"
         lines = [
             f"Observation: Positions are in pixels (px) on a screen of {SCREEN_PX} x {SCREEN_PX} px: x to the right, y "
-            "down. The position of an object is its center. You and other objects are listed only if they are "
-            "completely visible: not in the dark, and not covered by the health bar, the edge of the screen or another "
-            "object.",
-            *self._sizes(),
+            f"down. The position of an object is its center. {things} is listed only if it is completely visible: not "
+            "in the dark, and not covered by the health bar, the edge of the screen or another object. The same holds "
+            'for your position. If you are not completely visible, the line is "You: not visible".',
+            *self._sizes(params),
             f"Light: the brightness of the floor in {SQUARES} x {SQUARES} squares, row by row from the top. 0 is dark, "
-            f"{_HIGHEST_DIGIT} is bright. Each square is {SQUARE_PX} px wide and {SQUARE_PX} px high.",
+            f"{_HIGHEST_DIGIT} is bright. Each square is {SQUARE_PX} px wide and {SQUARE_PX} px high. "
+            "Spotlights are not listed. They make the squares that they cover brighter. In the dark, a number above 0 "
+            "means a spotlight or a visible object.",
         ]
         if not bool(params.black_background) and not bool(params.hide_chessboard):
             is_red = " While a spotlight touches you, the blue squares are red." if bool(params.visual_feedback) else ""
@@ -100,28 +106,34 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
             )
         lines.append(
             f"Health bar: a bar covers the top {BAR_PX} px of the screen. Its green part is the health that you have "
-            "left."
+            f"left: {HEALTH_BAR_PX} px stand for {number(params.agent_health)} health."
         )
         if bool(params.show_last_action):
             lines.append(
-                'The bar also shows your "previous action": after step n of the episode, the action of step n - 1. It '
-                "is wait if there is no step n - 1."
+                'The bar also shows your "previous action", one step late: the action before your last action. For '
+                "example, after right and then up, it shows right. At the start and after your first action, it shows "
+                "wait."
             )
         if bool(params.show_last_positive_reward):
             lines.append(
-                'The bar also shows the "previous reward": after step n of the episode, whether the reward of step '
-                "n - 1 was positive."
+                'The bar also shows the "previous reward", one step late: whether the reward of the action before '
+                "your last action was positive. It is not shown at the start. After your first action, it is not "
+                "positive."
             )
         return "\n".join([*lines, free_speed(params)])
 
-    def _sizes(self) -> list[str]:
+    def _sizes(self, params: Any) -> list[str]:
         """Return the explanation of the agent's size, its range, and contact with objects."""
         radius, exit_scale = arena.agent_radius(self.env.agent_scale), self.env.render_options.exit_scale
         end, coin = SCREEN_PX - radius, coin_radius_px(self.env.coin_scale) + radius
-        door = "" if exit_scale is None else f", and the exit if they are at most {number(10 * exit_scale + radius)} px"
+        door = (
+            f", and the exit if they are at most {number(10 * exit_scale + radius)} px"
+            if self._has_exit(params)
+            else ""
+        )
         return [
-            f"You are a circle with a radius of {radius} px. From the first step on, your center is between x {radius} "
-            f"and {end} and between y {BAR_PX + radius} and {end}.",
+            f"You are a circle with a radius of {radius} px. Walls stop your center at x {radius} and x {end}, and at "
+            f"y {BAR_PX + radius} and y {end}. If you start beyond a wall, your first action moves you inside.",
             f"You touch a coin if your center and its center are at most {coin} px apart{door}. A spotlight touches "
             "you if it overlaps your circle.",
         ]

@@ -43,9 +43,9 @@ def board_texts(boards: Any) -> list[str]:
 def hint_texts(boards: Any, tried: Any) -> list[str]:
     """Return the hints of boards: up to three lines each, with a line break before each line.
 
-    The first line has the newest ten different moves. The others list cells among the ten empty cells with the fewest
-    candidates (digits that row, column and box allow), in reading order: up to five cells with one candidate, and up to
-    five with two or three.
+    The first line has the newest ten different moves. The others list empty cells by their candidates (digits that row,
+    column and box allow), the fewest first, then in reading order: up to five cells with one candidate, and up to five
+    with one to three.
 
     Args:
         boards: int8 (B, 9, 9), 0 for empty cells.

@@ -86,8 +86,12 @@ _NEWS = {
     ),
 }
 _HINTS = """\
-Below the board are hints: your latest moves, moves whose cell allows only one digit, and cells that allow one to \
-three digits, written as (row,column)->digits. A cell allows a digit that its row, column and box do not contain.
+Below the board are hints. A cell allows a digit that its row, column and box do not contain.
+MOVES TRIED: your latest moves, newest first. Each move is listed once, and at most 10 moves are listed.
+GUARANTEED MOVES: up to 5 moves whose cell allows only one digit.
+Other options: up to 5 cells that allow one to three digits, written as (row,column)->digits. Cells that allow the \
+fewest digits come first, so those of guaranteed moves are listed again.
+A line without entries is left out.
 """
 _SOLVED = "\nThe puzzle is solved."
 _OUT_OF_MOVES = "\nThat was the last move; the puzzle is not solved."
@@ -298,7 +302,7 @@ def _invalid(answer: Answer | None) -> InvalidReply:
     got = "no answer" if answer is None or not answer.text else excerpt(answer.text)
     return InvalidReply(
         f"Invalid action: expected row, column and number, each from 1 to 9, got {got}; please resubmit. {FORM} "
-        "[1 2 3]."
+        "[row column number]."
     )
 
 

@@ -43,13 +43,14 @@ Commands:
 get 3 flax: gather 3 flax. Use it for every item that you need and that no crafting command makes. You can gather 1 to \
 {most} at a time. The supply is unlimited.
 craft 2 flax yarn using 2 flax: use one of the crafting commands, with exactly its amounts and inputs. The inputs must \
-be in your inventory.
+be in your inventory. Each use makes exactly the amount of the command. To make more, use the command again.
 inventory: list the items in your inventory.
 
 An item that a crafting command makes must be crafted. If you try to gather it, the answer begins with "Could not \
 find". Some crafting commands are not needed for the goal.
-These inputs are groups of items: {groups}. A group means any one item whose name ends with the name of the group. For \
-example, 2 planks means 2 ash planks, or 2 planks of another kind. Write the name of the item in your command.
+These inputs are groups of items: {groups}. An item is in a group if the last word of its name is the name of the \
+group. Choose one item of the group and use it for the whole amount: 2 planks can be 2 ash planks or 2 elm planks, but \
+not one of each. Write the name of the item in your command.
 These groups contain only items that you can gather: {gathered}. You can write the name of such a group in your \
 command. It means the first item of the group, for example log means ash log.
 
