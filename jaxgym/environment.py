@@ -150,12 +150,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def normalized_return(self, info: Mapping[str, jax.Array], state: TState, params: TParams) -> jax.Array:
         """Return the normalized return: the return divided by the best possible return of the level, float32 ().
 
-        The default is `info[self.metric]`, or the return if `info` has no such entry.
-
-        Args:
-            info: The `info` of the last step.
-            state: Any state of the episode.
-            params: Parameters.
+        The default is `info[self.metric]`, or the return if `info` has no such entry. `info` is that of the last step,
+        `state` any state of the episode.
         """
         del state, params
         return info.get(self.metric, info["reward"]).astype(jnp.float32)
