@@ -142,6 +142,7 @@ REGISTRIES = (
     "artifact" + "ory",
 )
 MACHINE_PATH = re.compile(r"(?<![\w.$~])/(?:work|root|home|Users|opt|tmp)/")
+PICTURE = re.compile(r'"image/png": "[^"]*"')  # in a notebook: letters at random
 UNDONE = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
 Rule = Callable[[str, ast.Module], Iterator[str]]
@@ -433,7 +434,7 @@ def test_no_file_names_a_path_of_a_machine() -> None:
 
 
 def test_no_file_leaves_something_undone() -> None:
-    assert not [(path, found[0]) for path in texts() if (found := UNDONE.search(path.read_text()))]
+    assert not [(path, found[0]) for path in texts() if (found := UNDONE.search(PICTURE.sub("", path.read_text())))]
 
 
 @pytest.mark.parametrize("page", [path for path in texts() if path.suffix == ".md"], ids=lambda page: page.name)

@@ -21,9 +21,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "train_and_evaluate": {"TOTAL_STEPS": 1, "NUM_ENVS": 8},
 }
 
-NOT_EXECUTED = {"compare_memories"}
-"""Notebooks without stored outputs: run `python -m docs.notebooks.execute NAME`, then remove the name."""
-
 of_each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -51,9 +48,7 @@ def test_the_first_code_cell_installs_jaxgym(path: Path) -> None:
 
 
 @of_each_notebook
-def test_outputs_of_a_run_from_top_to_bottom_are_stored(path: Path, request: pytest.FixtureRequest) -> None:
-    if path.stem in NOT_EXECUTED:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="the outputs are not stored yet"))
+def test_outputs_of_a_run_from_top_to_bottom_are_stored(path: Path) -> None:
     nbformat.validate(nbformat.read(path, as_version=4))
     install, *others = code_cells(path)
     assert install.execution_count is None
