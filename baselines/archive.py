@@ -66,7 +66,7 @@ def thinned(rows: Sequence[Row], most: int = MAX_ROWS) -> list[Row]:
     merged: list[Row] = []
     for seed in seeds:
         own = [row for row in rows if row.get("seed", 0) == seed]
-        size = -(-len(own) // (most // len(seeds)))
+        size = -(-len(own) // max(most // len(seeds), 1))
         merged.extend(_merged(own[begin : begin + size]) for begin in range(0, len(own), size))
     return sorted(merged, key=lambda row: row["update"])
 

@@ -95,3 +95,9 @@ def test_a_copy_replaces_nothing_and_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^expected at most 30000 bytes in .*new, got 30002\."):
         archive(ArchiveFlags(run, tmp_path / "new"))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_run_of_more_seeds_than_rows_keeps_one_row_of_each() -> None:
+    rows = [{"update": update, "seed": seed, "steps": update, "episodes": 1} for update in (1, 2) for seed in range(3)]
+    short = thinned(rows, most=2)
+    assert [(row["seed"], row["update"], row["episodes"]) for row in short] == [(0, 2, 2), (1, 2, 2), (2, 2, 2)]

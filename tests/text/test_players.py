@@ -27,7 +27,7 @@ ENDLESS = {  # the player and the return at which it stops
     "Endless-MysteryPath-v0": (players.EndlessMysteryPath, 3.0),  # 30 tiles
 }
 
-SPOTLIGHTS_SOLVED = 90  # of 100: texts give the light of 7 x 7 squares, so some hits cannot be avoided
+SPOTLIGHTS_SOLVED = 90  # of 100: the player is not perfect; whether the texts suffice for more is not known
 
 
 def played(env_id: str, player: Callable[[str], Any], seeds: Sequence[int], goal: float) -> Iterator[TurnResult]:

@@ -162,13 +162,7 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
             direction=jnp.int32(Direction.RIGHT),
             carrying=jnp.uint16(EMPTY),
         )
-        return State(
-            time=jnp.int32(0),
-            level=level,
-            episode_return=jnp.float32(0.0),
-            terminated=jnp.bool_(False),
-            world=world,
-        )
+        return State(level=level, world=world)
 
     def transition(self, state: State, action: jax.Array, params: EnvParams) -> Transition:
         """Apply the action; the episode ends next to an object at the end of the hallway."""
