@@ -11,6 +11,7 @@ from baselines.memories.clock import Clock
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU
 from baselines.memories.lstm import LSTM
+from baselines.memories.s5 import S5
 from baselines.memories.stack import FrameStack
 from baselines.memories.transformer import TransformerXL
 
@@ -22,6 +23,7 @@ _CELLS: dict[str, type[MemoryCell]] = {
     "lstm": LSTM,
     "mingru": MinGRU,
     "none": NoMemory,
+    "s5": S5,
     "stack16": FrameStack,
     "stack4": FrameStack,
     "trxl": TransformerXL,

@@ -110,6 +110,32 @@ class MatmulCell(MemoryCell):
         return cast_kernels(params, self.dtype)
 
 
+class MultiHeadCell(MatmulCell):
+    """Base class of recurrent layers whose units divide into `--memory-heads` heads.
+
+    Attributes:
+        heads: number of heads h; 2 h divides the number of units H.
+    """
+
+    heads: int = 4
+
+    @classmethod
+    def from_config(cls, config: Config, frame: Shape | None = None) -> Self:
+        """Build one cell for the settings of a run.
+
+        Raises:
+            ConfigError: if the units do not divide into heads of even width.
+        """
+        del frame
+        size, heads = config.memory_size, config.memory_heads
+        if size % (2 * heads):
+            raise ConfigError(
+                f"--memory-size: expected a multiple of {2 * heads}, twice --memory-heads, "
+                f"for {config.memory!r}, got {size}"
+            )
+        return cls(size=size, dtype=jnp.dtype(config.dtype), heads=heads)
+
+
 class Stateless(MemoryCell):
     """Base class of memories without layers or parameters, which only change the encoder's input."""
 

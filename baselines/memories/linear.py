@@ -72,7 +72,7 @@ class LRU(MatmulCell):
         eigenvalue, scale = self.get_variable("params", "dynamics") if is_made else _dynamics(log_rate, log_phase)
         projected = matmul(inputs, kernel_in, self.dtype) * jnp.tile(scale, 2)[None, None]
         decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
-        states = linear_scan(decay, _as_complex(projected), _as_complex(state))
+        states = linear_scan(decay, as_complex(projected), as_complex(state))
         states = jnp.concatenate([states.real, states.imag], axis=-1)
         return states[-1], matmul(states, kernel_out, self.dtype)
 
@@ -98,7 +98,8 @@ def ring(size: int) -> tuple[np.ndarray, np.ndarray]:
     return rates.astype(np.float32), phases.astype(np.float32)
 
 
-def _as_complex(parts: jax.Array) -> jax.Array:
+def as_complex(parts: jax.Array) -> jax.Array:
+    """Map real parts, then imaginary parts, float32 (..., 2 n), to complex64 (..., n)."""
     return lax.complex(*jnp.split(parts, 2, axis=-1))
 
 

@@ -14,7 +14,9 @@ from baselines.memories import make_memory
 from baselines.networks import ActorCritic
 
 STEPS, NUM_ENVS, PIXELS = 1, 3, 36
-MEMORIES = {name: {"memory": name} for name in ("gru", "lstm", "lru", "mingru", "none", "stack4", "trxl", "gtrxl")}
+MEMORIES = {
+    name: {"memory": name} for name in ("gru", "lstm", "lru", "mingru", "none", "s5", "stack4", "trxl", "gtrxl")
+}
 MEMORIES["gru of two layers"] = {"memory": "gru", "memory_layers": 2}
 MEMORIES["trxl of another width"] = {"memory": "trxl", "hidden_size": 24}
 

@@ -19,7 +19,10 @@ SOLVED, GUESSED = (0.95, 1.0), (0.0, 0.6)
 CASES = [
     pytest.param("gru", SOLVED),
     pytest.param("none", GUESSED, marks=pytest.mark.slow),
-    *(pytest.param(memory, SOLVED, marks=pytest.mark.slow) for memory in ("gtrxl", "lru", "lstm", "mingru", "trxl")),
+    *(
+        pytest.param(memory, SOLVED, marks=pytest.mark.slow)
+        for memory in ("gtrxl", "lru", "lstm", "mingru", "s5", "trxl")
+    ),
 ]
 
 
