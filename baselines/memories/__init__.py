@@ -8,6 +8,7 @@ from baselines.config import Config, from_name
 from baselines.errors import ConfigError
 from baselines.memories.cell import MemoryCell, NoMemory, ResidualStack, Shape
 from baselines.memories.clock import Clock
+from baselines.memories.deltanet import GatedDeltaNet
 from baselines.memories.ffm import FFM
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU
@@ -19,6 +20,7 @@ from baselines.memories.transformer import TransformerXL
 _CELLS: dict[str, type[MemoryCell]] = {
     "clock": Clock,
     "ffm": FFM,
+    "gated_deltanet": GatedDeltaNet,
     "gru": GRU,
     "gtrxl": TransformerXL,
     "lru": LRU,
