@@ -13,6 +13,7 @@ from baselines.memories.ffm import FFM
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU
 from baselines.memories.lstm import LSTM
+from baselines.memories.mlstm import MLSTM
 from baselines.memories.s5 import S5
 from baselines.memories.stack import FrameStack
 from baselines.memories.transformer import TransformerXL
@@ -26,6 +27,7 @@ _CELLS: dict[str, type[MemoryCell]] = {
     "lru": LRU,
     "lstm": LSTM,
     "mingru": MinGRU,
+    "mlstm": MLSTM,
     "none": NoMemory,
     "s5": S5,
     "stack16": FrameStack,
