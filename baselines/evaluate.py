@@ -104,11 +104,11 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _Play
     )
     ended = terminated | truncated
     now = Episodes(
-        reward=info["reward"].astype(jnp.float32),
-        length=info["length"].astype(jnp.int32),
+        reward=info["episode_return"].astype(jnp.float32),
+        length=info["episode_length"].astype(jnp.int32),
         success=success_of(info),
         normalized_return=jax.vmap(setup.env.normalized_return, (0, 0, None))(info, play.env_state, env_params),
-        metric=info.get(setup.env.metric, info["reward"]).astype(jnp.float32),
+        metric=info.get(setup.env.metric, info["episode_return"]).astype(jnp.float32),
         is_whole=ended,
     )
     is_over = play.episodes.is_whole

@@ -32,7 +32,7 @@ class TrainingGame(NamedTuple):
 
 def success_of(info: dict[str, jax.Array]) -> jax.Array:
     """Return the success of an episode, float32 (...); 0 in an endless game, which has no goal."""
-    return info.get("success", jnp.zeros_like(info["length"])).astype(jnp.float32)
+    return info.get("success", jnp.zeros_like(info["episode_length"])).astype(jnp.float32)
 
 
 def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:

@@ -60,7 +60,7 @@ def play(agent, num_envs: int, num_steps: int) -> float:
             jax.random.split(key_step, num_envs), env_state, taken.action, params
         )
         ended = terminated | truncated
-        return (env_state, observation, ended, taken.memory), (ended, info["reward"])
+        return (env_state, observation, ended, taken.memory), (ended, info["episode_return"])
 
     @jax.jit
     def run(key):
