@@ -125,8 +125,8 @@ def evaluate(
 
     Returns:
         For "held_out" and, if the game has them, "training": the number of levels, the means of `normalized_return`
-        (normalized return), return, success, length and the game's own metric, and the share of truncated episodes;
-        each of them averaged and by seed.
+        (normalized return), return, success, length and the game's own metric, and `share_truncated`, the share of
+        episodes that did not end within `max_steps`; each of them averaged and by seed.
     """
     return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
 
@@ -193,6 +193,7 @@ def level_rows(
     """Return one row per agent, level and episode, as plain values.
 
     The agents, whose episodes are `played`, have consecutive seeds; the `repeats` episodes of one level are adjacent.
+    `truncated` is 1 if the evaluation stopped the episode at its step limit, before the environment ended it.
     """
     rows: list[dict[str, Any]] = []
     for run_seed, episodes in enumerate(played, first_seed):
@@ -310,7 +311,7 @@ class EvaluateFlags:
     seed: int = 0
     """Seed of the sampled actions."""
     max_steps: int = MAX_STEPS
-    """Maximum length of an episode."""
+    """Step limit of the evaluation. "truncated" in the results counts episodes that it stops, and no others."""
     per_level: Path | None = None
     """Write one row per held-out or paper level and episode to this .csv or .jsonl file."""
 
@@ -408,7 +409,7 @@ def describe(results: dict[str, Any]) -> str:
     return "\n".join(
         f"{split.replace('_', '-')} levels ({result['levels']}): normalized return {result['normalized_return']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
-        f"{result['share_truncated']:.0%} truncated"
+        f"{result['share_truncated']:.0%} truncated at --max-steps"
         for split, result in ((split, results[split]) for split in SPLITS if split in results)
     )
 

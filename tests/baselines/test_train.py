@@ -315,6 +315,7 @@ def test_a_run_can_be_scored_later(whole: Path) -> None:
     assert results["update"] == 8
     assert results["held_out"]["episodes_per_level"] == 5
     assert "held-out levels (3): normalized return" in evaluate.describe(results)
+    assert ", 0% truncated at --max-steps" in evaluate.describe(results)
     with pytest.raises(RunError, match=r"expected a checkpoint among \[4, 8, 12\], got 5"):
         evaluate.evaluate_run(evaluate.EvaluateFlags(whole, checkpoint=5))
 
