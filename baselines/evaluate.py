@@ -305,7 +305,7 @@ class EvaluateFlags:
     checkpoint: int | None = None
     """Checkpoint to evaluate, by its number of updates; the newest by default."""
     levels: int | Literal["paper"] | None = None
-    """Number of held-out levels, by default that of the run. "paper" uses the levels of Memory Gym's papers."""
+    """Number of held-out levels, by default that of the run; "paper": the levels of the papers (Memory Gym only)."""
     repeats: int | None = None
     """Episodes per level, by default the number of the run."""
     seed: int = 0

@@ -362,6 +362,12 @@ def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
         make_paper_game(dataclasses.replace(CONFIG, env="Nothing-v0"))
 
 
+@pytest.mark.parametrize("env_id", ["MiniGrid-MemoryS7-v0", "FrozenLake-v0", "Sudoku-v0"])
+def test_an_environment_that_is_not_in_the_papers_has_no_paper_levels(env_id: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--levels paper: expected a Memory Gym environment, got {env_id}, .* 50.$"):
+        make_paper_game(dataclasses.replace(CONFIG, env=env_id))
+
+
 @pytest.mark.parametrize("change", [{"max_steps": 0}, {"max_steps": 2**31}, {"seed": -1}, {"seed": 2**31}])
 def test_scoring_without_steps_or_with_a_seed_out_of_range_is_rejected(whole: Path, change: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"^(--max-steps|seed): expected a number from "):
