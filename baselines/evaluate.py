@@ -60,7 +60,7 @@ class _PlayState(NamedTuple):
     env_state: Any
     observation: Any
     start: jax.Array
-    memory: Any
+    recurrent_state: Any
     episodes: Episodes
     key: jax.Array
     step: jax.Array
@@ -80,9 +80,9 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
         observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(keys_reset, levels, env_params)
         zeros = jnp.zeros(num_envs, jnp.float32)
         episodes = Episodes(zeros, jnp.zeros(num_envs, jnp.int32), zeros, zeros, zeros, jnp.zeros(num_envs, bool))
-        memory = setup.network.memory.initial_state(num_envs)
+        recurrent_state = setup.network.memory.initial_state(num_envs)
         start = jnp.ones(num_envs, bool)
-        first = _PlayState(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
+        first = _PlayState(env_state, observation, start, recurrent_state, episodes, key, jnp.zeros((), jnp.int32))
 
         def is_going_on(play: _PlayState) -> jax.Array:
             return (play.step < max_steps) & ~play.episodes.is_whole.all()
@@ -95,7 +95,7 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
 
 def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _PlayState:
     key, key_action, key_step = jax.random.split(play.key, 3)
-    memory, output = act(setup, params, play.memory, play.observation, play.start)
+    recurrent_state, output = act(setup, params, play.recurrent_state, play.observation, play.start)
     action = sample_action(key_action, output.logits, setup.sizes)
     command = action if setup.has_branches else action[..., 0]
     keys_step = jax.random.split(key_step, command.shape[0])
@@ -113,7 +113,7 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _Play
     )
     is_over = play.episodes.is_whole
     episodes = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), play.episodes, now)
-    return _PlayState(env_state, observation, ended, memory, episodes, key, play.step + 1)
+    return _PlayState(env_state, observation, ended, recurrent_state, episodes, key, play.step + 1)
 
 
 def evaluate(
@@ -262,23 +262,23 @@ def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, ma
     observation, env_state = jax.jit(jax.vmap(setup.env.reset_to_level, (0, 0, None)))(
         key_agent[None], level, game.params
     )
-    memory, start = setup.network.memory.initial_state(1), jnp.ones(1, bool)
+    recurrent_state, start = setup.network.memory.initial_state(1), jnp.ones(1, bool)
 
     @jax.jit
     def step(agent: Any, play: tuple[Any, ...], env_params: Any, pixel_params: Any) -> tuple[tuple[Any, ...], Any]:
-        env_state, observation, start, memory, pixel_state, key = play
+        env_state, observation, start, recurrent_state, pixel_state, key = play
         key, key_action, key_step, key_pixels = jax.random.split(key, 4)
-        memory, output = act(setup, agent, memory, observation, start)
+        recurrent_state, output = act(setup, agent, recurrent_state, observation, start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
         stepped = jax.vmap(setup.env.step, (0, 0, 0, None))(key_step[None], env_state, command, env_params)
         seen = jax.vmap(pixels.env.step, (0, 0, 0, None))(key_pixels[None], pixel_state, command, pixel_params)
         ended = stepped[3] | stepped[4]
         # The last frame is the one before the automatic reset.
-        return (stepped[1], stepped[0], ended, memory, seen[1], key), (seen[5]["final_observation"], ended[0])
+        return (stepped[1], stepped[0], ended, recurrent_state, seen[1], key), (seen[5]["final_observation"], ended[0])
 
     frames = [_frame(view)]
-    play = (env_state, observation, start, memory, pixel_state, key)
+    play = (env_state, observation, start, recurrent_state, pixel_state, key)
     for _ in range(max_steps):
         play, (view, ended) = step(agent, play, game.params, pixels.params)
         frames.append(_frame(view))
