@@ -60,7 +60,7 @@ class _PlayState(NamedTuple):
     env_state: Any
     observation: Any
     start: jax.Array
-    memory: Any
+    recurrent_state: Any
     episodes: Episodes
     key: jax.Array
     step: jax.Array
@@ -80,9 +80,9 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
         observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(keys_reset, levels, env_params)
         zeros = jnp.zeros(num_envs, jnp.float32)
         episodes = Episodes(zeros, jnp.zeros(num_envs, jnp.int32), zeros, zeros, zeros, jnp.zeros(num_envs, bool))
-        memory = setup.network.memory.initial_state(num_envs)
+        recurrent_state = setup.network.memory.initial_state(num_envs)
         start = jnp.ones(num_envs, bool)
-        first = _PlayState(env_state, observation, start, memory, episodes, key, jnp.zeros((), jnp.int32))
+        first = _PlayState(env_state, observation, start, recurrent_state, episodes, key, jnp.zeros((), jnp.int32))
 
         def is_going_on(play: _PlayState) -> jax.Array:
             return (play.step < max_steps) & ~play.episodes.is_whole.all()
@@ -95,7 +95,7 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
 
 def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _PlayState:
     key, key_action, key_step = jax.random.split(play.key, 3)
-    memory, output = act(setup, params, play.memory, play.observation, play.start)
+    recurrent_state, output = act(setup, params, play.recurrent_state, play.observation, play.start)
     action = sample_action(key_action, output.logits, setup.sizes)
     command = action if setup.has_branches else action[..., 0]
     keys_step = jax.random.split(key_step, command.shape[0])
@@ -104,16 +104,16 @@ def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _Play
     )
     ended = terminated | truncated
     now = Episodes(
-        reward=info["reward"].astype(jnp.float32),
-        length=info["length"].astype(jnp.int32),
+        reward=info["episode_return"].astype(jnp.float32),
+        length=info["episode_length"].astype(jnp.int32),
         success=success_of(info),
         normalized_return=jax.vmap(setup.env.normalized_return, (0, 0, None))(info, play.env_state, env_params),
-        metric=info.get(setup.env.metric, info["reward"]).astype(jnp.float32),
+        metric=info.get(setup.env.metric, info["episode_return"]).astype(jnp.float32),
         is_whole=ended,
     )
     is_over = play.episodes.is_whole
     episodes = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), play.episodes, now)
-    return _PlayState(env_state, observation, ended, memory, episodes, key, play.step + 1)
+    return _PlayState(env_state, observation, ended, recurrent_state, episodes, key, play.step + 1)
 
 
 def evaluate(
@@ -125,8 +125,8 @@ def evaluate(
 
     Returns:
         For "held_out" and, if the game has them, "training": the number of levels, the means of `normalized_return`
-        (normalized return), return, success, length and the game's own metric, and the share of truncated episodes;
-        each of them averaged and by seed.
+        (normalized return), return, success, length and the game's own metric, and `share_truncated`, the share of
+        episodes that did not end within `max_steps`; each of them averaged and by seed.
     """
     return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
 
@@ -193,6 +193,7 @@ def level_rows(
     """Return one row per agent, level and episode, as plain values.
 
     The agents, whose episodes are `played`, have consecutive seeds; the `repeats` episodes of one level are adjacent.
+    `truncated` is 1 if the evaluation stopped the episode at its step limit, before the environment ended it.
     """
     rows: list[dict[str, Any]] = []
     for run_seed, episodes in enumerate(played, first_seed):
@@ -261,23 +262,23 @@ def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, ma
     observation, env_state = jax.jit(jax.vmap(setup.env.reset_to_level, (0, 0, None)))(
         key_agent[None], level, game.params
     )
-    memory, start = setup.network.memory.initial_state(1), jnp.ones(1, bool)
+    recurrent_state, start = setup.network.memory.initial_state(1), jnp.ones(1, bool)
 
     @jax.jit
     def step(agent: Any, play: tuple[Any, ...], env_params: Any, pixel_params: Any) -> tuple[tuple[Any, ...], Any]:
-        env_state, observation, start, memory, pixel_state, key = play
+        env_state, observation, start, recurrent_state, pixel_state, key = play
         key, key_action, key_step, key_pixels = jax.random.split(key, 4)
-        memory, output = act(setup, agent, memory, observation, start)
+        recurrent_state, output = act(setup, agent, recurrent_state, observation, start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
         stepped = jax.vmap(setup.env.step, (0, 0, 0, None))(key_step[None], env_state, command, env_params)
         seen = jax.vmap(pixels.env.step, (0, 0, 0, None))(key_pixels[None], pixel_state, command, pixel_params)
         ended = stepped[3] | stepped[4]
         # The last frame is the one before the automatic reset.
-        return (stepped[1], stepped[0], ended, memory, seen[1], key), (seen[5]["final_observation"], ended[0])
+        return (stepped[1], stepped[0], ended, recurrent_state, seen[1], key), (seen[5]["final_observation"], ended[0])
 
     frames = [_frame(view)]
-    play = (env_state, observation, start, memory, pixel_state, key)
+    play = (env_state, observation, start, recurrent_state, pixel_state, key)
     for _ in range(max_steps):
         play, (view, ended) = step(agent, play, game.params, pixels.params)
         frames.append(_frame(view))
@@ -304,13 +305,13 @@ class EvaluateFlags:
     checkpoint: int | None = None
     """Checkpoint to evaluate, by its number of updates; the newest by default."""
     levels: int | Literal["paper"] | None = None
-    """Number of held-out levels, by default that of the run. "paper" uses the levels of Memory Gym's papers."""
+    """Number of held-out levels, by default that of the run; "paper": the levels of the papers (Memory Gym only)."""
     repeats: int | None = None
     """Episodes per level, by default the number of the run."""
     seed: int = 0
     """Seed of the sampled actions."""
     max_steps: int = MAX_STEPS
-    """Maximum length of an episode."""
+    """Step limit of the evaluation. "truncated" in the results counts episodes that it stops, and no others."""
     per_level: Path | None = None
     """Write one row per held-out or paper level and episode to this .csv or .jsonl file."""
 
@@ -408,7 +409,7 @@ def describe(results: dict[str, Any]) -> str:
     return "\n".join(
         f"{split.replace('_', '-')} levels ({result['levels']}): normalized return {result['normalized_return']:.3f}, "
         f"return {result['return']:.3f}, success {result['success']:.3f}, length {result['length']:.1f}, "
-        f"{result['share_truncated']:.0%} truncated"
+        f"{result['share_truncated']:.0%} truncated at --max-steps"
         for split, result in ((split, results[split]) for split in SPLITS if split in results)
     )
 

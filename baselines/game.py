@@ -18,6 +18,7 @@ PAPER_SEEDS = range(200_000, 200_050)
 """Seeds of memory-gym's levels on which its papers evaluate agents."""
 
 _HOLD_OUT = "--held-out-levels"
+_PAPER_PRESETS = ("iclr2023", "jmlr2025")
 
 
 class TrainingGame(NamedTuple):
@@ -32,7 +33,7 @@ class TrainingGame(NamedTuple):
 
 def success_of(info: dict[str, jax.Array]) -> jax.Array:
     """Return the success of an episode, float32 (...); 0 in an endless game, which has no goal."""
-    return info.get("success", jnp.zeros_like(info["length"])).astype(jnp.float32)
+    return info.get("success", jnp.zeros_like(info["episode_length"])).astype(jnp.float32)
 
 
 def ground_truth_of(env: Any) -> Callable[[Any], jax.Array] | None:
@@ -62,9 +63,14 @@ def make_paper_game(config: Config) -> TrainingGame:
     """Make the environment of a config, with the papers' levels in place of the held-out levels.
 
     Raises:
-        ConfigError: if the id is unknown or has no original, or an option is invalid.
+        ConfigError: if the id is unknown or not one of the papers, or an option is invalid.
     """
     with _config_errors():
+        if not any(name.startswith(_PAPER_PRESETS) for name in jaxgym.presets(config.env)):
+            raise ConfigError(
+                f"--levels paper: expected a Memory Gym environment, got {config.env}, which is not in the papers. "
+                "Pass a number of held-out levels instead, such as --levels 50."
+            )
         buffer = jaxgym.levels.original(config.env, PAPER_SEEDS, **config.env_options)
         # With levels=, the environment has capacity for these levels, which need more than its own.
         env, params = jaxgym.make(config.env, levels=buffer, **config.env_options)

@@ -317,8 +317,8 @@ def _value_where(
 
 def _episode_sums(info: dict[str, jax.Array], normalized_return: jax.Array, ended: jax.Array) -> Metrics:
     values = {
-        "return": info["reward"],
-        "length": info["length"],
+        "return": info["episode_return"],
+        "length": info["episode_length"],
         "success": success_of(info),
         "normalized_return": normalized_return,
         "episodes": ended,

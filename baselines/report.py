@@ -34,7 +34,7 @@ _HEADER = (
         "normalized return, papers' levels",
         "success",
         "metric",
-        "truncated",
+        "truncated at --max-steps",
     ),
     *("published, same steps", "published, end"),
 )

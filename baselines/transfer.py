@@ -62,9 +62,9 @@ def play(envs: list[Any], agent: TrainedAgent, seeds: list[int], key: jax.Array)
     observations = [env.reset(seed=seed, options=options)[0] for env, seed in zip(envs, seeds, strict=True)]
     played = [PlayedEpisode([], [], 0.0) for _ in envs]
     going = set(range(len(envs)))
-    memory, start, step = agent.initial_memory(len(envs)), jnp.ones(len(envs), bool), jax.jit(agent.act)
+    state, start, step = agent.initial_recurrent_state(len(envs)), jnp.ones(len(envs), bool), jax.jit(agent.act)
     for time in tqdm(range(_MAX_STEPS), leave=False):
-        memory, actions = step(jax.random.fold_in(key, time), memory, _batch(observations), start)
+        state, actions = step(jax.random.fold_in(key, time), state, _batch(observations), start)
         start = jnp.zeros_like(start)
         for index in sorted(going):
             action = np.asarray(actions[index]).tolist()

@@ -53,20 +53,20 @@ def play(agent, num_envs: int, num_steps: int) -> float:
     env, params = agent.game.env, agent.game.params
 
     def step(carry, key):
-        env_state, observation, start, memory = carry
+        env_state, observation, start, recurrent_state = carry
         key_action, key_step = jax.random.split(key)
-        taken = agent.step(key_action, memory, observation, start)
+        taken = agent.step(key_action, recurrent_state, observation, start)
         observation, env_state, _, terminated, truncated, info = jax.vmap(env.step, (0, 0, 0, None))(
             jax.random.split(key_step, num_envs), env_state, taken.action, params
         )
         ended = terminated | truncated
-        return (env_state, observation, ended, taken.memory), (ended, info["reward"])
+        return (env_state, observation, ended, taken.recurrent_state), (ended, info["episode_return"])
 
     @jax.jit
     def run(key):
         key_reset, key = jax.random.split(key)
         observation, env_state = jax.vmap(env.reset, (0, None))(jax.random.split(key_reset, num_envs), params)
-        first = (env_state, observation, jnp.ones(num_envs, bool), agent.initial_memory(num_envs))
+        first = (env_state, observation, jnp.ones(num_envs, bool), agent.initial_recurrent_state(num_envs))
         ended, returns = jax.lax.scan(step, first, jax.random.split(key, num_steps))[1]
         return returns.sum(where=ended) / ended.sum().astype(jnp.float32)
 

@@ -287,7 +287,7 @@ class PPO:
         reward = reward + lax.cond(at_limit.any(), rest_value, lambda: jnp.zeros_like(value))
         ended, log_prob = terminated | truncated, log_prob_of(logits, action)
         transition = Transition(play.observation, play.start, action, log_prob, value, reward, ended)
-        names = {"return": "reward", "length": "length", "success": "success"}  # endless games have no success
+        names = {"return": "episode_return", "length": "episode_length", "success": "success"}
         results = {name: info[entry].astype(jnp.float32) for name, entry in names.items() if entry in info}
         return Play(env_state, observation, ended, hidden, key), transition, results
 

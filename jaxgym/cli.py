@@ -10,6 +10,7 @@ from jaxgym import interrupts
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
 from jaxgym.flags import FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
+from jaxgym.serve.web.serving import use_cpu_by_default
 
 MISUSED, FAILED = 2, 1
 """Exit codes: an argument is invalid; a requirement of the command is missing."""
@@ -24,6 +25,8 @@ def run(argv: Sequence[str] | None = None) -> str:
     kinds = {"list": List, "show": Show, "record": Record, "play": Play, "talk": Talk}
     kinds |= {"rollout": Rollout, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
+    if isinstance(arguments, Rollout):
+        use_cpu_by_default()
 
     from jaxgym import commands  # imported after the flags are read: it takes seconds, and --help does not need it
 

@@ -154,7 +154,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         `state` any state of the episode.
         """
         del state, params
-        return info.get(self.metric, info["reward"]).astype(jnp.float32)
+        return info.get(self.metric, info["episode_return"]).astype(jnp.float32)
 
     # Methods that this class provides.
 
@@ -230,9 +230,9 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Returns:
             Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`. Every step has the
-            same entries of `info`: `reward` (sum of the episode so far) and `length` of the episode, the game's own
-            metrics, `terminated`, `truncated`, `level_index` (index of the episode's level in the level buffer, int32
-            (); -1 for a level of no buffer), and `final_observation`. Both flags can be true at once.
+            same entries of `info`: `episode_return` (sum of the rewards so far), `episode_length` (steps so far), the
+            game's own metrics, `terminated`, `truncated`, `level_index` (index of the episode's level in the level
+            buffer, int32 (); -1 for a level of no buffer), and `final_observation`. Both flags can be true at once.
 
         Raises:
             ActionError: If the action does not have the shape of the action space and an integer dtype. Without a JAX
@@ -306,7 +306,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             terminated=made.terminated,
             level_index=state.level_index,
         )
-        info = {"reward": stepped.episode_return, "length": stepped.time, **made.metrics}
+        info = {"episode_return": stepped.episode_return, "episode_length": stepped.time, **made.metrics}
         return stepped, made.reward, made.terminated, info
 
     def observe(self, key: jax.Array, state: TState, action: Any, params: TParams) -> Any:

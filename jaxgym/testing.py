@@ -168,7 +168,7 @@ def _check_structure(case: _Case) -> None:
             f"{name}: expected equal arrays from reset and step, got {_describe(first)} and {_describe(later)}",
         )
     info = stepped[5]
-    for name in ("reward", "length", "terminated", "truncated", "level_index", "final_observation"):
+    for name in ("episode_return", "episode_length", "terminated", "truncated", "level_index", "final_observation"):
         _require(name in info, f"info has no entry {name!r}")
     dtypes = {"reward": jnp.float32, "terminated": jnp.bool_, "truncated": jnp.bool_, "level_index": jnp.int32}
     for (name, dtype), value in zip(dtypes.items(), (*stepped[2:5], info["level_index"]), strict=True):

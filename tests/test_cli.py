@@ -230,6 +230,21 @@ def test_help_and_wrong_flags_are_answered_before_jax_is_imported(argv: list[str
     assert finished.stdout.splitlines()[-1] == "False"
 
 
+def test_a_rollout_leaves_accelerators_to_the_model_and_other_commands_do_not() -> None:
+    program = """if True:
+        import jax
+        from jaxgym import cli, commands
+        commands.run = lambda arguments: type(arguments).__name__
+        for argv in (["list"], ["rollout", "--model", "random"]):
+            print(cli.run(argv), jax.config.jax_platforms)
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=300, check=True
+    )
+    assert finished.stdout == "List None\nRollout cpu\n"
+
+
 def test_keys_make_the_actions_of_the_original() -> None:
     assert keys.free_action([], flat=False) == (0, 0)
     assert keys.free_action(["right", "w"], flat=False) == (2, 1)

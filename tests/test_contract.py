@@ -127,9 +127,9 @@ class TestTheCheckFailsWhen:
 
     def test_info_lacks_an_entry(self) -> None:
         def change(*values: Any) -> Any:
-            return *values[:5], {name: entry for name, entry in values[5].items() if name != "length"}
+            return *values[:5], {name: entry for name, entry in values[5].items() if name != "episode_length"}
 
-        self.check_step("no entry 'length'", change)
+        self.check_step("no entry 'episode_length'", change)
 
     def test_the_level_index_is_of_another_dtype(self) -> None:
         def change(*values: Any) -> Any:
@@ -268,7 +268,7 @@ class TestGymnaxWrappers:
         infos = [result[5] for result in results]
         assert [bool(info["returned_episode"]) for info in infos] == [False, False, True, False]
         assert infos[2]["returned_episode_lengths"] == 3
-        np.testing.assert_allclose(infos[2]["returned_episode_returns"], infos[2]["reward"])
+        np.testing.assert_allclose(infos[2]["returned_episode_returns"], infos[2]["episode_return"])
 
     def test_legacy_joins_both_flags(self, made: tuple[Any, Any]) -> None:
         env, params = made

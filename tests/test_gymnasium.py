@@ -95,7 +95,7 @@ def test_numbers_are_those_of_python_and_arrays_those_of_numpy() -> None:
     _, reward, terminated, truncated, info = env.step(np.int64(0))
     assert (reward, terminated, truncated) == (0.0, False, True)
     assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
-    assert info == {"reward": 0.0, "length": 1, "success": 0, "commands_completed": 0.0}
+    assert info == {"episode_return": 0.0, "episode_length": 1, "success": 0, "commands_completed": 0.0}
 
 
 def test_an_action_that_is_no_integer_is_rejected() -> None:
@@ -140,7 +140,7 @@ def test_an_action_of_an_environment_outside_of_its_space_is_rejected_and_no_env
         ActionError, match=rf"^{SHORT}: action: expected an integer from 0 to 3, got 7 at index \[1\]\."
     ):
         envs.step(np.asarray([0, 7, -1]))
-    assert is_equal(envs.step(np.zeros(NUM_ENVS, int))[4]["length"], np.ones(NUM_ENVS, int))
+    assert is_equal(envs.step(np.zeros(NUM_ENVS, int))[4]["episode_length"], np.ones(NUM_ENVS, int))
     assert is_equal(envs.reset(seed=3)[0], before)
 
 
@@ -296,7 +296,7 @@ def test_each_environment_plays_what_one_environment_plays_with_its_seed() -> No
             assert rest == [rewards[index], terminated[index], truncated[index]]
             ended = rest[1] or rest[2]
             num_endings += ended
-            assert infos["_length"][index] == (not ended)
+            assert infos["_episode_length"][index] == (not ended)
             if ended:
                 assert infos["_final_obs"][index]
                 assert is_equal(infos["final_obs"][index], observation)

@@ -66,7 +66,7 @@ def test_every_mode_plays_what_gymnasium_plays_with_single_environments(mode: Au
             assert (value.dtype, value.tolist()) == (wanted.dtype, wanted.tolist())
         ended = stepped[2] | stepped[3]
         infos, wanted = stepped[4], expected[4]
-        for name in ("reward", "length", "success"):
+        for name in ("episode_return", "episode_length", "success"):
             mask = infos[f"_{name}"]
             assert mask.tolist() == wanted.get(f"_{name}", np.zeros(NUM_ENVS, bool)).tolist()
             assert infos[name][mask].tolist() == wanted.get(name, np.zeros(NUM_ENVS))[mask].tolist()
@@ -92,7 +92,7 @@ def test_the_step_after_an_end_ignores_the_action_and_counts_for_nothing() -> No
     envs.reset(seed=0)
     first = envs.step(np.zeros(NUM_ENVS, int))
     assert first[3].all()
-    assert first[4]["_length"].all()
+    assert first[4]["_episode_length"].all()
     begun, *_ = envs.step(np.zeros(NUM_ENVS, int))
     again = many(max_steps=1)
     again.reset(seed=0)
@@ -101,8 +101,8 @@ def test_the_step_after_an_end_ignores_the_action_and_counts_for_nothing() -> No
     assert np.array_equal(begun, other)
     assert not np.array_equal(begun, first[0])
     assert (rewards.tolist(), terminated.any(), truncated.any()) == ([0.0] * NUM_ENVS, False, False)
-    assert not infos["_length"].any()
-    assert not infos["length"].any()
+    assert not infos["_episode_length"].any()
+    assert not infos["episode_length"].any()
 
 
 def test_without_autoreset_a_step_of_an_ended_episode_is_rejected_and_changes_nothing() -> None:
@@ -118,7 +118,7 @@ def test_without_autoreset_a_step_of_an_ended_episode_is_rejected_and_changes_no
         envs.step(np.zeros(NUM_ENVS, int))
     kept, _ = envs.reset(options={"reset_mask": truncated})
     assert np.array_equal(kept[0], observations[0])
-    assert envs.step(np.zeros(NUM_ENVS, int))[4]["length"].tolist() == [2, 1, 1]
+    assert envs.step(np.zeros(NUM_ENVS, int))[4]["episode_length"].tolist() == [2, 1, 1]
 
 
 def test_a_reset_of_some_starts_their_seeds_and_keeps_the_options() -> None:
@@ -134,7 +134,7 @@ def test_a_reset_of_some_starts_their_seeds_and_keeps_the_options() -> None:
     assert np.array_equal(observations[2], single.reset()[0])
     assert not np.array_equal(observations[2], whole[2])
     *_, truncated, infos = envs.step(np.zeros(NUM_ENVS, int))
-    assert infos["length"].tolist() == [2, 1, 1]
+    assert infos["episode_length"].tolist() == [2, 1, 1]
     assert truncated.tolist() == [True, False, False]
 
 
@@ -153,7 +153,7 @@ def test_a_mask_that_is_none_is_rejected(options: dict[str, Any], message: str) 
     before, _ = envs.reset(seed=3)
     with pytest.raises(OptionError, match=re.escape(message)):
         envs.reset(seed=4, options=options)
-    assert envs.step(np.zeros(NUM_ENVS, int))[4]["length"].tolist() == [1] * NUM_ENVS
+    assert envs.step(np.zeros(NUM_ENVS, int))[4]["episode_length"].tolist() == [1] * NUM_ENVS
     assert np.array_equal(envs.reset(seed=3)[0], before)
 
 
@@ -193,9 +193,9 @@ def test_a_wrapper_of_gymnasium_runs_and_statistics_agree_with_info(name: str) -
         ended = terminated | truncated
         assert infos.get("_stats", np.zeros(NUM_ENVS, bool)).tolist() == ended.tolist()
         if ended.any():
-            assert infos["stats"]["l"][ended].tolist() == infos["length"][ended].tolist()
-            assert infos["stats"]["r"][ended] == pytest.approx(infos["reward"][ended], abs=1e-6)
-            lengths += infos["length"][ended].tolist()
+            assert infos["stats"]["l"][ended].tolist() == infos["episode_length"][ended].tolist()
+            assert infos["stats"]["r"][ended] == pytest.approx(infos["episode_return"][ended], abs=1e-6)
+            lengths += infos["episode_length"][ended].tolist()
     assert len(lengths) > NUM_ENVS
     assert len(set(lengths)) > 1
 
@@ -208,9 +208,9 @@ def test_returns_of_several_rewards_agree_with_info() -> None:
         *_, infos = envs.step(sample())
         if "episode" in infos:
             ended = infos["_episode"]
-            assert infos["episode"]["r"][ended] == pytest.approx(infos["reward"][ended], abs=1e-6)
-            assert infos["episode"]["l"][ended].tolist() == infos["length"][ended].tolist()
-            returns += infos["reward"][ended].tolist()
+            assert infos["episode"]["r"][ended] == pytest.approx(infos["episode_return"][ended], abs=1e-6)
+            assert infos["episode"]["l"][ended].tolist() == infos["episode_length"][ended].tolist()
+            returns += infos["episode_return"][ended].tolist()
     assert max(returns) > 0
 
 
@@ -226,7 +226,7 @@ def test_a_time_limit_of_gymnasium_truncates() -> None:
         *_, truncated, infos = envs.step(left)
         assert not truncated.any()
     *_, terminated, truncated, infos = envs.step(left)
-    lengths += infos["final_info"]["length"].tolist()
+    lengths += infos["final_info"]["episode_length"].tolist()
     assert truncated.all()
     assert not terminated.any()
     assert lengths == [4] * NUM_ENVS

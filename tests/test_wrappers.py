@@ -128,9 +128,9 @@ def test_an_action_is_repeated_until_the_time_limit(ruler: tuple[Any, Any], trac
         _, state, reward, terminated, truncated, info = skipped[number]
         expected = each[frames]
         assert reward == (1 if frames == 7 else 3)
-        assert float(info["reward"]) == float(expected[5]["reward"]) == frames
+        assert float(info["episode_return"]) == float(expected[5]["episode_return"]) == frames
         chex.assert_trees_all_equal(info["final_observation"], expected[5]["final_observation"])
-        assert info["length"] == expected[5]["length"] == frames
+        assert info["episode_length"] == expected[5]["episode_length"] == frames
         assert not terminated
         assert bool(truncated) == bool(expected[4]) == (frames == 7)
         assert int(state.time) == frames % 7
@@ -150,7 +150,7 @@ def test_an_action_is_not_repeated_after_an_ending(ruler: tuple[Any, Any]) -> No
     assert terminated
     assert expected[3]
     assert not truncated
-    assert float(reward) == float(info["reward"]) == int(info["length"]) == 2
+    assert float(reward) == float(info["episode_return"]) == int(info["episode_length"]) == 2
     assert state.time == 0
     chex.assert_trees_all_equal(info["final_observation"], expected[5]["final_observation"])
 
@@ -158,7 +158,7 @@ def test_an_action_is_not_repeated_after_an_ending(ruler: tuple[Any, Any]) -> No
 def test_wrappers_around_a_frame_skip_count_its_steps(ruler: tuple[Any, Any]) -> None:
     env, params = ruler
     results = roll(LastActionReward(FrameSkip(env, 3)), params, [2, 2, 2], jnp.int32(500))
-    assert [int(result[5]["length"]) for result in results[1:]] == [3, 6, 7]
+    assert [int(result[5]["episode_length"]) for result in results[1:]] == [3, 6, 7]
     assert [bool(result[4]) for result in results[1:]] == [False, False, True]
     np.testing.assert_array_equal(results[1][0]["last_action_reward"], [0, 0, 1, 3])
 
@@ -170,7 +170,7 @@ def test_the_number_of_frames_can_differ_from_environment_to_environment(ruler: 
     _, state = skip.reset_to_level(jax.random.key(7), jnp.int32(500), skip.default_params)
     step = jax.vmap(skip.step, in_axes=(None, None, None, axes))
     *_, info = step(jax.random.key(0), state, jnp.asarray(1), params)
-    np.testing.assert_array_equal(info["length"], [1, 1, 2, 5])
+    np.testing.assert_array_equal(info["episode_length"], [1, 1, 2, 5])
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.0, True])
@@ -291,4 +291,4 @@ class TestFromGymnax:
         assert any(np.array_equal(state.level, level) for level in buffer)
         observation, *_, info = wrapped.step(jax.random.key(0), state, 1, params)
         np.testing.assert_array_equal(observation["last_action_reward"], [0, 1, 2])
-        assert info["length"] == 2
+        assert info["episode_length"] == 2

@@ -34,7 +34,7 @@ class AgentStep(NamedTuple):
     action: jax.Array  # for `env.step`, int32 (B,) or (B, branches)
     logits: jax.Array  # logits of the policy, float32 (B, actions), branches side by side
     value: jax.Array  # estimate of the discounted return, float32 (B,)
-    memory: State  # recurrent state for the next step, leaves (B, ...)
+    recurrent_state: State  # for the next step, leaves (B, ...)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,27 +63,29 @@ class TrainedAgent:
         """Settings of its run."""
         return self.setup.config
 
-    def initial_memory(self, batch: int) -> State:
+    def initial_recurrent_state(self, batch: int) -> State:
         """Return the recurrent state of `batch` environments before an episode."""
         return self.setup.network.memory.initial_state(batch)
 
-    def act(self, key: jax.Array, memory: State, observation: Observation, start: jax.Array) -> tuple[State, jax.Array]:
+    def act(
+        self, key: jax.Array, recurrent_state: State, observation: Observation, start: jax.Array
+    ) -> tuple[State, jax.Array]:
         """Return the recurrent state and the actions of `step`."""
-        taken = self.step(key, memory, observation, start)
-        return taken.memory, taken.action
+        taken = self.step(key, recurrent_state, observation, start)
+        return taken.recurrent_state, taken.action
 
-    def step(self, key: jax.Array, memory: State, observation: Observation, start: jax.Array) -> AgentStep:
+    def step(self, key: jax.Array, recurrent_state: State, observation: Observation, start: jax.Array) -> AgentStep:
         """Run the network for one step of B environments and sample actions; may be jitted and scanned.
 
         Args:
             key: PRNG key of the sampled actions; it is consumed.
-            memory: recurrent state after the previous step, leaves (B, ...); at first that of `initial_memory`.
+            recurrent_state: that of the previous step, leaves (B, ...); at first `initial_recurrent_state(B)`.
             observation: leaves (B, ...).
             start: whether the observation is the first of an episode, bool (B,).
         """
-        memory, output = act(self.setup, self.acting_params, memory, observation, start)
+        state, output = act(self.setup, self.acting_params, recurrent_state, observation, start)
         action = sample_action(key, output.logits, self.setup.sizes)
-        return AgentStep(action if self.setup.has_branches else action[..., 0], output.logits, output.value, memory)
+        return AgentStep(action if self.setup.has_branches else action[..., 0], output.logits, output.value, state)
 
 
 def agents() -> tuple[str, ...]:

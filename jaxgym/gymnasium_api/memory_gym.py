@@ -19,6 +19,7 @@ from jaxgym.levels import SPLIT_SIZE
 from jaxgym.options import with_preset
 
 _NO_LIMIT = -1
+_ORIGINAL_NAMES = {"episode_return": "reward", "episode_length": "length"}
 _LAST_SEED = 2 * SPLIT_SIZE - 1
 
 
@@ -27,7 +28,8 @@ class MemoryGymEnv(games.SingleEnv):
 
     Frames are column first. The time limit terminates an episode; no episode is truncated. `reset(seed=s)` plays the
     level that memory-gym makes for seed s; `reset()` continues the random numbers of the last episode. `info` is empty
-    except at the last step of an episode; in endless environments every `info` has a `ground_truth`.
+    except at the last step of an episode; in endless environments every `info` has a `ground_truth`. The entries have
+    memory-gym's names: `reward` is the return of the episode, and `length` its number of steps.
 
     Attributes:
         reset_params: All options of the current episode.
@@ -112,7 +114,7 @@ class MemoryGymEnv(games.SingleEnv):
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         ended = bool(terminated | truncated)
         reported = {
-            name: np.array(entry) if entry.ndim else entry.item()
+            _ORIGINAL_NAMES.get(name, name): np.array(entry) if entry.ndim else entry.item()
             for name, entry in info.items()
             if ended or name == "ground_truth"
         }

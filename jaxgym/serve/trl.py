@@ -11,7 +11,7 @@ level and the options.
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast
 
 from jaxgym import text
@@ -23,6 +23,7 @@ from jaxgym.text import InvalidReply
 from jaxgym.text.replies import FORM
 
 _OVER = "the episode has ended. Make no more tool calls and finish your answer."
+_HOW = "Act by calling exactly one tool in each turn. Tools: {tools}."
 _FORM = re.compile(rf"{re.escape(FORM)}[^\n]*")
 _COMMAND = r"[^<>\[\]{}`\n\r]*"  # the excluded characters could form another answer
 
@@ -90,15 +91,12 @@ class _TextEnv:
         opening = self._episode.start()
         form = "" if isinstance(self, _ReplyEnv) else opening.reply_format
         rules = opening.system_prompt.removesuffix(form).rstrip()
-        return f"{rules}\n\n{self._how()}\n\n{opening.text}"
+        return f"{rules}\n\n{how_to_act(_tools_of(type(self)))}\n\n{opening.text}"
 
     def get_reward(self) -> float:
         """Return the sum of the rewards of the episode."""
         result = None if self._episode is None else self._episode.result
         return 0.0 if result is None else float(result.total_reward)
-
-    def _how(self) -> str:
-        return f"Act by calling exactly one tool in each turn. Tools: {', '.join(_tools_of(type(self)))}."
 
     def _reply(self, reply: str | InvalidReply, tool_call: str) -> str:
         if self._episode is None:
@@ -108,7 +106,17 @@ class _TextEnv:
         result = self._episode.step(reply)
         if result.invalid_reply is None or isinstance(self, _ReplyEnv):
             return result.text
-        return _FORM.sub(lambda _: tool_call, result.text, count=1)
+        return with_tool_call(result.text, tool_call)
+
+
+def how_to_act(tools: Iterable[str]) -> str:
+    """Return the sentences of a prompt that ask for tool calls, in place of the form of a reply."""
+    return _HOW.format(tools=", ".join(tools))
+
+
+def with_tool_call(answer: str, tool_call: str) -> str:
+    """Return the text after an invalid reply with the call of a tool in place of the form of a reply."""
+    return _FORM.sub(lambda _: tool_call, answer)
 
 
 class FrozenLakeEnv(_TextEnv):

@@ -31,8 +31,8 @@ class FrameSkip(Wrapper):
     """Wrapper that repeats each action and sums the rewards.
 
     The repetition stops when the episode terminates or is truncated; `final_observation` is the observation of that
-    step. `state.time`, `info["length"]` and the time limit count steps of the inner environment. Only the last of the
-    repeated steps is rendered.
+    step. `state.time`, `info["episode_length"]` and the time limit count steps of the inner environment. Only the last
+    of the repeated steps is rendered.
 
     Attributes:
         num_frames: Number of steps for each action, at least 1. With None the number is traced: the parameters are
@@ -77,5 +77,5 @@ class FrameSkip(Wrapper):
         number = jnp.maximum(params.num_frames, 1) if self.num_frames is None else self.num_frames
         carried = ((first, *blank[1:]), jnp.bool_(False))
         (inner, reward, terminated, info), _ = lax.fori_loop(0, number, repeat, carried)
-        metrics = {name: entry for name, entry in info.items() if name not in {"reward", "length"}}
+        metrics = {name: entry for name, entry in info.items() if name not in {"episode_return", "episode_length"}}
         return Transition(dataclasses.replace(state, time=inner.time, inner=bare(inner)), reward, terminated, metrics)

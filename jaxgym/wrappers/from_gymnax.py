@@ -51,7 +51,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         initial_params: The default parameters; parameters of gymnax are wrapped.
     """
 
-    metric: ClassVar[str] = "reward"
+    metric: ClassVar[str] = "episode_return"
 
     env: gymnax_environment.Environment[Any, Any]
     draw: Callable[[Any], jax.Array] | None = None

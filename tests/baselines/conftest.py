@@ -74,8 +74,8 @@ class Recall:
         _, fresh = self.reset(key, params)
         kept = jax.tree.map(lambda new, old: jnp.where(terminated | truncated, new, old), fresh, after)
         info = {
-            "reward": after.reward,
-            "length": after.time,
+            "episode_return": after.reward,
+            "episode_length": after.time,
             "success": after.reward > 0,
             "terminated": terminated,
             "truncated": truncated,

@@ -30,8 +30,8 @@ def test_the_score_of_an_endless_game_is_what_it_counts_and_there_is_no_success(
         return env.step(key_step, state, env.action_space(params).sample(key_action), params)[5]
 
     shapes = jax.eval_shape(info)
-    given = {name: jnp.full(shapes[name].shape, 3, shapes[name].dtype) for name in (COUNTS[env_id], "length")}
-    given["reward"] = jnp.asarray(0.1)
+    given = {name: jnp.full(shapes[name].shape, 3, shapes[name].dtype) for name in (COUNTS[env_id], "episode_length")}
+    given["episode_return"] = jnp.asarray(0.1)
     assert env.metric == COUNTS[env_id]
     assert env.normalized_return(given, None, params) == 3
     assert success_of(given) == 0
@@ -40,13 +40,17 @@ def test_the_score_of_an_endless_game_is_what_it_counts_and_there_is_no_success(
 
 def test_the_score_of_a_game_with_a_goal_is_its_success() -> None:
     env, params = jaxgym.make("MysteryPath-Grid-v0", levels="fresh")
-    info = {"success": jnp.asarray(1, jnp.int32), "length": jnp.asarray(9, jnp.int32), "reward": jnp.asarray(0.4)}
+    info = {"success": jnp.int32(1), "episode_length": jnp.int32(9), "episode_return": jnp.float32(0.4)}
     assert env.normalized_return(info, None, params) == success_of(info) == 1
 
 
 def test_coins_that_are_left_do_not_lower_the_score_of_a_finite_game() -> None:
     env, params = jaxgym.make("SearingSpotlights-v0", levels="fresh", observation="symbolic")
-    info = {"success": jnp.asarray(1, jnp.int32), "coins_collected": jnp.asarray(0.5), "reward": jnp.asarray(0.7)}
+    info = {
+        "success": jnp.asarray(1, jnp.int32),
+        "coins_collected": jnp.asarray(0.5),
+        "episode_return": jnp.asarray(0.7),
+    }
     assert env.metric == "coins_collected"
     assert env.normalized_return(info, None, params) == 1
 
@@ -65,15 +69,15 @@ def test_the_score_of_mortar_mayhem_is_the_share_of_the_largest_return_also_in_a
     )
     env = wrap(env)
     _, state = env.reset(jax.random.key(0), params)
-    info = {"success": jnp.asarray(0, jnp.int32), "reward": jnp.asarray(1.0)}
+    info = {"success": jnp.asarray(0, jnp.int32), "episode_return": jnp.asarray(1.0)}
     assert env.normalized_return(info, state, params) == 1.0 / (4 * 0.5 + 2.0)
     assert env.metric == "commands_completed"
 
 
 def test_the_score_of_a_game_of_gymnax_is_its_return() -> None:
     env = FromGymnax(gymnax.make("CartPole-v1")[0])
-    info = {"reward": jnp.asarray(3.0)}
-    assert (env.metric, env.normalized_return(info, None, env.default_params)) == ("reward", 3)
+    info = {"episode_return": jnp.asarray(3.0)}
+    assert (env.metric, env.normalized_return(info, None, env.default_params)) == ("episode_return", 3)
 
 
 def test_an_agent_can_be_shown_its_last_action_and_reward() -> None:

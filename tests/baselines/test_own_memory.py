@@ -131,8 +131,8 @@ def test_an_agent_is_kept_and_loaded_with_its_cell(
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     agent = baselines.load("FrozenLake-v0")
     assert isinstance(agent.setup.network.memory, on_path)
-    memory = agent.initial_memory(2)
-    assert memory.shape == (2, 8)
+    state = agent.initial_recurrent_state(2)
+    assert state.shape == (2, 8)
 
 
 def blocks_of_the_page() -> list[str]:

@@ -315,6 +315,7 @@ def test_a_run_can_be_scored_later(whole: Path) -> None:
     assert results["update"] == 8
     assert results["held_out"]["episodes_per_level"] == 5
     assert "held-out levels (3): normalized return" in evaluate.describe(results)
+    assert ", 0% truncated at --max-steps" in evaluate.describe(results)
     with pytest.raises(RunError, match=r"expected a checkpoint among \[4, 8, 12\], got 5"):
         evaluate.evaluate_run(evaluate.EvaluateFlags(whole, checkpoint=5))
 
@@ -359,6 +360,12 @@ def test_the_levels_of_the_papers_are_the_originals_of_seeds_200_000_to_200_049(
 def test_an_id_without_levels_of_the_papers_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"^Unknown environment id 'Nothing-v0'"):
         make_paper_game(dataclasses.replace(CONFIG, env="Nothing-v0"))
+
+
+@pytest.mark.parametrize("env_id", ["MiniGrid-MemoryS7-v0", "FrozenLake-v0", "Sudoku-v0"])
+def test_an_environment_that_is_not_in_the_papers_has_no_paper_levels(env_id: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--levels paper: expected a Memory Gym environment, got {env_id}, .* 50.$"):
+        make_paper_game(dataclasses.replace(CONFIG, env=env_id))
 
 
 @pytest.mark.parametrize("change", [{"max_steps": 0}, {"max_steps": 2**31}, {"seed": -1}, {"seed": 2**31}])

@@ -37,10 +37,10 @@ def test_an_agent_acts_on_a_batch(get_key: Callable[[], jax.Array]) -> None:
     agent = baselines.load("MortarMayhem-Grid-v0")
     env, params = agent.game.env, agent.game.params
     observation, _ = jax.vmap(env.reset, (0, None))(jax.random.split(get_key(), 2), params)
-    memory, action = agent.act(get_key(), agent.initial_memory(2), observation, jnp.ones(2, bool))
+    state, action = agent.act(get_key(), agent.initial_recurrent_state(2), observation, jnp.ones(2, bool))
     chex.assert_shape(action, (2,))
     chex.assert_type(action, jnp.int32)
-    assert jax.tree.map(jnp.shape, memory) == jax.tree.map(jnp.shape, agent.initial_memory(2))
+    assert jax.tree.map(jnp.shape, state) == jax.tree.map(jnp.shape, agent.initial_recurrent_state(2))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_an_agent_acts_alike_in_a_program_and_outside(
     shape = small.game.env.observation_space(small.game.params).shape
     observation, start = jax.random.uniform(get_key(), (3, *shape)), jnp.asarray([True, False, True])
     key = get_key()
-    given = small.initial_memory(3), observation, start
+    given = small.initial_recurrent_state(3), observation, start
     expected = jax.jit(small.act)(key, *given)
     found = small.act(jax.random.clone(key), *given)
     chex.assert_trees_all_close(found, expected, atol=1e-6)
@@ -74,14 +74,18 @@ def test_a_step_returns_action_logits_value_and_recurrent_state(
     small: zoo.TrainedAgent, get_key: Callable[[], jax.Array]
 ) -> None:
     shape = small.game.env.observation_space(small.game.params).shape
-    given = small.initial_memory(3), jax.random.uniform(get_key(), (3, *shape)), jnp.asarray([True, False, True])
+    given = (
+        small.initial_recurrent_state(3),
+        jax.random.uniform(get_key(), (3, *shape)),
+        jnp.asarray([True, False, True]),
+    )
     key = get_key()
     taken = small.step(key, *given)
     hidden, observation, start = given
     state, output = small.setup.network.apply(small.params, hidden, observation[None], start[None])
     np.testing.assert_allclose(taken.logits, output.logits[0], atol=1e-5)
     np.testing.assert_allclose(taken.value, output.value[0], atol=1e-5)
-    np.testing.assert_allclose(taken.memory, state, atol=1e-5)
+    np.testing.assert_allclose(taken.recurrent_state, state, atol=1e-5)
     assert taken.logits.shape == (3, small.game.env.num_actions)
     assert taken.action.shape == taken.value.shape == (3,)
     # Logits of which one is far above the others are sampled as that action.

@@ -37,6 +37,7 @@ def test_fastmcp_lists_and_calls_the_tools_of_every_game(nick: str) -> None:
             begun = await client.call_tool("begin", {"seed": 3})
             assert begun.structured_content["observation"]["info"]["seed"] == 3
             assert begun.content[0].text.startswith(begun.structured_content["observation"]["prompt"])
+            assert "<action>" not in begun.content[0].text
             moved = await client.call_tool("reply", {"message": reply})
             assert moved.structured_content["observation"]["info"]["invalid_reply"] is None
             others = [tool for name, tool in tools.items() if name not in ("begin", "reply")]

@@ -17,10 +17,10 @@ NUM_LEVELS = 3
 
 # Steps that suffice, the entry of `info`, and what all levels together have to reach there.
 GOALS = {
-    "MortarMayhem-v0": (274, "reward", 0.99 * NUM_LEVELS),
-    "MortarMayhem-Grid-v0": (118, "reward", 0.99 * NUM_LEVELS),
-    "MortarMayhemB-v0": (235, "reward", 0.99 * NUM_LEVELS),
-    "MortarMayhemB-Grid-v0": (79, "reward", 0.99 * NUM_LEVELS),
+    "MortarMayhem-v0": (274, "episode_return", 0.99 * NUM_LEVELS),
+    "MortarMayhem-Grid-v0": (118, "episode_return", 0.99 * NUM_LEVELS),
+    "MortarMayhemB-v0": (235, "episode_return", 0.99 * NUM_LEVELS),
+    "MortarMayhemB-Grid-v0": (79, "episode_return", 0.99 * NUM_LEVELS),
     "Endless-MortarMayhem-v0": (150, "commands_completed", 4 * NUM_LEVELS),
     "MysteryPath-v0": (64, "success", NUM_LEVELS),
     "MysteryPath-Grid-v0": (40, "success", NUM_LEVELS),
@@ -51,7 +51,7 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
         stepped = dataclasses.replace(made.state, episode_return=state.episode_return + made.reward)
         after = jax.tree.map(partial(jnp.where, is_over), state, stepped)
         is_over = is_over | made.terminated | env.is_truncated(stepped, params)
-        return after, is_over, {**made.metrics, "reward": stepped.episode_return}
+        return after, is_over, {**made.metrics, "episode_return": stepped.episode_return}
 
     @jax.jit
     def play(params: Any, buffer: Any) -> dict[str, jax.Array]:

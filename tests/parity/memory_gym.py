@@ -29,6 +29,7 @@ from tests.parity.recordings import Family, Recording
 REWARD_TOLERANCE = 1e-5
 # Shares are float32, recorded in float64.
 INFO_TOLERANCE = 1e-6
+OUR_NAMES = {"reward": "episode_return", "length": "episode_length"}
 
 
 def mortar_mayhem_level(recording: Recording, env: mortar_mayhem.MortarMayhem) -> mortar_mayhem.Level:
@@ -146,8 +147,9 @@ def compare_moment(
 
 
 def compare_final_info(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
-    for name, value in recorded.items():
-        tolerance = REWARD_TOLERANCE if name == "reward" else INFO_TOLERANCE
+    for original, value in recorded.items():
+        name = OUR_NAMES.get(original, original)
+        tolerance = REWARD_TOLERANCE if original == "reward" else INFO_TOLERANCE
         if name not in ours:
             yield f"final info has no {name!r}"
         elif not np.allclose(ours[name], value, rtol=0.0, atol=tolerance):

@@ -112,8 +112,8 @@ def change_info(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change_entry("glyph", 2), "t=2: glyph is"),
         (change_info("success", 0), "final info: success is 1, recorded 0"),
         (change_info("commands_completed", 0.5), "final info: commands_completed is 1.0, recorded 0.5"),
-        (change_info("reward", 0.9), "final info: reward is"),
-        (change_info("length", 3), "final info: length is"),
+        (change_info("reward", 0.9), "final info: episode_return is"),
+        (change_info("length", 3), "final info: episode_length is"),
     ],
 )
 def test_one_changed_entry_fails(

@@ -30,7 +30,7 @@ from jaxgym.serve.openenv import app as openenv_app
 from jaxgym.serve.openenv import server as openenv_server
 from jaxgym.serve.openenv.app import OpenEnvApp
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
-from jaxgym.serve.openenv.rpc import tools_of
+from jaxgym.serve.openenv.rpc import Methods, tools_of
 from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
@@ -320,6 +320,31 @@ def test_tools_play_in_a_session_of_their_own(address: str) -> None:
     assert until(lambda: call("openenv/session/close", session_id=session)["result"]["closed"])
     assert use("reply", message="x")["error"]["code"] == -32602
     assert call("resources/list")["error"]["code"] == -32601
+
+
+def test_texts_for_tools_name_the_tools_and_no_form_of_a_reply() -> None:
+    sessions = ClientSessions(http.host(OpenEnv(env="sudoku", max_sessions=2)), 2, 0.0)
+    methods, session, form = Methods(sessions), sessions.open(), sessions.hosted.reply_format
+
+    def call(method: str, **params: Any) -> dict[str, Any]:
+        asked = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        return asyncio.run(methods.answer(asked, session))["result"]
+
+    place, reply = call("tools/list")["tools"][1:]
+    assert (place["name"], reply["name"]) == ("place", "reply")
+    assert reply["description"].endswith(form)
+    wrong = [{"row": 0, "column": 1, "number": 1}, {"row": 1.5, "column": 1, "number": 1}]
+    begun, *moved = [
+        call("tools/call", name="begin", arguments={"seed": 3}),
+        *(call("tools/call", name="place", arguments=arguments) for arguments in wrong),
+    ]
+    assert "\n\nAct by calling exactly one tool in each turn. Tools: place.\n\n" in begun["data"]
+    for received in (begun, *moved):
+        assert form not in json.dumps(received).replace("\\n", "\n")
+        assert "Reply in this form" not in json.dumps(received)
+    for received in moved:
+        assert "Call place(row: integer, column: integer, number: integer)" in received["data"]
+        assert received["structured_content"]["observation"]["prompt"] == methods.prompt
 
 
 def test_a_client_of_mcp_has_a_session_by_its_header(address: str) -> None:

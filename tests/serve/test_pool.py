@@ -119,16 +119,16 @@ def test_an_outcome_tells_text_reward_and_ending(pool: SessionPool) -> None:
     assert not (second.truncated)
     assert not (second.info)
     assert third[:9] == ("3: .......A won", 1.0, True, False, 3, None, {"environment": 1.0}, 1.0, True)
-    assert third.info == {"success": True, "position": 7, "reward": 1.0, "length": 3}
+    assert third.info == {"success": True, "position": 7, "episode_return": 1.0, "episode_length": 3}
 
 
 def test_a_turn_may_have_several_actions_and_drops_the_rest_at_the_end(pool: SessionPool) -> None:
     (moved,) = one(pool, ["<left left right>"])
     assert (moved.text, moved.number) == ("1: ...A....", 1)
     (won,) = one(pool, ["<right right right left left left left>"])
-    assert (won.text, won.reward, won.info["length"]) == ("1: .......A won", 1.0, 3)
+    assert (won.text, won.reward, won.info["episode_length"]) == ("1: .......A won", 1.0, 3)
     (long,) = one(pool, ["<left left left right right right right right right>"])
-    assert (long.text, long.info["length"]) == ("1: .......A won", 9)
+    assert (long.text, long.info["episode_length"]) == ("1: .......A won", 9)
 
 
 def test_a_move_without_actions_changes_nothing(pool: SessionPool) -> None:
@@ -176,7 +176,7 @@ def test_max_turns_truncates_and_counts_invalid_replies(pool: SessionPool) -> No
     first, second = one(pool, ["jump", "<stay>"], max_turns=2)
     assert not first.truncated
     assert (second.truncated, second.terminated, second.is_solved) == (True, False, False)
-    assert second.info["length"] == 1
+    assert second.info["episode_length"] == 1
 
 
 def test_the_time_limit_of_the_environment_truncates(pool: SessionPool) -> None:

@@ -22,7 +22,11 @@ from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import invalid, last_phrase, read_answer
 
 OPTIONS: Mapping[str, Option] = {
-    "dialect": OneOf("swift", "whose wording to use", values=tuple(DIALECTS)),
+    "dialect": OneOf(
+        "swift",
+        "project whose prompts, drawing of the lake and reply format are used: ms-swift, RAGEN or TextArena",
+        values=tuple(DIALECTS),
+    ),
 }
 
 _ENCODING = "cp437"

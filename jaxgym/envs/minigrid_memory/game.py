@@ -195,7 +195,7 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
         """Return the return divided by that of the shortest way to the matching object, float32 ()."""
         level = state.level
         shortest = level.hallway_end + 1 - level.start_x + 2  # a turn, and one step to the side
-        return info["reward"] / reward_at(shortest, params.max_steps_in_episode)
+        return info["episode_return"] / reward_at(shortest, params.max_steps_in_episode)
 
 
 def success_y(level: Level, size: int) -> jax.Array:

@@ -251,7 +251,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         """Return the return divided by the largest return of the level; if no reward is possible, the success."""
         count = state.level.command_count.astype(jnp.float32)
         largest = count * jnp.float32(params.reward_command_success) + jnp.float32(params.reward_episode_success)
-        return jnp.where(largest > 0, info["reward"] / largest, info["success"].astype(jnp.float32))
+        return jnp.where(largest > 0, info["episode_return"] / largest, info["success"].astype(jnp.float32))
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Show the next clue, or move the agent, check the command and advance the explosion."""

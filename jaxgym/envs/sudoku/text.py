@@ -46,7 +46,7 @@ from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import FORM, Answer, excerpt, read_answer
 
 OPTIONS: Mapping[str, Option] = {
-    "hints": Flag(False, "add moves with one or few options, and the newest moves tried"),
+    "hints": Flag(False, "add lines below the board: the cells that allow at most three digits, and the latest moves"),
 }
 
 _INSTRUCTIONS = """\

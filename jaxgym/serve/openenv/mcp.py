@@ -55,7 +55,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
         return await _answered(given, methods, session)
     kind = _kind(given)
     if kind == _CALL and given["method"] == "initialize":
-        return _welcome(given, sessions)
+        return _welcome(given, sessions, methods)
     if kind == _CALL and given["method"] == "ping":
         return answer(rpc.rpc_result(given["id"], {}))
     if version is not None:
@@ -100,7 +100,7 @@ def _rejected(reason: str, status: int = _BAD, code: int = rpc.INVALID_REQUEST) 
     return answer(rpc.rpc_error(None, RpcError(code, reason)), status)
 
 
-def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
+def _welcome(given: dict[str, Any], sessions: ClientSessions, methods: Methods) -> Response:
     params = {} if given.get("params") is None else given["params"]
     if not isinstance(params, dict):
         return answer(rpc.rpc_error(given["id"], RpcError(rpc.INVALID_PARAMS, "Params must be an object")))
@@ -108,13 +108,13 @@ def _welcome(given: dict[str, Any], sessions: ClientSessions) -> Response:
         session = sessions.open()
     except CapacityError as error:
         return answer(rpc.rpc_error(given["id"], RpcError(rpc.SERVER_ERROR, str(error))))
-    asked, hosted = params.get("protocolVersion"), sessions.hosted
+    asked = params.get("protocolVersion")
     session.version = asked if asked in VERSIONS else VERSIONS[0]
     result = {
         "protocolVersion": session.version,
         "capabilities": {"tools": {"listChanged": False}},
-        "serverInfo": {"name": f"jaxgym {hosted.short_name}", "version": metadata.version("jaxgym")},
-        "instructions": f"{hosted.system_prompt}\n\nThe tool {rpc.BEGIN} starts an episode; the others make its moves.",
+        "serverInfo": {"name": f"jaxgym {sessions.hosted.short_name}", "version": metadata.version("jaxgym")},
+        "instructions": f"{methods.prompt}\n\nTo start an episode, call the tool {rpc.BEGIN}.",
     }
     return answer(rpc.rpc_result(given["id"], result), headers={SESSION: session.id})
 

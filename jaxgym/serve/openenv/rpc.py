@@ -29,7 +29,7 @@ BEGIN, REPLY = "begin", "reply"
 
 _BEGIN = {
     "name": BEGIN,
-    "description": "Starts the next episode: returns the rules, the form of a reply, and the first text.",
+    "description": "Start the next episode; returns the rules and the first observation.",
     "inputSchema": {
         "type": "object",
         "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": frames.HIGHEST_SEED}},
@@ -38,10 +38,12 @@ _BEGIN = {
 }
 _MESSAGE = {
     "type": "object",
-    "properties": {"message": {"type": "string", "description": "The move."}},
+    "properties": {"message": {"type": "string", "description": "The reply."}},
     "required": ["message"],
     "additionalProperties": False,
 }
+_IN_FORMAT = "Send a reply in the format of the rules."
+_IN_PLACE = "Send a reply as text, in place of a call of another tool."
 
 
 class RpcError(ValueError):
@@ -84,6 +86,11 @@ class Tool(NamedTuple):
         read = arguments.read(self.name, self.schema, given)
         return InvalidReply(read) if isinstance(read, str) else self.function(**read)
 
+    @property
+    def call(self) -> str:
+        """Sentence that asks for a call of this tool."""
+        return f"Call {arguments.call_text(self.name, self.schema)}."
+
 
 def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Tool]:
     """Return the tools that act in an environment, by name; raises `UnknownIdError` as `text_spec_of` does."""
@@ -92,16 +99,26 @@ def tools_of(name: str, options: Mapping[str, Any] | None = None) -> dict[str, T
         tool: Tool(tool, (inspect.getdoc(function) or "").partition("\n")[0], function.schema, function)
         for tool, function in functions.items()
     }
-    return {**own, REPLY: Tool(REPLY, "Send a reply in the format of the rules.", _MESSAGE, lambda message: message)}
+    return {**own, REPLY: Tool(REPLY, _IN_FORMAT, _MESSAGE, lambda message: message)}
 
 
 class Methods:
-    """Methods of JSON-RPC, over WebSocket and HTTP."""
+    """Methods of JSON-RPC, over WebSocket and HTTP.
+
+    Attributes:
+        prompt: System prompt for a model that calls tools: the rules, and the tools in place of the form of a reply.
+    """
 
     def __init__(self, sessions: ClientSessions):
         """Make the tools of the environment."""
-        self._sessions = sessions
-        self._moves = tools_of(sessions.hosted.env_id, sessions.hosted.options)
+        self._sessions, hosted = sessions, sessions.hosted
+        self._moves = tools_of(hosted.env_id, hosted.options)
+        own, rules = [name for name in self._moves if name != REPLY], hosted.system_prompt
+        if own:
+            about = f"{_IN_PLACE} {hosted.reply_format}".rstrip()
+            self._moves[REPLY] = self._moves[REPLY]._replace(description=about)
+            rules = rules.removesuffix(hosted.reply_format).rstrip()
+        self.prompt = f"{rules}\n\n{trl.how_to_act(own or [REPLY])}"
 
     async def answer_text(self, session: ClientSession, text: str) -> str:
         """Answer a call in JSON; see `answer`."""
@@ -186,12 +203,26 @@ class Methods:
             if isinstance(start, str):
                 raise RpcError(INVALID_PARAMS, start)
             is_error, observed = False, json.loads(await self._sessions.reset(session, start))
-            text = f"{observed['observation']['prompt']}\n\n{observed['observation']['text']}"
+            observed["observation"]["prompt"] = self.prompt
+            text = f"{self.prompt}\n\n{observed['observation']['text']}"
         else:
             reply = tool.reply(given)
             # Invalid arguments are an invalid reply, and MCP clients also get the error flag.
             is_error = not isinstance(reply, str)
             observed = json.loads(await self._sessions.step(session, reply))
+            observed["observation"]["prompt"] = self.prompt
+            if name != REPLY and observed["observation"]["info"]["invalid_reply"] is not None:
+                _name_call(observed["observation"], tool.call)
             text = observed["observation"]["text"]
         content = [{"type": "text", "text": text}]
         return {"content": content, "structured_content": observed, "data": text, "is_error": is_error}
+
+
+def _name_call(observation: dict[str, Any], tool_call: str) -> None:
+    """Put the call of a tool in place of the form of a reply, in each text of an observation."""
+    for texts, key in (
+        (observation, "text"),
+        (observation["messages"][0], "content"),
+        (observation["info"], "invalid_reply"),
+    ):
+        texts[key] = trl.with_tool_call(texts[key], tool_call)

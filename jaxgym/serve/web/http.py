@@ -35,13 +35,17 @@ KEEP_ALIVE_SECONDS = 75
 
 @dataclasses.dataclass(frozen=True)
 class Hosted:
-    """Environment of a server, with the options of its sessions. Its programs are compiled."""
+    """Environment of a server, with the options of its sessions. Its programs are compiled.
+
+    `reply_format` is the end of the system prompt that describes the form of a reply; empty if it is not separate.
+    """
 
     pool: SessionPool
     env_id: str
     short_name: str
     options: Mapping[str, Any]
     system_prompt: str
+    reply_format: str = ""
 
 
 def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int = 0) -> Hosted:
@@ -58,9 +62,12 @@ def host(serving: Serving, defaults: Mapping[str, Any] | None = None, spare: int
     env_id, _ = text.text_spec_of(serving.env)
     options = {**(defaults or {}), **parse_options(serving.options)}
     pool = SessionPool(serving.max_sessions + spare, keeps_history=serving.page)
-    system_prompt = pool.prepare(env_id, options)
+    pool.prepare(env_id, options)
+    opening = pool.open(env_id, None, options, start=False)
+    pool.close([opening.id])
     freeze()
-    return Hosted(pool, env_id, text.short_name_of(env_id), options, system_prompt)
+    short_name = text.short_name_of(env_id)
+    return Hosted(pool, env_id, short_name, options, opening.system_prompt, opening.reply_format)
 
 
 def freeze() -> None:

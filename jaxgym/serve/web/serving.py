@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -196,18 +197,24 @@ def _ending_when_asked() -> Iterator[None]:
 
 
 def be_a_server() -> None:
-    """Configure the process and JAX for a server, before any computation.
-
-    JAX uses the CPU and leaves accelerators to the language model, unless `JAX_PLATFORMS` is set.
-    """
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    """Configure the process and JAX for a server, before any computation; see `use_cpu_by_default`."""
     log.keep_standard_descriptors()
     _let_many_in()
+    jax = use_cpu_by_default()
+    # A small step takes less time than its dispatch to another thread. JAX has no environment variable for this option.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
+def use_cpu_by_default() -> Any:
+    """Import JAX and return it; it uses the CPU, and leaves accelerators to the language model.
+
+    If the environment variable `JAX_PLATFORMS` is set, JAX uses the platforms that it names.
+    """
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax = importlib.import_module("jax")  # takes seconds, so it is imported after the flags are validated
     if jax.config.values["jax_platforms"] is None:  # JAX was imported before the variable was set
         jax.config.update("jax_platforms", os.environ["JAX_PLATFORMS"])
-    # A small step takes less time than its dispatch to another thread. JAX has no environment variable for this option.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    return jax
 
 
 def _let_many_in() -> None:

@@ -108,7 +108,7 @@ def test_then_the_whole_sequence_starts_again_from_where_the_agent_is(made: tupl
     again = results[-1]
     assert again[1].commands_completed == 2
     assert again[1].num_checks == 1
-    np.testing.assert_allclose(again[4]["reward"], 0.2, rtol=1e-6)
+    np.testing.assert_allclose(again[4]["episode_return"], 0.2, rtol=1e-6)
     # Its second command leads one tile down, which an agent that stays does not reach.
     failed = play(step_env, again[1], EXPLODE + DELAY)[-1]
     assert failed[1].target_tile.tolist() == [2, 3]

@@ -129,17 +129,49 @@ def test_the_visited_tiles_are_as_the_originals(game: str) -> None:
 # Policies: mean and standard deviation of 400 episodes of the original, as its statistics are given.
 
 FARES = {
-    ("mm", "random"): {"reward": (0.012, 0.035), "length": (59.6, 6.3), "commands_completed": (0.006, None)},
-    ("mm", "nothing"): {"reward": (0.020, 0.045), "length": (62.7, 10.9), "commands_completed": (0.020, None)},
-    ("mmg", "random"): {"reward": (0.022, 0.049), "length": (47.5, 3.7), "commands_completed": (0.019, None)},
-    ("mmg", "nothing"): {"reward": (0.041, 0.078), "length": (49.3, 6.3), "commands_completed": (0.041, None)},
-    ("mmb", "random"): {"reward": (0.019, 0.046), "length": (21.5, 8.2), "commands_completed": (0.010, None)},
-    ("mmb", "nothing"): {"reward": (0.025, 0.057), "length": (25.0, 13.7), "commands_completed": (0.025, None)},
-    ("mmbg", "random"): {"reward": (0.019, 0.050), "length": (8.3, 3.7), "commands_completed": (0.015, None)},
-    ("mmbg", "nothing"): {"reward": (0.041, 0.078), "length": (10.3, 6.3), "commands_completed": (0.041, None)},
+    ("mm", "random"): {
+        "episode_return": (0.012, 0.035),
+        "episode_length": (59.6, 6.3),
+        "commands_completed": (0.006, None),
+    },
+    ("mm", "nothing"): {
+        "episode_return": (0.020, 0.045),
+        "episode_length": (62.7, 10.9),
+        "commands_completed": (0.020, None),
+    },
+    ("mmg", "random"): {
+        "episode_return": (0.022, 0.049),
+        "episode_length": (47.5, 3.7),
+        "commands_completed": (0.019, None),
+    },
+    ("mmg", "nothing"): {
+        "episode_return": (0.041, 0.078),
+        "episode_length": (49.3, 6.3),
+        "commands_completed": (0.041, None),
+    },
+    ("mmb", "random"): {
+        "episode_return": (0.019, 0.046),
+        "episode_length": (21.5, 8.2),
+        "commands_completed": (0.010, None),
+    },
+    ("mmb", "nothing"): {
+        "episode_return": (0.025, 0.057),
+        "episode_length": (25.0, 13.7),
+        "commands_completed": (0.025, None),
+    },
+    ("mmbg", "random"): {
+        "episode_return": (0.019, 0.050),
+        "episode_length": (8.3, 3.7),
+        "commands_completed": (0.015, None),
+    },
+    ("mmbg", "nothing"): {
+        "episode_return": (0.041, 0.078),
+        "episode_length": (10.3, 6.3),
+        "commands_completed": (0.041, None),
+    },
 }
 THEIR_EPISODES = 400
-HALF_A_DIGIT = {"reward": 0.0005, "length": 0.05, "commands_completed": 0.0005}
+HALF_A_DIGIT = {"episode_return": 0.0005, "episode_length": 0.05, "commands_completed": 0.0005}
 
 
 @functools.partial(jax.jit, static_argnames=("env",))
@@ -155,7 +187,7 @@ def play(env: Any, level: Any, params: Any, actions: jax.Array) -> dict[str, jax
         return state, info
 
     state = env.initial_state(level, params)
-    unplayed = {"reward": jnp.float32(0), "length": jnp.int32(0)}
+    unplayed = {"episode_return": jnp.float32(0), "episode_length": jnp.int32(0)}
     unplayed |= {"success": jnp.int32(0), "commands_completed": jnp.float32(0)}
     return jax.lax.while_loop(goes_on, step, (state, unplayed))[1]
 
@@ -171,7 +203,7 @@ def fare(game: str, policy: str) -> dict[str, np.ndarray]:
     return jax.device_get(jax.vmap(play, in_axes=(None, 0, None, 0))(env, some, params, actions))
 
 
-@pytest.mark.parametrize("metric", ["reward", "length", "commands_completed"])
+@pytest.mark.parametrize("metric", ["episode_return", "episode_length", "commands_completed"])
 @pytest.mark.parametrize(("game", "policy"), FARES)
 def test_a_simple_policy_fares_as_in_the_original(game: str, policy: str, metric: str) -> None:
     found = fare(game, policy)[metric].astype(np.float64)

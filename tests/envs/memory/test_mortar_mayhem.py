@@ -596,8 +596,8 @@ def test_a_successful_episode_of_ten_commands_has_this_length(game: str, length:
     level = dataclasses.replace(level, commands=np.full(10, STAY, np.int32))
     episode = play(game, level)
     assert episode.end == length
-    assert episode.info["length"][length] == length
-    assert episode.info["reward"][length] == pytest.approx(1.0)
+    assert episode.info["episode_length"][length] == length
+    assert episode.info["episode_return"][length] == pytest.approx(1.0)
     assert episode.info["success"][length] == 1
 
 
@@ -616,8 +616,8 @@ def test_an_episode_whose_first_check_fails_has_this_length(game: str, length: i
 @all_games
 def test_info_tells_reward_and_length_so_far_and_the_share_of_checks_passed(game: str) -> None:
     episode = play(game, make_level([STAY] * 4))
-    assert episode.info["length"][:32].tolist() == list(range(32))
-    assert episode.info["reward"][[6, 7, 14, 15, 23, 31]] == pytest.approx([0, 0.1, 0.1, 0.2, 0.3, 0.4])
+    assert episode.info["episode_length"][:32].tolist() == list(range(32))
+    assert episode.info["episode_return"][[6, 7, 14, 15, 23, 31]] == pytest.approx([0, 0.1, 0.1, 0.2, 0.3, 0.4])
     assert episode.info["commands_completed"][[6, 7, 15, 23, 31]] == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
     assert episode.info["success"][:32].tolist() == [0] * 31 + [1]
 
@@ -625,8 +625,8 @@ def test_info_tells_reward_and_length_so_far_and_the_share_of_checks_passed(game
 @pytest.mark.parametrize("game", ["mm", "mmbg"])
 def test_info_has_the_same_entries_on_every_step(game: str) -> None:
     env, params = make(game)
-    entries = {"reward", "length", "success", "commands_completed", "terminated", "truncated", "level_index"}
-    entries.add("final_observation")
+    entries = {"episode_return", "episode_length", "success", "commands_completed"}
+    entries |= {"terminated", "truncated", "level_index", "final_observation"}
     clue = (1, 1) if game in WITH_CLUES else (0, 0)
     _, state = env.reset_to_level(jax.random.key(0), make_level([UP], clue=clue, delay=1), params)
     for t in range(1, 4):
@@ -634,8 +634,8 @@ def test_info_has_the_same_entries_on_every_step(game: str) -> None:
         _, state, _, terminated, _, info = env.step(jax.random.key(t), state, action, params)
         assert info.keys() == entries
         assert {name: (np.shape(value), value.dtype) for name, value in info.items() if name in entries} == {
-            "reward": ((), jnp.float32),
-            "length": ((), jnp.int32),
+            "episode_return": ((), jnp.float32),
+            "episode_length": ((), jnp.int32),
             "success": ((), jnp.int32),
             "commands_completed": ((), jnp.float32),
             "terminated": ((), jnp.bool_),
@@ -667,7 +667,7 @@ def steps_to_the_end(game: str, level: Level, max_steps: int) -> tuple[int, bool
 def test_a_time_limit_truncates_and_does_not_terminate(game: str) -> None:
     *ending, info, state = steps_to_the_end(game, make_level([STAY] * 3), max_steps=9)
     assert ending == [9, False, True]
-    assert (info["terminated"], info["truncated"], info["length"], info["success"]) == (False, True, 9, 0)
+    assert (info["terminated"], info["truncated"], info["episode_length"], info["success"]) == (False, True, 9, 0)
     # Cut off after a check that was passed, that check counts.
     assert info["commands_completed"] == pytest.approx(1 / 3)
     assert state.time == 0

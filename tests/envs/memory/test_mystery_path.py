@@ -127,7 +127,7 @@ def test_a_free_agent_earns_each_path_tile_once_and_the_goal() -> None:
     np.testing.assert_allclose(earned, [0.1] * 7 + [1.0], rtol=1e-6)
     assert [terminated for _, terminated, *_ in play.results] == [False] * (len(play.rewards) - 1) + [True]
     assert (int(play.last["success"]), int(play.last["num_fails"])) == (1, 0)
-    np.testing.assert_allclose(play.last["reward"], 1.7, rtol=1e-6)
+    np.testing.assert_allclose(play.last["episode_return"], 1.7, rtol=1e-6)
 
 
 def test_the_grid_game_pays_the_goal_only() -> None:

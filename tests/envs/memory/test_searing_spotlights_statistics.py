@@ -124,27 +124,27 @@ def test_the_tracks_of_the_first_spotlights_are_as_the_originals(game: str) -> N
 
 FARES: dict[tuple[str, str], dict[str, tuple[float, float | None]]] = {
     ("ss", "random"): {
-        "reward": (0.009, 0.047),
-        "length": (81.6, 46.7),
+        "episode_return": (0.009, 0.047),
+        "episode_length": (81.6, 46.7),
         "agent_health": (0.012, None),
         "coins_collected": (0.037, None),
     },
-    ("ss", "nothing"): {"reward": (0.0, 0.0), "length": (96.0, 64.9), "agent_health": (0.063, None)},
+    ("ss", "nothing"): {"episode_return": (0.0, 0.0), "episode_length": (96.0, 64.9), "agent_health": (0.063, None)},
     ("ess", "random"): {
-        "reward": (0.058, 0.118),
-        "length": (99.4, 48.5),
+        "episode_return": (0.058, 0.118),
+        "episode_length": (99.4, 48.5),
         "agent_health": (0.129, None),
         "coins_collected": (0.23, None),
     },
     ("ess", "nothing"): {
-        "reward": (0.009, 0.047),
-        "length": (102.4, 45.5),
+        "episode_return": (0.009, 0.047),
+        "episode_length": (102.4, 45.5),
         "agent_health": (0.231, None),
         "coins_collected": (0.037, None),
     },
 }
 THEIR_EPISODES = 400
-HALF_A_DIGIT = {"reward": 0.0005, "length": 0.05, "agent_health": 0.0005, "coins_collected": 0.005}
+HALF_A_DIGIT = {"episode_return": 0.0005, "episode_length": 0.05, "agent_health": 0.0005, "coins_collected": 0.005}
 
 
 @functools.cache
@@ -164,7 +164,7 @@ def fare(game: str, policy: str) -> dict[str, np.ndarray]:
             return after, {name: info[name] for name in metrics}
 
         state = env.initial_state(level, params)
-        metrics = ["reward", "length", "agent_health", "coins_collected"] + ["success"] * (game == "ss")
+        metrics = ["episode_return", "episode_length", "agent_health", "coins_collected"] + ["success"] * (game == "ss")
         shapes = jax.eval_shape(step, (state, None))[1]
         none = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
         return jax.lax.while_loop(goes_on, step, (state, none))[1]

@@ -212,7 +212,7 @@ def test_the_expert_has_a_normalized_return_of_1() -> None:
             return state, info
 
         state = env.initial_state(level, params)
-        info = {"reward": jnp.float32(0), "length": jnp.int32(0), "success": jnp.int32(0)}
+        info = {"episode_return": jnp.float32(0), "episode_length": jnp.int32(0), "success": jnp.int32(0)}
         state, info = jax.lax.while_loop(lambda carry: ~carry[0].terminated, advance, (state, info))
         return env.normalized_return(info, state, params), info["success"]
 
