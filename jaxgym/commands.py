@@ -98,7 +98,8 @@ def show(arguments: Show) -> str:
 
 def _writable(path: Path, suffixes: Sequence[str]) -> None:
     """Check that a file can be written, before anything is played."""
-    files.check_suffix(path, suffixes)
+    if path.suffix not in suffixes:
+        raise OptionError(f"--out: expected a name that ends in {' or '.join(suffixes)}, got {path}.")
     if path.is_dir():
         raise OptionError(f"--out: expected a file, got the directory {path}.")
     if not path.parent.is_dir():
