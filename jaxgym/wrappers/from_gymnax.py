@@ -73,7 +73,6 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
 
     def sample_level(self, key: jax.Array, params: GymnaxParams) -> jax.Array:
         """Sample the key of an episode; consumes `key`."""
-        del params
         return jax.random.bits(key, (_SEED_WORDS,), jnp.uint32)
 
     def initial_state(self, level: jax.Array, params: GymnaxParams) -> GymnaxState:
@@ -100,7 +99,6 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
 
     def scene(self, state: GymnaxState, params: GymnaxParams) -> Any:
         """Return the observation of gymnax."""
-        del params
         return state.seen
 
     def observe_scene(self, scene: Any) -> Any:

@@ -66,7 +66,6 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the lake as letters."""
-        del params
         return boards(batch_of_one(scene), self.dialect)[0]
 
     def parse(self, reply: str) -> ParsedAction | InvalidReply:
@@ -83,7 +82,6 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Return the first observation texts."""
-        del params
         opening, size = DIALECTS[self.dialect].opening, scenes.cells.shape[-1]
         places = np.asarray(scenes.player_cell).tolist()
         return [

@@ -164,7 +164,6 @@ class FrameTextInterface(BatchTextInterface[TScene]):
 
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
         """Return the first observation texts of B sessions."""
-        del params
         return self.describe_visible(visible_in(self.env, scenes))
 
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:

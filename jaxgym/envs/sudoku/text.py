@@ -207,14 +207,12 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Return the boards of B scenes, with hints if the option is on."""
-        del params
         texts = [news + board for news, board in zip(_news(scenes), board_texts(scenes.board), strict=True)]
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(texts)
         return [text + hint for text, hint in zip(texts, hints, strict=True)]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
         """Return the texts after B turns."""
-        del params
         scenes = turns.scenes
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
         ends = (turns.terminated * 2 + turns.truncated).tolist()
@@ -236,7 +234,6 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
 
     def reward_tracker(self, scene: Scene, params: Any) -> RewardTracker:
         """Return the tracker of an episode that starts with `scene`; it returns the change of each reward component."""
-        del params
         return RewardChanges(SudokuRewardTracker(scene))
 
     def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> ParsedAction:

@@ -87,7 +87,6 @@ class TextCraftTextInterface(BatchTextInterface[Scene]):
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the recipes in the order of their numbers, the goal, the last outcome, and the whole bag."""
-        del params
         last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
         book = sorted(np.asarray(scene.book).tolist())
         return f"{_task(book, int(scene.goal))}\n{_inventories(np.asarray(scene.inventory)[None])[0]}\nLast: {last}"
@@ -107,13 +106,11 @@ class TextCraftTextInterface(BatchTextInterface[Scene]):
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Return the crafting commands and the goal of each scene."""
-        del params
         goals = np.asarray(scenes.goal).tolist()
         return [_task(book, goal) for book, goal in zip(np.asarray(scenes.book).tolist(), goals, strict=True)]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
         """Return one line per turn."""
-        del params
         scenes = turns.scenes
         outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
         looked = np.flatnonzero(outcomes == TextCraftOutcome.LOOKED)
