@@ -51,7 +51,10 @@ def list_games(arguments: List) -> str:
     spec = registration.spec_of(env_id)
     tables = [_options_table("option", spec.all_options)]
     if spec.presets:
-        presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
+        presets = list[tuple[str, str, str]]()
+        for name, preset in spec.presets.items():
+            pairs = [f"{option}={value}".replace(" ", "") for option, value in preset.options.items()]
+            presets.append((name, " ".join(pairs) or "the defaults", preset.help))
         tables.append(table(("preset", "options", "meaning"), presets))
     if env_id in text.text_envs().values():
         text_spec = text.text_spec_of(env_id)[1]
@@ -82,10 +85,6 @@ def _options_table(title: str, options: Mapping[str, Option]) -> str:
 def _shortened(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _as_words(options: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}".replace(" ", "") for name, value in options.items()) or "the defaults"
 
 
 def show(arguments: Show) -> str:

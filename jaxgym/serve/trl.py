@@ -89,15 +89,13 @@ class _TextEnv:
         opening = self._episode.start()
         form = "" if isinstance(self, _ReplyEnv) else opening.reply_format
         rules = opening.system_prompt.removesuffix(form).rstrip()
-        return f"{rules}\n\n{self._how()}\n\n{opening.text}"
+        tools = f"Act by calling exactly one tool in each turn. Tools: {', '.join(_tools_of(type(self)))}."
+        return f"{rules}\n\n{tools}\n\n{opening.text}"
 
     def get_reward(self) -> float:
         """Return the sum of the rewards of the episode."""
         result = None if self._episode is None else self._episode.result
         return 0.0 if result is None else float(result.total_reward)
-
-    def _how(self) -> str:
-        return f"Act by calling exactly one tool in each turn. Tools: {', '.join(_tools_of(type(self)))}."
 
     def _reply(self, reply: str | InvalidReply, tool_call: str) -> str:
         if self._episode is None:

@@ -80,7 +80,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         seen, inner = self.env.reset_env(_key(level, jnp.int32(0)), params.inner)
         return GymnaxState(
             level=level,
-            inner=_arrays(inner),
+            inner=jax.tree.map(jnp.asarray, inner),
             seen=seen,
         )
 
@@ -129,7 +129,3 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
 
 def _key(level: jax.Array, time: jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.wrap_key_data(level, impl="threefry2x32"), time)
-
-
-def _arrays(tree: Any) -> Any:
-    return jax.tree.map(jnp.asarray, tree)
