@@ -319,13 +319,8 @@ def differences(config: Config, other: Config) -> list[str]:
     return changed + ["decay_steps"] * (config.decay_length != other.decay_length)
 
 
-def to_json(config: Config) -> dict[str, Any]:
-    """Return the settings as plain values, for `from_json`."""
-    return dataclasses.asdict(config)
-
-
 def from_json(settings: Any) -> Config:
-    """Return the config that `to_json` wrote.
+    """Return the config of the plain values that `dataclasses.asdict` has made of one.
 
     Raises:
         ConfigError: if `settings` is not a config, or a setting is unknown to this version, has a value of another

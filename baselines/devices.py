@@ -180,7 +180,6 @@ class Follower(RunFolder):
 
     def __init__(self, path: Path, config: Config) -> None:
         """Open nothing."""
-        del config
         self.path = path
 
     def __enter__(self) -> Self:
@@ -197,12 +196,10 @@ class Follower(RunFolder):
 
     def save(self, state: Any, update: int) -> None:
         """Send this process's part to the leader."""
-        del update
         pack_state(state)
 
     def restore(self, template: Any, update: int | None = None) -> Any:
         """Return zeros, which the leader's state replaces."""
-        del update
 
         def zeros(leaf: Any) -> jax.Array:
             if is_key(leaf):
@@ -216,7 +213,6 @@ class Follower(RunFolder):
 
     def truncate_log(self, update: int) -> list[Row]:
         """Return no rows."""
-        del update
         return []
 
     def draw_curve(self) -> None:

@@ -121,10 +121,6 @@ class BlockDeconv(nn.Module):
         return result + jnp.tile(bias, self.stride**2).astype(self.dtype)[None, None, None]
 
 
-def _cast(params: Any, dtype: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf.astype(dtype), params)
-
-
 def _dense(features: int, dtype: Any, gain: float = _HIDDEN_GAIN, name: str | None = None) -> nn.Dense:
     return nn.Dense(features, dtype=dtype, kernel_init=nn.initializers.orthogonal(gain), name=name)
 
@@ -307,7 +303,7 @@ class ActorCritic(nn.Module):
         """
         own = dict(params["params"])
         for name in own.keys() & _IN_DTYPE:
-            own[name] = _cast(own[name], self.dtype)
+            own[name] = jax.tree.map(lambda leaf: leaf.astype(self.dtype), own[name])
         if "memory" in own:
             own["memory"] = self.memory.precompute(own["memory"])
         return {**params, "params": own}

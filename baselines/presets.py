@@ -193,7 +193,8 @@ def listed() -> str:
         ("preset", "environment", "options", "memory", "also learns", "environments x steps", "steps")
     ]
     for name, config in PRESETS.items():
-        beside = [word for word, weight in _beside(config).items() if weight]
+        weights = {"frames": config.reconstruction, "ground truth": config.ground_truth_head}
+        beside = [word for word, weight in weights.items() if weight]
         shape = f"{config.num_envs} x {config.num_steps}"
         total = f"{config.total_steps / 1e6:.0f} M"
         rows.append((name, config.env, *config.options, config.memory, ", ".join(beside) or "-", shape, total))
@@ -201,7 +202,3 @@ def listed() -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
-
-
-def _beside(config: Config) -> dict[str, float]:
-    return {"frames": config.reconstruction, "ground truth": config.ground_truth_head}

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from baselines import plots
-from baselines.config import Config, differences, from_json, to_json
+from baselines.config import Config, differences, from_json
 from baselines.errors import ConfigError, RunError
 from baselines.locks import hold
 
@@ -31,7 +31,8 @@ _FRAME_MS = 100
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Convert errors of the block, which writes a file or a folder, to `RunError`."""
     try:
         yield
     except OSError as error:
@@ -113,8 +114,10 @@ class RunFolder:
     writes.
     """
 
-    def __init__(self, path: Path, config: Config, *, writes: bool = False) -> None:
+    def __init__(self, path: Path, config: Any, *, writes: bool = False) -> None:
         """Open the checkpoints of a run; `writes` also removes incomplete ones.
+
+        Only `keep_checkpoints` is read of `config`, the settings of the run.
 
         Raises:
             RunError: if there are no checkpoints to read, the folder is not writable, or another process writes it.
@@ -133,7 +136,7 @@ class RunFolder:
             create=False,
             multiprocessing_options=self._alone(),
         )
-        with _writing(path / _CHECKPOINTS), _quiet("absl"):  # `restore` reports what cannot be read
+        with writing(path / _CHECKPOINTS), _quiet("absl"):  # `restore` reports what cannot be read
             if writes:
                 self._held = hold(path)
                 (path / _CHECKPOINTS).mkdir(exist_ok=True)
@@ -159,8 +162,8 @@ class RunFolder:
             os.close(self._held)
 
     @classmethod
-    def create(cls, path: Path, config: Config) -> "RunFolder":
-        """Create a folder and write the config.
+    def create(cls, path: Path, config: Any) -> Self:
+        """Create a folder and write the config, a dataclass.
 
         Raises:
             RunError: if it holds a run already or cannot be written.
@@ -170,18 +173,18 @@ class RunFolder:
             if (path / "config.json").exists():
                 raise RunError(f"expected a new folder, got {path} with a run. Add --resume or choose another --name.")
 
-        with _writing(path):
+        with writing(path):
             reject_second()
             path.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as closing:
             folder = closing.enter_context(cls(path, config, writes=True))
             reject_second()  # another process may have started a run since
-            folder.write_json("config.json", to_json(config))
+            folder.write_json("config.json", dataclasses.asdict(config))
             closing.pop_all()
         return folder
 
     @classmethod
-    def reopen(cls, path: Path, config: Config) -> "RunFolder":
+    def reopen(cls, path: Path, config: Config) -> Self:
         """Open the folder of a run that continues under its own config.
 
         Raises:
@@ -195,19 +198,15 @@ class RunFolder:
                 f"{path}: expected --total-steps {kept.total_steps}, over which the rates decay, got "
                 f"{config.total_steps}. Add --decay-steps {kept.decay_length} to keep the rates."
             )
-        if changed:
-            raise RunError(
-                f"{path}: expected the settings of the run, got other values of {', '.join(changed)}. "
-                "Resume with the same ones, or choose another --name."
-            )
+        reject_changes(path, changed)
         with contextlib.ExitStack() as closing:
             folder = closing.enter_context(cls(path, config, writes=True))
             folder._refuse_loss(kept)
-            with _writing(path):
+            with writing(path):
                 for part in path.glob("*.tmp"):  # left by interrupted writes
                     part.unlink()
             if config != kept:
-                folder.write_json("config.json", to_json(config))
+                folder.write_json("config.json", dataclasses.asdict(config))
             closing.pop_all()
         return folder
 
@@ -277,7 +276,7 @@ class RunFolder:
         Raises:
             RunError: if they cannot be written.
         """
-        with _writing(self._log), self._log.open("a") as log:
+        with writing(self._log), self._log.open("a") as log:
             log.writelines(json.dumps(row) + "\n" for row in rows)
 
     def rows(self) -> list[Row]:
@@ -295,7 +294,7 @@ class RunFolder:
             RunError: if the log cannot be read or written.
         """
         rows = [row for row in self.rows() if row["update"] <= update]
-        with _writing(self._log):
+        with writing(self._log):
             _replace(self._log, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
@@ -305,17 +304,21 @@ class RunFolder:
         Raises:
             RunError: if it cannot be written.
         """
-        with _writing(self.path / "curve.png"):
+        with writing(self.path / "curve.png"):
             plots.draw_run(self.path / "curve", read_config(self.path), self.rows())
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write a small result file.
+        """Write a small result file; raises the errors of `write_text`."""
+        self.write_text(name, json.dumps(content, indent=2) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a small text file.
 
         Raises:
             RunError: if it cannot be written.
         """
-        with _writing(self.path / name):
-            _replace(self.path / name, json.dumps(content, indent=2) + "\n")
+        with writing(self.path / name):
+            _replace(self.path / name, text)
 
     def write_video(self, frames: Sequence[np.ndarray]) -> None:
         """Write frames, uint8 (H, W, 3), as video.gif.
@@ -326,12 +329,21 @@ class RunFolder:
         import imageio.v3 as iio
 
         large = [np.kron(frame, np.ones((_FRAME_SCALE, _FRAME_SCALE, 1), np.uint8)) for frame in frames]
-        with _writing(self.path / "video.gif"):
+        with writing(self.path / "video.gif"):
             iio.imwrite(self.path / "video.gif", np.stack(large), duration=_FRAME_MS, loop=0)
 
     @property
     def _log(self) -> Path:
         return self.path / "metrics.jsonl"
+
+
+def reject_changes(path: Path, changed: Sequence[str]) -> None:
+    """Raise `RunError` if settings of a resumed run have changed that change what it learns."""
+    if changed:
+        raise RunError(
+            f"{path}: expected the settings of the run, got other values of {', '.join(changed)}. "
+            "Resume with the same ones, or choose another --name."
+        )
 
 
 def read_rows(log: Path) -> list[Row]:

@@ -51,7 +51,10 @@ def list_games(arguments: List) -> str:
     spec = registration.spec_of(env_id)
     tables = [_options_table("option", spec.all_options)]
     if spec.presets:
-        presets = [(name, _as_words(preset.options), preset.help) for name, preset in spec.presets.items()]
+        presets = list[tuple[str, str, str]]()
+        for name, preset in spec.presets.items():
+            pairs = [f"{option}={value}".replace(" ", "") for option, value in preset.options.items()]
+            presets.append((name, " ".join(pairs) or "the defaults", preset.help))
         tables.append(table(("preset", "options", "meaning"), presets))
     if env_id in text.text_envs().values():
         text_spec = text.text_spec_of(env_id)[1]
@@ -84,10 +87,6 @@ def _shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _as_words(options: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}".replace(" ", "") for name, value in options.items()) or "the defaults"
-
-
 def show(arguments: Show) -> str:
     """Write an image and return the output of the command."""
     _writable(arguments.out, files.IMAGES)
@@ -98,7 +97,8 @@ def show(arguments: Show) -> str:
 
 def _writable(path: Path, suffixes: Sequence[str]) -> None:
     """Check that a file can be written, before anything is played."""
-    files.check_suffix(path, suffixes)
+    if path.suffix not in suffixes:
+        raise OptionError(f"--out: expected a name that ends in {' or '.join(suffixes)}, got {path}.")
     if path.is_dir():
         raise OptionError(f"--out: expected a file, got the directory {path}.")
     if not path.parent.is_dir():

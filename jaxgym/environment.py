@@ -122,7 +122,6 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         Raises:
             OptionError: If values do not fit each other.
         """
-        del env_id, values
         return {}
 
     def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
@@ -153,7 +152,6 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         The default is `info[self.metric]`, or the return if `info` has no such entry. `info` is that of the last step,
         `state` any state of the episode.
         """
-        del state, params
         return info.get(self.metric, info["episode_return"]).astype(jnp.float32)
 
     # Methods that this class provides.
@@ -311,7 +309,6 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def observe(self, key: jax.Array, state: TState, action: Any, params: TParams) -> Any:
         """Return the observation of a state; `key` and `action` are ignored."""
-        del key, action
         # Without the barriers, XLA fuses the transition into every pixel and the pixels into every use of them.
         scene = lax.optimization_barrier(self.scene(state, params))
         return lax.optimization_barrier(self.observe_scene(scene))
@@ -323,7 +320,6 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def is_terminated(self, state: TState, params: TParams) -> jax.Array:
         """Return whether the last step ended the episode by the rules of the game, bool ()."""
-        del params
         return state.terminated
 
     def _checked_params(self, params: TParams | None) -> TParams:

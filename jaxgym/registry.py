@@ -36,36 +36,32 @@ GROUP = "jaxgym.envs"
 _VERSION = re.compile(r"-v[0-9]+$")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.]+")
 
-_MORTAR_MAYHEM = "jaxgym.envs.mortar_mayhem"
-_MYSTERY_PATH = "jaxgym.envs.mystery_path"
-_SEARING_SPOTLIGHTS = "jaxgym.envs.searing_spotlights"
-_MINIGRID_MEMORY = "jaxgym.envs.minigrid_memory"
-
-
-def _built_in(entry_point: str, short_name: str) -> Entry:
-    return Entry(entry_point, short_name, has_text=True)
-
+_BUILT_IN = {
+    "MortarMayhem-v0": ("mortar_mayhem:FREE", "mortar_mayhem"),
+    "MortarMayhem-Grid-v0": ("mortar_mayhem:GRID", "mortar_mayhem_grid"),
+    "MortarMayhemB-v0": ("mortar_mayhem:ACT_ONLY", "mortar_mayhem_b"),
+    "MortarMayhemB-Grid-v0": ("mortar_mayhem:ACT_ONLY_GRID", "mortar_mayhem_b_grid"),
+    "Endless-MortarMayhem-v0": ("mortar_mayhem:ENDLESS", "endless_mortar_mayhem"),
+    "SearingSpotlights-v0": ("searing_spotlights:SPEC", "searing_spotlights"),
+    "Endless-SearingSpotlights-v0": ("searing_spotlights:ENDLESS", "endless_searing_spotlights"),
+    "MysteryPath-v0": ("mystery_path:FREE", "mystery_path"),
+    "MysteryPath-Grid-v0": ("mystery_path:GRID", "mystery_path_grid"),
+    "Endless-MysteryPath-v0": ("mystery_path:ENDLESS", "endless_mystery_path"),
+    "FrozenLake-v0": ("frozen_lake:SPEC", "frozen_lake"),
+    "Sudoku-v0": ("sudoku:SPEC", "sudoku"),
+    "TextCraft-v0": ("textcraft:SPEC", "textcraft"),
+    "MiniGrid-MemoryS7-v0": ("minigrid_memory:S7", "minigrid_memory_s7"),
+    "MiniGrid-MemoryS9-v0": ("minigrid_memory:S9", "minigrid_memory_s9"),
+    "MiniGrid-MemoryS11-v0": ("minigrid_memory:S11", "minigrid_memory_s11"),
+    "MiniGrid-MemoryS13-v0": ("minigrid_memory:S13", "minigrid_memory_s13"),
+    "MiniGrid-MemoryS13Random-v0": ("minigrid_memory:S13_RANDOM", "minigrid_memory_s13_random"),
+    "MiniGrid-MemoryS17Random-v0": ("minigrid_memory:S17_RANDOM", "minigrid_memory_s17_random"),
+}
+"""Entry point in `jaxgym.envs`, and short name, of each environment of this package."""
 
 _entries = {
-    "MortarMayhem-v0": _built_in(f"{_MORTAR_MAYHEM}:FREE", "mortar_mayhem"),
-    "MortarMayhem-Grid-v0": _built_in(f"{_MORTAR_MAYHEM}:GRID", "mortar_mayhem_grid"),
-    "MortarMayhemB-v0": _built_in(f"{_MORTAR_MAYHEM}:ACT_ONLY", "mortar_mayhem_b"),
-    "MortarMayhemB-Grid-v0": _built_in(f"{_MORTAR_MAYHEM}:ACT_ONLY_GRID", "mortar_mayhem_b_grid"),
-    "Endless-MortarMayhem-v0": _built_in(f"{_MORTAR_MAYHEM}:ENDLESS", "endless_mortar_mayhem"),
-    "SearingSpotlights-v0": _built_in(f"{_SEARING_SPOTLIGHTS}:SPEC", "searing_spotlights"),
-    "Endless-SearingSpotlights-v0": _built_in(f"{_SEARING_SPOTLIGHTS}:ENDLESS", "endless_searing_spotlights"),
-    "MysteryPath-v0": _built_in(f"{_MYSTERY_PATH}:FREE", "mystery_path"),
-    "MysteryPath-Grid-v0": _built_in(f"{_MYSTERY_PATH}:GRID", "mystery_path_grid"),
-    "Endless-MysteryPath-v0": _built_in(f"{_MYSTERY_PATH}:ENDLESS", "endless_mystery_path"),
-    "FrozenLake-v0": _built_in("jaxgym.envs.frozen_lake:SPEC", "frozen_lake"),
-    "Sudoku-v0": _built_in("jaxgym.envs.sudoku:SPEC", "sudoku"),
-    "TextCraft-v0": _built_in("jaxgym.envs.textcraft:SPEC", "textcraft"),
-    "MiniGrid-MemoryS7-v0": _built_in(f"{_MINIGRID_MEMORY}:S7", "minigrid_memory_s7"),
-    "MiniGrid-MemoryS9-v0": _built_in(f"{_MINIGRID_MEMORY}:S9", "minigrid_memory_s9"),
-    "MiniGrid-MemoryS11-v0": _built_in(f"{_MINIGRID_MEMORY}:S11", "minigrid_memory_s11"),
-    "MiniGrid-MemoryS13-v0": _built_in(f"{_MINIGRID_MEMORY}:S13", "minigrid_memory_s13"),
-    "MiniGrid-MemoryS13Random-v0": _built_in(f"{_MINIGRID_MEMORY}:S13_RANDOM", "minigrid_memory_s13_random"),
-    "MiniGrid-MemoryS17Random-v0": _built_in(f"{_MINIGRID_MEMORY}:S17_RANDOM", "minigrid_memory_s17_random"),
+    env_id: Entry(f"jaxgym.envs.{entry_point}", short_name, has_text=True)
+    for env_id, (entry_point, short_name) in _BUILT_IN.items()
 }
 
 

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from baselines import plots
 from baselines.errors import RunError
 from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import Tokenizer
 from baselines.plots import COLORS, MILLION
-from baselines.runs import Row, RunFolder
+from baselines.runs import Row, RunFolder, reject_changes, writing
 
 _VOCABULARY = "vocabulary.json"
 
@@ -32,20 +32,6 @@ def draw_rows(above: Any, below: Any, rows: Sequence[Row]) -> None:
 class GrpoFolder(RunFolder):
     """Files of one run under `path`."""
 
-    def __init__(self, path: Path, settings: Settings, *, writes: bool = False) -> None:
-        """Open a run; use `begin` or `go_on` to write it."""
-        # The base class reads only `keep_checkpoints`, which both kinds of settings have.
-        super().__init__(path, cast(Any, settings), writes=writes)
-
-    @classmethod
-    def begin(cls, path: Path, settings: Settings) -> Self:
-        """Create a folder and write the settings.
-
-        Raises:
-            RunError: if it holds a run already or cannot be written.
-        """
-        return cast(Self, cls.create(path, cast(Any, settings)))
-
     @classmethod
     def go_on(cls, path: Path, settings: Settings) -> Self:
         """Open the folder of a run that continues under its own settings.
@@ -53,12 +39,7 @@ class GrpoFolder(RunFolder):
         Raises:
             RunError: if there is no run, or the settings would change what it learns.
         """
-        changed = differences(settings, read_settings(path))
-        if changed:
-            raise RunError(
-                f"{path}: expected the settings of the run, got other values of {', '.join(changed)}. "
-                "Resume with the same ones, or choose another --name."
-            )
+        reject_changes(path, differences(settings, read_settings(path)))
         return cls(path, settings, writes=True)
 
     def tokenizer(self) -> Tokenizer:
@@ -80,17 +61,6 @@ class GrpoFolder(RunFolder):
         """
         self.write_json(_VOCABULARY, list(tokenizer.words))
 
-    def write_text(self, name: str, text: str) -> None:
-        """Write a small text file.
-
-        Raises:
-            RunError: if it cannot be written.
-        """
-        try:
-            (self.path / name).write_text(text)
-        except OSError as error:
-            raise RunError(f"cannot write {self.path / name} ({error.strerror}). Free disk space.") from error
-
     def draw_curve(self) -> None:
         """Draw the success in training and on held-out levels, and the episode length, over turns, as `curve` files.
 
@@ -98,9 +68,6 @@ class GrpoFolder(RunFolder):
             RunError: if they cannot be written.
         """
         path = self.path / "curve"
-        try:
-            with plots.drawing(path, 2, 1, (5, 5), sharex=True) as ((above,), (below,)):
-                draw_rows(above, below, self.rows())
-                above.set_title(self.path.name)
-        except OSError as error:
-            raise RunError(f"cannot write {path} ({error.strerror}). Free disk space.") from error
+        with writing(path), plots.drawing(path, 2, 1, (5, 5), sharex=True) as ((above,), (below,)):
+            draw_rows(above, below, self.rows())
+            above.set_title(self.path.name)

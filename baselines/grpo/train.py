@@ -86,7 +86,7 @@ def train(settings: Settings, run_dir: RunDir) -> str:
     path = run_dir.runs_dir / (
         run_dir.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
     )
-    opened = GrpoFolder.go_on(path, settings) if run_dir.resume else GrpoFolder.begin(path, settings)
+    opened = GrpoFolder.go_on(path, settings) if run_dir.resume else GrpoFolder.create(path, settings)
     with opened as folder:
         random = RandomWriter(settings.replies, settings.seed)
         start = chain.play(training[: chain.pool.capacity].tolist(), random)

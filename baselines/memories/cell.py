@@ -45,7 +45,6 @@ class MemoryCell(nn.Module):
         Raises:
             ConfigError: if a setting or the observation does not suit the cell.
         """
-        del frame
         settings = {"size": config.memory_size, "dtype": jnp.dtype(config.dtype), "unroll": config.unroll}
         own = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in settings.items() if name in own})
@@ -77,7 +76,6 @@ class MemoryCell(nn.Module):
             observation: leaves (T, B, ...).
             starts: bool (T, B).
         """
-        del starts
         return state, observation
 
     def precompute(self, params: Params) -> Params:
@@ -148,14 +146,12 @@ class Stateless(MemoryCell):
         Raises:
             ConfigError: if the settings give it layers.
         """
-        del frame
         if config.memory_layers:
             raise ConfigError(f"memory {config.memory!r} has no layers. Leave out --memory-layers.")
         return cls()
 
     def __call__(self, state: State, inputs: jax.Array, starts: jax.Array) -> tuple[State, jax.Array]:
         """Return state and inputs unchanged."""
-        del starts
         return state, inputs
 
 
@@ -164,7 +160,6 @@ class NoMemory(Stateless):
 
     def initial_state(self, batch: int) -> tuple[()]:
         """Return the empty state."""
-        del batch
         return ()
 
 

@@ -221,7 +221,6 @@ class TransformerXL(MemoryCell):
         Raises:
             ConfigError: if the width does not divide into heads, or a rollout has a single step.
         """
-        del frame
         name, size, heads = config.memory, config.memory_size, config.memory_heads
         if size % (2 * heads):
             raise ConfigError(

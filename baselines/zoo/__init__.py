@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from baselines.config import Config, from_json, from_name, to_json
+from baselines.config import Config, from_json, from_name
 from baselines.devices import make_init
 from baselines.game import TrainingGame, make_game
 from baselines.losses import sample_action
@@ -160,7 +160,7 @@ def keep(agent: TrainedAgent, evaluation: dict[str, Any], root: Path = FOLDER) -
     old, sha256 = hashes.get(env_id), hashlib.sha256(content).hexdigest()
     contents = {
         root / _WEIGHTS / files.file_name(env_id, sha256): content,
-        root / env_id / "config.json": _as_json(to_json(agent.config)),
+        root / env_id / "config.json": _as_json(dataclasses.asdict(agent.config)),
         root / env_id / "evaluation.json": _as_json(evaluation),
         root / _HASHES: _as_json(dict(sorted({**hashes, env_id: sha256}.items()))),
     }

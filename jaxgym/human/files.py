@@ -6,20 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxgym.errors import OptionError
-
 IMAGES, VIDEOS = (".png",), (".gif", ".mp4")
 _SECOND_MS = 1000
-
-
-def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
-    """Check the suffix of a file name.
-
-    Raises:
-        OptionError: If it is not one of the suffixes.
-    """
-    if path.suffix not in suffixes:
-        raise OptionError(f"--out: expected a name that ends in {' or '.join(suffixes)}, got {path}.")
 
 
 def write_image(path: Path, image: np.ndarray) -> None:

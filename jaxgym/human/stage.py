@@ -100,7 +100,8 @@ class Stage:
 
         policies: dict[str, Policy] = {"random": random, "noop": noop}
         if spec.expert is not None:
-            policies["expert"] = _without_key(partial(spec.expert, env))
+            expert = spec.expert
+            policies["expert"] = lambda _, state, params: expert(env, state, params)
         if name not in policies:
             raise OptionError(
                 f"{env.env_id} has no policy {name!r}{nearest(name, policies)}. "
@@ -134,13 +135,6 @@ def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
         return f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'."
     fix = "Use --ground-truth" if human else "Register it with a Spec whose human has a view, for --ground-truth"
     return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}."
-
-
-def _without_key(expert: Callable[[Any, Any], jax.Array]) -> Policy:
-    def choose(_: jax.Array, state: Any, params: Any) -> jax.Array:
-        return expert(state, params)
-
-    return choose
 
 
 def frame_of(observation: Any) -> Any:

@@ -82,7 +82,6 @@ class _TextEnv:
             RequestError: If the seed is invalid.
             CapacityError: If the pool is full.
         """
-        del columns
         if self._episode is not None:
             self._episode.close()
         seed = (env_config or {}).get("seed") if seed is None else seed
@@ -277,7 +276,6 @@ def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[...,
 
     class Speaker(env_class(name)):
         def _reply(self, reply: Any, tool_call: str) -> Any:
-            del tool_call
             return reply
 
     return {tool: getattr(Speaker(**options), tool) for tool in _tools_of(Speaker)}

@@ -2,7 +2,8 @@
 
 from jaxgym.spec import TextSpec
 from jaxgym.text.catalog import make, make_registered, short_name_of, text_envs, text_spec_of
-from jaxgym.text.interface import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turn, Turns
+from jaxgym.text.interface import TextInterface
+from jaxgym.text.turns import InvalidReply, ParsedAction, RewardTracker, Turn, Turns
 
 __all__ = [
     "InvalidReply",

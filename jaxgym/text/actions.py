@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxgym.text.forms import ACTION, ANSWER, Call, Form, boxed, call, fenced, json_object, labeled
-from jaxgym.text.interface import Action, InvalidReply, ParsedAction
+from jaxgym.text.forms import ACTION, ANSWER, boxed, fenced, labeled
+from jaxgym.text.json_forms import Call, Form, call, json_object
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import find_answer, invalid, last_phrase, words_of
+from jaxgym.text.turns import Action, InvalidReply, ParsedAction
 
 _SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)
 _ITEM = re.compile(r"((?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)

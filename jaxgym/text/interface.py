@@ -1,4 +1,4 @@
-"""Base class of text interfaces, and the types that it uses.
+"""Base class of text interfaces.
 
 The methods of a text interface are pure functions on the host. They read scenes, and never a state:
 
@@ -9,125 +9,13 @@ once, `open` with the first scene, and then `parse` and `respond` for each turn.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic
 
 import jax
-import numpy as np
 
 from jaxgym.options import OneOf, Option
-
-TScene = TypeVar("TScene")
-
-Action = int | tuple[int, ...]
-"""Action of the environment; a tuple for an action space with several branches."""
-
-
-class ParsedAction(NamedTuple):
-    """Parsed actions of a reply.
-
-    Attributes:
-        actions: The actions of one turn, in order; actions after the end of the episode are dropped.
-        text: The canonical spelling, such as `"up"`; it parses to the same actions.
-        is_exact: Whether the reply has the form of the system prompt; otherwise the format penalty applies.
-    """
-
-    actions: tuple[Action, ...]
-    text: str
-    is_exact: bool = True
-
-
-class InvalidReply(NamedTuple):
-    """Invalid reply.
-
-    Attributes:
-        reason: Error text for the model: the expected and the actual reply, and the correct form.
-    """
-
-    reason: str
-
-
-class Turn(NamedTuple, Generic[TScene]):
-    """Result of one reply.
-
-    Attributes:
-        number: Number of replies in this episode, including this one and invalid ones.
-        action: The parsed actions, or the invalid reply.
-        scene: The scene after the turn, with NumPy leaves; unchanged after an invalid reply.
-        reward: Sum of the environment's rewards of this turn.
-        terminated: Whether the rules of the game ended the episode.
-        truncated: Whether a time limit ended the episode.
-    """
-
-    number: int
-    action: ParsedAction | InvalidReply
-    scene: TScene
-    reward: float
-    terminated: bool
-    truncated: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Turns(Generic[TScene]):
-    """Turns of B sessions of one game, made in one batch, as columns.
-
-    Attributes:
-        numbers, actions: Sequences of length B.
-        scenes: A scene whose NumPy leaves have a leading axis B.
-        rewards: float32 (B,).
-        terminated, truncated: bool (B,).
-    """
-
-    numbers: Sequence[int]
-    actions: Sequence[ParsedAction | InvalidReply]
-    scenes: TScene
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-
-    def __len__(self) -> int:
-        """Return B."""
-        return len(self.numbers)
-
-    def __iter__(self) -> Iterator[Turn[TScene]]:
-        """Yield the turns."""
-        leaves, shape = jax.tree.flatten(self.scenes)
-        columns = (self.numbers, self.actions, self.rewards.tolist(), self.terminated.tolist(), self.truncated.tolist())
-        for scene, number, action, reward, terminated, truncated in zip(
-            zip(*leaves, strict=True), *columns, strict=True
-        ):
-            yield Turn(number, action, shape.unflatten(scene), reward, terminated, truncated)
-
-
-class RewardTracker:
-    """Reward tracker of one episode: it computes the reward components of each turn from the turns so far.
-
-    Each episode has its own tracker. The base class has no memory and one component, the environment's reward.
-    """
-
-    def components(self, turn: Turn[Any]) -> dict[str, float]:
-        """Record a turn and return its reward components by name; every turn has the same names."""
-        return {"environment": turn.reward}
-
-
-class RewardChanges(RewardTracker):
-    """Reward tracker whose components are the changes of another tracker's components.
-
-    It is for components that rate the whole episode so far: the sum over an episode is then the last rating.
-    """
-
-    def __init__(self, totals: RewardTracker) -> None:
-        """Wrap a tracker that has no other caller."""
-        self._totals = totals
-        self._before: dict[str, float] = {}
-
-    def components(self, turn: Turn[Any]) -> dict[str, float]:
-        """Record a turn and return the change of each component."""
-        totals = self._totals.components(turn)
-        changes = {name: total - self._before.get(name, 0.0) for name, total in totals.items()}
-        self._before.update(totals)
-        return changes
-
+from jaxgym.text.turns import Action, InvalidReply, ParsedAction, RewardTracker, TScene, Turn, Turns, batch_of_one
 
 PARSING: Mapping[str, Option] = {
     "parsing": OneOf(
@@ -210,9 +98,24 @@ class TextInterface(Generic[TScene]):
 
     def reward_tracker(self, scene: TScene, params: Any) -> RewardTracker:
         """Return the reward tracker of an episode that starts with `scene`."""
-        del scene, params
         return RewardTracker()
 
     def is_solved(self, info: Mapping[str, Any]) -> bool:
         """Return whether the `info` of the last step, on the host, reports success."""
         return bool(info.get("success", False))
+
+
+class BatchTextInterface(TextInterface[TScene]):
+    """Text interface that makes the texts of a batch at once: subclasses define `open_all` and `respond_all`."""
+
+    def describe(self, scene: TScene, params: Any) -> str:
+        """Return the first observation text."""
+        return self.open(scene, params)
+
+    def open(self, scene: TScene, params: Any) -> str:
+        """Return the first observation text of an episode."""
+        return self.open_all(batch_of_one(scene), params)[0]
+
+    def respond(self, turn: Turn[TScene], params: Any) -> str:
+        """Return the observation text after a turn."""
+        return self.respond_all(Turns.of(turn), params)[0]

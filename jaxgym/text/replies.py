@@ -21,7 +21,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from jaxgym.text.forms import Form, bracketed
+from jaxgym.text.forms import bracketed
+from jaxgym.text.json_forms import Form
 from jaxgym.text.reasoning import LONGEST, VisibleText, without_reasoning
 from jaxgym.text.tool_calls import with_json_calls
 

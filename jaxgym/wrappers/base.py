@@ -113,7 +113,6 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
 
     def initial_memory(self, level: Any, params: Any) -> Any:
         """Return the wrapper's own state at the start of an episode."""
-        del level, params
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:
         """Apply the rules of the inner environment."""

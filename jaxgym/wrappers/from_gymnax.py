@@ -73,7 +73,6 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
 
     def sample_level(self, key: jax.Array, params: GymnaxParams) -> jax.Array:
         """Sample the key of an episode; consumes `key`."""
-        del params
         return jax.random.bits(key, (_SEED_WORDS,), jnp.uint32)
 
     def initial_state(self, level: jax.Array, params: GymnaxParams) -> GymnaxState:
@@ -81,7 +80,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         seen, inner = self.env.reset_env(_key(level, jnp.int32(0)), params.inner)
         return GymnaxState(
             level=level,
-            inner=_arrays(inner),
+            inner=jax.tree.map(jnp.asarray, inner),
             seen=seen,
         )
 
@@ -100,7 +99,6 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
 
     def scene(self, state: GymnaxState, params: GymnaxParams) -> Any:
         """Return the observation of gymnax."""
-        del params
         return state.seen
 
     def observe_scene(self, scene: Any) -> Any:
@@ -131,7 +129,3 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
 
 def _key(level: jax.Array, time: jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.wrap_key_data(level, impl="threefry2x32"), time)
-
-
-def _arrays(tree: Any) -> Any:
-    return jax.tree.map(jnp.asarray, tree)

@@ -102,7 +102,6 @@ class LastActionReward(Wrapper):
 
     def initial_memory(self, level: Any, params: Any) -> jax.Array:
         """Return zeros for the first step."""
-        del level
         return jnp.zeros(sum(self._sizes(params)) + 1, dtype=jnp.float32)
 
     def transition(self, state: WrappedState, action: jax.Array, params: Any) -> Transition:

@@ -1,5 +1,6 @@
 """Run folders of docs/results: small copies that keep what reports read."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from baselines import report
 from baselines.archive import MAX_BYTES, MAX_ROWS, ArchiveFlags, archive, thinned
-from baselines.config import SCALES, to_json
+from baselines.config import SCALES
 from baselines.errors import RunError
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
@@ -71,7 +72,7 @@ def test_each_seed_has_rows_of_its_own() -> None:
 def test_a_copy_has_no_pictures_and_makes_the_same_report(tmp_path: Path) -> None:
     run, config = tmp_path / "run", SCALES["cpu"]
     run.mkdir()
-    (run / "config.json").write_text(json.dumps(to_json(config)))
+    (run / "config.json").write_text(json.dumps(dataclasses.asdict(config)))
     rows = [{**row, "steps": row["update"] * config.batch_steps} for row in log_of(200)]
     (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run / "evaluation.json").write_text('{"update": 200, "held_out": {"normalized_return": 0.5}}')

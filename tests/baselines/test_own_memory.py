@@ -15,7 +15,7 @@ import pytest
 
 import baselines
 from baselines import memories, ppo, train, zoo
-from baselines.config import SCALES, Config, from_json, to_json
+from baselines.config import SCALES, Config, from_json
 from baselines.errors import ConfigError
 from baselines.game import make_game
 from baselines.memories import cell_of, make_memory
@@ -49,7 +49,7 @@ def test_a_module_and_a_class_name_a_cell(on_path: type[MemoryCell]) -> None:
     stack = make_memory(Config(memory=NAME, memory_size=24, memory_layers=2))
     assert isinstance(stack, ResidualStack)
     assert [type(layer) for layer in stack.cells] == [on_path, on_path]
-    assert from_json(json.loads(json.dumps(to_json(Config(memory=NAME))))).memory == NAME
+    assert from_json(json.loads(json.dumps(dataclasses.asdict(Config(memory=NAME))))).memory == NAME
 
 
 def test_a_network_calls_a_cell_for_all_that_it_needs(on_path: type[MemoryCell]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from baselines import plots, published, report
-from baselines.config import SCALES, Config, to_json
+from baselines.config import SCALES, Config
 from baselines.errors import ConfigError, RunError
 from baselines.presets import AGENTS, PRESETS, TASKS
 from baselines.statistics import estimate, iqm, resampled
@@ -86,7 +86,7 @@ def test_published_runs_are_known_by_their_settings() -> None:
 
 def write_run(folder: Path, config: Config, normalized_return: float, rows: list[dict[str, Any]]) -> None:
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(to_json(config)))
+    (folder / "config.json").write_text(json.dumps(dataclasses.asdict(config)))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = {
         "normalized_return": normalized_return,

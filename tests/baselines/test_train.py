@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 
 import jaxgym
 from baselines import evaluate, hooks, train
-from baselines.config import SCALES, Config, parse_options, to_json
+from baselines.config import SCALES, Config, parse_options
 from baselines.errors import ConfigError, RunError
 from baselines.game import TrainingGame, make_game, make_paper_game
 from baselines.grpo import command as grpo
@@ -542,7 +542,7 @@ def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
 
 
 def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> None:
-    settings = {"train": to_json(CONFIG), "grpo": dataclasses.asdict(Settings())}
+    settings = {"train": dataclasses.asdict(CONFIG), "grpo": dataclasses.asdict(Settings())}
     for name, kept in settings.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(kept))

@@ -26,12 +26,13 @@ from websockets.sync.client import ClientConnection, connect
 from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve import command
-from jaxgym.serve.openenv import app as openenv_app
+from jaxgym.serve.openenv import endings
 from jaxgym.serve.openenv import server as openenv_server
 from jaxgym.serve.openenv.app import OpenEnvApp
 from jaxgym.serve.openenv.client import LostError, OpenEnvError, OpenEnvScheduler, OpenEnvWrapper
 from jaxgym.serve.openenv.rpc import Methods, tools_of
-from jaxgym.serve.openenv.sessions import SPARE, ClientSession, ClientSessions
+from jaxgym.serve.openenv.session import ClientSession
+from jaxgym.serve.openenv.sessions import SPARE, ClientSessions
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, bind
@@ -235,14 +236,14 @@ def test_an_idle_session_is_closed_and_its_socket_too(hosted: http.Hosted) -> No
 
 
 def test_a_client_that_does_not_read_that_it_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openenv_app, "_PATIENCE", 0.05)
+    monkeypatch.setattr(endings, "_PATIENCE", 0.05)
 
     async def stuck(_: Any) -> None:
         await asyncio.Event().wait()
 
     async def hang_up() -> bool:
         conversation = asyncio.create_task(stuck(None))
-        await openenv_app._hanging_up(stuck, conversation)()
+        await endings.hanging_up(stuck, conversation)()
         await asyncio.wait([conversation])
         return conversation.cancelled()
 
@@ -432,14 +433,14 @@ def test_what_was_asked_for_is_answered_before_the_server_ends(
     hosted: http.Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    at_once = ClientSessions.step
+    at_once = ClientSession.step
 
-    async def slowly(sessions: ClientSessions, session: ClientSession, reply: str) -> str:
+    async def slowly(session: ClientSession, reply: str) -> str:
         begun.append(reply)
         await asyncio.sleep(0.5)
-        return await at_once(sessions, session, reply)
+        return await at_once(session, reply)
 
-    monkeypatch.setattr(ClientSessions, "step", slowly)
+    monkeypatch.setattr(ClientSession, "step", slowly)
     with contextlib.ExitStack() as stack:
         with served(hosted) as where:
             clients = [stack.enter_context(joined(where)) for _ in range(ROOM)]
@@ -540,8 +541,8 @@ def test_what_is_longer_than_before_stands_behind_it(hosted: http.Hosted) -> Non
 
     async def play() -> list[tuple[str, str]]:
         own = sessions.open()
-        observed = [await sessions.reset(own, {"seed": 3})]
-        observed += [await sessions.step(own, reply) for reply in ("<stay>", "jump", "<stay>", "jump", *WIN)]
+        observed = [await own.reset({"seed": 3})]
+        observed += [await own.step(reply) for reply in ("<stay>", "jump", "<stay>", "jump", *WIN)]
         sessions.close(own)
         made = [json.loads(text)["observation"] for text in observed]
         return [(one["messages"][0]["content"], one["text"]) for one in made]

@@ -7,7 +7,7 @@ import pytest
 
 from jaxgym.envs.memory_gym.text import course_actions, free_actions, grid_actions
 from jaxgym.text.actions import ActionSet
-from jaxgym.text.interface import InvalidReply, ParsedAction
+from jaxgym.text.turns import InvalidReply, ParsedAction
 
 GRID, FREE, FLAT, COURSE = (
     grid_actions(4),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jaxgym import levels, text
 from jaxgym.envs.frozen_lake.scene import Cell, Scene
 from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
-from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
+from jaxgym.text.turns import InvalidReply, ParsedAction, Turn, Turns
 
 NAMES = ("swift", "ragen", "textarena")
 LEFT, DOWN, RIGHT, UP = (ParsedAction((number,), word) for number, word in enumerate(("left", "down", "right", "up")))

@@ -16,7 +16,7 @@ from jaxgym.envs.mystery_path import endless_scene as endless_path
 from jaxgym.envs.mystery_path import scene as path
 from jaxgym.envs.searing_spotlights import scene as spotlights
 from jaxgym.errors import OptionError
-from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
+from jaxgym.text.turns import InvalidReply, ParsedAction, Turn, Turns
 
 NICKS = {
     "mortar_mayhem": {},

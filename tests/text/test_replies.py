@@ -7,20 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from jaxgym.text.forms import (
-    ACTION,
-    ANSWER,
-    FORMS,
-    Call,
-    boxed,
-    bracketed,
-    call,
-    fenced,
-    json_object,
-    labeled,
-    tag,
-    whole_number,
-)
+from jaxgym.text.forms import ACTION, ANSWER, FORMS, boxed, bracketed, fenced, labeled, tag, whole_number
+from jaxgym.text.json_forms import Call, call, json_object
 from jaxgym.text.reasoning import LONGEST, without_reasoning
 from jaxgym.text.replies import Answer, excerpt, find_answer, invalid, last_phrase, unwrapped, words_of
 

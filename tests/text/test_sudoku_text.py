@@ -17,7 +17,7 @@ from jaxgym import levels, text
 from jaxgym.envs.sudoku import scene as seen
 from jaxgym.envs.sudoku import text as sudoku
 from jaxgym.envs.sudoku.scene import SudokuOutcome
-from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
+from jaxgym.text.turns import InvalidReply, ParsedAction, Turn, Turns
 
 PAGE = Path(__file__).parents[2] / "docs/environments/sudoku.md"
 SOLUTION = np.asarray(

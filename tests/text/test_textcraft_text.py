@@ -17,7 +17,7 @@ from jaxgym.envs.textcraft import expert as textcraft_planner
 from jaxgym.envs.textcraft import game as textcraft
 from jaxgym.envs.textcraft.scene import Scene, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, world
-from jaxgym.text.interface import InvalidReply, ParsedAction, Turn, Turns
+from jaxgym.text.turns import InvalidReply, ParsedAction, Turn, Turns
 
 ENV, PARAMS, INTERFACE = text.make("textcraft")
 WORLD = world()

@@ -4,7 +4,8 @@ import dataclasses
 
 from jaxgym.envs.frozen_lake.game import Action
 from jaxgym.envs.frozen_lake.scene import NUM_KINDS, Cell
-from jaxgym.text.forms import ACTION, ANSWER, Form, boxed, bracketed, call, fenced, json_object, labeled
+from jaxgym.text.forms import ACTION, ANSWER, boxed, bracketed, fenced, labeled
+from jaxgym.text.json_forms import Form, call, json_object
 
 WORDS = {action.name.lower(): action for action in Action}
 """Actions by their words."""

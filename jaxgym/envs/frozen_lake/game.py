@@ -161,7 +161,6 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def action_space(self, params: Params | None = None) -> Discrete:
         """Return the space of the four actions."""
-        del params
         return Discrete(len(Action))
 
     def observation_space(self, params: Params | None = None) -> Box:
@@ -181,7 +180,6 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the player at the start."""
-        del params
         return State(
             level=level,
             player_cell=level.start_cell,
@@ -209,7 +207,6 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Return the scene, which shows the whole lake."""
-        del params
         level = state.level
         is_start, is_goal = (maps.at(cell, self.size) for cell in (level.start_cell, level.goal_cell))
         kinds = jnp.where(level.is_hole, int(seen.Cell.HOLE), int(seen.Cell.FROZEN))

@@ -8,7 +8,6 @@ import string
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
 
 from jaxgym.envs.frozen_lake.dialects import DIALECTS, WORDS, Dialect
@@ -16,10 +15,12 @@ from jaxgym.envs.frozen_lake.game import Action
 from jaxgym.envs.frozen_lake.scene import NUM_KINDS, Scene
 from jaxgym.options import OneOf, Option
 from jaxgym.spec import TextSpec
-from jaxgym.text.forms import Call, whole_number
-from jaxgym.text.interface import InvalidReply, ParsedAction, TextInterface, Turn, Turns
+from jaxgym.text.forms import whole_number
+from jaxgym.text.interface import BatchTextInterface
+from jaxgym.text.json_forms import Call
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import invalid, last_phrase, read_answer
+from jaxgym.text.turns import InvalidReply, ParsedAction, Turns, batch_of_one
 
 OPTIONS: Mapping[str, Option] = {
     "dialect": OneOf(
@@ -46,7 +47,7 @@ def build(env: Any, values: Mapping[str, Any]) -> "FrozenLakeTextInterface":
 
 
 @dataclasses.dataclass(frozen=True)
-class FrozenLakeTextInterface(TextInterface[Scene]):
+class FrozenLakeTextInterface(BatchTextInterface[Scene]):
     """Text interface of Frozen Lake.
 
     Attributes:
@@ -69,12 +70,11 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the lake as letters."""
-        del params
-        return boards(_batch_of_one(scene), self.dialect)[0]
+        return boards(batch_of_one(scene), self.dialect)[0]
 
     def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the action of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
-        return _read(DIALECTS[self.dialect], reply, self.parsing)
+        return _replies(self.dialect).get(reply) or _read(DIALECTS[self.dialect], reply, self.parsing)
 
     def fallback(self) -> ParsedAction:
         """Return a move to the left, the first action."""
@@ -82,21 +82,10 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
 
     def reply_of(self, action: Any) -> str:
         """Return the word for an action in the requested format."""
-        return DIALECTS[self.dialect].asked.lower().replace("up", _MOVES[action, True].text)
-
-    def open(self, scene: Scene, params: Any) -> str:
-        """Return the first observation text: the lake and the dialect's opening."""
-        return self.open_all(_batch_of_one(scene), params)[0]
-
-    def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Return the result of the reply and the lake."""
-        rewards, terminated, truncated = (np.asarray([value]) for value in turn[3:])
-        turns = Turns([turn.number], [turn.action], _batch_of_one(turn.scene), rewards, terminated, truncated)
-        return self.respond_all(turns, params)[0]
+        return _reply(self.dialect, _MOVES[action, True].text)
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Return the first observation texts."""
-        del params
         opening, size = DIALECTS[self.dialect].opening, scenes.cells.shape[-1]
         places = np.asarray(scenes.player_cell).tolist()
         return [
@@ -156,10 +145,6 @@ def _pattern(template: str, known: Mapping[str, Any]) -> str:
     return pattern + _NOTHING * len(list(fields))
 
 
-def _batch_of_one(scene: Scene) -> Scene:
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene)
-
-
 def boards(scenes: Scene, dialect: str) -> list[str]:
     """Return the lakes of B scenes as letters, lines joined by newlines."""
     cells, players = np.asarray(scenes.cells), np.asarray(scenes.player_cell)
@@ -197,6 +182,16 @@ _MOVES = {
 }
 _VERB = re.compile(r"(?:go|move)[ \t]+", re.ASCII)
 _VALID = ", ".join(WORDS)
+
+
+def _reply(dialect: str, word: str) -> str:
+    return DIALECTS[dialect].asked.lower().replace("up", word)
+
+
+@functools.cache
+def _replies(dialect: str) -> dict[str, ParsedAction]:
+    """Return the parsed replies in the requested format, which are the most common ones."""
+    return {_reply(dialect, word): _MOVES[action, True] for word, action in WORDS.items()}
 
 
 def _read(dialect: Dialect, reply: str, parsing: str) -> ParsedAction | InvalidReply:

@@ -13,11 +13,14 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, AxisMove, GridAction
 from jaxgym.options import Integer, Option
 from jaxgym.rows import Rows
+from jaxgym.spec import TextSpec
 from jaxgym.text.actions import ActionSet
-from jaxgym.text.interface import Action, InvalidReply, ParsedAction, TextInterface, Turn, Turns
+from jaxgym.text.interface import BatchTextInterface, TextInterface
+from jaxgym.text.turns import Action, InvalidReply, ParsedAction, Turns
 
 TScene = TypeVar("TScene")
 
@@ -81,14 +84,13 @@ def course_actions(most: int) -> ActionSet:
     return ActionSet(actions, synonyms, most, "right")
 
 
-def action_set_of(env: Any, values: Mapping[str, Any]) -> ActionSet:
+def actions_of(env: Any, most: int) -> ActionSet:
     """Return the actions of a game, depending on its fields `grid` and `flat_actions`."""
-    most = int(values["actions_per_turn"])
     return grid_actions(most) if getattr(env, "grid", False) else free_actions(most, is_flat=env.flat_actions)
 
 
 @dataclasses.dataclass(frozen=True)
-class FrameTextInterface(TextInterface[TScene]):
+class FrameTextInterface(BatchTextInterface[TScene]):
     """Text interface that is made of the facts that a frame shows.
 
     Subclasses define `rules`, `legend` and `describe_visible`.
@@ -101,10 +103,26 @@ class FrameTextInterface(TextInterface[TScene]):
     env: Any
     action_set: ActionSet
 
+    @classmethod
+    def spec(cls, most: int, actions: Callable[[Any, int], ActionSet] = actions_of) -> TextSpec:
+        """Return the declaration of the text interface; `most` is the default number of actions in one reply."""
+
+        def build(env: Any, values: Mapping[str, Any]) -> TextInterface[Any]:
+            return cls(env.env_id, env, actions(env, int(values["actions_per_turn"])))
+
+        return TextSpec(build, actions_option(most))
+
     @property
     def max_actions(self) -> int:
         """Largest number of actions in one reply."""
         return self.action_set.most
+
+    @functools.cached_property
+    def facing(self) -> list[str]:
+        """Texts of the agent's headings; headings with the same sprite share a text."""
+        first = first_headings(self.env.agent_scale)
+        alike = [[HEADINGS[place] for place in range(NUM_HEADINGS) if first[place] == other] for other in first]
+        return [f", facing {' or '.join(names)}" if len(names) < NUM_HEADINGS else "" for names in alike]
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
@@ -144,22 +162,12 @@ class FrameTextInterface(TextInterface[TScene]):
         """Return the name of an action in its tag."""
         return self.action_set.reply_of(action)
 
-    def describe(self, scene: TScene, params: Any) -> str:
-        """Return the description of a scene's frame."""
-        return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
-
     def open_all(self, scenes: TScene, params: Any) -> list[str]:
         """Return the first observation texts of B sessions."""
-        del params
         return self.describe_visible(visible_in(self.env, scenes))
 
-    def respond(self, turn: Turn[TScene], params: Any) -> str:
-        """Return the parsed reply, the description of the frame, and the end of the episode, if it has ended."""
-        seen = self.describe(turn.scene, params)
-        return self._response(turn.action, seen, turn.reward, terminated=turn.terminated, truncated=turn.truncated)
-
     def respond_all(self, turns: Turns[TScene], params: Any) -> list[str]:
-        """Return the texts after B turns."""
+        """Return the parsed replies, the descriptions of the frames, and the ends of episodes."""
         seen = self.open_all(turns.scenes, params)
         ends = zip(turns.rewards.tolist(), turns.terminated.tolist(), turns.truncated.tolist(), strict=True)
         return [
@@ -214,14 +222,6 @@ def _host() -> Any:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX was started without a CPU backend
         return None
-
-
-def heading_names(first_headings: np.ndarray) -> list[str]:
-    """Return the headings' names; `first_headings`, int (8,), has the first heading with the same sprite."""
-    alike = [
-        [HEADINGS[other] for other in range(NUM_HEADINGS) if first_headings[other] == first] for first in first_headings
-    ]
-    return [f", facing {' or '.join(names)}" if len(names) < NUM_HEADINGS else "" for names in alike]
 
 
 def tile_name(row: int, column: int) -> str:

@@ -131,12 +131,10 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
 
     def action_space(self, params: EnvParams | None = None) -> Discrete:
         """Return the space of minigrid's seven actions."""
-        del params
         return Discrete(len(MiniGridAction))
 
     def observation_space(self, params: EnvParams | None = None) -> Box | Dict:
         """Return the space of the observation in the class docstring."""
-        del params
         if "pixels" in self.observation:
             side = self.tile_size * (SIZE if self.observation == "pixels" else self.size)
             return Box(low=0, high=255, shape=(side, side, 3), dtype=jnp.uint8)
@@ -144,7 +142,6 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
 
     def sample_level(self, key: jax.Array, params: EnvParams) -> Level:
         """Sample the length of the hallway, the start and the objects."""
-        del params
         keys = jax.random.split(key, 3)
         end = jnp.int32(self.size - AFTER_END)
         if self.random_length:
@@ -155,7 +152,6 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
 
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the agent in the middle row, facing right."""
-        del params
         world = GridWorld(
             cells=cells_of(level, self.size),
             position=jnp.stack([level.start_x, jnp.int32(self.size // 2)]),
@@ -176,7 +172,6 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
 
     def scene(self, state: State, params: EnvParams) -> GridWorld:
         """Return the grid and the agent."""
-        del params
         return state.world
 
     def visible(self, scene: GridWorld) -> Visible:

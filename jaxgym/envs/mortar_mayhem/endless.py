@@ -128,12 +128,10 @@ class EndlessMortarMayhem(
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `max_given_commands`."""
-        del env_id
         return {"max_given_commands": values["max_given_commands"] or 1}
 
     def action_space(self, params: EndlessMortarMayhemParams | None = None) -> Discrete | MultiDiscrete:
         """Return the space of three times three actions."""
-        del params
         return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: EndlessMortarMayhemParams | None = None) -> Box:

@@ -204,7 +204,6 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of four actions in the grid games, else of three times three."""
-        del params
         if self.grid:
             return Discrete(len(arena.GridAction))
         return arena.free_space(flat=self.flat_actions)

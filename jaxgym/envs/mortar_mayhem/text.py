@@ -2,21 +2,16 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
     FrameTextInterface,
-    action_set_of,
-    actions_option,
     counted,
     free_speed,
-    heading_names,
     rewards,
     screen,
     tile_name,
@@ -24,15 +19,9 @@ from jaxgym.envs.memory_gym.text import (
 from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
 from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px
 from jaxgym.envs.mortar_mayhem.visible import Visible
-from jaxgym.spec import TextSpec
 
 _STRAIGHT_COMMANDS = 5
 _STAY = ' "stay" does not move it.'
-
-
-def build(env: Any, values: Mapping[str, Any]) -> "MortarMayhemTextInterface":
-    """Make the text interface of one of the four games, or of the endless one."""
-    return MortarMayhemTextInterface(env.env_id, env, action_set_of(env, values))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,10 +118,10 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         """Return the texts of the command, the agent's position and heading, and the tiles."""
         places = zip(seen.agent_px.tolist(), seen.agent_tile.tolist(), seen.agent_heading.tolist(), strict=True)
         if self._is_grid:
-            who = [f"{tile_name(row, column)}{self._facing[heading]}" for _, (column, row), heading in places]
+            who = [f"{tile_name(row, column)}{self.facing[heading]}" for _, (column, row), heading in places]
         else:
             who = [
-                f"x {x}, y {y} ({tile_name(row, column)}){self._facing[heading]}"
+                f"x {x}, y {y} ({tile_name(row, column)}){self.facing[heading]}"
                 for (x, y), (column, row), heading in places
             ]
         arenas = zip(seen.arena_size.tolist(), seen.is_red.tolist(), *seen.safe_tile.T.tolist(), strict=True)
@@ -141,10 +130,6 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
             f"{command}\nYou: {you}\n{_tiles(*arena)}"
             for command, you, arena in zip(commands, who, arenas, strict=True)
         ]
-
-    @functools.cached_property
-    def _facing(self) -> list[str]:
-        return heading_names(first_headings(self.env.agent_scale))
 
 
 def _command(command: int) -> str:
@@ -165,4 +150,4 @@ def _lists(commands: np.ndarray) -> list[str]:
     return [f"Commands: {listed}" for listed in names]
 
 
-FREE_TEXT, GRID_TEXT = TextSpec(build, actions_option(8)), TextSpec(build, actions_option(1))
+FREE_TEXT, GRID_TEXT = MortarMayhemTextInterface.spec(8), MortarMayhemTextInterface.spec(1)

@@ -173,7 +173,6 @@ class EndlessMysteryPath(
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the numbers of segments, the camera, the rows of the stamina bar, and the segment buffer."""
-        del env_id
         return {
             "max_segments": values["max_segments"] or _DEFAULT_SEGMENTS,
             "max_given_segments": values["max_given_segments"] or 0,
@@ -184,7 +183,6 @@ class EndlessMysteryPath(
 
     def action_space(self, params: EndlessMysteryPathParams | None = None) -> Discrete:
         """Return the space of four actions."""
-        del params
         return Discrete(len(ACTIONS))
 
     def observation_space(self, params: EndlessMysteryPathParams | None = None) -> Box:
@@ -193,7 +191,6 @@ class EndlessMysteryPath(
 
     def sample_level(self, key: jax.Array, params: EndlessMysteryPathParams) -> EndlessMysteryPathLevel:
         """Sample the row of the start, and the seed of the segments."""
-        del params
         row, seed = jax.random.bits(key, (2,), jnp.uint32)
         given = None
         if self.max_given_segments:

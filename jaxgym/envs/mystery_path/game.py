@@ -152,12 +152,10 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the size of the agent in the grid game."""
-        del env_id
         return {"agent_scale": arena.AGENT_SCALE.default} if values["grid"] else {}
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of four actions in the grid game, else of three times three."""
-        del params
         if self.grid:
             return Discrete(len(arena.GridAction))
         return arena.free_space(flat=self.flat_actions)
@@ -176,7 +174,6 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent on the start tile, heading up; start and goal count as visited."""
-        del params
         return State(
             level=level,
             position_px=seen.start_px(level.start_tile, self.agent_scale),

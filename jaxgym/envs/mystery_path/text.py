@@ -2,22 +2,17 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
     FrameTextInterface,
-    action_set_of,
-    actions_option,
     course_actions,
     free_speed,
-    heading_names,
     rewards,
     screen,
     tile_name,
@@ -27,19 +22,8 @@ from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import TILE_PX, Scene
 from jaxgym.envs.mystery_path.visible import Visible
-from jaxgym.spec import TextSpec
 
 _CROSS = "Red cross: on you"
-
-
-def build(env: Any, values: Mapping[str, Any]) -> "MysteryPathTextInterface":
-    """Make the text interface of Mystery Path, free or by tiles."""
-    return MysteryPathTextInterface(env.env_id, env, action_set_of(env, values))
-
-
-def build_endless(env: Any, values: Mapping[str, Any]) -> "EndlessMysteryPathTextInterface":
-    """Make the text interface of Endless Mystery Path."""
-    return EndlessMysteryPathTextInterface(env.env_id, env, course_actions(int(values["actions_per_turn"])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,15 +67,11 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
         if not self.env.grid:
             tiles = [f"x {x}, y {y} ({tile})" for (x, y), tile in zip(seen.agent_px.tolist(), tiles, strict=True)]
         said = [
-            f"You: {tile}{self._facing[heading]}{f'{chr(10)}{_CROSS}' if cross else ''}"
+            f"You: {tile}{self.facing[heading]}{f'{chr(10)}{_CROSS}' if cross else ''}"
             for tile, heading, cross in zip(tiles, seen.agent_heading.tolist(), seen.has_cross.tolist(), strict=True)
         ]
         shown = zip(*seen.origin_tile.T.tolist(), *seen.goal_tile.T.tolist(), strict=True)
         return [f"{text}{_ends(*tiles)}" for text, tiles in zip(said, shown, strict=True)]
-
-    @functools.cached_property
-    def _facing(self) -> list[str]:
-        return heading_names(first_headings(self.env.agent_scale))
 
 
 def _fall(params: Any) -> str:
@@ -165,7 +145,7 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
             strict=True,
         )
         who = [
-            f"x {x}, y {y} ({f'row {row + 1}' if row >= 0 else 'on no row'}){self._facing[heading]}"
+            f"x {x}, y {y} ({f'row {row + 1}' if row >= 0 else 'on no row'}){self.facing[heading]}"
             if is_seen
             else "not visible"
             for is_seen, (x, y), row, heading in agents
@@ -181,10 +161,6 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
             for you, cross, path, ground, bar in zip(who, crosses, paths, grounds, bars, strict=True)
         ]
 
-    @functools.cached_property
-    def _facing(self) -> list[str]:
-        return heading_names(first_headings(self.env.agent_scale))
-
 
 def _paths(tiles: Any, left_px: Any) -> list[str]:
     """Return the texts of path tiles, bool (B, 9, 7), by the left edges of their columns, int32 (B, 9)."""
@@ -195,5 +171,5 @@ def _paths(tiles: Any, left_px: Any) -> list[str]:
     return [f"Visible path tiles: {'; '.join(part) or 'none'}" for part in parts]
 
 
-FREE_TEXT, GRID_TEXT = TextSpec(build, actions_option(8)), TextSpec(build, actions_option(1))
-ENDLESS_TEXT = TextSpec(build_endless, actions_option(8))
+FREE_TEXT, GRID_TEXT = MysteryPathTextInterface.spec(8), MysteryPathTextInterface.spec(1)
+ENDLESS_TEXT = EndlessMysteryPathTextInterface.spec(8, lambda _, most: course_actions(most))

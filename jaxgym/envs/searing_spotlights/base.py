@@ -256,7 +256,6 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `max_listed_spotlights` and the tables of health."""
-        del env_id
         listed = max(values["initial_spawns"], values["max_listed_spotlights"] or 1)
         return {"max_listed_spotlights": listed, **health_tables(values["agent_health"], values["spot_damage"])}
 
@@ -267,7 +266,6 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Return the space of three times three actions."""
-        del params
         return arena.free_space(flat=self.flat_actions)
 
     def observation_space(self, params: TParams | None = None) -> Box:

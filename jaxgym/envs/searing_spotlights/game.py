@@ -196,7 +196,6 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
         """Return the success, since coins may be left and rewards depend on options."""
-        del state, params
         return info["success"].astype(jnp.float32)
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:

@@ -2,37 +2,26 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from jaxgym.envs.memory_gym import arena
-from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     FrameTextInterface,
-    action_set_of,
-    actions_option,
     counted,
     free_speed,
-    heading_names,
     number,
     rewards,
 )
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene, coin_radius_px
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
-from jaxgym.spec import TextSpec
 
 _HIGHEST_DIGIT = 9
 _HORIZONTAL, _VERTICAL = ("", "left", "right"), ("", "up", "down")
 _HUES = {(False, False): "", (True, False): "\nBlue is visible.", (False, True): "\nRed is visible."}
 _REWARDS = ("not positive", "positive")
-
-
-def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsTextInterface":
-    """Make the text interface of Searing Spotlights, or of the endless game."""
-    return SearingSpotlightsTextInterface(env.env_id, env, action_set_of(env, values))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +130,7 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of wholly visible objects, the brightness of the floor, and the bar."""
         agents = zip(_things("You", seen.has_agent, seen.agent_px), seen.agent_heading.tolist(), strict=True)
-        parts = [[f"{agent}{self._facing[heading]}" if agent else "You: not visible" for agent, heading in agents]]
+        parts = [[f"{agent}{self.facing[heading]}" if agent else "You: not visible" for agent, heading in agents]]
         parts += [
             _things("\nCoin", is_listed, places_px)
             for is_listed, places_px in zip(seen.has_coin.T, seen.coins_px.swapaxes(0, 1), strict=True)
@@ -155,10 +144,6 @@ class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
         parts.append([_HUES.get(hue, "\nBlue and red are visible.") for hue in hues])
         parts.append([_bar(*bar) for bar in bars])
         return ["".join(part) for part in zip(*parts, strict=True)]
-
-    @functools.cached_property
-    def _facing(self) -> list[str]:
-        return heading_names(first_headings(self.env.render_options.agent_scale))
 
 
 def _light_rule(params: Any) -> str:
@@ -200,4 +185,4 @@ def _bar(lost: int, along_x: int, along_y: int, reward: int) -> str:
     return "; ".join(parts)
 
 
-TEXT = TextSpec(build, actions_option(8))
+TEXT = SearingSpotlightsTextInterface.spec(8)

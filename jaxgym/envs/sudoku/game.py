@@ -95,7 +95,6 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
 
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of rows, columns and digits."""
-        del params
         return Discrete(NUM_CELLS * SIZE) if self.flat_actions else MultiDiscrete((SIZE, SIZE, SIZE))
 
     def observation_space(self, params: Params | None = None) -> Box:
@@ -109,7 +108,6 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Start with the given cells."""
-        del params
         return State(
             level=level,
             board=level.givens,
@@ -120,7 +118,6 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Place the digit if its cell is empty and the solution has it there; ignore an action outside of the space."""
-        del params
         move = unflattened(action) if self.flat_actions else action
         is_move = jnp.all((move >= 0) & (move < SIZE))
         outcome = outcome_of(state, move)
@@ -145,7 +142,6 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Return the scene: the board and the last moves."""
-        del params
         return seen.Scene(
             board=state.board,
             is_given=state.level.givens != 0,

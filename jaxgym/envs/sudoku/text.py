@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
 
 from jaxgym.envs.sudoku.board_text import board_texts, hint_texts, move_text, unflattened
@@ -19,31 +18,12 @@ from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE
 from jaxgym.envs.sudoku.scene import Scene, SudokuOutcome
 from jaxgym.options import Flag, Option
 from jaxgym.spec import TextSpec
-from jaxgym.text.forms import (
-    ACTION,
-    ANSWER,
-    Call,
-    Form,
-    boxed,
-    bracketed,
-    call,
-    fenced,
-    json_object,
-    labeled,
-    whole_number,
-)
-from jaxgym.text.interface import (
-    Action,
-    InvalidReply,
-    ParsedAction,
-    RewardChanges,
-    RewardTracker,
-    TextInterface,
-    Turn,
-    Turns,
-)
+from jaxgym.text.forms import ACTION, ANSWER, boxed, bracketed, fenced, labeled, whole_number
+from jaxgym.text.interface import BatchTextInterface
+from jaxgym.text.json_forms import Call, Form, call, json_object
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import FORM, Answer, excerpt, read_answer
+from jaxgym.text.turns import Action, InvalidReply, ParsedAction, RewardChanges, RewardTracker, Turn, Turns
 
 OPTIONS: Mapping[str, Option] = {
     "hints": Flag(False, "add lines below the board: the cells that allow at most three digits, and the latest moves"),
@@ -186,7 +166,7 @@ def progress_score(most_filled: int, filled_at_start: int) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class SudokuTextInterface(TextInterface[Scene]):
+class SudokuTextInterface(BatchTextInterface[Scene]):
     """Text interface of Sudoku.
 
     The board shows the filled cells, but not which of them were given; the first board shows those.
@@ -227,24 +207,12 @@ class SudokuTextInterface(TextInterface[Scene]):
 
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Return the boards of B scenes, with hints if the option is on."""
-        del params
         texts = [news + board for news, board in zip(_news(scenes), board_texts(scenes.board), strict=True)]
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(texts)
         return [text + hint for text, hint in zip(texts, hints, strict=True)]
 
-    def open(self, scene: Scene, params: Any) -> str:
-        """Return the board, with hints if the option is on."""
-        return self.open_all(jax.tree.map(lambda leaf: np.asarray(leaf)[None], scene), params)[0]
-
-    def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Return the result of the reply and the board, with hints if the option is on."""
-        scenes = jax.tree.map(lambda leaf: np.asarray(leaf)[None], turn.scene)
-        flags = (np.asarray([flag]) for flag in (turn.reward, turn.terminated, turn.truncated))
-        return self.respond_all(Turns([turn.number], [turn.action], scenes, *flags), params)[0]
-
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
         """Return the texts after B turns."""
-        del params
         scenes = turns.scenes
         hints = hint_texts(scenes.board, scenes.tried) if self.hints else [""] * len(turns)
         ends = (turns.terminated * 2 + turns.truncated).tolist()
@@ -266,7 +234,6 @@ class SudokuTextInterface(TextInterface[Scene]):
 
     def reward_tracker(self, scene: Scene, params: Any) -> RewardTracker:
         """Return the tracker of an episode that starts with `scene`; it returns the change of each reward component."""
-        del params
         return RewardChanges(SudokuRewardTracker(scene))
 
     def _move(self, row: int, column: int, digit: int, *, is_exact: bool) -> ParsedAction:

@@ -126,7 +126,6 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
 
     def action_space(self, params: Params | None = None) -> MultiDiscrete:
         """Return the space of verb, item or way, and amount."""
-        del params
         return MultiDiscrete((len(Verb), max(len(world().names), len(world().ways.outputs)), MOST_GATHERED))
 
     def observation_space(self, params: Params | None = None) -> Box:
@@ -143,7 +142,6 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Start with an empty bag."""
-        del params
         return State(
             level=level,
             inventory=jnp.zeros(len(world().names), jnp.int32),
@@ -153,7 +151,6 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Gather or craft, if possible; the goal is reached when it is crafted."""
-        del params
         verb, number, amount = action
         made = _attempt(state.inventory, TextCraftOutcome.NOTHING)
         for each, attempt in {
@@ -168,7 +165,6 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Return the scene: the goal, the shown recipes, the bag, and the last outcome."""
-        del params
         return seen.Scene(
             goal=state.level.goal,
             book=state.level.book,

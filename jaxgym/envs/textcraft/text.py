@@ -17,10 +17,12 @@ from jaxgym.envs.textcraft.game import MOST_GATHERED, Verb
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, Scene, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, NUM_INPUTS, Amount, world
 from jaxgym.spec import TextSpec
-from jaxgym.text.forms import ACTION, ANSWER, Call, boxed, call, fenced, json_object, labeled, whole_number
-from jaxgym.text.interface import InvalidReply, ParsedAction, TextInterface, Turn, Turns
+from jaxgym.text.forms import ACTION, ANSWER, boxed, fenced, labeled, whole_number
+from jaxgym.text.interface import BatchTextInterface
+from jaxgym.text.json_forms import Call, call, json_object
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import excerpt, find_answer
+from jaxgym.text.turns import InvalidReply, ParsedAction, Turns
 
 _MOST_SHORT = 8192
 _LONGEST_COMMAND = 256
@@ -68,7 +70,7 @@ def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
 
 
 @dataclasses.dataclass(frozen=True)
-class TextCraftTextInterface(TextInterface[Scene]):
+class TextCraftTextInterface(BatchTextInterface[Scene]):
     """Text interface of TextCraft."""
 
     text_version: ClassVar[int] = 2
@@ -85,10 +87,9 @@ class TextCraftTextInterface(TextInterface[Scene]):
 
     def describe(self, scene: Scene, params: Any) -> str:
         """Return the recipes in the order of their numbers, the goal, the last outcome, and the whole bag."""
-        del params
         last = _outcome(int(scene.outcome), int(scene.item), int(scene.amount)) or "Nothing was done yet"
         book = sorted(np.asarray(scene.book).tolist())
-        return f"{_task(book, int(scene.goal))}\n{_inventory(scene)}\nLast: {last}"
+        return f"{_task(book, int(scene.goal))}\n{_inventories(np.asarray(scene.inventory)[None])[0]}\nLast: {last}"
 
     def parse(self, reply: str) -> ParsedAction | InvalidReply:
         """Return the command of a reply, or the reason why it is invalid; see `jaxgym.text.replies`."""
@@ -103,30 +104,13 @@ class TextCraftTextInterface(TextInterface[Scene]):
         """Return the command for an action in its tag; `inventory` for an action without a valid item or way."""
         return f"<action>{_text_of(*action)}</action>"
 
-    def open(self, scene: Scene, params: Any) -> str:
-        """Return the crafting commands in the order of the book, and the goal."""
-        del params
-        return _task(np.asarray(scene.book).tolist(), int(scene.goal))
-
-    def respond(self, turn: Turn[Scene], params: Any) -> str:
-        """Return one line: the result of the command, or the reason why the reply is invalid."""
-        del params
-        scene = turn.scene
-        if isinstance(turn.action, InvalidReply):
-            return turn.action.reason
-        if int(scene.outcome) == TextCraftOutcome.LOOKED:
-            return _inventory(scene)
-        return _outcome(int(scene.outcome), int(scene.item), int(scene.amount))
-
     def open_all(self, scenes: Scene, params: Any) -> list[str]:
         """Return the crafting commands and the goal of each scene."""
-        del params
         goals = np.asarray(scenes.goal).tolist()
         return [_task(book, goal) for book, goal in zip(np.asarray(scenes.book).tolist(), goals, strict=True)]
 
     def respond_all(self, turns: Turns[Scene], params: Any) -> list[str]:
         """Return one line per turn."""
-        del params
         scenes = turns.scenes
         outcomes, items, amounts = (np.asarray(column) for column in (scenes.outcome, scenes.item, scenes.amount))
         looked = np.flatnonzero(outcomes == TextCraftOutcome.LOOKED)
@@ -168,10 +152,6 @@ def _text_of(verb: int, index: int, amount: int) -> str:
 def _way_texts() -> dict[int, str]:
     """Return the crafting commands by the number of the way."""
     return {np.ravel(move.actions[0])[1].item(): move.text for move in _craft_moves().values()}
-
-
-def _inventory(scene: Scene) -> str:
-    return _inventories(np.asarray(scene.inventory)[None])[0]
 
 
 def _inventories(inventories: np.ndarray) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from jaxgym.serve.web.answers import read_json
+from jaxgym.serve.web.parsing import read_json
 
 _DIGITS = re.compile(r"\s*[-+]?[0-9]{1,64}\s*", re.ASCII)
 _NEEDED = object()

@@ -130,7 +130,6 @@ class AgentGymWrapper:
 
     async def hello(self, owner: str | None) -> Any:
         """Return the name of the environment."""
-        del owner
         return f"This is environment {self.name}."
 
     async def create(self, owner: str | None) -> Any:
@@ -186,7 +185,6 @@ class AgentGymWrapper:
 
     async def instruction_text(self, owner: str | None) -> Any:
         """Return the system prompt."""
-        del owner
         return self.system_prompt
 
     async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
@@ -220,7 +218,6 @@ class AgentGymWrapper:
 
     def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""
-        del number
         return last
 
     def observation_answer(self, last: dict[str, Any]) -> Any:

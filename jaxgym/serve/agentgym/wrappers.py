@@ -48,12 +48,10 @@ class TextCraftWrapper(AgentGymWrapper):
 
     async def hello(self, owner: str | None) -> Any:
         """Return the name of the environment."""
-        del owner
         return "This is environment TextCraft."
 
     async def create(self, owner: str | None, commands: str | None = None, goal: str | None = None) -> Any:
         """Create an environment and start the task of its id; ignore the arguments, as AgentGym's server does."""
-        del commands, goal
         number = await self._create(owner, self._count)
         return self.reset_answer(number, await self._start(number, self._running[number], number))
 

@@ -1,38 +1,16 @@
 """App of an OpenEnv server: WebSockets, each with a session, and the HTTP routes."""
 
 import asyncio
-import contextlib
-import json
-import logging
-import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-from urllib.parse import parse_qs
 
-from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.openenv import frames, rpc
-from jaxgym.serve.openenv.frames import FrameError
+from jaxgym.serve.openenv.conversation import Conversations
 from jaxgym.serve.openenv.routes import routes
-from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
+from jaxgym.serve.openenv.rpc import Methods
+from jaxgym.serve.openenv.sessions import ClientSessions
 from jaxgym.serve.page.routes import with_page
-from jaxgym.serve.web.answers import answer, quoted, read_json
-from jaxgym.serve.web.guard import Receive, Send
+from jaxgym.serve.web.answers import answer
+from jaxgym.serve.web.guard import Message, Receive, Send
 from jaxgym.serve.web.http import Hosted
 from jaxgym.serve.web.serving import Serving, token_of
-
-_log = logging.getLogger(__name__)
-
-_NORMAL, _AWAY = 1000, 1001
-_PATIENCE = 2.0  # s; timeout of a full server for a client's first frame, and of a close for the client to read it
-
-Scope = MutableMapping[str, Any]
-
-
-class _HangUp(Exception):
-    """End of a conversation, with or without a last frame."""
-
-    def __init__(self, last: str | None = None):
-        self.last = last
 
 
 class OpenEnvApp:
@@ -41,15 +19,16 @@ class OpenEnvApp:
     def __init__(self, serving: Serving, hosted: Hosted):
         """Make the app of an environment."""
         self._sessions = sessions = ClientSessions(hosted, serving.max_sessions, serving.idle_seconds)
-        self._methods = rpc.Methods(sessions)
+        methods = Methods(sessions)
+        self._conversations = Conversations(sessions, methods)
         self._closing_idle: asyncio.Task[None] | None = None
         token = token_of(serving)
         # OpenEnv sessions do not belong to a token, so with several tokens the page shows no sessions of clients.
         is_of_many = token is not None and len(token.split()) > 1
-        app = routes(serving, sessions, self._methods)
+        app = routes(serving, sessions, methods)
         self._http = with_page(app, serving, [hosted], lambda _: [] if is_of_many else sessions.ids())
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a WebSocket."""
         if self._closing_idle is None:
             self._closing_idle = asyncio.create_task(self._sessions.close_idle())
@@ -58,137 +37,7 @@ class OpenEnvApp:
         if scope["type"] != "websocket":
             await self._http(scope, receive, send)
         elif path in ("/ws", "/mcp"):
-            await self._talk(scope, receive, send)
+            await self._conversations.talk(scope, receive, send)
         else:
             await receive()
             await answer({"error": "the WebSocket paths of this server are /ws and /mcp."}, 404)(scope, receive, send)
-
-    # Sockets.
-
-    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a WebSocket until it closes; then close its session, unless the session was created before it."""
-        is_rpc = scope["path"] == "/mcp"
-        named = None if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
-        await receive()
-        await send({"type": "websocket.accept"})
-        try:
-            session = self._attached(named[0]) if named else self._opened(is_rpc)
-        except _HangUp as end:
-            await _turn_away(receive, send, end.last or "")
-            return
-        try:
-            session.hang_up = _hanging_up(send, asyncio.current_task())
-            await self._converse(session, receive, send, self._methods.answer_text if is_rpc else self._frame)
-        except _HangUp as end:
-            await _close(send, _NORMAL, "", end.last)
-        except (OSError, asyncio.CancelledError):  # the client has disconnected or does not read
-            return
-        finally:
-            session.hang_up = None
-            if not named or session.is_ending:
-                self._sessions.close(session)
-
-    def _attached(self, session_id: str) -> ClientSession:
-        session = self._sessions.get(session_id)
-        if session is None or session.hang_up is not None:
-            why = "Unknown session_id" if session is None else "Another WebSocket is attached to session"
-            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, f"{why}: {quoted(session_id)}"))
-        session.used = time.monotonic()
-        return session
-
-    def _opened(self, is_rpc: bool) -> ClientSession:
-        try:
-            return self._sessions.open()
-        except CapacityError as error:
-            full = rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), self._sessions.room))
-            frame = frames.error_frame(frames.CAPACITY_REACHED, str(error), **self._sessions.room)
-            raise _HangUp(json.dumps(full) if is_rpc else frame) from error
-
-    async def _converse(
-        self,
-        session: ClientSession,
-        receive: Receive,
-        send: Send,
-        answer: Callable[[ClientSession, str], Awaitable[str]],
-    ) -> None:
-        """Answer the messages of a client until it disconnects."""
-        while (message := await receive())["type"] == "websocket.receive":
-            text = message.get("text")
-            if text is None:
-                raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a text frame, got bytes."))
-            session.used = time.monotonic()
-            try:
-                reply = await answer(session, text)
-            except (_HangUp, OSError):
-                raise
-            except Exception:  # the client gets an error frame and can continue
-                _log.exception("a frame could not be answered")
-                reply = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
-            await send({"type": "websocket.send", "text": reply})
-
-    async def _frame(self, session: ClientSession, text: str) -> str:
-        """Answer a frame of `/ws`."""
-        try:
-            frame = read_json(text)
-        except (ValueError, RecursionError) as error:
-            return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
-        if type(frame) is not dict:
-            raise _HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a JSON object with the key type."))
-        sessions, kind = self._sessions, frame.get("type")
-        try:
-            if kind == "step":
-                reply = frames.reply_of(frames.data_of(frame, required=True))
-                return frames.observation_frame(await sessions.step(session, reply))
-            if kind == "reset":
-                given = frames.data_of(frame, required=False)
-                return frames.observation_frame(await sessions.reset(session, given))
-            if kind == "state":
-                frames.check_keys(frame, "type")
-                return json.dumps({"type": "state", "data": sessions.state(session)})
-            if kind == "mcp":
-                call = frames.data_of(frame, required=True)
-                return json.dumps({"type": "mcp", "data": await self._methods.answer(call, session)})
-            if kind == "close":
-                frames.check_keys(frame, "type")
-                raise _HangUp
-        except FrameError as error:
-            return frames.error_frame(frames.VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)
-        except SessionError as error:
-            return frames.error_frame(frames.EXECUTION_ERROR, str(error))
-        return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")
-
-
-async def _turn_away(receive: Receive, send: Send, last: str) -> None:
-    """Send an error frame to a client without a session, and close the socket."""
-    try:
-        await send({"type": "websocket.send", "text": last})
-        # Clients send a message before they read. If the socket were closed at once, they would not get the frame.
-        with contextlib.suppress(TimeoutError):
-            if (await asyncio.wait_for(receive(), _PATIENCE))["type"] == "websocket.disconnect":
-                return
-        await _close(send, _NORMAL, "")
-    except OSError:  # the client has disconnected
-        return
-
-
-async def _close(send: Send, code: int, reason: str, last: str | None = None) -> None:
-    """Close a socket, after a last frame if there is one; ignore a client that has disconnected."""
-    try:
-        if last is not None:
-            await send({"type": "websocket.send", "text": last})
-        await send({"type": "websocket.close", "code": code, "reason": reason})
-    except (OSError, RuntimeError):
-        return
-
-
-def _hanging_up(send: Send, conversation: "asyncio.Task[Any] | None") -> Callable[[], Awaitable[None]]:
-    """Return a function that ends a conversation, even if the client does not read."""
-
-    async def hang_up() -> None:
-        try:
-            await asyncio.wait_for(_close(send, _AWAY, "idle for too long"), _PATIENCE)
-        except TimeoutError:
-            if conversation is not None:
-                conversation.cancel()
-
-    return hang_up

@@ -171,7 +171,6 @@ class OpenEnvScheduler(_Scheduler):
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Add the observation text to the messages for the next turn."""
-        del response_choice, current_turn
         text = self._pending_obs.get(infer_request.uuid)
         if text is not None:
             infer_request.messages.append({"role": "user", "content": text})
@@ -213,7 +212,6 @@ class OpenEnvScheduler(_Scheduler):
 
     def _first_messages(self, uuid: str, observation: Any, system: str | None) -> list[dict[str, str]]:
         """Return the first messages of a trajectory, given the system message of its row."""
-        del uuid
         system = system or self.rules_of(observation)
         rules = [{"role": "system", "content": system}] if system else []
         return [*rules, {"role": "user", "content": self.format_observation(observation)}]

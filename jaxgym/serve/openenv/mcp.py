@@ -14,8 +14,10 @@ from starlette.responses import Response
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.openenv import rpc
 from jaxgym.serve.openenv.rpc import Methods, RpcError
-from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, quoted, read_json
+from jaxgym.serve.openenv.session import ClientSession
+from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.web.answers import answer
+from jaxgym.serve.web.parsing import quoted, read_json
 
 SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")

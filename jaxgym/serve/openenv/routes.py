@@ -9,18 +9,21 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from jaxgym.levels import SPLIT_SIZE
 from jaxgym.serve.openenv import frames, mcp
 from jaxgym.serve.openenv.frames import FrameError
 from jaxgym.serve.openenv.rpc import Methods
-from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import answer, exception_handlers, quoted, read_json
+from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.openenv.tasks import SPLITS, seed_of, start_of
+from jaxgym.serve.web.answers import answer, exception_handlers
+from jaxgym.serve.web.parsing import quoted, read_json
 from jaxgym.serve.web.serving import Serving
 
 _UNREADABLE, _MISSING, _BAD = 422, 501, 400
 _MOST_TASKS = 10_000
 _VERSION = "1.0.0"
 _TASK_ROUTES = ("tasks", "num_tasks", "task", "task_range")
-_ALLOWED = f"expected an integer from 0 to {frames.SPLIT_SIZE - 1}"
+_ALLOWED = f"expected an integer from 0 to {SPLIT_SIZE - 1}"
 
 
 _RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
@@ -148,43 +151,41 @@ class _Routes:
         self._sessions, self._methods = sessions, methods
 
     async def state(self, _: Request) -> Response:
-        async def stand(session: ClientSession) -> dict[str, Any]:
-            return self._sessions.state(session)
-
-        return answer(await self._sessions.once(stand))
+        with self._sessions.once() as session:
+            return answer(session.state())
 
     async def reset(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
-        frames.start_of(given, ("body",))
-        observed = await self._sessions.once(lambda session: self._sessions.reset(session, given))
-        return Response(observed, media_type="application/json")
+        start_of(given, ("body",))
+        with self._sessions.once() as session:
+            return Response(await session.reset(given), media_type="application/json")
 
     async def step(self, request: Request) -> Response:
         given = frames.object_of(await _body(request), ("body",))
         reply = frames.reply_of(given.get("action"), ("body", "action"))
-        observed = await self._sessions.once(lambda session: self._sessions.step(session, reply))
-        return Response(observed, media_type="application/json")
+        with self._sessions.once() as session:
+            return Response(await session.step(reply), media_type="application/json")
 
     async def mcp(self, request: Request) -> Response:
         return await mcp.respond(request, self._sessions, self._methods)
 
     async def splits(self, request: Request) -> Response:
         await self._check_name(request)
-        return answer([{"name": name, "type": name} for name in frames.SPLITS])
+        return answer([{"name": name, "type": name} for name in SPLITS])
 
     async def tasks(self, request: Request) -> Response:
         await self._check_name(request)
         given = frames.object_of(await _body(request), ("body",))
         split: Any = given.get("split")
-        frames.seed_of(split, 0, ("body",))
+        seed_of(split, 0, ("body",))
         kind = request.url.path.rpartition("/")[2]
         if kind == "num_tasks":
-            return answer({"num_tasks": frames.SPLIT_SIZE})
+            return answer({"num_tasks": SPLIT_SIZE})
         if kind == "task":
             return answer({"task": _task(split, given.get("index"))})
         first, end = given.get("start"), given.get("stop")
-        first, end = 0 if first is None else first, frames.SPLIT_SIZE if end is None else end
-        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= frames.SPLIT_SIZE
+        first, end = 0 if first is None else first, SPLIT_SIZE if end is None else end
+        is_range = type(first) is int and type(end) is int and 0 <= first <= end <= SPLIT_SIZE
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
             raise HTTPException(_MISSING, f"expected a range of at most {_MOST_TASKS} of the 2^31 tasks.")
         if not is_range:
@@ -199,7 +200,7 @@ class _Routes:
 
 def _task(split: str, index: Any) -> dict[str, Any]:
     try:
-        seed = frames.seed_of(split, index)
+        seed = seed_of(split, index)
     except FrameError as error:
         raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}") from error
     return {"split": split, "index": index, "seed": seed}

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from jaxgym.serve import arguments, trl
 from jaxgym.serve.errors import CapacityError, SessionError
-from jaxgym.serve.openenv import frames
 from jaxgym.serve.openenv.frames import FrameError
-from jaxgym.serve.openenv.sessions import ClientSession, ClientSessions
-from jaxgym.serve.web.answers import message_of, quoted, read_json
+from jaxgym.serve.openenv.session import ClientSession
+from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.openenv.tasks import HIGHEST_SEED
+from jaxgym.serve.web.answers import message_of
+from jaxgym.serve.web.parsing import quoted, read_json
 from jaxgym.text import InvalidReply
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
@@ -32,7 +34,7 @@ _BEGIN = {
     "description": "Start the next episode; returns the rules and the first observation.",
     "inputSchema": {
         "type": "object",
-        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": frames.HIGHEST_SEED}},
+        "properties": {"seed": {"type": "integer", "minimum": 0, "maximum": HIGHEST_SEED}},
         "additionalProperties": False,
     },
 }
@@ -167,7 +169,8 @@ class Methods:
             ]
             return {"tools": [_BEGIN, *moves]}
         if session is None:
-            return await self._sessions.once(lambda own: self._use(own, params))
+            with self._sessions.once() as own:
+                return await self._use(own, params)
         return await self._use(session, params)
 
     def _known(self, session_id: Any) -> ClientSession:
@@ -202,14 +205,14 @@ class Methods:
             start = arguments.read(BEGIN, _BEGIN["inputSchema"], given)
             if isinstance(start, str):
                 raise RpcError(INVALID_PARAMS, start)
-            is_error, observed = False, json.loads(await self._sessions.reset(session, start))
+            is_error, observed = False, json.loads(await session.reset(start))
             observed["observation"]["prompt"] = self.prompt
             text = f"{self.prompt}\n\n{observed['observation']['text']}"
         else:
             reply = tool.reply(given)
             # Invalid arguments are an invalid reply, and MCP clients also get the error flag.
             is_error = not isinstance(reply, str)
-            observed = json.loads(await self._sessions.step(session, reply))
+            observed = json.loads(await session.step(reply))
             observed["observation"]["prompt"] = self.prompt
             if name != REPLY and observed["observation"]["info"]["invalid_reply"] is not None:
                 _name_call(observed["observation"], tool.call)

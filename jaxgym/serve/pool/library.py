@@ -14,7 +14,8 @@ from jaxgym import registry, text
 from jaxgym.errors import OptionError
 from jaxgym.options import check_names, plain, resolve
 from jaxgym.serve.pool.games import GameTable
-from jaxgym.serve.pool.programs import Logic, Programs
+from jaxgym.serve.pool.logic import Logic
+from jaxgym.serve.pool.programs import Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
 from jaxgym.text.interface import PARSING
 

@@ -10,15 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.options import is_integer
-from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
-from jaxgym.serve.pool.calls import Calls, PoolCall
-from jaxgym.serve.pool.checks import check_no_string, check_reply, checked_id, checked_seed
-from jaxgym.serve.pool.games import GameTable, Session
+from jaxgym.levels import SPLIT_SIZE
+from jaxgym.options import is_integer, plain
+from jaxgym.serve.errors import CapacityError, RequestError
+from jaxgym.serve.pool.games import Session
 from jaxgym.serve.pool.history import History
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.sessions import Opening, TurnResult
-from jaxgym.text import InvalidReply
+from jaxgym.serve.pool.open_sessions import OpenSessions, check_no_string, checked_id, opening_of
+from jaxgym.serve.sessions import Opening
 
 MOST_SESSIONS = 2**20
 """Maximum capacity: each game allocates a row of some hundred bytes for each session of the capacity."""
@@ -28,7 +27,7 @@ _REMEMBERED = 4  # number of closed sessions with a stored reason, per session o
 Options = Mapping[str, Any]
 
 
-class SessionPool:
+class SessionPool(OpenSessions):
     """Run many text episodes in one batched JAX state.
 
     Each session is one row of a batched state on the device. All methods are thread-safe. Calls for one session
@@ -71,9 +70,7 @@ class SessionPool:
             raise RequestError(f"idle_seconds: expected a positive number or None, got {idle_seconds!r}.")
         self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
         self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
-        self._calls = Calls(self._make_calls)  # its lock guards the sessions and their states
-        self._sessions: dict[str, Session] = {}
-        self._closed: dict[str, str] = {}
+        super().__init__()
 
     def __len__(self) -> int:
         """Return the number of open sessions."""
@@ -130,7 +127,7 @@ class SessionPool:
             RequestError: If a seed is invalid.
             CapacityError: If the pool is full.
         """
-        seeds = [checked_seed(seed) for seed in seeds]
+        seeds = [_checked_seed(seed) for seed in seeds]
         game = self._games.get(name, options or {})
         with self._calls:
             used = time.monotonic()
@@ -152,7 +149,7 @@ class SessionPool:
                         game.give_back(session)
                     raise
             self._sessions.update(opened)
-            return [_opening(session_id, session) for session_id, session in opened.items()]
+            return [opening_of(session_id, session) for session_id, session in opened.items()]
 
     def close(self, ids: Sequence[str]) -> None:
         """Close open sessions.
@@ -186,55 +183,6 @@ class SessionPool:
         if len(self._closed) > _REMEMBERED * self.capacity:
             del self._closed[next(iter(self._closed))]
 
-    def _session(self, session_id: str) -> Session:
-        session = self._sessions.get(checked_id(session_id))
-        if session is None:
-            why = self._closed.get(session_id)
-            if why is None:
-                raise UnknownSessionError(f"Unknown session {session_id!r}. Use an id that open returned.")
-            raise ClosedSessionError(f"The session {session_id!r} {why}. Open another one.")
-        return session
-
-    def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
-        check_no_string("ids", ids)
-        try:
-            if len(set(ids)) < len(ids):
-                twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
-                raise RequestError(f"ids: expected different sessions, got {twice!r} twice.")
-            return [self._sessions[session_id] for session_id in ids]
-        except (KeyError, TypeError):  # an unknown or unhashable id
-            return [self._session(session_id) for session_id in ids]
-
-    # Turns.
-
-    def step(self, ids: Sequence[str], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
-        """Make one turn in each of several sessions; this is the fastest way.
-
-        A session that has not started is started first. A session whose episode has ended returns its last result again
-        with reward 0.
-
-        Args:
-            ids: Different sessions, of any games.
-            replies: One reply for each session; an `InvalidReply` is an invalid reply, for example a tool call with
-                wrong arguments.
-
-        Returns:
-            The results of the turns, in the order of the ids.
-
-        Raises:
-            UnknownSessionError: If an id is not that of an open session.
-            RequestError: If an id is given twice, the numbers of ids and replies differ, or a reply has another type.
-        """
-        check_no_string("ids", ids)
-        check_no_string("replies", replies)
-        if len(ids) != len(replies):
-            raise RequestError(f"replies: expected one for each of {len(ids)} ids, got {len(replies)}.")
-        if set(map(type, replies)) != {str}:
-            for reply in replies:
-                check_reply(reply)
-        with self._calls:
-            return self._step(self._sessions_of(ids), replies)
-
     def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
         """Start another episode in each of several sessions; the seed None samples a training seed.
 
@@ -245,46 +193,19 @@ class SessionPool:
         check_no_string("ids", ids)
         if len(ids) != len(seeds):
             raise RequestError(f"seeds: expected one for each of {len(ids)} ids, got {len(seeds)}.")
-        seeds = [checked_seed(seed) for seed in seeds]
+        seeds = [_checked_seed(seed) for seed in seeds]
         with self._calls:
             return self._reset(ids, self._sessions_of(ids), seeds)
 
-    def _step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
-        used = time.monotonic()
-        for session in sessions:
-            session.used = used
-        if len({session.game for session in sessions}) == 1:
-            return sessions[0].game.step(sessions, replies)
-        results: dict[int, TurnResult] = {}
-        for game, indices in _by_game(sessions).items():
-            made = game.step([sessions[index] for index in indices], [replies[index] for index in indices])
-            results.update(zip(indices, made, strict=True))
-        return [results[index] for index in range(len(sessions))]
-
-    def _reset(self, ids: Sequence[str], sessions: Sequence[Session], seeds: Sequence[int]) -> list[Opening]:
-        used = time.monotonic()
-        for session, seed in zip(sessions, seeds, strict=True):
-            session.seed, session.used = seed, used
-        for game, indices in _by_game(sessions).items():
-            game.start([sessions[index] for index in indices])
-        return [_opening(session_id, session) for session_id, session in zip(ids, sessions, strict=True)]
-
-    # Calls for one session.
-
-    def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
-        """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
-        check_reply(reply)
-        return self._calls.wait(checked_id(session_id), reply, None)
-
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return self._calls.wait(checked_id(session_id), None, checked_seed(seed))
+        return self._calls.wait(checked_id(session_id), None, _checked_seed(seed))
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
         """Open a session as `open` does, without blocking the event loop during compilation."""
-        seed = checked_seed(seed)
+        seed = _checked_seed(seed)
         if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
         opening = self.open(name, seed, options, start=False)
@@ -297,42 +218,13 @@ class SessionPool:
                 self.close([opening.id])
             raise
 
-    async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
-        """Make a turn in one session, batched with the calls of other coroutines and threads; see `step`."""
-        check_reply(reply)
-        return await self._calls.future(checked_id(session_id), reply, None)
-
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return await self._calls.future(checked_id(session_id), None, checked_seed(seed))
+        return await self._calls.future(checked_id(session_id), None, _checked_seed(seed))
 
     async def aclose(self, session_id: str) -> None:
         """Close a session; see `close`."""
         self.close([session_id])
-
-    def _make_calls(self, calls: Sequence[PoolCall]) -> None:
-        steps, starts = list[tuple[PoolCall, Session]](), list[tuple[PoolCall, Session]]()
-        for call in calls:
-            try:
-                (starts if call.reply is None else steps).append((call, self._session(call.session_id)))
-            except UnknownSessionError as error:
-                call.result = error
-        try:
-            if steps:
-                results = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
-                for (call, _), result in zip(steps, results, strict=True):
-                    call.result = result
-            if starts:
-                sessions = [session for _, session in starts]
-                seeds = [session.seed if call.seed is None else call.seed for call, session in starts]
-                openings = self._reset([call.session_id for call, _ in starts], sessions, seeds)
-                for (call, _), opening in zip(starts, openings, strict=True):
-                    call.result = opening
-        except BaseException as error:  # every waiting caller needs a result
-            for call in calls:
-                call.result = error if call.result is None else call.result
-            if not isinstance(error, Exception):
-                raise
 
     # Views of a session.
 
@@ -362,14 +254,18 @@ class SessionPool:
         return frame
 
 
-def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
-    indices: dict[GameTable, list[int]] = {}
-    for index, session in enumerate(sessions):
-        indices.setdefault(session.game, []).append(index)
-    return indices
+def _checked_seed(seed: Any) -> int:
+    """Return a level seed; a random training seed for None.
 
-
-def _opening(session_id: str, session: Session) -> Opening:
-    game = session.game
-    prompts = game.system_prompt, game.reply_format
-    return Opening(session_id, game.env_id, session.seed, *prompts, session.text or "", game.text_version)
+    Raises:
+        RequestError: If it is not a level seed.
+    """
+    last = 2 * SPLIT_SIZE - 1
+    if type(seed) is int and 0 <= seed <= last:  # fast path
+        return seed
+    if seed is None:
+        return secrets.randbelow(SPLIT_SIZE)
+    seed = plain(seed)
+    if not is_integer(seed) or not 0 <= seed <= last:
+        raise RequestError(f"seed: expected an integer from 0 to {last}, or None, got {seed!r}.")
+    return seed

@@ -72,7 +72,6 @@ class Policy:
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
         """Raise `OptionError`, before any episode starts, if the policy cannot play an environment."""
-        del name, options
 
     async def reply(self, request: Request) -> Choice:
         """Return the reply to a chat, or raise `PolicyError`; the call can be canceled and repeated."""
@@ -80,7 +79,6 @@ class Policy:
 
     def forget(self, request: Request) -> None:
         """Free the resources of a trajectory that has ended."""
-        del request
 
 
 class BatchPolicy(Policy):

@@ -119,12 +119,10 @@ class Scheduler:
 
     def check_finished(self, request: Request, choice: Choice, current_turn: int) -> bool:
         """Return whether a running trajectory is truncated, after `max_turns` turns."""
-        del request, choice
         return self.settings.max_turns is not None and current_turn >= self.settings.max_turns
 
     def step(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
         """Add the next text to the messages; return the request."""
-        del choice, current_turn
         result = self._episodes[request.uuid].result
         if result is not None:
             request.messages.append({"role": "user", "content": result.text})

@@ -73,7 +73,6 @@ class TextEnv(_Env):
             RequestError: If the seed is invalid.
             CapacityError: If the pool is full.
         """
-        del config
         await self.close()
         entries = {} if self.env_config is None else self.env_config
         if not isinstance(entries, Mapping):

@@ -1,8 +1,6 @@
-"""Strict parsing of JSON requests, and JSON responses, including those to invalid requests."""
+"""JSON responses, including those to invalid requests."""
 
 import json
-import math
-import reprlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,26 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.web.parsing import quoted
 
 _UNPROCESSABLE, _FULL = 422, 503
-_MOST_QUOTED, _MOST_KEY = 80, 40
 MOST_SAID = 1000
 """Maximum length of an error message."""
 
 MOST_ERRORS = 4
 """Maximum number of faults of one request in a response."""
-
-
-def quoted(given: Any, most: int = _MOST_QUOTED) -> str:
-    """Return a value of a request for an error message, escaped and truncated unless it is short printable ASCII.
-
-    The result has at most 2 · `most` + 3 bytes in JSON.
-    """
-    given = given if isinstance(given, str) else reprlib.repr(given)
-    if len(given) <= most and given.isascii() and given.isprintable():
-        return given
-    escaped = ascii(given[:most])[1:-1]
-    return escaped if len(given) <= most and len(escaped) <= most else f"{escaped[:most]}..."
 
 
 def message_of(error: Exception) -> str:
@@ -54,34 +40,3 @@ def exception_handlers(
         return answer({key: message_of(error)}, _FULL if isinstance(error, CapacityError) else _UNPROCESSABLE, headers)
 
     return {HTTPException: tell, SessionError: tell}
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):  # JSON responses with error messages can't contain it
-        raise ValueError(f"expected a finite number, got {text[:20]}")
-    return number
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"expected each key of an object once, got {quoted(twice, _MOST_KEY)} twice")
-    return entries
-
-
-_decoder = json.JSONDecoder(parse_float=_number, parse_constant=_number, object_pairs_hook=_object)
-
-
-def read_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: If it is not JSON, has a number that is not finite, or has a key twice in one object.
-        RecursionError: If it is nested too deeply.
-    """
-    if isinstance(text, bytes):
-        text = text.decode(json.detect_encoding(text), "surrogatepass")
-    return _decoder.decode(text)

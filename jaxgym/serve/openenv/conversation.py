@@ -1,0 +1,125 @@
+"""Conversations over WebSockets: each has a session, and answers frames of OpenEnv or calls of JSON-RPC."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qs
+
+from jaxgym.serve.errors import CapacityError, SessionError
+from jaxgym.serve.openenv import frames, rpc
+from jaxgym.serve.openenv.endings import NORMAL, close, hanging_up, turn_away
+from jaxgym.serve.openenv.frames import FrameError
+from jaxgym.serve.openenv.session import ClientSession
+from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.web.guard import Message, Receive, Send
+from jaxgym.serve.web.parsing import quoted, read_json
+
+_log = logging.getLogger(__name__)
+
+
+class HangUp(Exception):
+    """End of a conversation, with or without a last frame."""
+
+    def __init__(self, last: str | None = None):
+        self.last = last
+
+
+class Conversations:
+    """WebSockets `/ws` and `/mcp`."""
+
+    def __init__(self, sessions: ClientSessions, methods: rpc.Methods):
+        self._sessions, self._methods = sessions, methods
+
+    async def talk(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket until it closes; then close its session, unless the session was created before it."""
+        is_rpc = scope["path"] == "/mcp"
+        named = None if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            session = self._attached(named[0]) if named else self._opened(is_rpc)
+        except HangUp as end:
+            await turn_away(receive, send, end.last or "")
+            return
+        try:
+            session.hang_up = hanging_up(send, asyncio.current_task())
+            await self._converse(session, receive, send, self._methods.answer_text if is_rpc else self._frame)
+        except HangUp as end:
+            await close(send, NORMAL, "", end.last)
+        except (OSError, asyncio.CancelledError):  # the client has disconnected or does not read
+            return
+        finally:
+            session.hang_up = None
+            if not named or session.is_ending:
+                self._sessions.close(session)
+
+    def _attached(self, session_id: str) -> ClientSession:
+        session = self._sessions.get(session_id)
+        if session is None or session.hang_up is not None:
+            why = "Unknown session_id" if session is None else "Another WebSocket is attached to session"
+            raise HangUp(frames.error_frame(frames.SESSION_ERROR, f"{why}: {quoted(session_id)}"))
+        session.used = time.monotonic()
+        return session
+
+    def _opened(self, is_rpc: bool) -> ClientSession:
+        try:
+            return self._sessions.open()
+        except CapacityError as error:
+            full = rpc.rpc_error(None, rpc.RpcError(rpc.SERVER_ERROR, str(error), self._sessions.room))
+            frame = frames.error_frame(frames.CAPACITY_REACHED, str(error), **self._sessions.room)
+            raise HangUp(json.dumps(full) if is_rpc else frame) from error
+
+    async def _converse(
+        self,
+        session: ClientSession,
+        receive: Receive,
+        send: Send,
+        answer: Callable[[ClientSession, str], Awaitable[str]],
+    ) -> None:
+        """Answer the messages of a client until it disconnects."""
+        while (message := await receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            if text is None:
+                raise HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a text frame, got bytes."))
+            session.used = time.monotonic()
+            try:
+                reply = await answer(session, text)
+            except (HangUp, OSError):
+                raise
+            except Exception:  # the client gets an error frame and can continue
+                _log.exception("a frame could not be answered")
+                reply = frames.error_frame(frames.EXECUTION_ERROR, "the server failed; see its log.")
+            await send({"type": "websocket.send", "text": reply})
+
+    async def _frame(self, session: ClientSession, text: str) -> str:
+        """Answer a frame of `/ws`."""
+        try:
+            frame = read_json(text)
+        except (ValueError, RecursionError) as error:
+            return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
+        if type(frame) is not dict:
+            raise HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a JSON object with the key type."))
+        kind = frame.get("type")
+        try:
+            if kind == "step":
+                reply = frames.reply_of(frames.data_of(frame, required=True))
+                return frames.observation_frame(await session.step(reply))
+            if kind == "reset":
+                given = frames.data_of(frame, required=False)
+                return frames.observation_frame(await session.reset(given))
+            if kind == "state":
+                frames.check_keys(frame, "type")
+                return json.dumps({"type": "state", "data": session.state()})
+            if kind == "mcp":
+                call = frames.data_of(frame, required=True)
+                return json.dumps({"type": "mcp", "data": await self._methods.answer(call, session)})
+            if kind == "close":
+                frames.check_keys(frame, "type")
+                raise HangUp
+        except FrameError as error:
+            return frames.error_frame(frames.VALIDATION_ERROR, f"Invalid message: {error}", errors=error.errors)
+        except SessionError as error:
+            return frames.error_frame(frames.EXECUTION_ERROR, str(error))
+        return frames.error_frame(frames.UNKNOWN_TYPE, f"Unknown message type: {quoted(kind)}")

@@ -1,0 +1,156 @@
+"""Turns of the open sessions of a pool."""
+
+import reprlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from jaxgym.serve.errors import ClosedSessionError, RequestError, UnknownSessionError
+from jaxgym.serve.pool.calls import Calls, PoolCall
+from jaxgym.serve.pool.games import GameTable, Session
+from jaxgym.serve.sessions import Opening, TurnResult
+from jaxgym.text import InvalidReply
+
+
+def check_reply(reply: object) -> None:
+    """Raise `RequestError` if a reply is neither a string nor an `InvalidReply`."""
+    if type(reply) is not str and not isinstance(reply, str | InvalidReply):  # the common case first
+        raise RequestError(f"reply: expected a string, got {reprlib.repr(reply)}.")
+
+
+def checked_id(session_id: Any) -> str:
+    """Return a session id, or raise here, so that the thread that makes the batch never gets an invalid one."""
+    if not isinstance(session_id, str):
+        raise UnknownSessionError(f"Unknown session {reprlib.repr(session_id)}. Use an id that open returned.")
+    return session_id
+
+
+def check_no_string(name: str, given: object) -> None:
+    """Raise `RequestError` if a list argument is a string."""
+    if isinstance(given, str):
+        raise RequestError(f"{name}: expected a list, got the string {reprlib.repr(given)}.")
+
+
+class OpenSessions:
+    """Open sessions of any games, and their turns; `SessionPool` opens and closes them."""
+
+    def __init__(self) -> None:
+        """Make an empty collection."""
+        self._calls = Calls(self._make_calls)  # its lock guards the sessions and their states
+        self._sessions: dict[str, Session] = {}
+        self._closed: dict[str, str] = {}
+
+    def step(self, ids: Sequence[str], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+        """Make one turn in each of several sessions; this is the fastest way.
+
+        A session that has not started is started first. A session whose episode has ended returns its last result again
+        with reward 0.
+
+        Args:
+            ids: Different sessions, of any games.
+            replies: One reply for each session; an `InvalidReply` is an invalid reply, for example a tool call with
+                wrong arguments.
+
+        Returns:
+            The results of the turns, in the order of the ids.
+
+        Raises:
+            UnknownSessionError: If an id is not that of an open session.
+            RequestError: If an id is given twice, the numbers of ids and replies differ, or a reply has another type.
+        """
+        check_no_string("ids", ids)
+        check_no_string("replies", replies)
+        if len(ids) != len(replies):
+            raise RequestError(f"replies: expected one for each of {len(ids)} ids, got {len(replies)}.")
+        if set(map(type, replies)) != {str}:
+            for reply in replies:
+                check_reply(reply)
+        with self._calls:
+            return self._step(self._sessions_of(ids), replies)
+
+    def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
+        """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
+        check_reply(reply)
+        return self._calls.wait(checked_id(session_id), reply, None)
+
+    async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
+        """Make a turn in one session, batched with the calls of other coroutines and threads; see `step`."""
+        check_reply(reply)
+        return await self._calls.future(checked_id(session_id), reply, None)
+
+    def _make_calls(self, calls: Sequence[PoolCall]) -> None:
+        steps, starts = list[tuple[PoolCall, Session]](), list[tuple[PoolCall, Session]]()
+        for call in calls:
+            try:
+                (starts if call.reply is None else steps).append((call, self._session(call.session_id)))
+            except UnknownSessionError as error:
+                call.result = error
+        try:
+            if steps:
+                results = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
+                for (call, _), result in zip(steps, results, strict=True):
+                    call.result = result
+            if starts:
+                sessions = [session for _, session in starts]
+                seeds = [session.seed if call.seed is None else call.seed for call, session in starts]
+                openings = self._reset([call.session_id for call, _ in starts], sessions, seeds)
+                for (call, _), opening in zip(starts, openings, strict=True):
+                    call.result = opening
+        except BaseException as error:  # every waiting caller needs a result
+            for call in calls:
+                call.result = error if call.result is None else call.result
+            if not isinstance(error, Exception):
+                raise
+
+    def _step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+        used = time.monotonic()
+        for session in sessions:
+            session.used = used
+        if len({session.game for session in sessions}) == 1:
+            return sessions[0].game.step(sessions, replies)
+        results: dict[int, TurnResult] = {}
+        for game, indices in _by_game(sessions).items():
+            made = game.step([sessions[index] for index in indices], [replies[index] for index in indices])
+            results.update(zip(indices, made, strict=True))
+        return [results[index] for index in range(len(sessions))]
+
+    def _reset(self, ids: Sequence[str], sessions: Sequence[Session], seeds: Sequence[int]) -> list[Opening]:
+        used = time.monotonic()
+        for session, seed in zip(sessions, seeds, strict=True):
+            session.seed, session.used = seed, used
+        for game, indices in _by_game(sessions).items():
+            game.start([sessions[index] for index in indices])
+        return [opening_of(session_id, session) for session_id, session in zip(ids, sessions, strict=True)]
+
+    def _session(self, session_id: str) -> Session:
+        session = self._sessions.get(checked_id(session_id))
+        if session is None:
+            why = self._closed.get(session_id)
+            if why is None:
+                raise UnknownSessionError(f"Unknown session {session_id!r}. Use an id that open returned.")
+            raise ClosedSessionError(f"The session {session_id!r} {why}. Open another one.")
+        return session
+
+    def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
+        check_no_string("ids", ids)
+        try:
+            if len(set(ids)) < len(ids):
+                twice = next(session_id for session_id in ids if list(ids).count(session_id) > 1)
+                raise RequestError(f"ids: expected different sessions, got {twice!r} twice.")
+            return [self._sessions[session_id] for session_id in ids]
+        except (KeyError, TypeError):  # an unknown or unhashable id
+            return [self._session(session_id) for session_id in ids]
+
+
+def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
+    indices: dict[GameTable, list[int]] = {}
+    for index, session in enumerate(sessions):
+        indices.setdefault(session.game, []).append(index)
+    return indices
+
+
+def opening_of(session_id: str, session: Session) -> Opening:
+    """Return the start of a session's current episode."""
+    game = session.game
+    prompts = game.system_prompt, game.reply_format
+    return Opening(session_id, game.env_id, session.seed, *prompts, session.text or "", game.text_version)
