@@ -43,6 +43,7 @@ class PaperTask:
         agents: names of the agents that the paper evaluates on it.
         fast_steps: environment steps of the large-batch run.
         is_endless: whether the game is endless.
+        note: text after the id that distinguishes tasks of one environment.
     """
 
     title: str
@@ -53,6 +54,12 @@ class PaperTask:
     agents: tuple[str, ...]
     fast_steps: int
     is_endless: bool = False
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Environment id and note."""
+        return f"{self.env}{self.note and ', ' + self.note}"
 
 
 _TRXL = {"memory": "trxl", "memory_size": 384, "memory_layers": 3}
@@ -93,8 +100,14 @@ TASKS: dict[str, PaperTask] = {
     "mmbg": PaperTask("MMActGrid", "MortarMayhemB-Grid-v0", "jmlr2025", 10_000, 79, _SHORT, 56_000_000),
     "mmg": PaperTask("MMGrid", "MortarMayhem-Grid-v0", "jmlr2025", 10_000, 119, _SHORT, 164_000_000),
     "mm": PaperTask("MM", "MortarMayhem-v0", "jmlr2025", 30_000, 275, _LONG, 492_000_000),
-    "mpg-on": PaperTask("MPGrid on", "MysteryPath-Grid-v0", "jmlr2025-visible", 10_000, 96, _SHORT, 100_000_000),
-    "mpg-off": PaperTask("MPGrid off", "MysteryPath-Grid-v0", "jmlr2025", 10_000, 96, _SHORT, 164_000_000),
+    "mpg-on": PaperTask(
+        *("MPGrid on", "MysteryPath-Grid-v0", "jmlr2025-visible", 10_000, 96, _SHORT, 100_000_000),
+        note="origin and goal shown",
+    ),
+    "mpg-off": PaperTask(
+        *("MPGrid off", "MysteryPath-Grid-v0", "jmlr2025", 10_000, 96, _SHORT, 164_000_000),
+        note="origin and goal hidden",
+    ),
     "mp": PaperTask("MP", "MysteryPath-v0", "jmlr2025", 25_000, 256, _LONG, 410_000_000),
     "ss": PaperTask("SS", "SearingSpotlights-v0", "jmlr2025", 25_000, 256, _SPOTLIGHTS, 164_000_000),
     "emm": PaperTask("EMM", "Endless-MortarMayhem-v0", "jmlr2025", 50_000, 256, _ENDLESS_MAYHEM, 819_000_000, True),

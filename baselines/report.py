@@ -1,14 +1,11 @@
 """Write a table and learning curves of runs: `python -m baselines.report runs/*`.
 
-Runs that differ only in the seed share a line. Each seed is a run; its episodes are averaged first. A line has the
-interquartile mean over runs with its 95 % interval, see `baselines.statistics`; with fewer than four runs it equals the
-mean. Published results are shown beside ours if game and agent are those of the paper. A curve covers the runs with a
-metrics log; its legend has their number.
+The published results of the JMLR paper are beside ours if environment and agent are those of the paper.
 """
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +24,7 @@ from baselines.statistics import estimate
 
 _NONE = "–"
 _HEADER = (
-    *("task", "agent", "environments × steps", "runs", "trained", "minutes"),
+    *("environment", "agent", "environments × steps", "runs", "trained", "minutes", "device"),
     *(
         "normalized return, held out",
         "normalized return, training",
@@ -38,6 +35,31 @@ _HEADER = (
     ),
     *("published, same steps", "published, end"),
 )
+_INTRO = """
+Runs that differ only in the training seed share a row. Each value is the interquartile mean over these runs with a 95 %
+bootstrap interval; with fewer than four runs, this is the mean. The episodes of each run are averaged first. "–" means
+that there is no value.
+
+- **agent**: the memory, with the name that the JMLR paper uses. `PPO` has no memory, `+rec` adds frame reconstruction,
+  and `lru-512` is the memory `lru` with 512 units. If several rows have the same environment, agent and shape, the
+  settings that differ follow.
+- **environments × steps**: number of parallel environments, and steps of each environment per update.
+- **trained**: environment steps of the evaluated checkpoint; without an evaluation, steps of the whole run.
+- **minutes**: mean training time up to these steps, without the evaluation after training. Only runs with a metrics log
+  count.
+- **device**: device of the runs, if it is known.
+- **normalized return**: mean over held-out levels, training levels, or the 50 levels of the papers. In endless
+  environments, it is the number of commands, coins or tiles.
+- **success**, **metric**, **truncated**: on held-out levels. Endless environments have no success. The metric is the
+  environment's own measure, and its name follows. Truncated is the share of episodes that did not end within the step
+  limit of the evaluation.
+- **published**: mean of five runs of the same environment and agent in the JMLR paper, after the same number of steps
+  and at the end. The values are on held-out levels; those of `TrXL+rec` on `MortarMayhem-v0` are on training levels.
+- **(n of m runs)**: only n of the m runs recorded the value.
+
+The curves show episodes on training levels. They include only runs with a metrics log; the legend shows the number of
+these runs. Runs without a metrics log and without results are left out.
+"""
 _SPLITS = ("held_out", "training", "paper")
 
 
@@ -49,11 +71,13 @@ class Run:
         rows: its rows of the metrics log; empty without a log.
         results: results by name for "held_out" and "training"; empty if the run was not evaluated.
         steps: environment steps at the evaluation, else at the end of the log; None if unknown.
+        folder: name of its folder.
     """
 
     rows: list[Row]
     results: dict[str, dict[str, Any]]
     steps: int | None
+    folder: str = ""
 
     @property
     def until_evaluated(self) -> list[Row]:
@@ -80,6 +104,16 @@ class Group:
     def results(self, split: str, name: str) -> list[float]:
         """Return a result of each run that was evaluated on a split."""
         return [run.results[split][name] for run in self.runs if name in run.results.get(split, {})]
+
+    @property
+    def label(self) -> str:
+        """Environment id and the options that matter."""
+        return next((task.label for task in TASKS.values() if task.title == self.task), self.task)
+
+    @property
+    def is_endless(self) -> bool:
+        """True if the environment is endless."""
+        return any(task.is_endless for task in TASKS.values() if task.env == self.config.env)
 
     @property
     def logged(self) -> list[Run]:
@@ -127,6 +161,8 @@ class ReportFlags:
     """Output folder of report.md and the curves."""
     seed: int = 0
     """Seed of the bootstrap."""
+    devices: Path | None = None
+    """JSON file with a list of objects that have `folder` (name of a run folder) and `device`."""
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
@@ -211,7 +247,7 @@ def _read_runs(folder: Path, config: Config) -> list[Run]:
             own = [row for row in rows if row["seed"] == config.seed + index]
             results = {split: _of_seed(evaluation[split], index) for split in _SPLITS if split in evaluation}
             made = own[-1]["steps"] if own else None
-            runs.append(Run(own, results, made if evaluated is None else evaluated))
+            runs.append(Run(own, results, made if evaluated is None else evaluated, folder.name))
     except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise RunError(
             f"cannot read {folder / 'evaluation.json'} or metrics.jsonl beside it. Run baselines.evaluate again, "
@@ -244,23 +280,33 @@ def _of_seed(result: dict[str, Any], index: int) -> dict[str, Any]:
     return found
 
 
-def table(groups: Sequence[Group], seed: int) -> str:
-    """Return a Markdown table with a line per group and the published result after the same number of steps."""
-    curves = published()
+def table(groups: Sequence[Group], seed: int, devices: Mapping[str, str] | None = None) -> str:
+    """Return a Markdown table with a row for each group.
+
+    Args:
+        groups: groups of `read_groups`.
+        seed: seed of the bootstrap.
+        devices: device of a run by the name of its folder.
+    """
+    curves, known = published(), devices or {}
     lines = ["| " + " | ".join(_HEADER) + " |", "|" + " --- |" * len(_HEADER)]
-    for group in groups:
+    for group, settings in zip(groups, differing_settings(groups), strict=True):
         steps_m, minutes = group.steps_m, group.minutes
-        cells = [group.task, group.agent, group.shape, str(len(group.runs))]
+        cells = [group.label, ", ".join((group.agent, *settings)), group.shape, str(len(group.runs))]
         cells.append(_NONE if steps_m is None else f"{steps_m:.1f} M")
         cells.append(_NONE if minutes is None else f"{minutes:.1f}")
+        cells.append(", ".join(dict.fromkeys(known[run.folder] for run in group.runs if run.folder in known)) or _NONE)
         for split, name in (
             ("held_out", "normalized_return"),
             ("training", "normalized_return"),
             ("paper", "normalized_return"),
             ("held_out", "success"),
         ):
-            cells.append(_cell(group.results(split, name), seed))
-        cells.append(f"{_cell(group.results('held_out', 'metric'), seed)} {group.metric_name}".strip())
+            is_missing = name == "success" and group.is_endless
+            cells.append(_NONE if is_missing else _cell(group, split, name, seed))
+        if not any(run.results for run in group.runs):
+            cells[_HEADER.index("normalized return, held out")] = "not evaluated"
+        cells.append(f"{_cell(group, 'held_out', 'metric', seed)} {group.metric_name}".strip())
         truncated = group.results("held_out", "share_truncated")
         cells.append(f"{np.mean(truncated):.0%}" if truncated else _NONE)
         curve = curves.get(group.task, {}).get(group.agent)
@@ -273,11 +319,30 @@ def table(groups: Sequence[Group], seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(values: list[float], seed: int) -> str:
+def differing_settings(groups: Sequence[Group]) -> list[list[str]]:
+    """Return the settings of each group that differ from groups with the same task, agent and shape.
+
+    The number of steps is not among them, because tables and curves show it.
+    """
+    names = [field.name for field in dataclasses.fields(Config) if field.name not in ("scale", "total_steps")]
+
+    def settings(group: Group) -> list[str]:
+        key = (group.task, group.agent, group.shape)
+        alike = [other.config for other in groups if (other.task, other.agent, other.shape) == key]
+        differing = [name for name in names if len({str(getattr(config, name)) for config in alike}) > 1]
+        return [f"{name}={getattr(group.config, name)}" for name in differing]
+
+    return [settings(group) for group in groups]
+
+
+def _cell(group: Group, split: str, name: str, seed: int) -> str:
+    values = group.results(split, name)
     if not values:
         return _NONE
     found = estimate(np.asarray(values), seed=seed)
-    return f"{found.value:.3f}" if np.isnan(found.low) else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    partly = f" ({len(values)} of {len(group.runs)} runs)" if len(values) < len(group.runs) else ""
+    interval = "" if np.isnan(found.low) else f" [{found.low:.3f}, {found.high:.3f}]"
+    return f"{found.value:.3f}{interval}{partly}"
 
 
 def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
@@ -292,11 +357,12 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     has_times = any(group.logged for group in groups)
     colors = {group.agent: COLORS[number % len(COLORS)] for number, group in reversed(list(enumerate(groups)))}
     metric = next((group.metric_name for group in groups if group.metric_name), "")
-    is_endless = any(known.title == task and known.is_endless for known in TASKS.values())
-    unit = metric.replace("_", " ") if is_endless else "1 = best possible"
+    unit = metric.replace("_", " ") if any(group.is_endless for group in groups) else "1 = best possible"
+    settings = differing_settings(groups)
     with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, 3.4), sharey=True) as (axes,):
         for number, group in enumerate(groups):
-            color, label = COLORS[number % len(COLORS)], f"{group.agent}, {group.shape}, {group.count}"
+            color = COLORS[number % len(COLORS)]
+            label = ", ".join((group.agent, group.shape, *settings[number], group.count))
             ends = group.results("held_out", "normalized_return")
             if group.logged:
                 steps, minutes, found = plots.estimate_curve([run.rows for run in group.logged], seed=seed)
@@ -307,7 +373,7 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
         plots.draw_published(axes[0], task, colors, max([0.0, *(group.steps_m or 0.0 for group in groups)]))
         for axis, label in zip(axes, (STEPS_LABEL, MINUTES_LABEL), strict=False):
             axis.set_xlabel(label)
-        axes[0].set(ylabel=f"normalized return ({unit})" if unit else "normalized return", title=task)
+        axes[0].set(ylabel=f"normalized return ({unit})" if unit else "normalized return", title=groups[0].label)
         handles, labels = axes[0].get_legend_handles_labels()
         axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=1 + has_times)
 
@@ -320,19 +386,30 @@ def report(arguments: ReportFlags) -> Path:
         ConfigError: if the seed is out of range.
     """
     check_seed(arguments.seed)
-    groups = read_groups(arguments.folders)
-    text = ["# Runs", "", " ".join((__doc__ or "").split("\n\n")[1].split()), "", table(groups, arguments.seed)]
+    devices = {} if arguments.devices is None else _read_devices(arguments.devices)
+    groups = [group for group in read_groups(arguments.folders) if any(run.rows or run.results for run in group.runs)]
+    text = ["# Runs", _INTRO, table(groups, arguments.seed, devices)]
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
         for task in dict.fromkeys(group.task for group in groups):
             slug = "".join(letter if letter.isalnum() else "-" for letter in task.lower())[:60].strip("-")
             path = arguments.out / f"curve-{slug}"
-            draw(path, task, [group for group in groups if group.task == task], arguments.seed)
-            text.append(f"![{task}]({path.name}.svg)\n")
+            own = [group for group in groups if group.task == task]
+            draw(path, task, own, arguments.seed)
+            text.append(f"![Learning curves of {own[0].label}]({path.name}.svg)\n")
         (arguments.out / "report.md").write_text("\n".join(text), encoding="utf-8")
     except OSError as error:
         raise RunError(f"cannot write {arguments.out} ({error.strerror}). Choose another --out.") from error
     return arguments.out / "report.md"
+
+
+def _read_devices(path: Path) -> dict[str, str]:
+    try:
+        return {row["folder"]: row["device"] for row in json.loads(path.read_text()) if "folder" in row}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(
+            f"--devices: expected a JSON file with a list of objects that have folder and device, got {path}."
+        ) from error
 
 
 def main() -> None:

@@ -13,16 +13,30 @@ from jaxgym.errors import StateError
 
 
 def check_params(env_id: str, params: Any, own: type) -> None:
-    """Check that parameters are of an environment's own class.
+    """Check that parameters are of an environment's own class, and that options with several choices hold `Choices`.
 
     Raises:
-        StateError: If they are of another class.
+        StateError: If they are of another class, or an option with several choices holds another value.
     """
     if not isinstance(params, own):
         raise StateError(
             f"{env_id}: expected parameters of class {_name(own)}, got {_name(type(params))}. "
             "Pass the parameters that make returned, or dataclasses.replace of them."
         )
+    for name, kind in _dataclass_fields(own):
+        value = getattr(params, name)
+        if not isinstance(value, kind):
+            raise StateError(
+                f"{env_id}: params.{name}: expected {_name(kind)}, got {type(value).__name__}. "
+                f"Convert a list with {kind.__name__}.of(list), or pass it to make."
+            )
+
+
+@functools.cache
+def _dataclass_fields(own: type) -> tuple[tuple[str, type], ...]:
+    """Return the fields with a dataclass, such as `Choices`, and its class."""
+    fields = [(field.name, field.type) for field in dataclasses.fields(own)]
+    return tuple((name, kind) for name, kind in fields if isinstance(kind, type) and dataclasses.is_dataclass(kind))
 
 
 def check_state(env_id: str, state: Any, own: Any) -> None:

@@ -384,6 +384,14 @@ def test_what_is_no_state_or_parameters_of_the_environment_is_an_error_in_a_sent
                 call(jax.random.key(0), wrong, 1, params)
 
 
+def test_a_list_in_the_parameters_is_an_error_with_the_fix(started: Any) -> None:
+    env, _, params = started(GRID)
+    wrong = dataclasses.replace(params, command_count=[4])
+    words = r"expected jaxgym\.options\.Choices, got list\. Convert a list with Choices\.of\(list\)"
+    with pytest.raises(StateError, match=rf"^{GRID}: params\.command_count: {words}"):
+        env.reset(jax.random.key(0), wrong)
+
+
 def test_a_state_of_another_environment_or_of_a_batch_is_an_error_in_a_sentence(started: Any) -> None:
     game = started(GRID)
     other = started("FrozenLake-v0")[1]

@@ -115,14 +115,15 @@ def test_a_report_has_a_line_for_runs_that_differ_in_the_seed_alone(tmp_path: Pa
     lines = [line for line in path.read_text().splitlines() if line.startswith("| M")]
     assert len(lines) == 2
     cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    assert cells[:2] + cells[3:6] == ["MPGrid off", "GRU", "3", "98.3 M", "5.0"]
+    label = "MysteryPath-Grid-v0, origin and goal hidden"
+    assert cells[:2] + cells[3:7] == [label, "GRU", "3", "98.3 M", "5.0", "–"]
     assert cells[2] == "512 × 128"
-    assert cells[6] == "0.400 [0.200, 0.600]"
-    assert cells[7:10] == ["1.000 [1.000, 1.000]", "–", "0.200 [0.100, 0.300]"]
-    assert cells[10] == "0.800 [0.400, 1.200] tiles_visited"
-    assert cells[11:] == ["10%", "0.41", "0.69"]
+    assert cells[7] == "0.400 [0.200, 0.600]"
+    assert cells[8:11] == ["1.000 [1.000, 1.000]", "–", "0.200 [0.100, 0.300]"]
+    assert cells[11] == "0.800 [0.400, 1.200] tiles_visited"
+    assert cells[12:] == ["10%", "0.41", "0.69"]
     assert lines[1].startswith(
-        "| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 64 × 64 | 1 | 0.0 M | – | 0.900 |"
+        "| MortarMayhem-Grid-v0 observation=symbolic | gru-128 | 64 × 64 | 1 | 0.0 M | – | – | 0.900 |"
     )
     for name in ("curve-mpgrid-off", "curve-mortarmayhem-grid-v0-observation-symbolic"):
         assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -213,6 +214,58 @@ def test_a_report_is_written_in_utf_8_whatever_the_locale(tmp_path: Path, monkey
     assert "64 × 64" in report.report(report.ReportFlags((tmp_path / "run",), tmp_path / "out")).read_bytes().decode()
 
 
+def row_cells(groups: list[report.Group], devices: dict[str, str] | None = None) -> list[dict[str, str]]:
+    header, _, *rows = report.table(groups, 0, devices).splitlines()
+    return [dict(zip(header.split(" | "), row.split(" | "), strict=True)) for row in rows]
+
+
+def test_a_row_has_the_devices_of_its_runs(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), 0.5, [])
+    listed = [{"folder": "run0", "device": "A"}, {"folder": "run2", "device": "B"}, {"device": "C"}]
+    (tmp_path / "devices.json").write_text(json.dumps(listed))
+    folders = tuple(tmp_path.iterdir())
+    page = report.report(report.ReportFlags(folders, tmp_path / "out", devices=tmp_path / "devices.json")).read_text()
+    assert "| A, B |" in page
+    (tmp_path / "devices.json").write_text("3")
+    with pytest.raises(RunError, match=r"^--devices: expected a JSON file with a list of objects"):
+        report.report(report.ReportFlags(folders, tmp_path / "out", devices=tmp_path / "devices.json"))
+
+
+def test_rows_with_the_same_label_name_the_settings_that_differ(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", PRESETS["fast/mm-gru"], 0.5, [])
+    write_run(tmp_path / "b", dataclasses.replace(PRESETS["fast/mm-gru"], learning_rate_start=1e-4), 0.5, [])
+    write_run(tmp_path / "c", PRESETS["fast/mm-trxl"], 0.5, [])
+    agents = [row["agent"] for row in row_cells(report.read_groups(sorted(tmp_path.iterdir())))]
+    assert agents == ["GRU, learning_rate_start=0.0005", "GRU, learning_rate_start=0.0001", "TrXL"]
+
+
+def test_an_endless_environment_has_no_success_in_the_table(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", PRESETS["fast/emm-gru"], 0.5, [])
+    (cells,) = row_cells(report.read_groups([tmp_path / "run"]))
+    assert (cells["success"], cells["normalized return, held out"]) == ("–", "0.500")
+
+
+def test_runs_without_results_are_marked_or_left_out(tmp_path: Path) -> None:
+    row = {"update": 1, "seed": 0, "steps": 10, "seconds": 1.0, "episodes": 1, "normalized_return": 0.5}
+    write_run(tmp_path / "logged", SCALES["cpu"], 0.5, [row])
+    write_run(tmp_path / "empty", dataclasses.replace(SCALES["cpu"], gamma=0.9), 0.5, [])
+    for name in ("logged", "empty"):
+        (tmp_path / name / "evaluation.json").unlink()
+    page = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| Mortar")]
+    assert len(lines) == 1
+    assert "| not evaluated |" in lines[0]
+
+
+def test_a_value_that_few_runs_recorded_has_their_number(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), 0.5, [])
+    (tmp_path / "run0" / "evaluation.json").write_text('{"held_out": {"normalized_return": 0.5}}')
+    (cells,) = row_cells(report.read_groups(sorted(tmp_path.iterdir())))
+    assert cells["success"] == "0.250 [0.250, 0.250] (2 of 3 runs)"
+
+
 def test_runs_of_grpo_are_passed_over(tmp_path: Path) -> None:
     write_run(tmp_path / "run", SCALES["cpu"], 0.5, [])
     (tmp_path / "grpo").mkdir()
@@ -274,7 +327,7 @@ def test_of_fewer_than_four_runs_the_interquartile_mean_is_the_mean_and_the_page
     for seed in range(num_runs):
         write_run(tmp_path / f"run{seed}", dataclasses.replace(SCALES["cpu"], seed=seed), returns[seed], [])
     page = report.report(report.ReportFlags(tuple(tmp_path.iterdir()), tmp_path / "out")).read_text()
-    assert "with fewer than four runs it equals the mean" in page
+    assert "with fewer than four runs, this is the mean" in page
 
 
 def test_scores_on_the_levels_of_the_papers_have_a_column(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ class CommandParams(EnvParams):
     allowed_commands: jax.Array = traced(
         Integer(
             9,
-            "number of allowed commands, counted from the first of right, down, left, up, stay, diagonals",
+            "number n of commands that can occur: the first n of right, down, left, up, stay, and the four diagonals",
             low=4,
             high=9,
         )
@@ -170,11 +170,11 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     metric: ClassVar[str] = "commands_completed"
     grid: bool
     act_only: bool
-    agent_scale: float = static(arena.AGENT_SCALE, help="size of the agent; no effect in the grid games")
+    agent_scale: float = static(arena.AGENT_SCALE, help="size of the agent; no effect with movement on a grid")
     max_commands: int = static(
         Static(
             None,
-            "capacity for commands; it must suffice for all params of this env",
+            "size of the command arrays; at least the largest command_count that you use with this env",
             low=1,
             high=MOST_COMMANDS,
             none=f"the larger of {_DEFAULT_MAX_COMMANDS} and max(command_count)",

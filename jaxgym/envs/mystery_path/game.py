@@ -145,7 +145,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
     """
 
     grid: bool
-    agent_scale: float = static(arena.AGENT_SCALE, help="size of the agent; no effect in the grid game")
+    agent_scale: float = static(arena.AGENT_SCALE, help="size of the agent; no effect with movement on a grid")
     observation: str = static(OBSERVATION)
     flat_actions: bool = static(arena.FLAT_ACTIONS)
 
