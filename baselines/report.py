@@ -162,7 +162,7 @@ class ReportFlags:
     seed: int = 0
     """Seed of the bootstrap."""
     devices: Path | None = None
-    """JSON file with a list of objects that have `folder` (name of a run folder) and `device`."""
+    """JSON file with a list of objects that have `folder` (run folder, only its name counts) and `device`."""
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
@@ -405,7 +405,7 @@ def report(arguments: ReportFlags) -> Path:
 
 def _read_devices(path: Path) -> dict[str, str]:
     try:
-        return {row["folder"]: row["device"] for row in json.loads(path.read_text()) if "folder" in row}
+        return {Path(row["folder"]).name: row["device"] for row in json.loads(path.read_text()) if "folder" in row}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunError(
             f"--devices: expected a JSON file with a list of objects that have folder and device, got {path}."

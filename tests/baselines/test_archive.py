@@ -14,7 +14,7 @@ from baselines.config import SCALES
 from baselines.errors import RunError
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
-FOLDERS = sorted(path.parent for path in RESULTS.glob("*/config.json"))
+FOLDERS = sorted(path.parent for path in RESULTS.glob("**/config.json"))
 
 
 def log_of(updates: int, seeds: tuple[int, ...] = (0,)) -> list[dict[str, Any]]:
