@@ -49,7 +49,7 @@ class FrozenLakeTextInterface(TextInterface[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     dialect: str
 

@@ -39,7 +39,7 @@ def build(env: Any, values: Mapping[str, Any]) -> "SearingSpotlightsTextInterfac
 class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     @property
     def _is_endless(self) -> bool:
