@@ -12,7 +12,7 @@ import pytest
 from jaxgym import levels, spec_of, text
 from jaxgym.envs.memory_gym.arena import GridAction
 from jaxgym.envs.mortar_mayhem import scene as mortar
-from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
+from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, COMMANDS, NO_COMMAND
 from jaxgym.envs.mystery_path import endless_scene as endless_path
 from jaxgym.envs.mystery_path import scene as path
 from jaxgym.envs.searing_spotlights import scene as spotlights
@@ -284,8 +284,8 @@ def test_the_numbers_of_actions_in_the_prompt_of_mortar_mayhem_are_exact(duratio
         _, state, reward, terminated, _ = step(jax.random.key(0), state, np.int32(action), params)
         return state, float(reward), bool(terminated)
 
-    def plan(state: Any) -> list[int]:
-        actions = list[int]()
+    def plan(state: Any, target: Any) -> list[int]:
+        state, actions = dataclasses.replace(state, target_tile=target), list[int]()
         while action := int(expert(env, state, params)):
             actions.append(action)
             state = env.move(state, np.int32(action), params)
@@ -297,8 +297,11 @@ def test_the_numbers_of_actions_in_the_prompt_of_mortar_mayhem_are_exact(duratio
     for _ in range(idle):
         state, *_ = act(state, GridAction.FORWARD)
     assert state.position_px.tolist() == begin
-    for is_late in (True, False):  # reach the first target with the last action, and leave it with the first one
-        way = plan(state)
+    first = state.target_tile
+    second = first + np.asarray(COMMAND_MOVES)[int(state.level.commands[1])]
+    # Reach the first target with the last action, and leave it with the first one.
+    for is_late, target in ((True, first), (False, second)):
+        way = plan(state, target)
         waits = [int(GridAction.NOTHING)] * (allowed - len(way))
         for action in [*waits, *way] if is_late else [*way, *waits]:
             state, reward, has_ended = act(state, action)
