@@ -50,7 +50,7 @@ class SessionOptions:
         if self.on_invalid_reply == "fallback":
             rules.append(f"An invalid reply counts as {fallback}.")
         if self.max_turns:
-            rules.append(f"The episode ends after {self.max_turns} turns, including turns with invalid replies.")
+            rules.append(f"The episode also ends after {self.max_turns} turns. A turn with an invalid reply counts.")
         return "\n".join(rules)
 
 

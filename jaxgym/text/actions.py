@@ -12,6 +12,9 @@ from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import find_answer, invalid, last_phrase, words_of
 from jaxgym.text.turns import Action, InvalidReply, ParsedAction
 
+LAST_COUNTS = "If your reply contains several such tags, only the last one counts."
+"""End of a reply format that asks for a tag."""
+
 _SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)
 _ITEM = re.compile(r"((?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)
 _BLANKS = re.compile(r"[ \t\r]+")
@@ -79,13 +82,13 @@ class ActionSet:
     def reply_format(self) -> str:
         """Return the part of the system prompt that describes the form of a reply."""
         reply = f"Reply in this format: <action>{self.example}</action>"
-        if self.most == 1:
-            return reply
-        last = [name for name in self.actions if name != self.example][-1]
-        return (
-            f"{reply}\nSeparate actions with commas. A number after an action repeats it. This reply has {self.most} "
-            f"actions: <action>{self.example} {self.most - 1}, {last}</action>"
-        )
+        if self.most > 1:
+            last = [name for name in self.actions if name != self.example][-1]
+            reply += (
+                f"\nSeparate actions with commas. A number after an action repeats it. This reply has {self.most} "
+                f"actions: <action>{self.example} {self.most - 1}, {last}</action>"
+            )
+        return f"{reply}\n{LAST_COUNTS}"
 
     def parse(self, reply: str, parsing: str = "strict") -> ParsedAction | InvalidReply:
         """Return the actions that a reply names, at most `most` of them, or why it is invalid.

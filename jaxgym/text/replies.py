@@ -28,8 +28,8 @@ from jaxgym.text.tool_calls import with_json_calls
 
 T = TypeVar("T")
 
-FORM = "Reply in this form:"
-"""Words before the form of a reply, at the end of the error text of an invalid reply."""
+FORM = "Reply in this format:"
+"""Words before the format of a reply, at the end of the error text of an invalid reply."""
 
 _EXCERPT = 40
 _MOST_WRAPPERS = 4

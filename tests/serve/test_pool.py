@@ -96,6 +96,24 @@ def test_the_level_is_that_of_the_seed(pool: SessionPool) -> None:
         pool.close([opening.id])
 
 
+def test_a_held_out_seed_starts_its_own_level_of_mystery_path() -> None:
+    shown = {"show_goal": True, "show_origin": True}
+    env, params, interface = text.make("mystery_path_grid", levels="fresh", **shown)
+
+    @jax.jit
+    def first_scene(seed: jax.Array) -> Any:
+        return env.scene(env.initial_state(levels.level_from_seed(env, seed, params), params), params)
+
+    seeds = [7, *levels.held_out_seeds(3).tolist()]
+    scenes = [jax.tree.map(np.asarray, first_scene(np.uint32(seed))) for seed in seeds]
+    expected = [interface.open(scene, params) for scene in scenes]
+    assert len(set(expected)) > 1
+    own_pool = SessionPool(capacity=8)
+    for options in ({}, {"levels": None}):
+        openings = own_pool.open_many("mystery_path_grid", seeds, {**shown, **options})
+        assert [opening.text for opening in openings] == expected
+
+
 def test_without_a_seed_a_training_level_is_drawn(pool: SessionPool) -> None:
     seeds = [opening.seed for opening in pool.open_many("corridor", [None] * 8)]
     assert len(set(seeds)) == 8

@@ -32,7 +32,7 @@ def test_a_session_with_the_default_options_has_the_prompt_of_the_text_interface
         ),
         ({"on_invalid_reply": "end"}, "An invalid reply ends the episode."),
         ({"on_invalid_reply": "fallback"}, "An invalid reply counts as left."),
-        ({"max_turns": 7}, "The episode ends after 7 turns, including turns with invalid replies."),
+        ({"max_turns": 7}, "The episode also ends after 7 turns. A turn with an invalid reply counts."),
     ],
 )
 def test_a_prompt_states_the_options_of_its_session_before_the_form_of_a_reply(

@@ -202,7 +202,7 @@ def test_the_error_of_an_invalid_action_names_the_call_of_the_tool(
     getattr(env, tool)(**arguments)  # the turn that ends it gives its session back
     assert said.splitlines()[0].startswith("Invalid ")
     assert call in said.splitlines()[0]
-    assert "Reply in this form" not in said
+    assert "Reply in this format" not in said
     assert "<action>" not in said
 
 

@@ -73,7 +73,7 @@ class MortarMayhem:
             self.commands.append(shown[1])
             self.pending, self.target = list(self.commands), tile
         self.is_visible = bool(shown)
-        if not re.search(r"Red tiles .*: none", text):
+        if not re.search("Red tiles: none", text):
             self.needs_target = True
             return WAIT
         if shown or len(self.commands) < self.length:

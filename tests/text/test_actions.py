@@ -124,7 +124,7 @@ def test_an_invalid_reply_is_quoted_and_the_actions_are_listed(moves: ActionSet,
     assert isinstance(invalid, InvalidReply)
     assert invalid.reason == (
         f"Invalid reply: expected one of {', '.join(moves.actions)}, got {got}. "
-        f"Reply in this form: <action>{moves.example}</action>."
+        f"Reply in this format: <action>{moves.example}</action>."
     )
 
 

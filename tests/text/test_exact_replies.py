@@ -154,7 +154,7 @@ def test_a_reply_means_one_action_or_none(name: str, reply: str, expected: str |
 
 @pytest.mark.parametrize("end", ENDS)
 def test_text_behind_the_end_of_the_turn_is_not_played(end: str) -> None:
-    assert meaning("mortar_mayhem_grid", f"{BAD}{end}Reply in this form: {GOOD}") is None
+    assert meaning("mortar_mayhem_grid", f"{BAD}{end}Reply in this format: {GOOD}") is None
     assert meaning("mortar_mayhem_grid", f"{GOOD}{end}{BAD}") == "forward"
     assert meaning("mortar_mayhem_grid", f"{end}{GOOD}" if end != "<s>" else BAD) is None
     assert meaning("mortar_mayhem_grid", f"{BAD}{'so ' * 4_000}{end}{GOOD}") is None

@@ -9,9 +9,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxgym import text
+from jaxgym import levels, spec_of, text
+from jaxgym.envs.memory_gym.arena import GridAction
 from jaxgym.envs.mortar_mayhem import scene as mortar
-from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
+from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, COMMANDS, NO_COMMAND
 from jaxgym.envs.mystery_path import endless_scene as endless_path
 from jaxgym.envs.mystery_path import scene as path
 from jaxgym.envs.searing_spotlights import scene as spotlights
@@ -260,11 +261,65 @@ def test_mortar_mayhem_says_one_command_at_a_time(get_game: Callable[[str], Game
     )
     for index, name in enumerate(COMMANDS):
         said = interface.describe(dataclasses.replace(scene, command=np.int32(index)), params)
-        assert said == f"Command shown: {name}\nYou: row 3, column 2, facing up\nRed tiles (5 x 5): none"
+        assert said == f"Command shown: {name}\nYou: row 3, column 2, facing up\nArena: 5 x 5 tiles. Red tiles: none"
     scene = dataclasses.replace(scene, command=np.int32(NO_COMMAND), safe_tile=np.int32([4, 0]))
-    assert interface.describe(scene, params) == (
-        "Command shown: none\nYou: row 3, column 2, facing up\nRed tiles (5 x 5): all except row 1, column 5"
-    )
+    assert interface.describe(scene, params).splitlines() == [
+        "Command shown: none",
+        "You: row 3, column 2, facing up",
+        "Arena: 5 x 5 tiles. Red tiles: all except row 1, column 5",
+    ]
+
+
+@pytest.mark.parametrize("duration", [1, 3])
+def test_the_numbers_of_actions_in_the_prompt_of_mortar_mayhem_are_exact(duration: int) -> None:
+    options = {"command_count": [2], "explosion_delay": [3], "explosion_duration": [duration]}
+    env, params, interface = text.make("mortar_mayhem_grid", observation="symbolic", **options)
+    prompt = interface.system_prompt(params)
+    idle = int(re.search(r"So the first (\d+) actions have no effect", prompt)[1])
+    allowed = int(re.search(r"You have (\d+) actions to reach each target", prompt)[1])
+    stay = re.search(r"for (\d+) more actions\.", prompt)
+    expert, step = jax.jit(spec_of(env.env_id).expert, static_argnums=0), jax.jit(env.step_env)
+
+    def act(state: Any, action: Any) -> tuple[Any, float, bool]:
+        _, state, reward, terminated, _ = step(jax.random.key(0), state, np.int32(action), params)
+        return state, float(reward), bool(terminated)
+
+    def plan(state: Any, target: Any) -> list[int]:
+        state, actions = dataclasses.replace(state, target_tile=target), list[int]()
+        while action := int(expert(env, state, params)):
+            actions.append(action)
+            state = env.move(state, np.int32(action), params)
+        return actions
+
+    rewards, ends = list[float](), list[bool]()
+    state = env.initial_state(levels.level_from_seed(env, 3, params), params)
+    begin = state.position_px.tolist()
+    for _ in range(idle):
+        state, *_ = act(state, GridAction.FORWARD)
+    assert state.position_px.tolist() == begin
+    first = state.target_tile
+    second = first + np.asarray(COMMAND_MOVES)[int(state.level.commands[1])]
+    # Reach the first target with the last action, and leave it with the first one.
+    for is_late, target in ((True, first), (False, second)):
+        way = plan(state, target)
+        waits = [int(GridAction.NOTHING)] * (allowed - len(way))
+        for action in [*waits, *way] if is_late else [*way, *waits]:
+            state, reward, has_ended = act(state, action)
+            rewards.append(reward)
+            ends.append(has_ended)
+        if is_late:
+            for _ in range(int(stay[1]) if stay else 0):
+                state, reward, _ = act(state, GridAction.NOTHING)
+                assert reward == 0
+    assert [index for index, reward in enumerate(rewards, 1) if reward] == [allowed, 2 * allowed]
+    assert [index for index, has_ended in enumerate(ends, 1) if has_ended] == [2 * allowed]
+
+
+def test_the_prompt_of_mortar_mayhem_limits_the_actions_of_a_reply_that_would_hide_a_command() -> None:
+    _, params, interface = text.make("mortar_mayhem")
+    assert "In phase 1, give at most 3 actions in a reply." in interface.system_prompt(params)
+    _, params, interface = text.make("mortar_mayhem_grid")
+    assert "In phase 1, give at most" not in interface.system_prompt(params)
 
 
 def test_what_a_large_agent_hides_is_not_said(get_game: Callable[[str], Game]) -> None:

@@ -274,7 +274,7 @@ def test_marks_around_a_text_are_removed(text: str, expected: str) -> None:
 
 def test_an_error_quotes_the_answer_and_names_what_is_valid() -> None:
     assert invalid(find_answer("<action>jump</action>", FORMS), "up, down", "<action>up</action>") == (
-        'expected one of up, down, got "jump". Reply in this form: <action>up</action>.'
+        'expected one of up, down, got "jump". Reply in this format: <action>up</action>.'
     )
     assert "got no answer." in invalid(None, "up", "<action>up</action>")
     assert len(invalid(find_answer("x" * 9_999, FORMS), "up", "up")) < 130

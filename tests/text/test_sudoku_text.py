@@ -174,7 +174,7 @@ def test_an_invalid_reply_is_answered_with_the_reason_and_the_board() -> None:
     scene = scene_of(CORNERS, (0, 1), SudokuOutcome.PLACED)
     reason = (
         'Invalid action: expected row, column and number, each from 1 to 9, got "hello"; please resubmit. '
-        "Reply in this form: [row column number]."
+        "Reply in this format: [row column number], for example [1 2 3]."
     )
     assert INTERFACE.respond(turn_of(INTERFACE.parse("hello"), scene), PARAMS) == f"{reason}\n{BOARD}"
 
@@ -322,7 +322,7 @@ def test_any_other_reply_is_invalid_and_quoted(reply: str, got: str) -> None:
     assert isinstance(found, InvalidReply)
     assert found.reason == (
         f"Invalid action: expected row, column and number, each from 1 to 9, got {got}; please resubmit. "
-        "Reply in this form: [row column number]."
+        "Reply in this format: [row column number], for example [1 2 3]."
     )
 
 

@@ -54,7 +54,7 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     dialect: str
 

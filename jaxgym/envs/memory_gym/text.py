@@ -229,14 +229,14 @@ def tile_name(row: int, column: int) -> str:
     return f"row {row + 1}, column {column + 1}" if row >= 0 and column >= 0 else "on no tile"
 
 
-def one_of(choices: Any) -> str:
-    """Return the choices of an option as text: `"10"`, or `"3, 4 or 5"`."""
-    return either([str(value) for value in np.asarray(choices.values)[: int(choices.count)].tolist()])
+def values_of(choices: Any) -> list[int]:
+    """Return the choices of an option."""
+    return np.asarray(choices.values)[: int(choices.count)].tolist()
 
 
-def counted(choices: Any, noun: str) -> str:
-    """Return the choices of an option with a noun: `"1 step"`, or `"3, 4 or 5 steps"`."""
-    numbers = one_of(choices)
+def counted(choices: Any, noun: str, more: int = 0) -> str:
+    """Return the choices of an option, increased by `more`, with a noun: `"1 step"`, or `"3, 4 or 5 steps"`."""
+    numbers = either([str(value + more) for value in values_of(choices)])
     return f"{numbers} {noun}" if numbers == "1" else f"{numbers} {noun}s"
 
 
@@ -268,7 +268,7 @@ NUMBERING = "Rows are numbered from 1 at the top, columns from 1 at the left."
 
 GRID_STEPS = (
     '"turn left" and "turn right" turn you by 90 degrees. "forward" moves you one tile in the direction that you are '
-    "facing."
+    "facing. It has no effect if there is no tile ahead of you."
 )
 
 

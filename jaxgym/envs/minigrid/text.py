@@ -56,6 +56,8 @@ def actions(most: int) -> ActionSet:
 class MiniGridTextInterface(FrameTextInterface[GridWorld]):
     """Text interface of a MiniGrid environment; a subclass defines `rules`."""
 
+    text_version: ClassVar[int] = 2
+
     kinds: ClassVar[tuple[Type, ...]] = (Type.KEY, Type.BALL, Type.BOX, Type.DOOR)
     """Types of things that the map can show."""
 

@@ -15,12 +15,14 @@ from jaxgym.envs.memory_gym.text import (
     rewards,
     screen,
     tile_name,
+    values_of,
 )
 from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
 from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px
 from jaxgym.envs.mortar_mayhem.visible import Visible
 
 _STRAIGHT_COMMANDS = 5
+_FIRST_WITH_ONE_ACTION = 2
 _STAY = ' "stay" does not move it.'
 
 
@@ -28,7 +30,7 @@ _STAY = ' "stay" does not move it.'
 class MortarMayhemTextInterface(FrameTextInterface[Scene]):
     """Text interface of Mortar Mayhem, with clue phase, act-only or endless."""
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     @property
     def _is_endless(self) -> bool:
@@ -61,22 +63,50 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         return [f"{arena} memorize a sequence of {commands} and then execute it in order."]
 
     def _memorizing(self, params: Any) -> str:
-        which = "The commands are shown one at a time, each only once."
+        which, belongs = "The commands are shown one at a time, each only once.", "is the first action of phase 2"
         if self._is_endless:
             which = (
                 f"The first sequence has length {int(params.initial_command_count)}. Its commands are shown one at a "
-                "time. Later, only the added command is shown. Each command is shown only once."
+                "time. Later, only the added command is shown, after the last target of the sequence and while the "
+                "other tiles are deadly. Each command is shown only once."
             )
-        shown = counted(params.command_show_duration, "step")
-        blank = counted(params.command_show_delay, "step")
+            belongs = "belongs to phase 2"
+        shown = counted(params.command_show_duration, "observation")
+        blank = counted(params.command_show_delay, "observation")
         return (
-            f"Phase 1, memorize: {which} A command is visible for {shown}, followed by {blank} without a command. You "
-            'cannot move in this phase. Choose "wait". Phase 2 begins after the steps of the last command.'
+            f"Phase 1, memorize: {which} A command is visible in {shown}, followed by {blank} without a command. The "
+            "first observation of the episode is the first one of phase 1. Your actions have no effect until you have "
+            f'received the last observation of phase 1. Choose "wait". The next action {belongs}.'
+            f"{self._idle_actions(params)}{self._pace(params)}"
         )
+
+    def _idle_actions(self, params: Any) -> str:
+        """Return the number of actions in phase 1, unless it depends on the level."""
+        durations = values_of(params.command_show_duration), values_of(params.command_show_delay)
+        counts = [int(params.initial_command_count)] if self._is_endless else values_of(params.command_count)
+        first = counts[0] * sum(choices[0] for choices in durations)
+        if len(counts) > 1 or any(len(choices) > 1 for choices in durations) or first <= 1:
+            return ""
+        actions = "action has" if first == _FIRST_WITH_ONE_ACTION else f"{first - 1} actions have"
+        return f" So the first {actions} no effect, and action {first} belongs to phase 2."
+
+    def _pace(self, params: Any) -> str:
+        """Return the largest number of actions per reply that shows every command; empty if all replies do."""
+        fewest = min(values_of(params.command_show_duration))
+        if not 0 < fewest < self.action_set.most:
+            return ""
+        actions = "one action" if fewest == 1 else f"{fewest} actions"
+        return f" In phase 1, give at most {actions} in a reply. With more actions, you can miss a command."
 
     def _execution(self, params: Any) -> str:
         allowed = int(params.allowed_commands)
-        delay, duration = counted(params.explosion_delay, "step"), counted(params.explosion_duration, "step")
+        moves = counted(params.explosion_delay, "action", 1)
+        stay = f" Stay on the target tile for {counted(params.explosion_duration, 'more action', -1)}."
+        if self._is_endless:
+            stay += " Actions in phase 1 do not count."
+        next_first = f"{stay} The action after that"
+        if max(values_of(params.explosion_duration)) == 1:
+            next_first = " The next action" + (" outside of phase 1" if self._is_endless else "")
         diagonals = ""
         if allowed > _STRAIGHT_COMMANDS:
             diagonals = ' A diagonal command such as "right-down" moves it one tile right and one tile down.'
@@ -85,8 +115,9 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
             f"{start}, the target is your current tile. Each command ({', '.join(COMMANDS[:allowed])}) moves the "
             f"target by one tile in that direction, as seen from above.{diagonals}"
             f"{_STAY if allowed >= _STRAIGHT_COMMANDS else ''} The direction that you are facing does not matter.\n"
-            f"You have {delay} to reach each target. After that, all other tiles become deadly for {duration}. Stay on "
-            "the target tile until they are safe again. Then the time for the next command begins."
+            f"You have {moves} to reach each target. After the last of them, you must be on the target tile. Then all "
+            f"other tiles become deadly.{next_first} is the first action for the next command. It may leave the tile, "
+            "even if the last observation shows deadly tiles."
         )
 
     def _ends(self, params: Any) -> list[str]:
@@ -111,8 +142,9 @@ class MortarMayhemTextInterface(FrameTextInterface[Scene]):
         if self._is_grid:
             return "\n".join([*lines, GRID_STEPS])
         size = LARGEST_ARENA if self._is_endless else int(params.arena_size)
-        corner = int(arena_corner_px(size))
-        return "\n".join([*lines, f"{screen(TILE_PX)} The arena begins at x {corner}, y {corner}.", free_speed(params)])
+        corner, edge = int(arena_corner_px(size)), "" if self._is_endless else " The edge of the arena stops you."
+        begins = f"The arena begins at x {corner}, y {corner}."
+        return "\n".join([*lines, f"{screen(TILE_PX)} {begins}", f"{free_speed(params)}{edge}"])
 
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of the command, the agent's position and heading, and the tiles."""
@@ -139,9 +171,9 @@ def _command(command: int) -> str:
 @functools.cache
 def _tiles(side: int, is_red: bool, column: int, row: int) -> str:
     if not is_red:
-        return f"Red tiles ({side} x {side}): none"
+        return f"Arena: {side} x {side} tiles. Red tiles: none"
     safe = f"all except {tile_name(row, column)}" if row >= 0 else "all visible tiles"
-    return f"Red tiles ({side} x {side}): {safe}"
+    return f"Arena: {side} x {side} tiles. Red tiles: {safe}"
 
 
 def _lists(commands: np.ndarray) -> list[str]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,22 +23,44 @@ from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import TILE_PX, Scene
 from jaxgym.envs.mystery_path.visible import Visible
 
+TScene = TypeVar("TScene")
+
 _CROSS = "Red cross: on you"
 
 
 @dataclasses.dataclass(frozen=True)
-class MysteryPathTextInterface(FrameTextInterface[Scene]):
+class _PathTextInterface(FrameTextInterface[TScene]):
+    """Rule of falling, which both games share."""
+
+    def fall_rule(self, params: Any) -> str:
+        """Return the rule of falling."""
+        cross = " and see a red cross" if bool(params.visual_feedback) else ""
+        several = ""
+        if self.action_set.most > 1:
+            several = (
+                " The same holds within one reply: the action after a fall only puts you back, and the remaining "
+                "actions continue from the start tile."
+            )
+        return (
+            f"If you step on a tile that is not part of the path, you fall{cross}. Your next action, whatever it is, "
+            f"only puts you back on the start tile.{several} The path stays the same during the episode, so remember "
+            "it."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MysteryPathTextInterface(_PathTextInterface[Scene]):
     """Text interface of Mystery Path."""
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
         lines = [
             f"Your task is to walk along an invisible path on a square of {SIZE} x {SIZE} tiles. The path leads from "
             "your start tile on one side to the goal tile on the opposite side. Consecutive tiles of the path share an "
-            "edge. Sometimes other tiles of the path share an edge, too.",
-            _fall(params),
+            "edge. Tiles of the path that do not follow each other can also share an edge.",
+            self.fall_rule(params),
             "",
             rewards(
                 {
@@ -54,7 +76,9 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
 
     def legend(self, params: Any) -> str:
         """Return the explanation of positions."""
-        steps = [GRID_STEPS] if self.env.grid else [screen(TILE_PX), free_speed(params)]
+        steps = [screen(TILE_PX), f"{free_speed(params)} The edge of the screen stops you. You cannot fall off it."]
+        if self.env.grid:
+            steps = [f"{GRID_STEPS} You cannot fall off the edge of the square."]
         return "\n".join([f"Observation: {NUMBERING}", *steps])
 
     def ending(self, reward: float) -> str:
@@ -74,15 +98,6 @@ class MysteryPathTextInterface(FrameTextInterface[Scene]):
         return [f"{text}{_ends(*tiles)}" for text, tiles in zip(said, shown, strict=True)]
 
 
-def _fall(params: Any) -> str:
-    """Return the rule of falling."""
-    cross = " and see a red cross" if bool(params.visual_feedback) else ""
-    return (
-        f"If you step on a tile that is not part of the path, you fall{cross}. Your next action, whatever it is, only "
-        "puts you back on the start tile. The path stays the same during the episode, so remember it."
-    )
-
-
 @functools.cache
 def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) -> str:
     start = f"\nStart (blue): {tile_name(start_row, start_column)}" if start_row >= 0 else ""
@@ -91,10 +106,10 @@ def _ends(start_column: int, start_row: int, goal_column: int, goal_row: int) ->
 
 
 @dataclasses.dataclass(frozen=True)
-class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryPathScene]):
+class EndlessMysteryPathTextInterface(_PathTextInterface[endless.EndlessMysteryPathScene]):
     """Text interface of Endless Mystery Path."""
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
@@ -104,7 +119,7 @@ class EndlessMysteryPathTextInterface(FrameTextInterface[endless.EndlessMysteryP
         lines = [
             "Your task is to follow an invisible path to the right, as far as possible. The path has no end. The world "
             f"has {endless.NUM_ROWS} rows of tiles. From each tile, the path continues to the right, up or down.",
-            f"{_fall(params)}{past}",
+            f"{self.fall_rule(params)}{past}",
             "",
             rewards(
                 {

@@ -28,7 +28,7 @@ _REWARDS = ("not positive", "positive")
 class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
     """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     @property
     def _is_endless(self) -> bool:

@@ -176,7 +176,7 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
         hints: Whether boards are followed by hints, which contain more than the frame.
     """
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     flat_actions: bool
     hints: bool
@@ -269,7 +269,7 @@ def _invalid(answer: Answer | None) -> InvalidReply:
     got = "no answer" if answer is None or not answer.text else excerpt(answer.text)
     return InvalidReply(
         f"Invalid action: expected row, column and number, each from 1 to 9, got {got}; please resubmit. {FORM} "
-        "[row column number]."
+        "[row column number], for example [1 2 3]."
     )
 
 

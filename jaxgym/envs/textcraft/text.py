@@ -17,6 +17,7 @@ from jaxgym.envs.textcraft.game import MOST_GATHERED, Verb
 from jaxgym.envs.textcraft.scene import MOST_CARRIED, Scene, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, NUM_INPUTS, Amount, world
 from jaxgym.spec import TextSpec
+from jaxgym.text.actions import LAST_COUNTS
 from jaxgym.text.forms import ACTION, ANSWER, boxed, fenced, labeled, whole_number
 from jaxgym.text.interface import BatchTextInterface
 from jaxgym.text.json_forms import Call, call, json_object
@@ -42,14 +43,15 @@ Your task is to craft the goal item. The first message lists the crafting comman
 empty inventory.
 
 Commands:
-get 3 flax: gather 3 flax. Use it for every item that you need and that no crafting command makes. You can gather 1 to \
-{most} at a time. The supply is unlimited.
-craft 2 flax yarn using 2 flax: use one of the crafting commands, with exactly its amounts and inputs. The inputs must \
-be in your inventory. Each use makes exactly the amount of the command. To make more, use the command again.
+get AMOUNT ITEM: gather an item, for example "get 3 flax". Use this command for every item that you need and that no \
+crafting command makes. AMOUNT is a number from 1 to {most}. The supply is unlimited.
+craft AMOUNT ITEM using INPUTS: use one of the crafting commands, for example "craft 2 flax yarn using 2 flax". Write \
+exactly its amounts and inputs. The inputs must be in your inventory. Each use makes exactly the amount of the \
+command. To make more, use the command again.
 inventory: list the items in your inventory.
 
-An item that a crafting command makes must be crafted. If you try to gather it, the answer begins with "Could not \
-find". Some crafting commands are not needed for the goal.
+An item that a crafting command makes must be crafted. If you try to gather it, the response begins with "Could \
+not find". Some crafting commands are not needed for the goal.
 These inputs are groups of items: {groups}. An item is in a group if the last word of its name is the name of the \
 group. Choose one item of the group and use it for the whole amount: 2 planks can be 2 ash planks or 2 elm planks, but \
 not one of each. Write the name of the item in your command.
@@ -60,7 +62,10 @@ Reward: 1 for crafting the goal item, 0 for every other command.
 The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
 
 """
-_REPLY_FORMAT = "Reply in this format: <action>get 3 flax</action>"
+_REPLY_FORMAT = (
+    "Reply with one command in this format: <action>get 3 flax</action>\n"
+    f"The command in this line is only an example. {LAST_COUNTS}"
+)
 
 
 def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
@@ -73,7 +78,7 @@ def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
 class TextCraftTextInterface(BatchTextInterface[Scene]):
     """Text interface of TextCraft."""
 
-    text_version: ClassVar[int] = 2
+    text_version: ClassVar[int] = 3
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""

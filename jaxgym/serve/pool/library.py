@@ -66,6 +66,9 @@ class Games:
         given = {name: value for name, value in options.items() if name in SESSION_OPTIONS}
         session_options = SessionOptions(**resolve(env_id, SESSION_OPTIONS, given))
         others = {name: value for name, value in options.items() if name not in SESSION_OPTIONS}
+        if others.get("levels") is None:
+            # With the default level buffer of an environment, a held-out seed would select a training level.
+            others["levels"] = "fresh"
         env, params, interface = text.make_registered(env_id, **others)
         interface = dataclasses.replace(interface, rewards=session_options.rewards)
         if session_options.on_invalid_reply == "fallback":

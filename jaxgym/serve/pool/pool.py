@@ -87,7 +87,8 @@ class SessionPool(OpenSessions):
 
         Args:
             name: Id or short name of an environment with a text interface.
-            options: Options of the environment, of its text interface, and of sessions (`SESSION_OPTIONS`).
+            options: Options of the environment, of its text interface, and of sessions (`SESSION_OPTIONS`). In a pool,
+                `levels` is `"fresh"` by default, also in environments where `jaxgym.make` uses a level buffer.
 
         Returns:
             The system prompt.
@@ -114,8 +115,8 @@ class SessionPool(OpenSessions):
 
         Args:
             name: Id or short name of an environment with a text interface.
-            seeds: Level seeds: 0 to 2^31 - 1 are training levels, 2^31 to 2^32 - 1 are held out. With a buffer of n
-                levels, seed s starts level s mod n. None samples a training seed.
+            seeds: Level seeds: 0 to 2^31 - 1 are training levels, 2^31 to 2^32 - 1 are held out. None samples a
+                training seed. If the option `levels` is a level buffer of n levels, seed s starts level s mod n.
             options: See `prepare`.
             start: Whether to start the episodes; otherwise the first step of a session starts its episode.
 
