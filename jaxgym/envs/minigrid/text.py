@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.text import FrameTextInterface
+from jaxgym.envs.common.text import FrameTextInterface
 from jaxgym.envs.minigrid.view import OWN, SIZE, Visible
 from jaxgym.envs.minigrid.world import (
     EMPTY,

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxgym.envs.memory_gym.text import actions_option, number
+from jaxgym.envs.common.text import actions_option, number
 from jaxgym.envs.minigrid.text import MiniGridTextInterface, actions
 from jaxgym.envs.minigrid.world import Type
 from jaxgym.envs.minigrid_memory.game import MISSION, MiniGridMemory, reward_at

@@ -7,17 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.common.text import FrameTextInterface, actions_option, counted, rewards
 from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
-    FrameTextInterface,
     action_set_of,
-    actions_option,
-    counted,
     free_speed,
     heading_names,
-    rewards,
     screen,
     tile_name,
 )

@@ -7,18 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.common.text import FrameTextInterface, actions_option, rewards
 from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
-    FrameTextInterface,
     action_set_of,
-    actions_option,
     course_actions,
     free_speed,
     heading_names,
-    rewards,
     screen,
     tile_name,
 )

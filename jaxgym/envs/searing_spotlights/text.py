@@ -7,19 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.common.text import FrameTextInterface, actions_option, counted, number, rewards
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.memory_gym.agent import first_headings
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
-from jaxgym.envs.memory_gym.text import (
-    FrameTextInterface,
-    action_set_of,
-    actions_option,
-    counted,
-    free_speed,
-    heading_names,
-    number,
-    rewards,
-)
+from jaxgym.envs.memory_gym.text import action_set_of, free_speed, heading_names
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene, coin_radius_px
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
 from jaxgym.spec import TextSpec
