@@ -70,9 +70,12 @@ class FrameTextInterface(TextInterface[TScene]):
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules, the legend and the reply format."""
+        return f"{self.rules(params)}{self.time_limit(params)}\n\n{self.legend(params)}\n\n{self.action_set.help()}"
+
+    def time_limit(self, params: Any) -> str:
+        """Return the time limit as text."""
         limit = int(params.max_steps_in_episode)
-        ends = f"\nThe episode also ends after {limit} steps." if limit > 0 else ""
-        return f"{self.rules(params)}{ends}\n\n{self.legend(params)}\n\n{self.action_set.help()}"
+        return f"\nThe episode also ends after {limit} steps." if limit > 0 else ""
 
     def reply_format(self) -> str:
         """Return the form of a reply."""

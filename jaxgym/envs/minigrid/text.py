@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.common.text import FrameTextInterface
-from jaxgym.envs.minigrid.view import OWN, SIZE, Visible
+from jaxgym.envs.common.text import FrameTextInterface, TScene
+from jaxgym.envs.minigrid.view import OWN, SIZE
 from jaxgym.envs.minigrid.world import (
     EMPTY,
     Color,
     Direction,
     Door,
-    GridWorld,
     MiniGridAction,
     Type,
     color_of,
@@ -53,7 +52,7 @@ def actions(most: int) -> ActionSet:
 
 
 @dataclasses.dataclass(frozen=True)
-class MiniGridTextInterface(FrameTextInterface[GridWorld]):
+class MiniGridTextInterface(FrameTextInterface[TScene]):
     """Text interface of a MiniGrid environment; a subclass defines `rules`."""
 
     kinds: ClassVar[tuple[Type, ...]] = (Type.KEY, Type.BALL, Type.BOX, Type.DOOR)
@@ -76,8 +75,8 @@ class MiniGridTextInterface(FrameTextInterface[GridWorld]):
             "you face. It has no effect if that cell is not free."
         )
 
-    def describe_visible(self, seen: Visible) -> list[str]:
-        """Return the direction, the map, and the list of things."""
+    def describe_visible(self, seen: Any) -> list[str]:
+        """Return the direction, the map, and the list of things of a `Visible`."""
         cells = np.asarray(seen.cells)
         maps, things = _maps(cells), _listed(cells)
         carried = cells[:, *OWN].tolist()

@@ -7,9 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxgym.envs.common.text import actions_option, number
+from jaxgym.envs.minigrid.reward import reward_at
 from jaxgym.envs.minigrid.text import MiniGridTextInterface, actions
-from jaxgym.envs.minigrid.world import Type
-from jaxgym.envs.minigrid_memory.game import MISSION, MiniGridMemory, reward_at
+from jaxgym.envs.minigrid.world import GridWorld, Type
+from jaxgym.envs.minigrid_memory.game import MISSION, MiniGridMemory
 from jaxgym.spec import TextSpec
 
 _EXAMPLE_STEPS = 20
@@ -21,7 +22,7 @@ def build(env: MiniGridMemory, values: Mapping[str, Any]) -> "MiniGridMemoryText
 
 
 @dataclasses.dataclass(frozen=True)
-class MiniGridMemoryTextInterface(MiniGridTextInterface):
+class MiniGridMemoryTextInterface(MiniGridTextInterface[GridWorld]):
     """Text interface of MiniGrid-Memory."""
 
     kinds = (Type.KEY, Type.BALL)
