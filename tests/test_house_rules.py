@@ -65,6 +65,7 @@ ARROWS = {
     "jaxgym.envs.textcraft": GAME,
     "jaxgym.envs.minigrid": GAME | COMMON,
     "jaxgym.envs.minigrid_memory": GAME | COMMON | {"jaxgym.envs.minigrid"},
+    "jaxgym.envs.babyai": GAME | COMMON | {"jaxgym.envs.minigrid"},
     "jaxgym.envs": set[str](),
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.course", "jaxgym.registration"},
