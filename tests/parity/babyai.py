@@ -46,6 +46,7 @@ from jaxgym.envs.minigrid.world import (
     MiniGridAction,
     Type,
     appearance_of,
+    number_of,
     thing,
     type_of,
 )
@@ -200,6 +201,12 @@ def check_level(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
     held = [(*place, *thing_parts(level.content)) for place in places_of(level)] if level.content != EMPTY else []
     equal(np.reshape(held, (-1, 4)), arrays["contains"], "contents of boxes")
     equal(level_class.num_strict, strict_clauses(meta["instr"]), "strict clauses")
+
+
+def floor_of(cells: np.ndarray, matches: np.ndarray) -> np.ndarray:
+    """Return the cells of a level without the things that its first description matches, uint16 (W, H)."""
+    is_carried = (type_of(cells) >= Type.DOOR) & (matches[np.minimum(number_of(cells), NUM_THINGS - 1)] & 1 > 0)
+    return np.where(is_carried, np.uint16(EMPTY), cells)
 
 
 def places_of(level: Level) -> list[tuple[int, ...]]:

@@ -198,7 +198,9 @@ def resolve(xp: Any, plan: Plan, table: Table, start: Start, room_size: int) -> 
     matched = matching(xp, descriptions, table, start, room_size) & is_used[None]
     bits = 1 << np.arange(2 * NUM_CLAUSES)[None]
     descriptions = descriptions.reshape(NUM_CLAUSES, 2, _DESCRIPTION_FIELDS)
-    is_many = (matched.sum(axis=0) > 1).reshape(NUM_CLAUSES, 2)
+    # The original also counts the walls, which are gray, if a description names no type.
+    counts_walls = (descriptions[..., 0] == ANY_KIND) & (descriptions[..., 1] == Color.GREY)
+    is_many = (matched.sum(axis=0) > 1).reshape(NUM_CLAUSES, 2) | counts_walls
     order = xp.asarray(plan.order, xp.int32)
     return Mission(
         verbs=verbs.astype(xp.uint8),
@@ -234,9 +236,9 @@ def placed(xp: Any, table: Table, start: Start, room_size: int) -> Any:
 
 def num_units(verbs: Any) -> Any:
     """Return the number of clauses, those with `PUT` counted twice; (..., 4) to int32 (...)."""
-    return ((verbs != MissionVerb.NONE).astype(np.int32) + (verbs == MissionVerb.PUT).astype(np.int32)).sum(
-        axis=-1, dtype=np.int32
-    )
+    verbs = verbs.astype(np.int32)
+    units = (verbs != MissionVerb.NONE).astype(np.int32) + (verbs == MissionVerb.PUT).astype(np.int32)
+    return units.sum(axis=-1, dtype=np.int32)
 
 
 def text_of(tokens: np.ndarray) -> str:

@@ -13,7 +13,7 @@ def put_conflicts(xp: Any, mission: Mission, table: Table, clause: int) -> tuple
     first = mission.matches >> (2 * clause) & 1 > 0
     second = mission.matches >> (2 * clause + 1) & 1 > 0
     distance = abs(table.x[:, None] - table.x[None]) + abs(table.y[:, None] - table.y[None])
-    is_put = mission.verbs[clause] == MissionVerb.PUT
+    is_put = mission.verbs[clause].astype(np.int32) == MissionVerb.PUT
     is_adjacent = (distance == 1) & first[:, None] & second[None]
     return is_put & xp.any(first & second), is_put & xp.any(is_adjacent)
 
@@ -23,6 +23,7 @@ def names_key_of_lock(xp: Any, mission: Mission, table: Table, clause: int) -> A
     is_lock = (type_of(table.things) == Type.DOOR) & (state_of(table.things) == Door.LOCKED)
     has_lock = xp.any(is_lock[:, None] & (color_of(table.things)[:, None] == np.arange(len(Color))[None]), axis=0)
     kind, color, _ = mission.descriptions[clause].T.astype(np.int32)
-    is_used = xp.stack([mission.verbs[clause] != MissionVerb.NONE, mission.verbs[clause] == MissionVerb.PUT])
+    verb = mission.verbs[clause].astype(np.int32)
+    is_used = xp.stack([verb != MissionVerb.NONE, verb == MissionVerb.PUT])
     is_named = xp.any((color[:, None] == np.arange(len(Color))[None]) & has_lock[None], axis=1)
     return xp.any(is_used & (kind == Type.KEY) & is_named)

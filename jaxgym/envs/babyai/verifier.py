@@ -48,7 +48,9 @@ class Progress:
 
 def first_progress(cells: jax.Array, mission: Mission) -> Progress:
     """Return the progress at the start; `cells` are those on which the descriptions were resolved."""
-    return Progress(cells, jnp.full(NUM_CLAUSES, EMPTY, jnp.uint16), mission.verbs == MissionVerb.NONE)
+    return Progress(
+        cells, jnp.full(NUM_CLAUSES, EMPTY, jnp.uint16), mission.verbs.astype(jnp.int32) == MissionVerb.NONE
+    )
 
 
 def check(
@@ -96,7 +98,7 @@ def _outcomes(
     is_next = jnp.any(_matches(mission, neighbors[:, None], second[None]), axis=0)
     dropped = (action == MiniGridAction.DROP) & (progress.held != EMPTY) & (ahead == progress.held)
     put = dropped & _matches(mission, progress.held, first) & is_next
-    verbs = mission.verbs
+    verbs = mission.verbs.astype(jnp.int32)
     is_opening, is_picking = verbs == MissionVerb.OPEN, verbs == MissionVerb.PICK_UP
     fulfilled = ((verbs == MissionVerb.GO_TO) & went) | (is_opening & opened) | (is_picking & picked)
     fulfilled |= (verbs == MissionVerb.PUT) & put

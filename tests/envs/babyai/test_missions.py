@@ -160,3 +160,11 @@ def test_a_description_without_color_or_type_matches_all() -> None:
         Clause(int(MissionVerb.PICK_UP), Description(int(Type.KEY), ANY_COLOR)), things=things, cells=cells
     )
     assert (made.matches[:3].tolist(), text_of(made.tokens)) == ([0, 1, 1], "pick up a key")
+
+
+def test_walls_count_as_gray_objects_in_the_article() -> None:
+    things = [thing(Type.BOX, Color.GREY), thing(Type.KEY, Color.BLUE)]
+    for color, article in ((Color.GREY, "a"), (Color.BLUE, "the")):
+        clause = Clause(int(MissionVerb.PICK_UP), Description(0, int(color)))
+        made = mission_of(clause, things=things, cells=[(1, 1), (1, 2)])
+        assert text_of(made.tokens) == f"pick up {article} {color.name.lower()} object"
