@@ -31,7 +31,7 @@ class Original:
 
     Attributes:
         levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
-        course: Takes an environment and the options; returns a `jaxgym.envs.memory_gym.course.Course`.
+        course: Takes an environment and the options; returns a `jaxgym.envs.common.course.Course`.
         sizes: Takes the options; returns those options that make room for whole levels, where the user gave none.
     """
 

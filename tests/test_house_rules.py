@@ -32,7 +32,8 @@ CODE = ("jaxgym", "baselines", "benchmarks", "docs", "examples", "tests")
 # What each room of the package may import from the package; a room is named by the start of its modules' names.
 CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.options", "jaxgym.spaces"}
 GAME = CORE | {"jaxgym.rendering", "jaxgym.rows", "jaxgym.spec", "jaxgym.text", "jaxgym.threefry"}
-SHARED = {"jaxgym.envs.memory_gym"}
+COMMON = {"jaxgym.envs.common"}
+SHARED = COMMON | {"jaxgym.envs.memory_gym"}
 TEXT_FILES = ("/text.py", "/dialects.py")
 ARROWS = {
     "jaxgym.errors": set[str](),
@@ -54,18 +55,20 @@ ARROWS = {
     "jaxgym.wrappers": CORE | SHARED | {"jaxgym.envs.searing_spotlights"},
     "jaxgym.instrumented": {"jaxgym.environment"},
     "jaxgym.testing": CORE | {"jaxgym.instrumented"},
-    "jaxgym.envs.memory_gym": GAME,
+    "jaxgym.envs.common": GAME,
+    "jaxgym.envs.memory_gym": GAME | COMMON,
     "jaxgym.envs.mortar_mayhem": GAME | SHARED,
     "jaxgym.envs.mystery_path": GAME | SHARED,
     "jaxgym.envs.searing_spotlights": GAME | SHARED,
     "jaxgym.envs.frozen_lake": GAME,
     "jaxgym.envs.sudoku": GAME,
     "jaxgym.envs.textcraft": GAME,
-    "jaxgym.envs.minigrid": GAME | SHARED,
-    "jaxgym.envs.minigrid_memory": GAME | SHARED | {"jaxgym.envs.minigrid"},
+    "jaxgym.envs.minigrid": GAME | COMMON,
+    "jaxgym.envs.minigrid_memory": GAME | COMMON | {"jaxgym.envs.minigrid"},
+    "jaxgym.envs.babyai": GAME | COMMON | {"jaxgym.envs.minigrid"},
     "jaxgym.envs": set[str](),
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
-    "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.memory_gym.course", "jaxgym.registration"},
+    "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.course", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.registration", "jaxgym.registry", "jaxgym.spec"},
     "jaxgym.human": CORE | SHARED | {"jaxgym.extras", "jaxgym.registration", "jaxgym.spec", "jaxgym.text"},
     "jaxgym.serve.sessions": {"jaxgym.options"},
@@ -114,7 +117,7 @@ FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
-ON_THE_HOST = ("/original.py", "/endless_original.py", "/memory_gym/course.py", "/memory_gym/draws.py")
+ON_THE_HOST = ("/original.py", "/endless_original.py", "/common/course.py", "/common/draws.py")
 # The protocols have names of their own.
 WIRES = ("jaxgym/serve/agentgym/", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}
@@ -324,6 +327,7 @@ PLANTED = (
     (follows_the_arrows, "jaxgym/rendering/canvas.py", "from jaxgym import environment"),
     (follows_the_arrows, "jaxgym/envs/sudoku/planted.py", "from jaxgym.registration import make"),
     (follows_the_arrows, "jaxgym/envs/sudoku/planted.py", "from jaxgym.envs.memory_gym import arena"),
+    (follows_the_arrows, "jaxgym/envs/minigrid/planted.py", "from jaxgym.envs.memory_gym import arena"),
     (follows_the_arrows, "jaxgym/envs/memory_gym/planted.py", "from jaxgym.envs.mortar_mayhem import scene"),
     (follows_the_arrows, "jaxgym/envs/mortar_mayhem/game.py", "from jaxgym.text import Words"),
     (follows_the_arrows, "jaxgym/envs/new_game/planted.py", "from jaxgym import levels"),

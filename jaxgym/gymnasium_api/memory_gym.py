@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxgym import forks, registration
-from jaxgym.envs.memory_gym import course
+from jaxgym.envs.common import course
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
 from jaxgym.levels import SPLIT_SIZE

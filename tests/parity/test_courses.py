@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.memory_gym import course
+from jaxgym.envs.common import course
 from jaxgym.envs.mystery_path import game as mystery_path
 from jaxgym.errors import LevelError
 from tests.parity import memory_gym

@@ -12,7 +12,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.memory_gym.draws import Draws
+from jaxgym.envs.common.draws import Draws
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path import game as mystery_path
 from jaxgym.envs.searing_spotlights import original as searing_spotlights
@@ -225,7 +225,7 @@ def test_a_single_level_is_no_level_buffer(env_id: str) -> None:
 def test_seeds_made_together_and_alone_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for env_id in (IDS["mmb"], IDS["ess"]):
         buffer = levels.original(env_id, range(5))
-        monkeypatch.setattr("jaxgym.envs.memory_gym.draws._BATCH", 2)
+        monkeypatch.setattr("jaxgym.envs.common.draws._BATCH", 2)
         again = levels.original(env_id, range(5))
         monkeypatch.undo()
         chex.assert_trees_all_equal(buffer, again)

@@ -2,24 +2,25 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.text import FrameTextInterface
-from jaxgym.envs.minigrid.view import OWN, SIZE, Visible
+from jaxgym.envs.common.text import FrameTextInterface, TScene
+from jaxgym.envs.minigrid.view import OWN, SIZE
 from jaxgym.envs.minigrid.world import (
     EMPTY,
     Color,
     Direction,
     Door,
-    GridWorld,
     MiniGridAction,
     Type,
     color_of,
     state_of,
     type_of,
 )
+from jaxgym.spec import TextSpec
 from jaxgym.text.actions import ActionSet
 
 COMPASS = {Direction.RIGHT: "east", Direction.DOWN: "south", Direction.LEFT: "west", Direction.UP: "north"}
@@ -32,7 +33,7 @@ _NOUNS = {Type.DOOR: "door", Type.KEY: "key", Type.BALL: "ball", Type.BOX: "box"
 
 
 @functools.cache
-def actions(most: int) -> ActionSet:
+def _actions(most: int) -> ActionSet:
     """Return the actions of MiniGrid."""
     named = {
         "wait": MiniGridAction.DONE,
@@ -52,8 +53,13 @@ def actions(most: int) -> ActionSet:
     return ActionSet({name: int(action) for name, action in named.items()}, synonyms, most, "forward")
 
 
+def actions_of(env: Any, most: int) -> ActionSet:
+    """Return the actions, which are the same in every environment."""
+    return _actions(most)
+
+
 @dataclasses.dataclass(frozen=True)
-class MiniGridTextInterface(FrameTextInterface[GridWorld]):
+class MiniGridTextInterface(FrameTextInterface[TScene]):
     """Text interface of a MiniGrid environment; a subclass defines `rules`."""
 
     text_version: ClassVar[int] = 2
@@ -61,9 +67,15 @@ class MiniGridTextInterface(FrameTextInterface[GridWorld]):
     kinds: ClassVar[tuple[Type, ...]] = (Type.KEY, Type.BALL, Type.BOX, Type.DOOR)
     """Types of things that the map can show."""
 
+    @classmethod
+    def spec(
+        cls, most: int, actions: Callable[[Any, int], ActionSet] = lambda _, most: _actions(most)
+    ) -> TextSpec:
+        """Return the declaration of the text interface; `most` is the default number of actions in one reply."""
+        return super().spec(most, actions)
+
     def legend(self, params: Any) -> str:
         """Return the explanation of the observation and of the moves."""
-        del params
         letters = {letter: _NOUNS[kind] for kind, letter in _LETTERS.items() if kind in self.kinds}
         if Type.DOOR in self.kinds:
             letters |= {letter: f"{state.name.lower()} door" for state, letter in _DOORS.items()}
@@ -78,8 +90,8 @@ class MiniGridTextInterface(FrameTextInterface[GridWorld]):
             "you face. It has no effect if that cell is not free."
         )
 
-    def describe_visible(self, seen: Visible) -> list[str]:
-        """Return the direction, the map, and the list of things."""
+    def describe_visible(self, seen: Any) -> list[str]:
+        """Return the direction, the map, and the list of things of a `Visible`."""
         cells = np.asarray(seen.cells)
         maps, things = _maps(cells), _listed(cells)
         carried = cells[:, *OWN].tolist()

@@ -78,7 +78,8 @@ class MiniGridAction(enum.IntEnum):
     DONE = 6
 
 
-_STEPS = np.asarray([[1, 0], [0, 1], [-1, 0], [0, -1]], np.int32)
+STEPS = np.asarray([[1, 0], [0, 1], [-1, 0], [0, -1]], np.int32)
+"""Change of x and y by one step in each direction, int32 (4, 2)."""
 
 
 def thing(kind: int, color: int = 0, state: int = 0, number: int = 0) -> int:
@@ -142,7 +143,7 @@ def coordinates(width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
 
 def step_of(direction: jax.Array) -> jax.Array:
     """Return the change of x and y by one step in a direction, int32 (2,)."""
-    return jnp.asarray(_STEPS)[direction]
+    return jnp.asarray(STEPS)[direction]
 
 
 def act(world: GridWorld, action: jax.Array, contents: jax.Array | np.ndarray = NO_CONTENTS) -> GridWorld:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.course import Course
-from jaxgym.envs.memory_gym.draws import Draws, by_seed, whole
+from jaxgym.envs.common.course import Course
+from jaxgym.envs.common.draws import Draws, by_seed, whole
 from jaxgym.envs.minigrid.world import Type
 from jaxgym.envs.minigrid_memory.game import AFTER_END, SHORTEST_END, Level, MiniGridMemory
 from jaxgym.spec import Original

@@ -1,27 +1,21 @@
 """Text interface of MiniGrid-Memory."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
 
-from jaxgym.envs.memory_gym.text import actions_option, number
-from jaxgym.envs.minigrid.text import MiniGridTextInterface, actions
-from jaxgym.envs.minigrid.world import Type
-from jaxgym.envs.minigrid_memory.game import MISSION, MiniGridMemory, reward_at
-from jaxgym.spec import TextSpec
+from jaxgym.envs.common.text import number
+from jaxgym.envs.minigrid.reward import reward_at
+from jaxgym.envs.minigrid.text import MiniGridTextInterface
+from jaxgym.envs.minigrid.world import GridWorld, Type
+from jaxgym.envs.minigrid_memory.game import MISSION
 
 _EXAMPLE_STEPS = 20
 
 
-def build(env: MiniGridMemory, values: Mapping[str, Any]) -> "MiniGridMemoryTextInterface":
-    """Make the text interface of an environment."""
-    return MiniGridMemoryTextInterface(env.env_id, env, actions(int(values["actions_per_turn"])))
-
-
 @dataclasses.dataclass(frozen=True)
-class MiniGridMemoryTextInterface(MiniGridTextInterface):
+class MiniGridMemoryTextInterface(MiniGridTextInterface[GridWorld]):
     """Text interface of MiniGrid-Memory."""
 
     kinds = (Type.KEY, Type.BALL)
@@ -53,4 +47,4 @@ class MiniGridMemoryTextInterface(MiniGridTextInterface):
         return f'{super().legend(params)} "wait", "pick up", "drop" and "toggle" have no effect in this game.'
 
 
-TEXT = TextSpec(build, actions_option(8))
+TEXT = MiniGridMemoryTextInterface.spec(8)

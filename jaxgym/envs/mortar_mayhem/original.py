@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.course import Course
-from jaxgym.envs.memory_gym.draws import Draws, by_seed, whole
+from jaxgym.envs.common.course import Course
+from jaxgym.envs.common.draws import Draws, by_seed, whole
 from jaxgym.envs.mortar_mayhem import endless as endless_mortar_mayhem
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen

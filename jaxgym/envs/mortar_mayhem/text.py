@@ -6,16 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.common.text import counted, rewards, values_of
 from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
-    FrameTextInterface,
-    counted,
+    MemoryGymTextInterface,
     free_speed,
-    rewards,
     screen,
     tile_name,
-    values_of,
 )
 from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
 from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px
@@ -27,7 +25,7 @@ _STAY = ' "stay" does not move it.'
 
 
 @dataclasses.dataclass(frozen=True)
-class MortarMayhemTextInterface(FrameTextInterface[Scene]):
+class MortarMayhemTextInterface(MemoryGymTextInterface[Scene]):
     """Text interface of Mortar Mayhem, with clue phase, act-only or endless."""
 
     text_version: ClassVar[int] = 3

@@ -1,10 +1,10 @@
-"""Checks of level buffers of both Mortar Mayhem games; see `jaxgym.envs.memory_gym.valid_levels`."""
+"""Checks of level buffers of both Mortar Mayhem games; see `jaxgym.envs.common.valid_levels`."""
 
 from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.valid_levels import Validity, chosen, within
+from jaxgym.envs.common.valid_levels import Validity, chosen, within
 from jaxgym.envs.mortar_mayhem import game
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.course import Course
-from jaxgym.envs.memory_gym.draws import Draws, by_seed, whole
+from jaxgym.envs.common.course import Course
+from jaxgym.envs.common.draws import Draws, by_seed, whole
 from jaxgym.envs.mystery_path import endless as endless_mystery_path
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path.endless_scene import TILE_PX

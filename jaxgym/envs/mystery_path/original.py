@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.envs.memory_gym.course import Course
-from jaxgym.envs.memory_gym.draws import Draws, by_seed, whole
+from jaxgym.envs.common.course import Course
+from jaxgym.envs.common.draws import Draws, by_seed, whole
 from jaxgym.envs.mystery_path import game as mystery_path
 from jaxgym.envs.mystery_path import layout as mystery_layout
 from jaxgym.envs.mystery_path import path_search

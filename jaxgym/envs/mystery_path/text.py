@@ -2,18 +2,18 @@
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.common.text import TScene, rewards
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
-    FrameTextInterface,
+    MemoryGymTextInterface,
     course_actions,
     free_speed,
-    rewards,
     screen,
     tile_name,
 )
@@ -23,13 +23,11 @@ from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import TILE_PX, Scene
 from jaxgym.envs.mystery_path.visible import Visible
 
-TScene = TypeVar("TScene")
-
 _CROSS = "Red cross: on you"
 
 
 @dataclasses.dataclass(frozen=True)
-class _PathTextInterface(FrameTextInterface[TScene]):
+class _PathTextInterface(MemoryGymTextInterface[TScene]):
     """Rule of falling, which both games share."""
 
     def fall_rule(self, params: Any) -> str:

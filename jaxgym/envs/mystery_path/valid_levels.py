@@ -1,10 +1,10 @@
-"""Checks of level buffers of both Mystery Path games; see `jaxgym.envs.memory_gym.valid_levels`."""
+"""Checks of level buffers of both Mystery Path games; see `jaxgym.envs.common.valid_levels`."""
 
 from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.memory_gym.valid_levels import Validity, within
+from jaxgym.envs.common.valid_levels import Validity, within
 from jaxgym.envs.mystery_path.endless_segments import NUM_ROWS
 from jaxgym.envs.mystery_path.path_search import SIZE
 

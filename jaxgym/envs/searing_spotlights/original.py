@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxgym.envs.common.course import Course
+from jaxgym.envs.common.draws import Draws, Places, by_seed, whole
 from jaxgym.envs.memory_gym import arena
-from jaxgym.envs.memory_gym.course import Course
-from jaxgym.envs.memory_gym.draws import Draws, Places, by_seed, whole
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
 from jaxgym.envs.searing_spotlights import free_cells, spotlights

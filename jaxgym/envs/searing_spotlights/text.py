@@ -6,15 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxgym.envs.common.text import counted, number, rewards
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
-from jaxgym.envs.memory_gym.text import (
-    FrameTextInterface,
-    counted,
-    free_speed,
-    number,
-    rewards,
-)
+from jaxgym.envs.memory_gym.text import MemoryGymTextInterface, free_speed
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene, coin_radius_px
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
 
@@ -25,7 +20,7 @@ _REWARDS = ("not positive", "positive")
 
 
 @dataclasses.dataclass(frozen=True)
-class SearingSpotlightsTextInterface(FrameTextInterface[Scene]):
+class SearingSpotlightsTextInterface(MemoryGymTextInterface[Scene]):
     """Text interface of both games; it reveals less than the frame, and nothing that the frame does not show."""
 
     text_version: ClassVar[int] = 3

@@ -1,11 +1,11 @@
-"""Checks of level buffers of both Searing Spotlights games; see `jaxgym.envs.memory_gym.valid_levels`."""
+"""Checks of level buffers of both Searing Spotlights games; see `jaxgym.envs.common.valid_levels`."""
 
 from typing import Any
 
 import numpy as np
 
+from jaxgym.envs.common.valid_levels import Validity, chosen, within
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
-from jaxgym.envs.memory_gym.valid_levels import Validity, chosen, within
 from jaxgym.envs.searing_spotlights import base, free_cells, spotlights
 
 _ROUNDING = 1e-6

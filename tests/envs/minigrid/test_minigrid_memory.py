@@ -10,6 +10,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
+from jaxgym.envs.minigrid.reward import reward_at
 from jaxgym.envs.minigrid.world import MiniGridAction, Type
 from jaxgym.envs.minigrid_memory import game
 from jaxgym.errors import LevelError
@@ -192,7 +193,7 @@ def test_nothing_can_be_taken() -> None:
 
 
 def test_every_reward_is_the_originals_rounded_to_float32() -> None:
-    rewards = jax.jit(jax.vmap(game.reward_at, (0, None)))
+    rewards = jax.jit(jax.vmap(reward_at, (0, None)))
     times = np.arange(1, 4609, dtype=np.int32)
     for limit in (3, 245, 405, 605, 845, 1445, 4608):
         expected = (1 - 0.9 * (times / limit)).astype(np.float32)

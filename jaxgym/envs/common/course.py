@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxgym import levels
-from jaxgym.envs.memory_gym.draws import Draws
+from jaxgym.envs.common.draws import Draws
 from jaxgym.errors import LevelError
 
 
@@ -34,7 +34,7 @@ class Course:
 
     Use in an adapter; `sizes` are the options with capacity for the levels:
 
-        course = jaxgym.envs.memory_gym.course.of(env_id, **options)
+        course = jaxgym.envs.common.course.of(env_id, **options)
         env, params = jaxgym.make(env_id, **{**options, **course.sizes})
         level = course.start(seed)  # for reset(seed=seed); None continues with the generator
         observation, state = env.reset_to_level(key, level, params)

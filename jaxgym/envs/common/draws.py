@@ -57,13 +57,14 @@ class Draws:
             start,
             start + _NO_WORD,
         )
-        draws._fetch(num_words)
+        draws.fetch(num_words)
         return draws
 
     def __len__(self) -> int:
         return len(self.generators)
 
-    def _fetch(self, count: int) -> None:
+    def fetch(self, count: int) -> None:
+        """Fetch the next words of all seeds."""
         more = np.empty((count, len(self)), dtype=np.uint64)
         for column, generator in enumerate(self.generators):
             more[:, column] = generator.random_raw(count)
@@ -72,7 +73,7 @@ class Draws:
     def _word(self, number: np.ndarray) -> np.ndarray:
         missing = int(number.max()) + 1 - len(self.words)
         if missing > 0:
-            self._fetch(max(missing, len(self.words)))
+            self.fetch(max(missing, len(self.words)))
         return self.words[number, np.arange(len(self))]
 
     @property
@@ -124,6 +125,56 @@ class Draws:
     def choice(self, values: Sequence[int], where: np.ndarray | bool = True) -> np.ndarray:
         """Draw one of some integers for each seed, int64 (n,), as `Generator.choice` does; see `integers`."""
         return np.asarray(values, dtype=np.int64)[self.integers(0, len(values), where)]
+
+
+class Stream:
+    """Stream of one seed, for levels whose number of draws depends on earlier draws.
+
+    It starts at the place of this seed's stream in a `Draws`, and `stop` moves that stream to where it has arrived.
+    """
+
+    def __init__(self, draws: Draws, column: int) -> None:
+        """Start at the place of the stream of one seed, given by its column."""
+        self._draws, self._column = draws, column
+        self._words: list[int] = draws.words[:, column].tolist()
+        self._following, self._waiting = int(draws.following[column]), int(draws.waiting[column])
+
+    def _word(self, number: int) -> int:
+        while number >= len(self._words):
+            self._draws.fetch(len(self._words))
+            self._words = self._draws.words[:, self._column].tolist()
+        return self._words[number]
+
+    def _half(self) -> int:
+        if self._waiting != _NO_WORD:
+            half = self._word(self._waiting) >> 32
+            self._waiting = _NO_WORD
+            return half
+        half = self._word(self._following) & 0xFFFFFFFF
+        self._waiting = self._following
+        self._following += 1
+        return half
+
+    def integer(self, low: int, high: int) -> int:
+        """Draw an integer from `low` to `high` - 1, as `Generator.integers` does."""
+        size = high - low
+        if size == 1:  # NumPy draws nothing if there is only one value.
+            return low
+        rejected = ((1 << 32) - size) % size
+        product = self._half() * size
+        while product & 0xFFFFFFFF < rejected:
+            product = self._half() * size
+        return low + (product >> 32)
+
+    def share(self) -> float:
+        """Draw a real number from 0 to 1, as `Generator.uniform` does."""
+        word = self._word(self._following)
+        self._following += 1
+        return (word >> 11) * _REAL_UNIT
+
+    def stop(self) -> None:
+        """Move the stream of this seed in the `Draws` to here."""
+        self._draws.following[self._column], self._draws.waiting[self._column] = self._following, self._waiting
 
 
 def whole(values: np.ndarray, dtype: type[np.integer[Any]] = np.int32) -> Any:
