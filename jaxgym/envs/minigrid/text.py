@@ -53,7 +53,7 @@ def _actions(most: int) -> ActionSet:
     return ActionSet({name: int(action) for name, action in named.items()}, synonyms, most, "forward")
 
 
-def actions_of(env: Any, most: int) -> ActionSet:
+def actions_of(_env: Any, most: int) -> ActionSet:
     """Return the actions, which are the same in every environment."""
     return _actions(most)
 
@@ -68,9 +68,7 @@ class MiniGridTextInterface(FrameTextInterface[TScene]):
     """Types of things that the map can show."""
 
     @classmethod
-    def spec(
-        cls, most: int, actions: Callable[[Any, int], ActionSet] = lambda _, most: _actions(most)
-    ) -> TextSpec:
+    def spec(cls, most: int, actions: Callable[[Any, int], ActionSet] = lambda _, most: _actions(most)) -> TextSpec:
         """Return the declaration of the text interface; `most` is the default number of actions in one reply."""
         return super().spec(most, actions)
 
