@@ -12,6 +12,7 @@ from baselines.published import agent_of, published, published_beside, published
 from baselines.statistics import Estimate, estimate
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito, without yellow
+LINES = ("-", "-.", ":")  # for more curves than colors; dashed lines are published results
 STEPS_LABEL, MINUTES_LABEL = "environment steps (millions)", "wall time (minutes)"
 MILLION, MINUTE_S = 1e6, 60.0
 _PUBLISHED_COLOR = "0.45"
@@ -60,9 +61,11 @@ def drawing(path: Path, rows: int, columns: int, size: tuple[float, float], **sh
             part.replace(path.with_name(f"{path.name}.{kind}"))
 
 
-def draw_estimates(axis: Any, places: np.ndarray, values: Sequence[Estimate], color: str, label: str) -> None:
+def draw_estimates(
+    axis: Any, places: np.ndarray, values: Sequence[Estimate], color: str, label: str, line: str = "-"
+) -> None:
     """Draw a line with its 95 % interval as a shaded band; a single run has no band."""
-    axis.plot(places, [value.value for value in values], color=color, label=label)
+    axis.plot(places, [value.value for value in values], line, color=color, label=label)
     axis.fill_between(
         places, [value.low for value in values], [value.high for value in values], color=color, alpha=0.2, lw=0
     )

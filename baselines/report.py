@@ -361,13 +361,13 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     settings = differing_settings(groups)
     with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, 3.4), sharey=True) as (axes,):
         for number, group in enumerate(groups):
-            color = COLORS[number % len(COLORS)]
+            color, line = COLORS[number % len(COLORS)], plots.LINES[number // len(COLORS) % len(plots.LINES)]
             label = ", ".join((group.agent, group.shape, *settings[number], group.count))
             ends = group.results("held_out", "normalized_return")
             if group.logged:
                 steps, minutes, found = plots.estimate_curve([run.rows for run in group.logged], seed=seed)
                 for axis, place in zip(axes, (steps / MILLION, minutes), strict=True):
-                    plots.draw_estimates(axis, place, found, color, label)
+                    plots.draw_estimates(axis, place, found, color, label, line)
             elif ends and group.steps_m is not None:
                 axes[0].plot(group.steps_m, np.mean(ends), "o", color=color, label=f"{label}, held out")
         plots.draw_published(axes[0], task, colors, max([0.0, *(group.steps_m or 0.0 for group in groups)]))
