@@ -122,7 +122,7 @@ def test_turns_that_are_told_together_are_told_as_one_by_one() -> None:
 
 
 def test_the_instructions_name_the_commands_and_the_time_limit_if_there_is_one() -> None:
-    assert "64 at a time" in INTERFACE.system_prompt(PARAMS)
+    assert "a number from 1 to 64" in INTERFACE.system_prompt(PARAMS)
     assert "after" not in INTERFACE.system_prompt(PARAMS)
     limited = dataclasses.replace(PARAMS, max_steps_in_episode=np.int32(9))
     assert "or after 9 commands" in INTERFACE.system_prompt(limited)
