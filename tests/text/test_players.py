@@ -18,6 +18,7 @@ PLAYERS: dict[str, Callable[[str], Any]] = {
     "MortarMayhemB-Grid-v0": players.MortarMayhem,
     "MysteryPath-v0": players.MysteryPath,
     "MysteryPath-Grid-v0": players.MysteryPath,
+    "SearingSpotlights-v0": spotlights.SearingSpotlights,
     "FrozenLake-v0": players.FrozenLake,
     "Sudoku-v0": players.Sudoku,
     "TextCraft-v0": players.TextCraft,
@@ -26,8 +27,6 @@ ENDLESS = {  # the player and the return at which it stops
     "Endless-MortarMayhem-v0": (players.MortarMayhem, 5.5),  # all sequences up to the length 10
     "Endless-MysteryPath-v0": (players.EndlessMysteryPath, 3.0),  # 30 tiles
 }
-
-SPOTLIGHTS_SOLVED = 90  # of 100 levels, at least
 
 
 def played(env_id: str, player: Callable[[str], Any], seeds: Sequence[int], goal: float) -> Iterator[TurnResult]:
@@ -68,12 +67,6 @@ def test_players_solve_a_hundred_held_out_levels(env_id):
     results = list(played(env_id, PLAYERS[env_id], held_out(100), float("inf")))
     assert len(results) == 100
     assert all(is_best(result) for result in results)
-
-
-@pytest.mark.slow
-def test_the_player_of_searing_spotlights_solves_most_held_out_levels():
-    results = list(played("SearingSpotlights-v0", spotlights.SearingSpotlights, held_out(100), float("inf")))
-    assert sum(is_best(result) for result in results) >= SPOTLIGHTS_SOLVED
 
 
 @pytest.mark.slow
