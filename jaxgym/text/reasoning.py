@@ -13,7 +13,7 @@ LONGEST = 8_000
 _OPENINGS, _CLOSINGS = ({pair[side]: number for number, pair in enumerate((*REASONING, *STRUCK))} for side in (0, 1))
 
 _MOST_LEADING = 8
-_MOST_SIGNS = 1_000
+_MOST_SIGNS = 500
 _TOKEN = re.compile(r"<[^<>]{1,60}>")
 _BLANKS = re.compile(r"(?<=[<|/\uff5c])\s+|\s+(?=[>|/\uff5c])")  # a blank inside of a name makes another name
 _DELIMITERS = (*_OPENINGS, *_CLOSINGS, *ENDS)
