@@ -54,15 +54,15 @@ class Config:
     """Blocks between two evaluations on the held-out levels during training; 0 evaluates only at the end."""
 
     memory: str = "gru"
-    """Memory of the agent: clock (step of the episode only), gru, gtrxl, lru, lstm, mingru, none, stack4 (frames in
-    color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell.
+    """Memory of the agent: clock (step of the episode only), ffm, gated_deltanet, gru, gtrxl, lru, lstm, mingru, mlstm,
+    none, s5, stack4 (frames in color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell.
     """
     memory_size: int = 512
     """Number of units of the memory."""
     memory_layers: int = 0
-    """Number of memory layers; 0 means 1 for gru and lstm, 2 for lru and mingru, 3 for trxl and gtrxl."""
+    """Number of memory layers; 0 means 1 for gru and lstm, 3 for trxl and gtrxl, 2 for the other recurrent cells."""
     memory_heads: int = 4
-    """Number of attention heads of trxl and gtrxl."""
+    """Number of heads of trxl, gtrxl, gated_deltanet and mlstm, of contexts of ffm, and of initial blocks of s5."""
     memory_window: int = 256
     """Number of steps in the attention window of trxl and gtrxl."""
     memory_positions: bool = True

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from baselines.memories.linear import linear_scan
+
 _LENGTH = 32  # steps per chunk; a product over the steps of a chunk then costs less than one with the state
 
 
@@ -43,7 +45,10 @@ def log_decays(log_keep: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.A
         Array (N, B, h, C, C) whose entry [i, j] is for step i and the entry that step j wrote, and (N, B, h, C). Both
         are -inf across an episode's start, and the first one also if j is later than i.
     """
-    total = jnp.cumsum(log_keep, axis=-1)
+    # The sum restarts with each episode. Otherwise, the rounding error of a difference depends on earlier episodes.
+    steps = jnp.moveaxis(log_keep, -1, 0)
+    going_on = jnp.broadcast_to(jnp.moveaxis(~starts, -1, 0), steps.shape).astype(jnp.float32)
+    total = jnp.moveaxis(linear_scan(going_on, steps, jnp.zeros_like(steps[0])), 0, -1)
     episode = jnp.cumsum(starts.astype(jnp.int32), axis=-1)
     is_seen = (episode[..., :, None] == episode[..., None, :]) & jnp.tri(starts.shape[-1], dtype=bool)[None, None, None]
     # The mask comes before the exponential, so that no gradient is infinite.

@@ -42,11 +42,14 @@ class S5(MultiHeadCell):
         kernel_in = self.param("kernel_in", _normal(0.5), (inputs.shape[-1], self.size))
         kernel_out = self.param("kernel_out", _normal(2.0), (self.size, self.size))
         # Zero is the initial value, so weight decay pulls back to the initial dynamics.
-        offsets = tuple(
-            self.param(name, nn.initializers.zeros, (self.size // 2,)) for name in ("log_rate", "frequency", "log_step")
-        )
-        is_made = self.has_variable("params", "dynamics")
-        eigenvalue, scale = self.get_variable("params", "dynamics") if is_made else _dynamics(*offsets, self.heads)
+        shape = (self.size // 2,)
+        log_rate = self.param("log_rate", nn.initializers.zeros, shape)
+        frequency = self.param("frequency", nn.initializers.zeros, shape)
+        log_step = self.param("log_step", nn.initializers.zeros, shape)
+        if self.has_variable("params", "dynamics"):
+            eigenvalue, scale = self.get_variable("params", "dynamics")
+        else:
+            eigenvalue, scale = _dynamics(log_rate, frequency, log_step, self.heads)
         driven = as_complex(matmul(inputs, kernel_in, self.dtype)) * scale[None, None]
         decay = jnp.where(starts[..., None], jnp.zeros((), eigenvalue.dtype), eigenvalue[None, None])
         states = linear_scan(decay, driven, as_complex(state))
@@ -55,8 +58,8 @@ class S5(MultiHeadCell):
 
     def precompute(self, params: Params) -> Params:
         """Return the parameters with kernels in `dtype` and with the discretized dynamics."""
-        offsets = (params["log_rate"], params["frequency"], params["log_step"])
-        return {**super().precompute(params), "dynamics": _dynamics(*offsets, self.heads)}
+        dynamics = _dynamics(params["log_rate"], params["frequency"], params["log_step"], self.heads)
+        return {**super().precompute(params), "dynamics": dynamics}
 
 
 def _normal(scale: float) -> nn.initializers.Initializer:

@@ -7,7 +7,6 @@ environment 2  .  .  .  .  .  .
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import chex
@@ -15,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 from baselines.config import Config
 from baselines.errors import ConfigError
@@ -23,7 +21,7 @@ from baselines.memories import make_memory
 from baselines.memories.gru import GRU
 from baselines.memories.linear import LRU, MinGRU, linear_scan, ring
 from baselines.memories.lstm import LSTM
-from baselines.memories.s5 import S5, hippo_frequencies, initial_dynamics
+from baselines.memories.s5 import hippo_frequencies, initial_dynamics
 from baselines.memories.stack import FrameStack
 
 STEPS, NUM_ENVS, INPUTS, UNITS = 6, 3, 4, 6
@@ -40,6 +38,9 @@ MEMORIES = {
     "trxl that looks back over rollouts": {"memory": "trxl", "memory_layers": 1, "memory_window": 9},
     "mingru": {},
     "mingru of one layer": {"memory": "mingru", "memory_layers": 1},
+    "ffm": {"memory_heads": 3},
+    "gated_deltanet": {},
+    "mlstm": {},
     "s5": {},
     "s5 of three blocks": {"memory": "s5", "memory_heads": 3, "memory_layers": 1},
 }
@@ -99,7 +100,7 @@ def test_an_episode_starts_from_the_initial_state(case: Case) -> None:
     np.testing.assert_allclose(outputs[2:5, 0], fresh[:3, 0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("memory", ["gru", "lru", "lstm", "mingru", "s5"])
+@pytest.mark.parametrize("memory", ["ffm", "gated_deltanet", "gru", "lru", "lstm", "mingru", "mlstm", "s5"])
 def test_states_and_outputs_are_float32_whatever_the_operands(memory: str) -> None:
     cell = make_memory(Config(memory=memory, memory_size=UNITS, memory_heads=1, dtype="bfloat16"))
     inputs, key = jnp.zeros((STEPS, NUM_ENVS, INPUTS), jnp.bfloat16), jax.random.key(0)
@@ -173,37 +174,11 @@ def lru_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax
     return jnp.stack(outputs)
 
 
-def s5_step_by_step(variables: Any, state: jax.Array, inputs: jax.Array) -> jax.Array:
-    """Compute one step at a time, with complex matrices and all conjugate pairs."""
-    weights = variables["params"]
-    frequencies, steps = initial_dynamics(UNITS, 1)
-    step_size = steps * jnp.exp(weights["log_step"])
-    half = lax.complex(-0.5 * jnp.exp(weights["log_rate"]), frequencies + weights["frequency"])
-    eigenvalue = jnp.concatenate([half, half.conj()])
-    keep = jnp.exp(eigenvalue * jnp.tile(step_size, 2).astype(complex))
-    pairs = UNITS // 2
-
-    def paired(parts: jax.Array) -> jax.Array:
-        whole = lax.complex(parts[..., :pairs], parts[..., pairs:])
-        return jnp.concatenate([whole, whole.conj()], axis=-1)
-
-    drive = paired(weights["kernel_in"])
-    # y = 2 Re(C x) of one state of each pair is the sum over both.
-    read = paired(weights["kernel_out"].T).conj().T / 2
-    hidden, outputs = paired(state), []
-    for step in range(STEPS):
-        hidden = jnp.where(STARTS[step][:, None], jnp.complex64(0), hidden)
-        hidden = keep[None] * hidden + ((keep - 1) / eigenvalue)[None] * (inputs[step].astype(complex) @ drive)
-        outputs.append((hidden @ read).real)
-    return jnp.stack(outputs)
-
-
 LOOPS = {
     "gru": (GRU, gru_step_by_step),
     "lru": (LRU, lru_step_by_step),
     "lstm": (LSTM, lstm_step_by_step),
     "mingru": (MinGRU, mingru_step_by_step),
-    "s5": (partial(S5, heads=1), s5_step_by_step),
 }
 
 
@@ -277,7 +252,7 @@ def test_no_memory_passes_its_inputs_on() -> None:
 
 
 def test_an_unknown_memory_is_rejected_with_the_nearest_name() -> None:
-    allowed = "clock, gru, gtrxl, lru, lstm, mingru, none, s5, stack16, stack4, trxl"
+    allowed = "clock, ffm, gated_deltanet, gru, gtrxl, lru, lstm, mingru, mlstm, none, s5, stack16, stack4, trxl"
     with pytest.raises(
         ConfigError, match=rf"unknown memory 'gruu' \(did you mean 'gru'\?\): expected one of {allowed}$"
     ):

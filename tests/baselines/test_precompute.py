@@ -14,9 +14,8 @@ from baselines.memories import make_memory
 from baselines.networks import ActorCritic
 
 STEPS, NUM_ENVS, PIXELS = 1, 3, 36
-MEMORIES = {
-    name: {"memory": name} for name in ("gru", "lstm", "lru", "mingru", "none", "s5", "stack4", "trxl", "gtrxl")
-}
+NAMES = ("ffm", "gated_deltanet", "gru", "gtrxl", "lru", "lstm", "mingru", "mlstm", "none", "s5", "stack4", "trxl")
+MEMORIES: dict[str, dict[str, Any]] = {name: {"memory": name} for name in NAMES}
 MEMORIES["gru of two layers"] = {"memory": "gru", "memory_layers": 2}
 MEMORIES["trxl of another width"] = {"memory": "trxl", "hidden_size": 24}
 
