@@ -38,6 +38,8 @@ CONFORMANCE = .conformance
 CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4
 # In an environment of its own: verifiers wants another mcp than openenv 0.10.
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
+# In a folder of its own: ms-swift wants an older TRL.
+TRL = $(abspath $(CONFORMANCE))/trl
 SCHEMA = @$(BIN)/python -m uv tool run --quiet --from "check-jsonschema>=0.34" check-jsonschema --builtin-schema vendor.
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
@@ -119,6 +121,7 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --target $(TRL) trl==1.16.0 jmespath && \
 		$(BIN)/python $(PURELIB) >"$$($(CONFORMANCE)/bin/python $(PURELIB))/shared.pth" && touch $(CONFORMANCE)/.complete; \
 	fi
 	@if [ ! -e $(VERIFIERS)/.complete ]; then \
@@ -126,7 +129,7 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		$(VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check "verifiers[openenv]==0.4.0" openenv==0.4.1 && \
 		touch $(VERIFIERS)/.complete || echo "Skipped: verifiers can't be installed, for the reason above."; \
 	fi
-	@VERIFIERS=$(VERIFIERS)/bin/vf-eval PATH="$(abspath $(BIN)):$$PATH" \
+	@VERIFIERS=$(VERIFIERS)/bin/vf-eval TRL=$(TRL) PATH="$(abspath $(BIN)):$$PATH" \
 		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
 
 lint: $(STAMP) ## Check style and types.

@@ -19,7 +19,7 @@ _FASTEST = math.log(2)  # decay rate of the fastest trace, which halves at each 
 
 
 class FFM(MultiHeadCell):
-    """Aggregator of Fast and Forgetful Memory (section 4 of the paper).
+    """Cell of Fast and Forgetful Memory, with its aggregator of traces.
 
     Each step adds m gated traces x to a complex matrix: S_t = γ S_{t-1} + x 1ᵀ, with γ = exp(-α) exp(-i ω)ᵀ. The m
     traces decay at learned rates α, and the c contexts rotate at learned frequencies ω. The output is the standardized

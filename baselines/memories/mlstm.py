@@ -29,9 +29,9 @@ class MLSTM(MultiHeadCell):
     The output is C_tᵀ q_t / max(|n_tᵀ q_t|, 1), with each head standardized. The gate of the residual stack replaces
     the output gate and the gate of the paper's block.
 
-    The input gate i is an exponential, and the forget gate f a sigmoid. As in xLSTM 7B (arXiv 2503.13427, section 3),
+    The input gate i is an exponential, and the forget gate f a sigmoid. As in xLSTM 7B (arXiv 2503.13427),
     both are capped, keys are half as wide as values, and there is no convolution. The running maximum m of the gates'
-    logarithms scales the state, so that no exponential overflows (section A.2 of the first paper).
+    logarithms scales the state, so that no exponential overflows (appendix A of the first paper).
 
     Learning runs in chunks. With H = `size` and h = `heads`, the recurrent state has H² / (2 h) + H / 2 + h numbers per
     environment: 129 KiB with H = 512 and h = 4.

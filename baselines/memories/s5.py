@@ -1,6 +1,6 @@
 """S5: a diagonal state space model with many inputs and outputs, initialized from the HiPPO matrix.
 
-Smith et al., 2023 (arXiv 2208.04933). Lu et al., 2023 (arXiv 2303.03982, section 4) reset its state at the start of an
+Smith et al., 2023 (arXiv 2208.04933). Lu et al., 2023 (arXiv 2303.03982) reset its state at the start of an
 episode inside the parallel scan. Here, the decay at a start is zero, which gives the same states.
 """
 
@@ -25,7 +25,7 @@ class S5(MultiHeadCell):
     """State space model x' = Λ x + B u, y = 2 Re(C x), with diagonal Λ and zero-order hold (section 3 of the paper).
 
     `size` is the number of states P, and of outputs H. States come in conjugate pairs; the cell computes one state of
-    each pair. `heads` is the number of blocks of the initial HiPPO matrix (section B.1.1).
+    each pair. `heads` is the number of blocks of the initial HiPPO matrix (appendix B.1).
 
     The recurrent state has H float32 numbers per environment: 2 KiB with H = 512.
 
@@ -94,7 +94,7 @@ def initial_dynamics(size: int, blocks: int) -> tuple[np.ndarray, np.ndarray]:
 def hippo_frequencies(size: int) -> np.ndarray:
     """Return the positive imaginary parts of the eigenvalues of HiPPO-N, float64 (size / 2,).
 
-    HiPPO-N is the normal part of HiPPO-LegS (section 2.3). It is -1/2 on the diagonal, plus a skew-symmetric matrix
+    HiPPO-N is the normal part of HiPPO-LegS. It is -1/2 on the diagonal, plus a skew-symmetric matrix
     with entries -√((n + 1/2) (k + 1/2)) below the diagonal.
     """
     root = np.sqrt(np.arange(size) + 0.5)

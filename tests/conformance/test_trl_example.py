@@ -4,12 +4,15 @@ Scripted completions take the place of generation: a tool call that reaches the 
 """
 
 import importlib
+import os
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path += filter(None, [os.environ.get("TRL")])  # `make conformance` installs TRL beside the other clients
 hub = pytest.importorskip("trl")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
