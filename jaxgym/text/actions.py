@@ -131,8 +131,13 @@ class ActionSet:
         if isinstance(value, Call):
             value = value.arguments["actions"]
         parts = value[: self.most + 1] if isinstance(value, list) else [value]
-        runs = [run for part in parts for run in (self._read(part) if isinstance(part, str) else [None])]
-        return None if not runs or None in runs else [run for run in runs if run is not None]
+        runs = list[_Run]()
+        for part in parts:
+            for run in self._read(part) if isinstance(part, str) else [None]:
+                if run is None or len(runs) == _MOST_PARTS:
+                    return None
+                runs.append(run)
+        return runs or None
 
     def _read(self, text: str) -> Iterator[_Run | None]:
         for part in _SEPARATOR.split(ascii_lower(text), maxsplit=_MOST_PARTS):

@@ -1,5 +1,6 @@
 """Forms of answers that are JSON objects or calls of a game's tools."""
 
+import functools
 import itertools
 import json
 import re
@@ -147,6 +148,7 @@ def _number(literal: str) -> float | Decimal:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_number)
 
 
+@functools.lru_cache(maxsize=8)  # several forms search the same text
 def objects_in(text: str) -> list[tuple[int, int, dict[str, Any] | None]] | None:
     """Return start, end and content of the outermost JSON objects, or None if many objects are malformed.
 

@@ -16,6 +16,7 @@ _MOST_LEADING = 8
 _MOST_SIGNS = 500
 _TOKEN = re.compile(r"<[^<>]{1,60}>")
 _BLANKS = re.compile(r"(?<=[<|/\uff5c])\s+|\s+(?=[>|/\uff5c])")  # a blank inside of a name makes another name
+_RUN = re.compile(r"\s{2,}")
 _DELIMITERS = (*_OPENINGS, *_CLOSINGS, *ENDS)
 _BY_MARK = {
     mark: {sign: tuple(token for token in _DELIMITERS if sign in token and mark in token) for sign in signs}
@@ -74,7 +75,8 @@ def without_reasoning(reply: str) -> VisibleText:
     # A single character is found many times faster than two.
     comments = [mark for mark in _NO_ANSWER if mark[0] in text and mark in text]
     if comments:
-        text = _without_comments(text, comments) if sum(map(text.count, comments)) <= _MOST_SIGNS else ""
+        signs = {*comments, *(_NO_ANSWER[mark] for mark in comments)}
+        text = _without_comments(text, comments) if sum(map(text.count, signs)) <= _MOST_SIGNS else ""
     is_cut = len(text) > LONGEST
     return VisibleText(_without_leading(text[-LONGEST:].strip()), is_cut)
 
@@ -103,12 +105,13 @@ def _ascii(text: str) -> str:
 
 def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and key of each delimiter of reasoning and each token that can end the turn."""
-    number = lowered.count("<")
+    number = lowered.count("<") + text.count("◁")
     for found in _TOKEN.finditer(lowered) if number <= _MOST_SIGNS else ():
         written = found[0]
         if "?" in written:
             written = text[found.start() : found.end()].lower()
-        token = written if written.isprintable() and " " not in written else _BLANKS.sub("", written)
+        is_plain = written.isprintable() and " " not in written
+        token = written if is_plain else _BLANKS.sub("", _RUN.sub(" ", written))
         if token in _TOKENS or (token[1] in _BARS and _is_unknown(token)):
             yield found.start(), found.end(), token
     present = [delimiters for mark, delimiters in _BY_MARK.items() if mark in lowered]
@@ -120,11 +123,14 @@ def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
             return
         for delimiter in delimiters if found else ():
             yield from ((place, place + len(delimiter), delimiter) for place in places(lowered, delimiter))
-    if "◁" in text:
+    if number > _MOST_SIGNS:
+        yield 0, len(text), _UNREADABLE
+        return
+    for place in places(text, "◁"):
         for delimiter in ("◁think▷", "◁/think▷"):
-            for place in places(lowered, _ascii(delimiter)):
-                if text[place] == "◁":
-                    yield place, place + len(delimiter), delimiter
+            written = text[place : place + len(delimiter)]
+            if written.lower() == delimiter:
+                yield place, place + len(delimiter), delimiter
 
 
 _UNREADABLE = "<eos>"
@@ -203,6 +209,9 @@ def _without_comments(text: str, openings: list[str]) -> str:
             begun, start, closing = place, place + len(sign), _NO_ANSWER[sign]
         elif sign == closing:
             start, closing = place + len(sign), ""
-    if not closing or closing == "~~":  # a single mark does not strike text through
-        kept.append(text[begun if closing else start :])
+    if not closing:
+        kept.append(text[start:])
+    elif closing == "~~":  # a single mark does not strike text through
+        others = [opening for opening in openings if opening != "~~"]
+        kept.append(text[begun:start] + _without_comments(text[start:], others))
     return GAP.join(part for part in kept if part.strip())

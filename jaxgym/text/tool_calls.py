@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_TOOL = r"[ \t\n]{0,8}([\w.-]{1,64})[ \t\n]{0,8}"
+from jaxgym.text.reasoning import GAP
+
+_TOOL = r"[ \t\n]{0,8}(?<![\w.-])([\w.-]{1,64})[ \t\n]{0,8}"
 _DSML = "\uff5cDSML\uff5c"
 _DEEPSEEK = "<\uff5ctool▁sep\uff5c>"
 
@@ -23,37 +25,39 @@ class _Format(NamedTuple):
         sign: Substring of each call, for a fast check.
         opening: Text before the arguments; its group is the name of the tool.
         closing: Text after the arguments.
-        argument: One argument, name and value; None if the arguments are always a JSON object.
+        argument: Text before the value of an argument, whose group is its name, and text after the value; None if the
+            arguments are always a JSON object.
     """
 
     sign: str
     opening: re.Pattern[str]
     closing: str
-    argument: re.Pattern[str] | None
+    argument: tuple[re.Pattern[str], str] | None
 
 
-def _format(sign: str, opening: str, closing: str = "", argument: str = "") -> _Format:
-    return _Format(
-        sign, re.compile(opening, re.MULTILINE), closing, re.compile(argument, re.DOTALL) if argument else None
-    )
+def _format(sign: str, opening: str, closing: str = "", argument: str = "", end: str = "") -> _Format:
+    named = (re.compile(argument), end) if argument else None
+    return _Format(sign, re.compile(opening, re.MULTILINE), closing, named)
 
 
 _FORMATS = (
     # Qwen3-Coder, Nemotron 3 and Step 3.5; Llama 3 with JSON between the tags.
-    _format("<function=", rf"<function={_TOOL}>", "</function>", r"<parameter=([\w.-]{1,64})>(.*?)</parameter>"),
+    _format("<function=", rf"<function={_TOOL}>", "</function>", r"<parameter=([\w.-]{1,64})>", "</parameter>"),
     # MiniMax M2, and DeepSeek V3.2 without its mark DSML.
     _format(
         "<invoke",
         rf'<invoke name="{_TOOL}">',
         "</invoke>",
-        r'<parameter name="([\w.-]{1,64})"[^<>]{0,40}>(.*?)</parameter>',
+        r'<parameter name="([\w.-]{1,64})"[^<>]{0,40}>',
+        "</parameter>",
     ),
     # GLM 4.5 to 4.7.
     _format(
         "<tool_call>",
         rf"<tool_call>{_TOOL}(?=<arg_key>|</tool_call>|\Z)",
         "</tool_call>",
-        r"<arg_key>\s{0,8}([\w.-]{1,64})\s{0,8}</arg_key>\s{0,8}<arg_value>(.*?)</arg_value>",
+        r"<arg_key>\s{0,8}([\w.-]{1,64})\s{0,8}</arg_key>\s{0,8}<arg_value>",
+        "</arg_value>",
     ),
     # Mistral.
     _format("[ARGS]", rf"(?:\[TOOL_CALLS\])?{_TOOL}(?:\[CALL_ID\]\w{{1,64}})?\[ARGS\]"),
@@ -83,11 +87,11 @@ def with_json_calls(text: str) -> str:
     """Convert the tool calls in a text to JSON objects, and remove the tokens around them."""
     if not any(map(text.__contains__, _SIGNS)):
         return text
-    text = text.replace(_DSML, "")
+    text = text.replace(f"<{_DSML}", "<").replace(f"</{_DSML}", "</")
     for form in _FORMATS:
         if form.sign in text:
             text = _rewritten(text, form)
-    return _WRAPPERS.sub("\n", text).strip()
+    return _WRAPPERS.sub(f"\n{GAP}\n", text).strip(f"\n\t {GAP}")
 
 
 def _rewritten(text: str, form: _Format) -> str:
@@ -99,28 +103,33 @@ def _rewritten(text: str, form: _Format) -> str:
         if len(parts) > 2 * _MOST_CALLS:
             return _MALFORMED
         given, after = _call(text, begun, form)
+        if given == _MALFORMED and "{" in text[after:]:  # it can be a part of the arguments
+            return _MALFORMED
         parts += [text[end : begun.start()], f"\n{given}\n"]
         end = after
     return "".join([*parts, text[end:]])
 
 
 def _call(text: str, begun: re.Match[str], form: _Format) -> tuple[str, int]:
-    """Return the JSON object of the call that begins at a match, and the end of the call."""
+    """Return the JSON object of the call that begins at a match, and the end of the call.
+
+    A malformed call ends after its opening, or after its JSON object, so that a later answer of the reply counts.
+    """
     body = text[begun.end() :].lstrip()
     start = len(text) - len(body)
     if body.startswith("{"):
         try:
             _, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
-            return _MALFORMED, len(text)
+            return _MALFORMED, begun.end()
         rest = text[end:].lstrip()
         if not rest.startswith(form.closing):
-            return _MALFORMED, len(text)
+            return _MALFORMED, end
         return _json(begun[1], text[start:end]), len(text) - len(rest) + len(form.closing)
     end = text.find(form.closing, start) if form.argument else -1
     if form.argument is None or end < 0:
-        return _MALFORMED, len(text)
-    pairs = list(_pairs(form.argument, text[start:end]))
+        return _MALFORMED, begun.end()
+    pairs = list(_pairs(*form.argument, text[start:end]))
     given = {name: value for name, value in pairs if name}
     return _json(begun[1], json.dumps(given) if len(given) == len(pairs) else ""), end + len(form.closing)
 
@@ -129,15 +138,17 @@ def _json(tool: str, arguments: str) -> str:
     return f'{{"name": "{tool}", "arguments": {arguments}}}' if arguments else _MALFORMED
 
 
-def _pairs(argument: re.Pattern[str], body: str) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each argument in the body of a call, and an empty name for text between arguments."""
+def _pairs(opening: re.Pattern[str], closing: str, body: str) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each argument in the body of a call, and an empty name for other text."""
     end = 0
-    for found in argument.finditer(body):
-        if body[end : found.start()].strip():
+    while begun := opening.search(body, end):
+        stop = body.find(closing, begun.end())
+        if body[end : begun.start()].strip() or stop < 0:
             yield "", ""
-        value = found[2].strip()
+            return
+        value = body[begun.end() : stop].strip()
         whole = _NUMBER.fullmatch(value)
-        yield found[1], int(whole[1]) if whole else value
-        end = found.end()
+        yield begun[1], int(whole[1]) if whole else value
+        end = stop + len(closing)
     if body[end:].strip():
         yield "", ""

@@ -97,12 +97,13 @@ def test_a_request_in_one_read_with_the_end_of_a_chunked_body_ends_the_connectio
     ("begin", "piece"),
     [
         (b"GET / HTTP/1.1\r\n", b"x"),
+        (b"\r\n", b"\r\n\r\n"),
         (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1000\r\n\r\n", b"x"),
         (CHUNKED, b"1\r\nx\r\n"),
         (CHUNKED + b"1;", b"x"),
         (CHUNKED + b"1\r\nx\r\n0\r\n", b"x: y\r\n"),
     ],
-    ids=["head", "body", "chunks", "chunk extension", "trailers"],
+    ids=["head", "blank lines", "body", "chunks", "chunk extension", "trailers"],
 )
 def test_a_part_of_a_request_that_comes_slowly_closes_that_connection(
     monkeypatch: pytest.MonkeyPatch, begin: bytes, piece: bytes

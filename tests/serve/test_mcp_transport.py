@@ -5,6 +5,7 @@ this server opens no streams, so that the rules about streams, their events and 
 """
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
+from jaxgym.serve.web.parsing import read_json
 from jaxgym.serve.web.serving import OpenEnv
 from tests.serve import corridor, test_openenv
 
@@ -138,6 +140,16 @@ def test_input_that_is_not_taken_outside_of_a_session_has_an_error_status(
 def test_the_empty_object_of_openenv_validate_has_status_200(client: httpx.Client) -> None:
     received = client.post("/mcp", json={})
     assert (received.status_code, received.json()["jsonrpc"], received.json()["error"]["code"]) == (200, "2.0", -32600)
+
+
+def test_a_key_is_found_twice_in_linear_time() -> None:
+    names = [f"{number:x}" for number in range(100_000)]
+    text = "{" + ",".join(f'"{name}":1' for name in [*names, names[-1]]) + "}"
+    started = time.process_time()
+    with pytest.raises(ValueError, match="got 1869f twice"):
+        read_json(text)
+    # It takes some hundredths of a second; what is quadratic takes minutes.
+    assert time.process_time() - started < 10.0
 
 
 def test_an_argument_that_is_given_twice_is_an_error_and_no_turn(session: httpx.Client) -> None:

@@ -134,6 +134,27 @@ REPLIES = [
     ("sudoku", '[TOOL_CALLS][{"name": "place", "arguments": {"row": 1, "column": 2, "number": 3}}]', "[1 2 3]"),
     ("sudoku", "[place(row=1, column=2, number=3)]", "[1 2 3]"),
     ("sudoku", '<function=place>{"row": "1", "column": 2, "number": 3}</function>', None),
+    # A malformed call is an answer, and does not hide the answers after it.
+    ("mortar_mayhem_grid", f"{GOOD} <function=act> {BAD}", None),
+    ("mortar_mayhem_grid", f"{GOOD} x[ARGS] {BAD}", None),
+    ("mortar_mayhem_grid", "<action>wait</action> <function=act> <action>turn left</action>", "turn left"),
+    ("frozen_lake", "not <function=move> style <action>up</action>", "up"),
+    ("frozen_lake", "x[ARGS]<action>up</action>", "up"),
+    ("frozen_lake", '<function=move>{"x": {"action": "up"}', None),
+    ("frozen_lake", '<function=move> {"action": "up"}', None),
+    ("frozen_lake", "<function=move><parameter=direction>up", None),
+    # Tokens around a call can't be inside of an answer.
+    ("frozen_lake", "<action>u｜DSML｜p</action>", None),
+    ("frozen_lake", "<action>up</ac｜DSML｜tion>", None),
+    ("frozen_lake", "<action>up<tool_call></action>", None),
+    ("frozen_lake", "u｜DSML｜p", None),
+    ("sudoku", "[1[TOOL_CALLS]2 3]", None),
+    ("mortar_mayhem_grid", "<action>wait[TOOL_CALLS]turn left</action>", None),
+    # A single mark of struck-through text does not hide comments.
+    ("frozen_lake", "~~ <!-- <action>up</action> -->", None),
+    ("frozen_lake", "~~ \'\'\'<action>up</action>\'\'\'", None),
+    ("frozen_lake", '~~ """<action>up</action>"""', None),
+    ("frozen_lake", "about ~~ 3 steps <!-- no --> <action>up</action>", "up"),
 ]  # fmt: skip
 
 
@@ -171,7 +192,7 @@ def test_a_reply_with_an_unknown_token_of_a_template_is_invalid_outside_of_reaso
     assert meaning("mortar_mayhem_grid", f"<think><|new|></think>{GOOD}") == "forward"
 
 
-@pytest.mark.parametrize("sign", ["<", "<think>", "[THINK]", "~~"])
+@pytest.mark.parametrize("sign", ["<", "<think>", "[THINK]", "~~", "◁think▷x◁/think▷"])
 def test_a_reply_with_thousands_of_marks_is_invalid(sign: str) -> None:
     assert not without_reasoning(sign * 20_000 + GOOD).text
 

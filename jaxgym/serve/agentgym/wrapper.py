@@ -8,6 +8,7 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 import asyncio
 import base64
 import dataclasses
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -246,7 +247,7 @@ class AgentGymWrapper:
         why = "" if idle is None else f" (after {idle:g} s without a call, or by a call)"
         if 0 <= number < self._count:
             return GoneError(f"Environment {number} is closed{why}, or belongs to another token. Create another one.")
-        return GoneError(f"Unknown environment {number}. Use an id that /create returned.")
+        return GoneError(f"Unknown environment {reprlib.repr(number)}. Use an id that /create returned.")
 
     def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, AgentGymSession], list[Any]]:
         """Return the known environments by their index in a batch, and the responses with the errors of the others."""

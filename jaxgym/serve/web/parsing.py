@@ -1,5 +1,6 @@
 """Strict parsing of JSON requests."""
 
+import collections
 import json
 import math
 import reprlib
@@ -30,8 +31,8 @@ def _number(text: str) -> float:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = collections.Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"expected each key of an object once, got {quoted(twice, _MOST_KEY)} twice")
     return entries
 

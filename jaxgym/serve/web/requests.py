@@ -79,7 +79,9 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Process received bytes."""
+        """Process received bytes; blank lines between requests change nothing, so the connection times out anyway."""
+        if not (self._is_in_body or self._held or data.strip(b"\r\n")):
+            return
         self._unset_keepalive_if_required()
         if self._is_discarding:
             self._discarded += len(data)
