@@ -105,8 +105,12 @@ def _ascii(text: str) -> str:
 
 def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and key of each delimiter of reasoning and each token that can end the turn."""
-    number = lowered.count("<") + text.count("◁")
-    for found in _TOKEN.finditer(lowered) if number <= _MOST_SIGNS else ():
+    present = [delimiters for mark, delimiters in _BY_MARK.items() if mark in lowered]
+    found_signs = {sign: lowered.count(sign) for delimiters in present for sign in delimiters}
+    if lowered.count("<") + text.count("◁") + sum(found_signs.values()) > _MOST_SIGNS:
+        yield 0, len(text), _UNREADABLE
+        return
+    for found in _TOKEN.finditer(lowered):
         written = found[0]
         if "?" in written:
             written = text[found.start() : found.end()].lower()
@@ -114,18 +118,9 @@ def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         token = written if is_plain else _BLANKS.sub("", _RUN.sub(" ", written))
         if token in _TOKENS or (token[1] in _BARS and _is_unknown(token)):
             yield found.start(), found.end(), token
-    present = [delimiters for mark, delimiters in _BY_MARK.items() if mark in lowered]
     for sign, delimiters in itertools.chain.from_iterable(delimiters.items() for delimiters in present):
-        found = lowered.count(sign)
-        number += found
-        if number > _MOST_SIGNS:
-            yield 0, len(text), _UNREADABLE
-            return
-        for delimiter in delimiters if found else ():
+        for delimiter in delimiters if found_signs[sign] else ():
             yield from ((place, place + len(delimiter), delimiter) for place in places(lowered, delimiter))
-    if number > _MOST_SIGNS:
-        yield 0, len(text), _UNREADABLE
-        return
     for place in places(text, "◁"):
         for delimiter in ("◁think▷", "◁/think▷"):
             written = text[place : place + len(delimiter)]
