@@ -362,7 +362,7 @@ class LevelClass:
 
     @property
     def is_per_unit(self) -> bool:
-        """Whether the time limit depends on the mission."""
+        """Return whether the time limit depends on the mission."""
         return self.most_units > 0
 
     @property

@@ -1,4 +1,4 @@
-"""What a jitted program has drawn of a level so far."""
+"""Partial level: the draws that a jitted program has made so far."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ PAIRS = np.asarray([(kind, color) for kind in KINDS for color in COLOR_ARRAY], n
 
 @dataclasses.dataclass
 class Draft:
-    """What a builder has traced so far.
+    """Partial level of a builder.
 
     Attributes:
         cells: uint16 (W, H).

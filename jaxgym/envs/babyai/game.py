@@ -54,7 +54,7 @@ class Scene:
 
     Attributes:
         world: The grid and the agent.
-        tokens: The words of the mission as tokens, uint8 (72,); see `mission.WORDS`.
+        tokens: Tokens of the mission, uint8 (72,); see `mission.WORDS`.
     """
 
     world: GridWorld
@@ -67,7 +67,7 @@ class VisibleMission:
 
     Attributes:
         view: The facts that the agent sees.
-        tokens: The words of the mission as tokens, int32 (72,).
+        tokens: Tokens of the mission, int32 (72,).
     """
 
     view: Visible
@@ -79,7 +79,7 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
     """BabyAI on the levels of a class.
 
     Observation:
-        A dict of `image`, `direction`, int32 (), and `mission`, the words of the mission as tokens, uint8 (72,).
+        A dict of `image`, `direction`, int32 (), and `mission`, its tokens, uint8 (72,).
         `observation` selects the image. `"symbolic"`: type, color and state of each cell of the view, column first,
         uint8 (7, 7, 3). `"one_hot"`: the same, one-hot, uint8 (7, 7, 20). `"pixels"`: the frame of the view of 7 × 7
         cells, uint8 (56, 56, 3), row first. `"full_pixels"`: the frame of the whole grid, uint8 (8 · H, 8 · W, 3).

@@ -20,7 +20,7 @@ class BabyAITextInterface(MiniGridTextInterface[Scene]):
     """Text interface of BabyAI: the mission, above the texts of MiniGrid."""
 
     def rules(self, params: Any) -> str:
-        """Return the goal, the words of missions, the rewards and the end of the episode."""
+        """Return the goal, the vocabulary of missions, the rewards and the end of the episode."""
         limit = int(params.max_steps_in_episode)
         formula, example = "1", ""
         if limit > 0:
