@@ -11,13 +11,13 @@ import jax
 
 from jaxgym import forks
 from jaxgym.envs.common import course
-from jaxgym.envs.minigrid.world import Direction
 from jaxgym.errors import OptionError
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import Game
 from jaxgym.levels import SPLIT_SIZE
 
 _LAST_SEED = 2 * SPLIT_SIZE - 1
+_NUM_DIRECTIONS = 4
 _LONGEST_MISSION = 512
 """Bound of the mission space; missions have at most 72 words of at most 6 letters."""
 
@@ -56,7 +56,7 @@ class MiniGridEnv(games.SingleEnv):
         self.observation_space = gymnasium.spaces.Dict(
             {
                 "image": seen["image"] if isinstance(seen, gymnasium.spaces.Dict) else seen,
-                "direction": gymnasium.spaces.Discrete(len(Direction)),
+                "direction": gymnasium.spaces.Discrete(_NUM_DIRECTIONS),
                 "mission": gymnasium.spaces.Text(_LONGEST_MISSION, charset=f"{string.ascii_lowercase} ,"),
             }
         )

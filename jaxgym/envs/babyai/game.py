@@ -124,7 +124,7 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
 
     def mission_of(self, level: Level) -> str:
         """Return the mission of a level on the host."""
-        return text_of(np.asarray(level.mission.tokens))
+        return text_of(level.mission.tokens)
 
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the agent at the start."""

@@ -26,9 +26,7 @@ def test_each_observation_has_the_mission() -> None:
     level = jax.tree.map(lambda leaf: leaf[0], levels.original("BabyAI-GoToLocal-v0", [0]))
     for observation in ("symbolic", "one_hot", "pixels", "full_pixels"):
         env, params = jaxgym.make("BabyAI-GoToLocal-v0", observation=observation)
-        seen = env.observe_scene(
-            env.scene(env.initial_state(jax.tree.map(lambda leaf: leaf[0], level), params), params)
-        )
+        seen = env.observe_scene(env.scene(env.initial_state(level, params), params))
         assert text_of(seen["mission"]) == text_of(level.mission.tokens)
 
 
