@@ -142,3 +142,23 @@ def test_the_error_of_a_long_handshake_names_its_limits(head: bytes) -> None:
         assert received.startswith(b"HTTP/1.1 431")
         assert "8192 bytes in a line and 128 headers" in json.loads(received.partition(b"\r\n\r\n")[2])["error"]
         assert heard(line_to(port, head + b"Connection: close\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+def test_the_error_of_an_invalid_handshake_is_short() -> None:
+    with served() as (port, _):
+        for name in (b"Sec-WebSocket-Version", b"Sec-WebSocket-Key"):
+            lines = b"".join(line + b"\r\n" for line in HANDSHAKE.split(b"\r\n") if line and not line.startswith(name))
+            line = line_to(port, b"GET /ws HTTP/1.1\r\n" + HOST + lines + name + b": " + b'"' * 8000 + b"\r\n\r\n")
+            received = heard(line)
+            assert received.startswith(b"HTTP/1.1 400")
+            assert len(received) <= 4096
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_message_that_comes_with_its_handshake_is_answered(is_one: bool) -> None:
+    head, message = b"GET /ws HTTP/1.1\r\n" + HOST + HANDSHAKE, b"\x81\x82\0\0\0\0hi"
+    with served() as (port, _), line_to(port, *([head + message] if is_one else [head, message])) as line:
+        received = b""
+        while not received.endswith(b"\x81\x02hi"):
+            received += line.recv(4096)
+        assert received.startswith(b"HTTP/1.1 101")

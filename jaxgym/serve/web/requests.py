@@ -125,6 +125,8 @@ class HttpConnection(HttpToolsProtocol):
                 return
             else:
                 data = self._take_head(data)
+        if data and not self.transport.is_closing():
+            self._pass_on(data)
         if not self.flow.write_paused:
             self._set_deadline()
 
@@ -201,6 +203,12 @@ class HttpConnection(HttpToolsProtocol):
             error = socket.conn.handshake_exc
             is_long = isinstance(error.__cause__ or error, SecurityError)
             self._reject(_LONG_HANDSHAKE if is_long else _NO_HTTP)
+
+    def _pass_on(self, data: bytes) -> None:
+        """Pass the bytes behind a handshake to the WebSocket protocol."""
+        protocol = self.transport.get_protocol()
+        if protocol is not self:
+            protocol.data_received(data)
 
     def _reject(self, answer: bytes) -> None:
         """Close the connection; send a response first unless the app has sent one or has started one."""
