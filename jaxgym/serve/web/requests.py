@@ -81,7 +81,7 @@ class HttpConnection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> Any:
         """Return whether the connection stays open after the client has shut down its side: until it is answered."""
         is_answering = self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
         if is_answering:
@@ -206,7 +206,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _pass_on(self, data: bytes) -> None:
         """Pass the bytes behind a handshake to the WebSocket protocol."""
-        protocol = self.transport.get_protocol()
+        protocol: Any = self.transport.get_protocol()
         if protocol is not self:
             protocol.data_received(data)
 
