@@ -24,6 +24,7 @@ _HIDDEN_GAIN = 2**0.5  # keeps the variance through a ReLU
 _POLICY_GAIN = 0.1  # starts near the uniform policy
 _VECTOR_FEATURES = 128
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # features, kernel width in px, stride in px
+_SMALLEST_PX = {"nature": 36, "impala": 8}  # smallest edge of a frame, of which each encoder leaves something
 _BYTE_MAX = 255
 _SECTIONS = (16, 32, 32)  # features of each section of the IMPALA encoder
 _IN_DTYPE = {"body", "policy_hidden", "value_hidden", "truth_hidden"}  # layers that compute in the network's `dtype`
@@ -168,13 +169,24 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Observation) -> jax.Array:
-        """Map observation leaves (N, ...) to features (N, D)."""
+        """Map observation leaves (N, ...) to features (N, D).
+
+        Raises:
+            ConfigError: if a leaf of bytes is not a frame, or is too small for the encoder.
+        """
         leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
         # Beside an image, a vector gets a small layer; without an image it gets a full one.
         has_image = any(leaf.dtype == jnp.uint8 for leaf in leaves.values())
         vector_size = _VECTOR_FEATURES if has_image else self.hidden_size
         parts = []
         for name, leaf in sorted(leaves.items()):
+            smallest = _SMALLEST_PX[self.kind]
+            if leaf.dtype == jnp.uint8 and (leaf.ndim != len("NHWC") or min(leaf.shape[1:3]) < smallest):
+                raise ConfigError(
+                    f"expected frames of at least {smallest} x {smallest} px, got {name} of shape {leaf.shape[1:]}. "
+                    "The encoder of symbols and missions is not implemented; choose observation=pixels for "
+                    "MiniGrid-Memory, and another environment in place of BabyAI."
+                )
             if leaf.dtype == jnp.uint8 and self.kind == "impala":
                 parts.append(Impala(self.dtype, name=f"{name}_impala")(leaf))
             elif leaf.dtype == jnp.uint8:

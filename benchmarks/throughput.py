@@ -102,7 +102,9 @@ def bytes_of(tree: Any) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", nargs="+", default=["MortarMayhem-Grid-v0"], choices=jaxgym.registered_envs())
+    parser.add_argument(
+        "--env", nargs="+", default=["MortarMayhem-Grid-v0"], choices=jaxgym.registered_envs(), metavar="ID"
+    )
     parser.add_argument("--batch", nargs="+", type=int, default=[1024], help="environments side by side")
     parser.add_argument("--steps", type=int, default=100, help="steps a run")
     parser.add_argument("--repeats", type=int, default=5, help="runs; the best counts")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxgym import text
+from jaxgym.errors import grouped
 from jaxgym.human.talk import TerminalSession
 
 DOCS = Path(__file__).parent
@@ -52,6 +53,9 @@ PLAYS = {
     ),
     "endless_mystery_path": Play(0, ("<action>up 4</action>", "<action>right 4</action>", "<action>right 4</action>")),
     "searing_spotlights": Play(1, ("<action>wait 8</action>", "<action>up-left 2, up</action>")),
+    "babyai_go_to_local_s5_n2": Play(
+        1, ("<action>turn right</action>", "<action>turn left, forward, turn right, forward</action>")
+    ),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 
@@ -59,10 +63,16 @@ PLAYS = {
 def games_table() -> str:
     """Return a Markdown table of the games with a text interface."""
     lines = ["| id | short name | options of the text interface |", "| --- | --- | --- |"]
-    for short_name, env_id in text.text_envs().items():
-        options = text.text_spec_of(short_name)[1].options
+    names = text.text_envs()
+    short_names = {env_id: short_name for short_name, env_id in names.items()}
+    for group, members in grouped(names.values()).items():
+        options = text.text_spec_of(members[0])[1].options
         listed = "; ".join(f"`{name}={option.default!r}`: {option.help}" for name, option in options.items())
-        lines.append(f"| `{env_id}` | `{short_name}` | {listed} |")
+        short_name = f"`{short_names[members[0]]}`"
+        if len(members) == 1:
+            lines.append(f"| `{group}` | {short_name} | {listed} |")
+        else:
+            lines.append(f"| `{group}` ({len(members)} ids) | such as {short_name} for `{members[0]}` | {listed} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,7 @@
 """Implementation of the commands of `jaxgym`; `jaxgym.cli` imports this module after it has read the flags."""
 
 import dataclasses
+import fnmatch
 import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxgym import extras, levels, registration, registry, text
-from jaxgym.errors import OptionError, UnknownIdError
+from jaxgym.errors import OptionError, UnknownIdError, grouped, listed, shown
 from jaxgym.flags import FailureError, List, Play, Record, Rollout, Show, Talk
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
@@ -44,10 +45,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def list_games(arguments: List) -> str:
     """Return the output of `jaxgym list`."""
-    if arguments.env_id is None:
-        listed = table(("id", "max_steps", "options", "presets"), map(_row_of, registration.registered_envs()))
-        return f"{listed}\nOptions and presets of one of them: jaxgym list ID\n"
+    header, ids = ("id", "max_steps", "options", "presets"), registration.registered_envs()
     env_id = arguments.env_id
+    if env_id is None:
+        rows = [row for group, members in grouped(ids).items() for row in _rows_of(group, members)]
+        return f"{table(header, rows)}\nOptions and presets of one of them: jaxgym list ID\n"
+    if "*" in env_id:
+        found = fnmatch.filter(ids, env_id)
+        if not found:
+            raise UnknownIdError(f"expected a pattern of ids, got {shown(env_id)}. The ids are {listed(ids)}.")
+        return table(header, map(_row_of, found))
     spec = registration.spec_of(env_id)
     tables = [_options_table("option", spec.all_options)]
     if spec.presets:
@@ -62,6 +69,12 @@ def list_games(arguments: List) -> str:
         if text_spec.options:
             tables.append(_options_table("text option", text_spec.options))
     return "\n".join(tables)
+
+
+def _rows_of(group: str, members: Sequence[str]) -> list[tuple[str, str, str, str]]:
+    if len(members) == 1:
+        return [_row_of(members[0])]
+    return [(f"{group} ({len(members)} ids)", "", "", f"jaxgym list '{group}' lists them")]
 
 
 def _row_of(env_id: str) -> tuple[str, str, str, str]:

@@ -5,7 +5,9 @@ A message gives the expected and the actual value first, then the fix. All error
 """
 
 import difflib
+import re
 import reprlib
+from collections import Counter
 from collections.abc import Iterable
 
 
@@ -40,6 +42,9 @@ class ForkError(RuntimeError):
 _LETTERS = 120
 """Maximum number of input characters echoed in an error message."""
 
+_LARGEST_FAMILY = 10
+"""Maximum number of names with the same first word that a list contains one by one."""
+
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _LETTERS
 
@@ -54,3 +59,21 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     by_folded = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(str(given)[:_LETTERS].casefold(), by_folded, n=1, cutoff=0.5)
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""
+
+
+def grouped(names: Iterable[str]) -> dict[str, list[str]]:
+    """Group names for a list: a family of more than ten, such as `"BabyAI-*"`, and any other name by itself.
+
+    A family is the names with the same word before the first hyphen or underscore.
+    """
+    first_words = {name: re.split("(?<=[-_])", name, maxsplit=1)[0] for name in names}
+    sizes, groups = Counter(first_words.values()), dict[str, list[str]]()
+    for name, word in first_words.items():
+        groups.setdefault(f"{word}*" if sizes[word] > _LARGEST_FAMILY else name, []).append(name)
+    return groups
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names, separated by commas; a family of more than ten is one entry, such as `BabyAI-* (96 ids)`."""
+    groups = grouped(names).items()
+    return ", ".join(group if len(members) == 1 else f"{group} ({len(members)} ids)" for group, members in groups)

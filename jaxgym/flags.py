@@ -18,7 +18,8 @@ class List:
     """List the ids with their presets, or the options of one id."""
 
     env_id: Annotated[str | None, _Positional] = None
-    """Id or short name of an environment, to list its options and presets."""
+    """Id or short name of an environment, to list its options and presets, or a pattern such as 'BabyAI-*', to list
+    the ids that match it."""
 
 
 @dataclasses.dataclass(frozen=True)

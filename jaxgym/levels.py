@@ -23,7 +23,7 @@ from jax import lax
 from jax.core import Tracer
 
 from jaxgym import level_buffer_files, registry
-from jaxgym.errors import LevelError, UnknownIdError
+from jaxgym.errors import LevelError, UnknownIdError, listed
 from jaxgym.options import is_integer, plain, resolve, with_preset
 
 SPLIT_SIZE = 1 << 31
@@ -224,7 +224,7 @@ def original(
 ) -> Any:
     """Return the levels that the original of an environment makes for `reset(seed=...)`, as a level buffer.
 
-    The Memory Gym environments have an original, memory-gym 1.0.2, and the MiniGrid environments have minigrid 3.2.0.
+    The Memory Gym environments have an original, memory-gym 1.0.2; MiniGrid-Memory and BabyAI have minigrid 3.2.0.
     The levels are made on the host from the same random numbers, so they are equal to the original's. They include the
     random numbers that memory-gym draws during an episode:
 
@@ -278,7 +278,7 @@ def build_original(
         known = [name for name in registry.ids() if _has_original(name)]
         raise LevelError(
             f"{env_id} has no original levels. Use jaxgym.levels.make_level_buffer, or an id with original levels: "
-            f"{', '.join(known)}."
+            f"{listed(known)}."
         )
     given = with_preset(env_id, spec.presets, preset, given)
     plain = resolve(env_id, spec.all_options, given)

@@ -1,18 +1,19 @@
 """Table of environment ids. It maps each id to the entry point of its spec, which is loaded on first use.
 
 This module imports neither JAX nor a game, so the ids are known right after `import jaxgym`. Entry points are data:
-strings of the form `"module:NAME"`, where `NAME` is a `jaxgym.Spec`.
+strings of the form `"module:NAME"`, where `NAME` is a `jaxgym.Spec`, or a mapping with the spec of each id.
 """
 
 import dataclasses
 import importlib
 import importlib.metadata
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
-from jaxgym.errors import UnknownIdError, nearest, shown
+from jaxgym.errors import UnknownIdError, listed, nearest, shown
 
 
 @dataclasses.dataclass
@@ -36,6 +37,31 @@ GROUP = "jaxgym.envs"
 _VERSION = re.compile(r"-v[0-9]+$")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.]+")
 
+_BABYAI = """
+GoToRedBallGrey-v0 GoToRedBall-v0 GoToRedBallNoDists-v0 GoToObj-v0 GoToObjS4-v0 GoToObjS6-v1 GoToLocal-v0
+GoToLocalS5N2-v0 GoToLocalS6N2-v0 GoToLocalS6N3-v0 GoToLocalS6N4-v0 GoToLocalS7N4-v0 GoToLocalS7N5-v0
+GoToLocalS8N2-v0 GoToLocalS8N3-v0 GoToLocalS8N4-v0 GoToLocalS8N5-v0 GoToLocalS8N6-v0 GoToLocalS8N7-v0 GoTo-v0
+GoToOpen-v0 GoToObjMaze-v0 GoToObjMazeOpen-v0 GoToObjMazeS4R2-v0 GoToObjMazeS4-v0 GoToObjMazeS5-v0
+GoToObjMazeS6-v0 GoToObjMazeS7-v0 GoToImpUnlock-v0 GoToSeq-v0 GoToSeqS5R2-v0 GoToRedBlueBall-v0 GoToDoor-v0
+GoToObjDoor-v0 Open-v0 OpenRedDoor-v0 OpenDoor-v0 OpenDoorDebug-v0 OpenDoorColor-v0 OpenDoorLoc-v0
+OpenTwoDoors-v0 OpenRedBlueDoors-v0 OpenRedBlueDoorsDebug-v0 OpenDoorsOrderN2-v0 OpenDoorsOrderN4-v0
+OpenDoorsOrderN2Debug-v0 OpenDoorsOrderN4Debug-v0 Pickup-v0 UnblockPickup-v0 PickupLoc-v0 PickupDist-v0
+PickupDistDebug-v0 PickupAbove-v0 PutNextLocal-v0 PutNextLocalS5N3-v0 PutNextLocalS6N4-v0 PutNextS4N1-v0
+PutNextS5N2-v0 PutNextS5N1-v0 PutNextS6N3-v0 PutNextS7N4-v0 PutNextS5N2Carrying-v0 PutNextS6N3Carrying-v0
+PutNextS7N4Carrying-v0 Unlock-v0 UnlockLocal-v0 UnlockLocalDist-v0 KeyInBox-v0 UnlockPickup-v0
+UnlockPickupDist-v0 BlockedUnlockPickup-v0 UnlockToUnlock-v0 ActionObjDoor-v0 FindObjS5-v0 FindObjS6-v0
+FindObjS7-v0 KeyCorridor-v0 KeyCorridorS3R1-v0 KeyCorridorS3R2-v0 KeyCorridorS3R3-v0 KeyCorridorS4R3-v0
+KeyCorridorS5R3-v0 KeyCorridorS6R3-v0 OneRoomS8-v0 OneRoomS12-v0 OneRoomS16-v0 OneRoomS20-v0
+MoveTwoAcrossS5N2-v0 MoveTwoAcrossS8N9-v0 Synth-v0 SynthS5R2-v0 SynthLoc-v0 SynthSeq-v0 MiniBossLevel-v0
+BossLevel-v0 BossLevelNoUnlock-v0
+"""
+"""Ids of BabyAI without the prefix `BabyAI-`."""
+
+
+def _short_name_of(env_id: str) -> str:
+    return _BETWEEN_WORDS.sub("_", _VERSION.sub("", env_id)).lower()
+
+
 _BUILT_IN = {
     "MortarMayhem-v0": ("mortar_mayhem:FREE", "mortar_mayhem"),
     "MortarMayhem-Grid-v0": ("mortar_mayhem:GRID", "mortar_mayhem_grid"),
@@ -56,6 +82,7 @@ _BUILT_IN = {
     "MiniGrid-MemoryS13-v0": ("minigrid_memory:S13", "minigrid_memory_s13"),
     "MiniGrid-MemoryS13Random-v0": ("minigrid_memory:S13_RANDOM", "minigrid_memory_s13_random"),
     "MiniGrid-MemoryS17Random-v0": ("minigrid_memory:S17_RANDOM", "minigrid_memory_s17_random"),
+    **{f"BabyAI-{name}": ("babyai:SPECS", f"babyai_{_short_name_of(name)}") for name in _BABYAI.split()},
 }
 """Entry point in `jaxgym.envs`, and short name, of each environment of this package."""
 
@@ -116,7 +143,7 @@ def add(env_id: str, entry: Entry) -> None:
         raise ValueError(f"{env_id!r} is already registered. Choose another id.")
     taken = {other.short_name for other in _entries.values()}
     if entry.short_name is None:
-        name = _BETWEEN_WORDS.sub("_", _VERSION.sub("", env_id)).lower()
+        name = _short_name_of(env_id)
         entry.short_name = env_id if name in taken else name
     elif entry.short_name in taken:
         raise ValueError(f"The short name {entry.short_name!r} is already registered. Choose another one.")
@@ -147,7 +174,8 @@ def load(env_id: str) -> Any:
     if isinstance(entry.spec, str):
         module, _, name = entry.spec.partition(":")
         try:
-            spec = getattr(importlib.import_module(module), name)
+            found = getattr(importlib.import_module(module), name)
+            spec = found[env_id] if isinstance(found, Mapping) else found
             entry.has_text = spec.text is not None
         except Exception as error:
             raise UnknownIdError(
@@ -160,8 +188,9 @@ def load(env_id: str) -> Any:
 
 def _entry_of(env_id: str) -> Entry:
     if not isinstance(env_id, str) or env_id not in _entries:
-        known = ", ".join(_entries)
-        raise UnknownIdError(f"Unknown environment id {shown(env_id)}{nearest(env_id, _entries)}. The ids are {known}.")
+        raise UnknownIdError(
+            f"Unknown environment id {shown(env_id)}{nearest(env_id, _entries)}. The ids are {listed(_entries)}."
+        )
     return _entries[env_id]
 
 

@@ -33,11 +33,13 @@ class Original:
         levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
         course: Takes an environment and the options; returns a `jaxgym.envs.common.course.Course`.
         sizes: Takes the options; returns those options that make room for whole levels, where the user gave none.
+        package: The package of the original, whose interface the Gymnasium environment can have.
     """
 
     levels: Callable[[Any, Mapping[str, Any], Any], Any]
     course: Callable[[Any, Mapping[str, Any]], Any]
     sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = no_sizes
+    package: Literal["memory_gym", "minigrid"] = "memory_gym"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""All ids as parameters of a test: the first id of each program in every run, similar ones as slow."""
+"""Ids as parameters of a test: the first id of each program in every run, similar ones as slow."""
 
 import contextlib
 from collections.abc import Iterator
@@ -21,7 +21,28 @@ TWINS = {
     "MiniGrid-MemoryS13-v0",
     "MiniGrid-MemoryS13Random-v0",
     "MiniGrid-MemoryS17Random-v0",
+    "BabyAI-OpenRedDoor-v0",
+    "BabyAI-PutNextS5N2Carrying-v0",
+    "BabyAI-MiniBossLevel-v0",
 }
+
+BABYAI = "BabyAI-GoToLocalS5N2-v0", "BabyAI-OpenRedDoor-v0", "BabyAI-PutNextS5N2Carrying-v0", "BabyAI-MiniBossLevel-v0"
+"""These stand for the 96 ids of BabyAI, which have one program and differ in the levels that they draw."""
+
+
+def is_babyai(env_id: str) -> bool:
+    """Return whether an id is one of BabyAI's 96."""
+    return env_id.startswith("BabyAI-")
+
+
+def families() -> list[str]:
+    """Return all ids, except that a few stand for those of BabyAI."""
+    return [env_id for env_id in jaxgym.registered_envs() if env_id in BABYAI or not is_babyai(env_id)]
+
+
+def short_names() -> list[str]:
+    """Return the short names of `families`."""
+    return [short_name for short_name, env_id in jaxgym.text.text_envs().items() if env_id in families()]
 
 
 def memory_gym() -> list[str]:
@@ -29,15 +50,22 @@ def memory_gym() -> list[str]:
     return [
         env_id
         for env_id in jaxgym.registered_envs()
-        if jaxgym.spec_of(env_id).original is not None and not env_id.startswith("MiniGrid-")
+        if jaxgym.spec_of(env_id).original is not None and not env_id.startswith(("MiniGrid-", "BabyAI-"))
     ]
 
 
 def one_of_each_program(*costly: str) -> list[Any]:
-    """Return every id; those that a quick run skips, including the given ones, are marked slow."""
+    """Return `families`; those that a quick run skips, including the given ones, are marked slow."""
     return [
         pytest.param(env_id, marks=pytest.mark.slow) if env_id in TWINS or env_id in costly else env_id
-        for env_id in jaxgym.registered_envs()
+        for env_id in families()
+    ]
+
+
+def others_of_babyai() -> list[Any]:
+    """Return the ids that are not among `families`, marked slow."""
+    return [
+        pytest.param(env_id, marks=pytest.mark.slow) for env_id in jaxgym.registered_envs() if env_id not in families()
     ]
 
 

@@ -12,9 +12,10 @@ import pytest
 
 import jaxgym
 from jaxgym import cli, commands, interrupts
-from jaxgym.errors import OptionError
+from jaxgym.errors import OptionError, UnknownIdError
 from jaxgym.human import keys
 from jaxgym.options import parse_options
+from tests.ids import is_babyai
 
 ENV = "MortarMayhemB-Grid-v0"
 TRAINED = "MortarMayhem-Grid-v0"  # has an agent in the zoo
@@ -34,10 +35,20 @@ def rejected(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 def test_list_names_every_id_and_every_option_of_one() -> None:
     listed = cli.run(["list"])
-    assert all(env_id in listed for env_id in jaxgym.registered_envs())
+    assert all(env_id in listed for env_id in jaxgym.registered_envs() if not is_babyai(env_id))
     listed = cli.run(["list", ENV])
     assert all(f"\n{name} " in listed for name in jaxgym.spec_of(ENV).all_options)
     assert all(f"\n{name} " in listed for name in jaxgym.presets(ENV))
+
+
+def test_a_large_family_is_one_row_and_a_pattern_lists_its_ids() -> None:
+    (row,) = (line for line in cli.run(["list"]).splitlines() if "BabyAI" in line)
+    assert row.split("  ")[0] == "BabyAI-* (96 ids)"
+    assert row.endswith("jaxgym list 'BabyAI-*' lists them")
+    _, _, *rows = cli.run(["list", "BabyAI-*"]).splitlines()
+    assert [line.split()[0] for line in rows] == [env_id for env_id in jaxgym.registered_envs() if is_babyai(env_id)]
+    with pytest.raises(UnknownIdError, match=r"^expected a pattern of ids, got 'Babbage-\*'\. The ids are "):
+        cli.run(["list", "Babbage-*"])
 
 
 def test_list_names_the_short_name_of_a_game_in_words_and_the_options_of_its_words() -> None:

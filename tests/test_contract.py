@@ -15,10 +15,9 @@ from gymnax.wrappers import gym as gymnax_gym
 
 import jaxgym
 from jaxgym import testing
-from tests.ids import one_of_each_program
+from tests.ids import families, one_of_each_program, others_of_babyai
 from tests.t_maze import TMaze, t_maze
 
-IDS = jaxgym.registered_envs()
 SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
 
 
@@ -33,15 +32,17 @@ COSTLY = (
 )
 
 
-@pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY))
+@pytest.mark.parametrize("env_id", [*one_of_each_program(*COSTLY), *others_of_babyai()])
 def test_every_id_keeps_the_contract(env_id: str) -> None:
     testing.check_env(*jaxgym.make(env_id))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", IDS)
-def test_every_id_keeps_the_contract_with_symbols(env_id: str) -> None:
-    testing.check_env(*jaxgym.make(env_id, observation="symbolic"))
+@pytest.mark.parametrize("env_id", families())
+def test_every_id_keeps_the_contract_with_another_observation(env_id: str) -> None:
+    declared = jaxgym.spec_of(env_id).options["observation"]
+    other = "pixels" if declared.default == "symbolic" else "symbolic"
+    testing.check_env(*jaxgym.make(env_id, observation=other))
 
 
 @pytest.mark.slow
@@ -320,7 +321,7 @@ class TestGymnaxWrappers:
         _, state, *_ = wrapped.step(jax.random.key(1), state, 1, params)
         assert state.last_action == 0
 
-    @pytest.mark.parametrize("env_id", IDS)
+    @pytest.mark.parametrize("env_id", jaxgym.registered_envs())
     def test_gymnax_makes_it_too(self, env_id: str) -> None:
         env, params = gymnax.make(env_id, max_steps=7)
         assert env.name == env_id

@@ -28,7 +28,7 @@ PUBLIC = (
     *("jaxgym.serve.openenv.client", "jaxgym.serve.pool", "jaxgym.serve.rollout", "jaxgym.serve.swift"),
     *("jaxgym.serve.trl", "baselines", "baselines.errors"),
 )
-HELPERS = {"jaxgym.errors.nearest", "jaxgym.errors.shown"}
+HELPERS = {f"jaxgym.errors.{name}" for name in ("grouped", "listed", "nearest", "shown")}
 """Functions that format messages, used by several modules of the package."""
 
 

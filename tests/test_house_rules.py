@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[1]
 CODE = ("jaxgym", "baselines", "benchmarks", "docs", "examples", "tests")
 
 # What each room of the package may import from the package; a room is named by the start of its modules' names.
-CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.options", "jaxgym.spaces"}
+CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.options"}
+CORE |= {"jaxgym.pytrees", "jaxgym.spaces"}
 GAME = CORE | {"jaxgym.rendering", "jaxgym.rows", "jaxgym.spec", "jaxgym.text", "jaxgym.threefry"}
 COMMON = {"jaxgym.envs.common"}
 SHARED = COMMON | {"jaxgym.envs.memory_gym"}

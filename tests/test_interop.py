@@ -15,6 +15,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import jaxgym
 from jaxgym.spaces import Discrete, MultiDiscrete
+from tests.ids import families
 
 PAGE = Path(__file__).parents[1] / "docs/how_to/other_libraries.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -181,7 +182,7 @@ def test_flat_actions(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split("\n")[:2] == ["MultiDiscrete([3, 3])", "9"]
 
 
-@pytest.mark.parametrize("env_id", jaxgym.registered_envs())
+@pytest.mark.parametrize("env_id", families())
 def test_every_action_with_parts_can_be_flat_but_for_what_the_page_names(env_id: str) -> None:
     env, params = jaxgym.make(env_id, levels="fresh")
     without = re.findall(r"`([\w-]+)` has no flat actions", SECTIONS["Flat actions"])

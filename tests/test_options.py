@@ -27,6 +27,7 @@ from jaxgym.options import (
     static,
     traced,
 )
+from tests.ids import families
 
 GAME = "MortarMayhem-v0"
 
@@ -170,7 +171,7 @@ def test_values_up_to_the_bounds_and_of_kindred_types_are_taken(option: str, val
 
 
 def every_option(*kinds: type) -> list[tuple[str, str]]:
-    specs = {env_id: jaxgym.spec_of(env_id).all_options for env_id in jaxgym.registered_envs()}
+    specs = {env_id: jaxgym.spec_of(env_id).all_options for env_id in families()}
     return [
         (env_id, name) for env_id, table in specs.items() for name, option in table.items() if isinstance(option, kinds)
     ]
@@ -341,7 +342,7 @@ def test_a_word_is_not_traced() -> None:
 
 
 def test_every_default_of_every_game_is_allowed_and_has_a_line_of_help() -> None:
-    for env_id in jaxgym.registered_envs():
+    for env_id in families():
         for name, option in jaxgym.spec_of(env_id).options.items():
             assert option.accepts(option.default), (env_id, name)
             assert option.help, (env_id, name)

@@ -18,9 +18,10 @@ import pytest
 
 import jaxgym
 from jaxgym import text
-from jaxgym.errors import ActionError, LevelError, OptionError, StateError, UnknownIdError, nearest
+from jaxgym.envs.babyai.table import LEVELS
+from jaxgym.errors import ActionError, LevelError, OptionError, StateError, UnknownIdError, grouped, listed, nearest
 from jaxgym.spaces import MultiDiscrete
-from tests.ids import without_new_ids
+from tests.ids import is_babyai, without_new_ids
 
 FREE, GRID = "MortarMayhem-v0", "MortarMayhem-Grid-v0"
 MORTAR_MAYHEM = (FREE, GRID, "MortarMayhemB-v0", "MortarMayhemB-Grid-v0")
@@ -54,7 +55,13 @@ def test_the_four_ids_of_mortar_mayhem_are_registered_once() -> None:
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("MortarMayhem-v1", FREE), ("mortarmayhem-grid-v0", GRID), ("MortarMayhemGrid-v0", GRID), ("Mortar", FREE)],
+    [
+        ("MortarMayhem-v1", FREE),
+        ("mortarmayhem-grid-v0", GRID),
+        ("MortarMayhemGrid-v0", GRID),
+        ("Mortar", FREE),
+        ("BabyAI-GoToObjS6-v0", "BabyAI-GoToObjS6-v1"),
+    ],
 )
 def test_an_unknown_id_is_rejected_with_the_nearest_and_all_ids(given: str, meant: str) -> None:
     for find in (jaxgym.make, jaxgym.spec_of):
@@ -62,7 +69,8 @@ def test_an_unknown_id_is_rejected_with_the_nearest_and_all_ids(given: str, mean
             find(given)
         sentence = str(raised.value)
         assert sentence.startswith(f"Unknown environment id {given!r} (did you mean {meant!r}?). The ids are ")
-        assert all(env_id in sentence for env_id in jaxgym.registered_envs())
+        assert all(env_id in sentence for env_id in jaxgym.registered_envs() if not is_babyai(env_id))
+        assert sentence.endswith(", BabyAI-* (96 ids).")
 
 
 @pytest.mark.parametrize("given", [["a"], None, 3, {}])
@@ -80,6 +88,16 @@ def test_a_preset_that_is_no_text_is_unknown() -> None:
 def test_where_no_id_is_near_none_is_proposed() -> None:
     with pytest.raises(UnknownIdError, match=r"^Unknown environment id 'CartPole'\. The ids are"):
         jaxgym.make("CartPole")
+
+
+def test_a_list_has_one_entry_for_each_large_family_of_names() -> None:
+    many, few = [f"Many-{number}-v0" for number in range(11)], [f"Few-{number}-v0" for number in range(10)]
+    assert grouped([many[0], *few, "One-v0", *many[1:]]) == {
+        "Many-*": many,
+        **{name: [name] for name in [*few, "One-v0"]},
+    }
+    assert listed([*many, *few[:2]]) == "Many-* (11 ids), Few-0-v0, Few-1-v0"
+    assert listed([f"many_{number}" for number in range(11)]) == "many_* (11 ids)"
 
 
 def test_the_nearest_name_is_found_whatever_its_case() -> None:
@@ -178,6 +196,26 @@ def test_an_entry_point_is_imported_on_first_use(tmp_path: Path, monkeypatch: py
         assert "registered_later" in sys.modules
 
 
+def test_an_entry_point_may_name_a_mapping_of_specs_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "registered_family.py").write_text(
+        "import jaxgym\nSPECS = {'Lake-v0': jaxgym.spec_of('FrozenLake-v0'), 'Path-v0': jaxgym.spec_of('Sudoku-v0')}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with without_new_ids():
+        for env_id, same in (("Lake-v0", "FrozenLake-v0"), ("Path-v0", "Sudoku-v0")):
+            jaxgym.register(env_id, "registered_family:SPECS")
+            assert jaxgym.spec_of(env_id) is jaxgym.spec_of(same)
+        jaxgym.register("Other-v0", "registered_family:SPECS")
+        with pytest.raises(UnknownIdError, match=r"^Other-v0: expected its entry point .*, got KeyError: 'Other-v0'\."):
+            jaxgym.spec_of("Other-v0")
+
+
+def test_the_table_has_the_ids_of_babyai() -> None:
+    names = [env_id.removeprefix("BabyAI-") for env_id in jaxgym.registered_envs() if is_babyai(env_id)]
+    assert names == list(LEVELS)
+    assert text.text_envs()["babyai_go_to_local_s5_n2"] == "BabyAI-GoToLocalS5N2-v0"
+
+
 def test_importing_jaxgym_and_listing_its_ids_imports_neither_jax_nor_a_game() -> None:
     program = """
 import sys, gymnasium, jaxgym
@@ -188,7 +226,7 @@ jaxgym.make("FrozenLake-v0")
 print(jax, len(ids), len(short_names), *sorted(name for name in sys.modules if name.startswith("jaxgym.envs.")))
 """
     jax, num_ids, num_names, *games = printed(program).split()
-    assert (jax, num_ids, num_names) == ("False", "19", "19")
+    assert (jax, num_ids, num_names) == ("False", "115", "115")
     assert {name.split(".")[2] for name in games} == {"frozen_lake"}
 
 

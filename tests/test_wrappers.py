@@ -15,13 +15,14 @@ import jaxgym
 from jaxgym import levels, testing
 from jaxgym.errors import WrapperError
 from jaxgym.wrappers import FrameSkip, FromGymnax, LastActionReward, PositionObservation
+from tests.ids import families
 from tests.test_contract import Walk, WalkState
 
 GAME = "SearingSpotlights-v0"
 made = partial(jaxgym.make, observation="symbolic")
 
 WITHOUT_AN_AGENT = {"Sudoku-v0", "TextCraft-v0"}
-WITHOUT_AN_AGENT |= {env_id for env_id in jaxgym.registered_envs() if env_id.startswith("MiniGrid-")}
+WITHOUT_AN_AGENT |= {env_id for env_id in families() if env_id.startswith(("MiniGrid-", "BabyAI-"))}
 """Games that have no agent on a screen."""
 
 
@@ -71,7 +72,7 @@ def test_a_wrapped_environment_keeps_the_contract(wrap: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", jaxgym.registered_envs())
+@pytest.mark.parametrize("env_id", families())
 def test_every_id_keeps_the_contract_in_all_wrappers(env_id: str) -> None:
     env, _ = jaxgym.make(env_id)
     wrapped = LastActionReward(FrameSkip(env, 3))
@@ -185,7 +186,7 @@ def test_a_number_of_frames_that_is_none_is_rejected(number: Any) -> None:
 # The position.
 
 
-@pytest.mark.parametrize("env_id", [env_id for env_id in jaxgym.registered_envs() if env_id not in WITHOUT_AN_AGENT])
+@pytest.mark.parametrize("env_id", [env_id for env_id in families() if env_id not in WITHOUT_AN_AGENT])
 def test_every_game_shows_its_agents_position(env_id: str) -> None:
     env, params = made(env_id, levels="fresh")
     wrapped = PositionObservation(env)

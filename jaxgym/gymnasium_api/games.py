@@ -13,6 +13,7 @@ from jaxgym import forks, registration
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.errors import ActionError, LevelError, OptionError, shown
 from jaxgym.options import is_integer, plain
+from jaxgym.pytrees import frame_of
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 _UNHIDDEN = "debug_rgb_array"
@@ -81,8 +82,7 @@ class Game:
             return on_host(_draw_unhidden(env, state, self.params))
         if "pixels" not in getattr(env, "observation", "pixels"):
             env = dataclasses.replace(env, observation="pixels")
-        drawn = draw(env, state, self.params)
-        return on_host(drawn["visual_observation"] if isinstance(drawn, dict) else drawn)
+        return on_host(frame_of(env, draw(env, state, self.params)))
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):
@@ -117,6 +117,19 @@ def metadata_of(env_id: str) -> dict[str, Any]:
     is_seen = registration.spec_of(env_id).human is not None
     modes = [mode for mode in METADATA["render_modes"] if is_seen or mode != _UNHIDDEN]
     return {"render_modes": modes, "render_fps": _FRAMES_PER_S.get(env_id, METADATA["render_fps"])}
+
+
+def check_layout(env_id: str, package: str) -> None:
+    """Check that an environment with an original is one of a package whose interface it shall have.
+
+    Raises:
+        OptionError: If its original is in another package.
+    """
+    original = registration.spec_of(env_id).original
+    if original is not None and original.package != package:
+        raise OptionError(
+            f"{env_id}: expected {original.package}_layout=True, got {package}_layout=True. Pass the former or neither."
+        )
 
 
 def checked_render_mode(env_id: str, render_mode: str | None) -> str | None:

@@ -48,9 +48,10 @@ class MemoryGymEnv(games.SingleEnv):
 
         Raises:
             UnknownIdError: If the id is not registered.
-            OptionError: If an option does not exist or its value is invalid.
+            OptionError: If an option does not exist, its value is invalid, or the original is not in memory-gym.
             LevelError: If the id has no original.
         """
+        games.check_layout(env_id, "memory_gym")
         super().__init__(env_id, render_mode, options)
         self._choose(options)
         self.action_space = self.game.action_space

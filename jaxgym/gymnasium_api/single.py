@@ -1,5 +1,6 @@
 """Single environments for Gymnasium."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ from jaxgym import forks
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import Game
 from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
+from jaxgym.gymnasium_api.minigrid import MiniGridEnv
 
 
 class GymnasiumEnv(games.SingleEnv):
@@ -87,14 +89,24 @@ class GymnasiumEnv(games.SingleEnv):
         )
 
 
+def stand_in(memory_gym_layout: bool, minigrid_layout: bool) -> Callable[..., games.SingleEnv] | None:
+    """Return the class with the interface of another package, or None if no other is asked for."""
+    if minigrid_layout:
+        return MiniGridEnv
+    return MemoryGymEnv if memory_gym_layout else None
+
+
 class EntryPoint:
     """Entry point for Gymnasium; a class, because Gymnasium reads the attribute `metadata` of its entry point."""
 
     metadata = games.METADATA
 
-    def __call__(self, env_id: str, *, memory_gym_layout: bool = False, **kwargs: Any) -> "GymnasiumEnv | MemoryGymEnv":
-        """Make an environment, with the interface of memory-gym if `memory_gym_layout` is true."""
-        return MemoryGymEnv(env_id, **kwargs) if memory_gym_layout else GymnasiumEnv(env_id, **kwargs)
+    def __call__(
+        self, env_id: str, *, memory_gym_layout: bool = False, minigrid_layout: bool = False, **kwargs: Any
+    ) -> games.SingleEnv:
+        """Make an environment, with the interface of memory-gym or minigrid if asked for."""
+        kind = stand_in(memory_gym_layout, minigrid_layout) or GymnasiumEnv
+        return kind(env_id, **kwargs)
 
 
 make = EntryPoint()

@@ -16,7 +16,7 @@ from jaxgym import forks
 from jaxgym.errors import ActionError, LevelError, OptionError, shown
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
-from jaxgym.gymnasium_api.memory_gym import MemoryGymEnv
+from jaxgym.gymnasium_api.single import stand_in
 from jaxgym.options import is_integer
 
 _MASK = "reset_mask"
@@ -270,20 +270,22 @@ def make(
     env_id: str,
     *,
     memory_gym_layout: bool = False,
+    minigrid_layout: bool = False,
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     max_episode_steps: int | None = None,
     **kwargs: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Make a vector environment: one jitted program, or a list of `MemoryGymEnv` that are stepped one by one.
+    """Make a vector environment: one jitted program, or a list of stand-ins that are stepped one by one.
 
     Args:
         num_envs: Number of environments.
         env_id: One of `jaxgym.registered_envs()`.
         memory_gym_layout: Whether to make objects of `MemoryGymEnv`.
+        minigrid_layout: Whether to make objects of `MiniGridEnv`.
         autoreset_mode: When the next episode starts, as in Gymnasium.
         max_episode_steps: Steps after which an episode is truncated; 0 or less means no limit, None the limit of the
             environment.
-        **kwargs: Arguments of `GymnasiumVectorEnv` or `MemoryGymEnv`.
+        **kwargs: Arguments of `GymnasiumVectorEnv`, `MemoryGymEnv` or `MiniGridEnv`.
 
     Raises:
         OptionError: If the value of an argument is invalid, or there are two limits.
@@ -292,7 +294,8 @@ def make(
     mode = _checked_mode(env_id, autoreset_mode)
     if max_episode_steps is not None and not is_integer(max_episode_steps):
         raise OptionError(f"{env_id}: expected max_episode_steps to be an integer, got {shown(max_episode_steps)}.")
-    if not memory_gym_layout:
+    kind = stand_in(memory_gym_layout, minigrid_layout)
+    if kind is None:
         if max_episode_steps is not None and kwargs.get("max_steps") is not None:
             raise OptionError(
                 f"{env_id}: expected one time limit, got max_episode_steps={max_episode_steps} and "
@@ -302,7 +305,7 @@ def make(
         return GymnasiumVectorEnv(num_envs, env_id, autoreset_mode=mode, **{**kwargs, **limit})
 
     def single() -> gymnasium.Env[Any, Any]:
-        env = MemoryGymEnv(env_id, **kwargs)
+        env = kind(env_id, **kwargs)
         return TimeLimit(env, max_episode_steps) if max_episode_steps is not None and max_episode_steps > 0 else env
 
     return SyncVectorEnv([single] * num_envs, autoreset_mode=mode)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxgym import levels, registration
 from jaxgym.errors import OptionError, nearest
+from jaxgym.pytrees import frame_of
 from jaxgym.spec import Human
 
 POLICIES = ("random", "noop", "expert")
@@ -55,7 +56,7 @@ class Stage:
         observation = jax.eval_shape(self.env.reset_env, jax.random.key(0), self.params)[0]
         if ground_truth and self.human is None:
             raise OptionError(f"{env_id} has no ground-truth view. Leave out --ground-truth.")
-        if not ground_truth and frame_of(observation) is None:
+        if not ground_truth and frame_of(self.env, observation) is None:
             raise OptionError(_without_frames(env_id, self.human, bool(pixels)))
         self._view = self.human.view if ground_truth and self.human else None
 
@@ -123,7 +124,7 @@ class Stage:
     def _draw(self, state: Any) -> jax.Array:
         if self._view is not None:
             return self._view(self.env, state, self.params)
-        return frame_of(self.env.observe(jax.random.key(0), state, None, self.params))
+        return frame_of(self.env, self.env.observe(jax.random.key(0), state, None, self.params))
 
     def _enlarged(self, image: jax.Array) -> np.ndarray:
         return np.asarray(image) if self._view is not None else enlarged(np.asarray(image))
@@ -135,12 +136,6 @@ def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
         return f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'."
     fix = "Use --ground-truth" if human else "Register it with a Spec whose human has a view, for --ground-truth"
     return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}."
-
-
-def frame_of(observation: Any) -> Any:
-    """Return the frame of an observation, uint8 (H, W, 3), or None if it has none."""
-    frames = [leaf for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8 and leaf.ndim == len("HWC")]
-    return frames[0] if frames else None
 
 
 def enlarged(frame: np.ndarray) -> np.ndarray:

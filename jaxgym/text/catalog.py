@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from jaxgym import registration, registry
-from jaxgym.errors import UnknownIdError, nearest, shown
+from jaxgym.errors import UnknownIdError, listed, nearest, shown
 from jaxgym.options import check_names, resolve
 from jaxgym.spec import TextSpec
 from jaxgym.text.interface import PARSING, TextInterface
@@ -39,7 +39,7 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
         known = [*short_names.values(), *short_names]
         raise UnknownIdError(
             f"Unknown text environment {shown(name)}{nearest(name, known)}. "
-            f"Use one of {', '.join(short_names)}, or its id."
+            f"Use one of {listed(short_names)}, or its id."
         )
     return env_id, spec
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jaxgym import text
 from tests.conformance import run
 from tests.conformance.experts import expert
+from tests.ids import short_names
 
 pytest.importorskip("fastmcp")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -26,7 +26,7 @@ def arguments_of(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: about.get("enum", [SAMPLES[about["type"]]])[0] for name, about in properties.items()}
 
 
-@pytest.mark.parametrize("nick", list(text.text_envs()))
+@pytest.mark.parametrize("nick", short_names())
 def test_fastmcp_lists_and_calls_the_tools_of_every_game(nick: str) -> None:
     client_of = importlib.import_module("fastmcp").Client
 

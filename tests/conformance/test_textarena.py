@@ -14,6 +14,7 @@ from jaxgym.errors import OptionError
 from jaxgym.serve import episodes
 from jaxgym.serve.pool import RequestError, SessionPool
 from tests.conformance.experts import expert
+from tests.ids import families
 
 try:
     ta: Any = importlib.import_module("textarena")
@@ -57,7 +58,7 @@ def test_every_game_in_words_is_registered_three_times() -> None:
 
 @needs_textarena
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", list(text.text_envs().values()))
+@pytest.mark.parametrize("env_id", families())
 def test_every_game_starts_and_takes_a_reply_under_all_of_its_ids(env_id: str) -> None:
     play = expert(env_id, 3)
     reply = play()

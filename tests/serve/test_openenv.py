@@ -36,6 +36,7 @@ from jaxgym.serve.openenv.sessions import SPARE, ClientSessions
 from jaxgym.serve.pool.pool import MOST_SESSIONS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv, bind
+from tests.ids import short_names
 from tests.serve import corridor
 from tests.serve.running import running
 
@@ -410,7 +411,7 @@ def test_a_game_has_the_tools_of_its_moves() -> None:
     get = tools_of("textcraft")["get"]
     assert get.reply({"item": "log", "count": 2.0}) == "<action>get 2 log</action>"
     assert get.schema["properties"]["item"]["pattern"].startswith("^[^<>")
-    for name in text.text_envs():
+    for name in short_names():
         assert "reply" in tools_of(name)
 
 

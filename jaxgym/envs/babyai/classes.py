@@ -328,7 +328,7 @@ def one_room(b: Builder) -> Plan:
 
 
 def level_gen(b: Builder, *, rules: Rules) -> Plan:
-    """Fulfill a random mission of up to four clauses."""
+    """Fulfill a random mission."""
     secret, is_locked = b.secret_room(rules.locked_room_prob)
     b.connect()
     b.clutter(rules.num_dists)

@@ -24,7 +24,7 @@ from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.babyai import sampling, verifier
 from jaxgym.envs.babyai.classes import LevelClass
 from jaxgym.envs.babyai.level import Level
-from jaxgym.envs.babyai.mission import MISSION_LENGTH, WORDS, num_units
+from jaxgym.envs.babyai.mission import MISSION_LENGTH, WORDS, num_units, text_of
 from jaxgym.envs.minigrid import render
 from jaxgym.envs.minigrid.reward import reward_at
 from jaxgym.envs.minigrid.view import SIZE, Visible, symbolic_space, symbols, visible_in
@@ -121,6 +121,10 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
         """Sample the rooms, the objects, the start and the mission."""
         del params
         return sampling.sample(key, self.level_class)
+
+    def mission_of(self, level: Level) -> str:
+        """Return the mission of a level on the host."""
+        return text_of(level.mission.tokens)
 
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the agent at the start."""

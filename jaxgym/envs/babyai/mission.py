@@ -241,9 +241,9 @@ def num_units(verbs: Any) -> Any:
     return units.sum(axis=-1, dtype=np.int32)
 
 
-def text_of(tokens: np.ndarray) -> str:
-    """Return the mission of its tokens, (72,), as a string."""
-    return " ".join(WORDS[token - 1] for token in tokens.tolist() if token).replace(" ,", ",")
+def text_of(tokens: Any) -> str:
+    """Return the mission of its tokens, an array (72,), as a string."""
+    return " ".join(WORDS[token - 1] for token in np.asarray(tokens).tolist() if token).replace(" ,", ",")
 
 
 def _coded(phrase: str, length: int) -> list[int]:

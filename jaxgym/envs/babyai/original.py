@@ -385,4 +385,4 @@ def levels(env: BabyAI, options: Mapping[str, Any], draws: Draws) -> Level:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *made)
 
 
-ORIGINAL = Original(by_seed(levels, num_words=256), partial(Course, levels=levels))
+ORIGINAL = Original(by_seed(levels, num_words=256), partial(Course, levels=levels), package="minigrid")

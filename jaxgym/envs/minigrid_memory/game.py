@@ -139,6 +139,11 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
         room, upper = jax.random.choice(keys[2], jnp.asarray(_OBJECTS, jnp.int32), (2,))
         return Level(hallway_end=end, start_x=start, room_object=room, upper_object=upper)
 
+    def mission_of(self, level: Level) -> str:
+        """Return the mission, which is the same in every level."""
+        del level
+        return MISSION
+
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the agent in the middle row, facing right."""
         world = GridWorld(

@@ -25,4 +25,4 @@ def levels(env: MiniGridMemory, options: Mapping[str, Any], draws: Draws) -> Lev
     return Level(*map(whole, (end, start, room, upper)))
 
 
-ORIGINAL = Original(by_seed(levels, num_words=4), partial(Course, levels=levels))
+ORIGINAL = Original(by_seed(levels, num_words=4), partial(Course, levels=levels), package="minigrid")

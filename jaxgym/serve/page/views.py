@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxgym import text
+from jaxgym.pytrees import frame_of
 from jaxgym.serve.images import png
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
@@ -76,11 +77,10 @@ def _buttons(interface: text.TextInterface[Any], replies: Sequence[str]) -> list
 
 def _drawer(env: Any) -> Callable[[Any], bytes | None]:
     drawn = dataclasses.replace(env, observation="pixels") if hasattr(env, "observation") else env
-    observe = jax.jit(drawn.observe_scene)
+    observe = jax.jit(lambda scene: frame_of(drawn, drawn.observe_scene(scene)))
 
     def draw(scene: Any) -> bytes | None:
-        observation = jax.tree.map(np.asarray, observe(scene))
-        frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
-        return png(frame) if frame is not None and frame.dtype == np.uint8 and frame.ndim > 1 else None
+        frame = observe(scene)
+        return None if frame is None else png(np.asarray(frame))
 
     return draw

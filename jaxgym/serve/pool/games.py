@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxgym.serve.pool.game_turns import GameTurns, Session
 from jaxgym.serve.pool.logic import StepOutput
@@ -61,8 +62,8 @@ class GameTable(GameTurns):
         self.count -= 1
         self._free.append(session.slot)
 
-    def observe(self, session: Session) -> Any:
-        """Return the observation of a session's state, on the host."""
+    def frame(self, session: Session) -> np.ndarray | None:
+        """Return the frame of a session's state, or None if its observations are not frames."""
         return self._programs.draw(self._table, session.slot, self._on_device)
 
     def scene(self, session: Session) -> Any:

@@ -234,7 +234,7 @@ class SessionPool(OpenSessions):
         return self._sessions.get(session_id)
 
     def frame(self, session_id: str) -> np.ndarray:
-        """Return the frame of a session's state, uint8 (84, 84, 3); the first call compiles its program.
+        """Return the frame of a session's state, uint8 (H, W, 3); the first call compiles its program.
 
         Raises:
             UnknownSessionError: If the session is not open.
@@ -245,9 +245,8 @@ class SessionPool(OpenSessions):
             session.used = time.monotonic()
             if session.text is None:
                 session.game.start([session])
-            observation = session.game.observe(session)
-        frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
-        if frame is None or frame.dtype != np.uint8:
+            frame = session.game.frame(session)
+        if frame is None:
             raise RequestError(
                 f"{session.game.env_id}: expected an observation with a frame, got none. "
                 "Open the session with observation='pixels'."

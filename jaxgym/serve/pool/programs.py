@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgym.pytrees import frame_of
 from jaxgym.rows import Rows
 from jaxgym.serve.pool.logic import Logic
 
@@ -118,15 +119,16 @@ class Programs:
         return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def draw(self, table: jax.Array, slot: int, params: Any) -> Any:
-        """Return the observation of the state in a row, on the host; the first call compiles the program."""
+        """Return the frame of the state in a row, or None without frames; the first call compiles the program."""
         slots = np.asarray([slot], np.int32)
         if self._draw is None:
-            self._draw = jax.jit(self._observe).lower(table, slots, params).compile()
+            self._draw = jax.jit(self._frame).lower(table, slots, params).compile()
         return jax.tree.map(np.asarray, self._draw(table, slots, params))
 
-    def _observe(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
+    def _frame(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
         state = jax.tree.map(lambda leaf: leaf[0], self.states.unpack(table[slots]))
-        return self._logic.env.observe(jax.random.key(0), state, None, params)
+        env = self._logic.env
+        return frame_of(env, env.observe(jax.random.key(0), state, None, params))
 
 
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:

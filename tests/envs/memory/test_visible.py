@@ -12,9 +12,10 @@ import jaxgym
 from jaxgym.envs.searing_spotlights import symbols as spotlight_symbols
 from jaxgym.envs.searing_spotlights import text as spotlight_text
 from jaxgym.envs.searing_spotlights.visible import Visible
+from tests.ids import families
 
 ROOT = Path(jaxgym.__file__).parent / "envs"
-IDS = [env_id for env_id in jaxgym.registered_envs() if jaxgym.spec_of(env_id).original is not None]
+IDS = [env_id for env_id in families() if jaxgym.spec_of(env_id).original is not None]
 
 
 @pytest.mark.parametrize("env_id", IDS)
