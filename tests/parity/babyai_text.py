@@ -37,13 +37,13 @@ def check_episode(recorded: dict[str, Any]) -> None:
     equal(begun, recorded["reset"], "reset")
     for number, step in enumerate(recorded["steps"]):
         where = f"step {number}, {step['action']!r}"
-        if episode.done:
+        if episode.has_ended:
             assert FINISHED.fullmatch(step["result"].get("error", "")), f"{where}: expected the end of the episode"
             continue
-        before = int(episode.play.time)
+        before = int(episode.state.time)
         agentgym.play([episode], [step["action"]])
         equal(answer_of(episode), step["result"], where)
-        played = episode.play
+        played = episode.state
         for key, found in (
             ("primitive", int(played.time) - before),
             ("pos", played.world.position.tolist()),
@@ -53,8 +53,9 @@ def check_episode(recorded: dict[str, Any]) -> None:
                 equal(found, step[key], f"{where}: {key}")
 
 
-def answer_of(episode: agentgym.Episode) -> dict[str, Any]:
-    return {name: getattr(episode, name) for name in ("observation", "reward", "score", "done")}
+def answer_of(episode: agentgym.AgentGymEpisode) -> dict[str, Any]:
+    answer = {name: getattr(episode, name) for name in ("observation", "reward", "score")}
+    return {**answer, "done": episode.has_ended}
 
 
 def equal(found: Any, expected: Any, what: str) -> None:

@@ -2,7 +2,7 @@
 
     task = task_of(0)                       # level 1 of AgentGym with seed 0
     episode = begin(task)                   # episode.goal is "Your goal: go to the red ball"
-    play([episode], ["go to red ball 1"])   # updates episode.observation, .reward, .score and .done
+    play([episode], ["go to red ball 1"])   # updates episode.observation, .reward, .score and .has_ended
 
 A high-level action is a plan of BabyAI's actions. The path search reads only what the agent sees. A plan stops early
 after a step that leaves the observed image unchanged.
@@ -59,6 +59,7 @@ _MOST_STEPS = 258
 """Most steps of a plan: the poses of the search rectangle, and the two actions at a door."""
 
 _SIZES = (8, 64)
+_MOVING = ("world", "progress", "time", "image", "is_success", "is_over")
 _MOST_FINAL = 0.5
 _COMPLETED = "\n The task is completed."
 
@@ -82,7 +83,7 @@ class Task(NamedTuple):
 
 
 @struct.dataclass
-class Play:
+class AgentGymState:
     """State of an episode.
 
     Attributes:
@@ -109,18 +110,18 @@ class Play:
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class Episode:
-    """Episode of a task.
+class AgentGymEpisode:
+    """AgentGymEpisode of a task.
 
     Attributes:
         task: The task.
-        row: The `Play` as a row of bytes.
+        row: The `AgentGymState` as a row of bytes.
         goal: The goal and a line break, which precede the first observation text.
         sight: What the agent sees and can do.
         observation: The last observation text, without the goal.
         reward: The reward of the last plan.
         score: The sum of the rewards after each action.
-        done: Whether the episode has ended; it takes no more actions.
+        has_ended: Whether the episode has ended; it takes no more actions.
         number: Number of actions so far.
     """
 
@@ -131,11 +132,11 @@ class Episode:
     observation: str = ""
     reward: float = 0
     score: float = 0
-    done: bool = False
+    has_ended: bool = False
     number: int = 0
 
     @property
-    def play(self) -> Play:
+    def state(self) -> AgentGymState:
         """The state, with NumPy leaves."""
         return jax.tree.map(lambda leaf: leaf[0], _layout().view(self.row[None]))
 
@@ -154,18 +155,18 @@ def task_of(data_idx: int) -> Task:
     return Task(padded, (width, height), limit, level_class.num_strict, level_class.starts_carrying)
 
 
-def begin(task: Task) -> Episode:
+def begin(task: Task) -> AgentGymEpisode:
     """Return a new episode."""
     row = np.asarray(_begin(task.level, np.int32(task.num_strict), np.bool_(task.starts_carrying)))[0]
     goal = text_of(task.level.mission.tokens).replace("then", "and").replace("after you", "and")
-    episode = Episode(task, row, f"Your goal: {goal}\n", _sights(row[None])[0])
+    episode = AgentGymEpisode(task, row, f"Your goal: {goal}\n", _sights(row[None])[0])
     episode.observation = episode.sight.text + episode.sight.offers
     return episode
 
 
-def play(episodes: Sequence[Episode], actions: Sequence[str]) -> None:
-    """Do one action in each of several different episodes, none of which is done."""
-    plans, playing = list[Sequence[int]](), list[Episode]()
+def play(episodes: Sequence[AgentGymEpisode], actions: Sequence[str]) -> None:
+    """Do one action in each of several different episodes, none of which has ended."""
+    plans, playing = list[Sequence[int]](), list[AgentGymEpisode]()
     for episode, action in zip(episodes, actions, strict=True):
         episode.number += 1
         plan = episode.sight.plan_of(action)
@@ -180,9 +181,9 @@ def play(episodes: Sequence[Episode], actions: Sequence[str]) -> None:
         _execute(playing[part], plans[part])
 
 
-def world_of(episode: Episode) -> GridWorld:
+def world_of(episode: AgentGymEpisode) -> GridWorld:
     """Return the world of an episode without padding."""
-    world, (width, height) = episode.play.world, episode.task.shape
+    world, (width, height) = episode.state.world, episode.task.shape
     return dataclasses.replace(world, cells=world.cells[:width, :height])
 
 
@@ -193,7 +194,7 @@ def prepare() -> None:
         _execute([dataclasses.replace(episode) for _ in range(size)], [[0]] * size)
 
 
-def _execute(episodes: Sequence[Episode], plans: Sequence[Sequence[int]]) -> None:
+def _execute(episodes: Sequence[AgentGymEpisode], plans: Sequence[Sequence[int]]) -> None:
     count = len(episodes)
     size = next(size for size in _SIZES if size >= count)
     rows = np.stack([episode.row for episode in episodes] + [episodes[0].row] * (size - count))
@@ -202,20 +203,20 @@ def _execute(episodes: Sequence[Episode], plans: Sequence[Sequence[int]]) -> Non
         steps[index, : len(plan)] = plan
         lengths[index] = len(plan)
     rows = np.asarray(_execute_rows(rows, steps, lengths))[:count]
-    played: Play = _layout().view(rows)
+    played: AgentGymState = _layout().view(rows)
     ends = zip(played.time.tolist(), played.is_success.tolist(), played.is_over.tolist(), strict=True)
     columns = zip(episodes, rows, _sights(rows), ends, strict=True)
     for episode, row, sight, (time, is_success, is_over) in columns:
         episode.row, episode.sight = row, sight
         episode.reward = 1 - 0.9 * (time / episode.task.limit) if is_success else 0
         episode.score += episode.reward
-        episode.done = is_over and episode.reward > _MOST_FINAL
+        episode.has_ended = is_over and episode.reward > _MOST_FINAL
         episode.observation = sight.text + (_COMPLETED if is_over else "") + sight.offers
 
 
 def _sights(rows: np.ndarray) -> list[Sight]:
     """Return what the agents of B rows see."""
-    played: Play = _layout().view(rows)
+    played: AgentGymState = _layout().view(rows)
     held = appearance_of(np.asarray(played.world.carrying)).tolist()
     images, directions = np.asarray(played.image), np.asarray(played.world.direction).tolist()
     return [
@@ -233,11 +234,11 @@ def _layout() -> Rows:
     return Rows(jax.eval_shape(_first, task.level, np.int32(0), np.bool_(False)))
 
 
-def _first(level: Any, num_strict: Any, starts_carrying: Any) -> Play:
+def _first(level: Any, num_strict: Any, starts_carrying: Any) -> AgentGymState:
     """Return the state at the start."""
     floor = GridWorld(level.cells, level.position, level.direction, jnp.uint16(EMPTY))
     held = with_object_in_hand(floor, level.mission)
-    return Play(
+    return AgentGymState(
         world=jax.tree.map(lambda yes, no: jnp.where(starts_carrying, yes, no), held, floor),
         progress=verifier.first_progress(level.cells, level.mission),
         mission=level.mission,
@@ -261,22 +262,26 @@ def _execute_rows(rows: jax.Array, plans: jax.Array, lengths: jax.Array) -> jax.
     return _layout().pack(jax.vmap(_executed)(_layout().unpack(rows), plans, lengths))
 
 
-def _executed(state: Play, plan: jax.Array, length: jax.Array) -> Play:
+def _executed(state: AgentGymState, plan: jax.Array, length: jax.Array) -> AgentGymState:
     """Return the state after a plan, or after its first step that leaves the image unchanged."""
 
-    def goes_on(carry: tuple[jax.Array, jax.Array, Play]) -> jax.Array:
+    def goes_on(carry: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
         made, is_changed, _ = carry
         return (made < length) & is_changed
 
-    def step(carry: tuple[jax.Array, jax.Array, Play]) -> tuple[jax.Array, jax.Array, Play]:
-        made, _, before = carry
+    def step(carry: tuple[jax.Array, jax.Array, Any]) -> tuple[jax.Array, jax.Array, Any]:
+        made, _, moving = carry
+        before = dataclasses.replace(state, **moving)
         after = _step(before, plan[made].astype(jnp.int32))
-        return made + 1, jnp.any(after.image != before.image), after
+        return made + 1, jnp.any(after.image != before.image), {name: getattr(after, name) for name in moving}
 
-    return jax.lax.while_loop(goes_on, step, (jnp.int32(0), jnp.bool_(True), state))[2]
+    # A carry holds only what changes: a batched loop selects between the old and the new value of all that it holds.
+    moving = {name: getattr(state, name) for name in _MOVING}
+    moving = jax.lax.while_loop(goes_on, step, (jnp.int32(0), jnp.bool_(True), moving))[2]
+    return dataclasses.replace(state, **moving)
 
 
-def _step(state: Play, action: jax.Array) -> Play:
+def _step(state: AgentGymState, action: jax.Array) -> AgentGymState:
     world = act(state.world, action, state.content[None])
     progress, is_success, is_failure = verifier.check(state.mission, state.progress, world, action, state.num_strict)
     return dataclasses.replace(

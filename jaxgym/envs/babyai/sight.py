@@ -304,22 +304,33 @@ def _paths(
             closed[4 * thing.cell : 4 * thing.cell + 4] = _BLOCKED
     facing, standing = {thing.cell for thing in named}, {thing.cell for thing in named if thing.kind == Type.DOOR}
     faced, entered = dict[int, tuple[int, ...]](), dict[int, tuple[int, ...]]()
+    if not facing:
+        return faced, entered
     queue, came_from = [_START], dict[int, int]()
+    append = queue.append
     for pose in queue:
         ahead, left, right = _SUCCESSORS[pose]
-        if ahead >> 2 in facing:
-            facing.remove(ahead >> 2)
-            faced[ahead >> 2] = _path_to(pose, came_from)
-        if pose >> 2 in standing:
-            standing.remove(pose >> 2)
-            entered[pose >> 2] = _path_to(pose, came_from)
-        if not (facing or standing):
-            break
+        front, cell = ahead >> 2, pose >> 2
+        if front in facing or cell in standing:
+            if front in facing:
+                facing.remove(front)
+                faced[front] = _path_to(pose, came_from)
+            if cell in standing:
+                standing.remove(cell)
+                entered[cell] = _path_to(pose, came_from)
+            if not (facing or standing):
+                break
         closed[pose] = 1
-        for following in (ahead, left, right):
-            if not closed[following]:
-                queue.append(following)
-                came_from[following] = pose
+        # Three times the same lines: this is the inner loop of a server.
+        if not closed[ahead]:
+            append(ahead)
+            came_from[ahead] = pose
+        if not closed[left]:
+            append(left)
+            came_from[left] = pose
+        if not closed[right]:
+            append(right)
+            came_from[right] = pose
     return faced, entered
 
 
