@@ -70,7 +70,9 @@ ARROWS = {
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.course", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.registration", "jaxgym.registry", "jaxgym.spec"},
-    "jaxgym.human": CORE | SHARED | {"jaxgym.extras", "jaxgym.registration", "jaxgym.spec", "jaxgym.text"},
+    "jaxgym.human": CORE
+    | SHARED
+    | {"jaxgym.extras", "jaxgym.registration", "jaxgym.rendering", "jaxgym.serve.pool", "jaxgym.spec"},
     "jaxgym.serve.sessions": {"jaxgym.options"},
     "jaxgym.serve.pool": CORE
     | {
