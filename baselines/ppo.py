@@ -36,8 +36,9 @@ from baselines.losses import (
     value_loss,
 )
 from baselines.memories.cell import State
-from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
+from baselines.networks import ActorCritic, Observation, Output, make_network, reconstruction_loss
 from baselines.rates import Rates, rates_of
+from jaxgym.spaces import frame_of
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
@@ -417,7 +418,7 @@ def minibatch_loss(
     }
     if reconstruct:
         metrics["reconstruction_loss"] = reconstruction_loss(
-            output.reconstruction, frame_of(rollout.observation)[:, :reconstruct]
+            output.reconstruction, frame_of(rollout.observation, batch_dims=2)[:, :reconstruct]
         )
         loss = loss + config.reconstruction * metrics["reconstruction_loss"]
     if setup.ground_truth_fn:

@@ -11,11 +11,11 @@ import numpy as np
 
 from jaxgym import levels, registration
 from jaxgym.errors import OptionError, nearest
+from jaxgym.rendering.canvas import enlarged
+from jaxgym.spaces import frame_of
 from jaxgym.spec import Human
 
 POLICIES = ("random", "noop", "expert")
-SCALE = 4
-"""Scale of an image relative to the frame."""
 
 Policy = Callable[[jax.Array, Any, Any], jax.Array]
 
@@ -62,13 +62,13 @@ class Stage:
     def start(self, seed: int) -> Snapshot:
         """Start an episode on the level of a seed."""
         state, image = self._start(jnp.uint32(seed))
-        return Snapshot(state, self._enlarged(image), {}, has_ended=False)
+        return Snapshot(state, np.asarray(image), {}, has_ended=False)
 
     def step(self, moment: Snapshot, action: Any) -> Snapshot:
         """Make a step."""
         state, image, info, has_ended = self._step(moment.state, jnp.asarray(action))
         info = {name: np.asarray(value) for name, value in info.items()}
-        return Snapshot(state, self._enlarged(image), info, bool(has_ended))
+        return Snapshot(state, np.asarray(image), info, bool(has_ended))
 
     def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Snapshot]:
         """Play an episode of at most `max_steps` steps; yield the start and each step."""
@@ -123,10 +123,7 @@ class Stage:
     def _draw(self, state: Any) -> jax.Array:
         if self._view is not None:
             return self._view(self.env, state, self.params)
-        return frame_of(self.env.observe(jax.random.key(0), state, None, self.params))
-
-    def _enlarged(self, image: jax.Array) -> np.ndarray:
-        return np.asarray(image) if self._view is not None else enlarged(np.asarray(image))
+        return enlarged(frame_of(self.env.observe(jax.random.key(0), state, None, self.params)))
 
 
 def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
@@ -135,14 +132,3 @@ def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
         return f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'."
     fix = "Use --ground-truth" if human else "Register it with a Spec whose human has a view, for --ground-truth"
     return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}."
-
-
-def frame_of(observation: Any) -> Any:
-    """Return the frame of an observation, uint8 (H, W, 3), or None if it has none."""
-    frames = [leaf for leaf in jax.tree.leaves(observation) if leaf.dtype == jnp.uint8 and leaf.ndim == len("HWC")]
-    return frames[0] if frames else None
-
-
-def enlarged(frame: np.ndarray) -> np.ndarray:
-    """Return an enlarged frame, uint8 (4 · H, 4 · W, 3)."""
-    return np.kron(frame, np.ones((SCALE, SCALE, 1), np.uint8))
