@@ -13,11 +13,11 @@ import numpy as np
 from jaxgym.levels import SPLIT_SIZE
 from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import CapacityError, RequestError
-from jaxgym.serve.pool.games import Session
-from jaxgym.serve.pool.history import History
+from jaxgym.serve.pool.games import History, Session
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.pool.open_sessions import OpenSessions, check_no_string, checked_id, opening_of
 from jaxgym.serve.sessions import Opening
+from jaxgym.spaces import frame_of
 
 MOST_SESSIONS = 2**20
 """Maximum capacity: each game allocates a row of some hundred bytes for each session of the capacity."""
@@ -245,9 +245,8 @@ class SessionPool(OpenSessions):
             session.used = time.monotonic()
             if session.text is None:
                 session.game.start([session])
-            observation = session.game.observe(session)
-        frame = observation.get("visual_observation") if isinstance(observation, dict) else observation
-        if frame is None or frame.dtype != np.uint8:
+            frame = frame_of(session.game.observe(session))
+        if frame is None:
             raise RequestError(
                 f"{session.game.env_id}: expected an observation with a frame, got none. "
                 "Open the session with observation='pixels'."
