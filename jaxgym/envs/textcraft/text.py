@@ -34,7 +34,6 @@ _FORMS = (ACTION, ANSWER, json_object("action", **_TOOLS), call(**_TOOLS), boxed
 _GET = re.compile(r"get ([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
 _CRAFT = re.compile(r"craft ([0-9]{1,9}) ([a-z][a-z ]*?) using (.+)", re.ASCII)
 _INPUT = re.compile(r"([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
-_VERBS = ("get", "craft", "inventory")
 _CLAUSE = re.compile(r"\b(?:get|craft|inventory)\b[^\n.;:!?]{0,256}", re.IGNORECASE | re.ASCII)
 _FORM = "Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory."
 
