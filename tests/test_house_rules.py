@@ -119,7 +119,7 @@ FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
-ON_THE_HOST = ("/original.py", "/endless_original.py", "/common/course.py", "/common/draws.py")
+ON_THE_HOST = ("/original.py", "/common/course.py", "/common/draws.py")
 # The protocols have names of their own.
 WIRES = ("jaxgym/serve/agentgym/", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}
