@@ -29,7 +29,7 @@ from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, OneOf, Real, Static, static, traced
 from jaxgym.rendering.canvas import enlarged
-from jaxgym.spaces import Box, Discrete, frames_or_symbols
+from jaxgym.spaces import Discrete
 
 MAX_STEPS = 100
 """Gymnasium's time limit at 4 × 4. Without a limit, an agent that moves into the border never ends the episode."""
@@ -162,10 +162,6 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
     def action_space(self, params: Params | None = None) -> Discrete:
         """Return the space of the four actions."""
         return Discrete(len(Action))
-
-    def observation_space(self, params: Params | None = None) -> Box:
-        """Return the space of the observation in the class docstring."""
-        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a map with a path, or take the fixed map; sample the seed of the slips."""
