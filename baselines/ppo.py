@@ -24,16 +24,7 @@ from jax import lax
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.game import TrainingGame, frame_shape, ground_truth_of, success_of
-from baselines.losses import (
-    Sizes,
-    entropy,
-    gae,
-    log_prob,
-    normalize,
-    policy_loss,
-    sample_action,
-    value_loss,
-)
+from baselines.losses import Sizes, entropy, gae, log_prob, normalize, policy_loss, sample_action, value_loss
 from baselines.memories.cell import State
 from baselines.networks import ActorCritic, Observation, Output, make_network, reconstruction_loss
 from baselines.rates import Rates, rates_of

@@ -10,6 +10,8 @@ import numpy as np
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.options import Integer, Option, Preset, declared
 
+Controls = Literal["free", "grid", "course", "steps", "minigrid", "text"]
+
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
 
 
@@ -44,7 +46,7 @@ class Human:
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
-    controls: Literal["free", "grid", "course", "steps", "minigrid", "text"]
+    controls: Controls
     is_clue: Callable[[Any], Any] = lambda _: False
 
 

@@ -176,10 +176,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the player at the start."""
-        return State(
-            level=level,
-            player_cell=level.start_cell,
-        )
+        return State(level=level, player_cell=level.start_cell)
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Move the player; on slippery ice, the direction may change."""

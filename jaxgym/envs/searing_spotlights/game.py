@@ -189,10 +189,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent at its start, with the light on unless it turns off at once."""
-        return State(
-            **self.initial_fields(level, params),
-            has_coin=jnp.arange(self.max_coins) < level.num_coins,
-        )
+        return State(**self.initial_fields(level, params), has_coin=jnp.arange(self.max_coins) < level.num_coins)
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
         """Return the success, since coins may be left and rewards depend on options."""
