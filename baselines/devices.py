@@ -195,13 +195,7 @@ class Follower(RunFolder):
 
     def restore(self, template: Any, update: int | None = None) -> Any:
         """Return zeros, which the leader's state replaces."""
-
-        def zeros(leaf: Any) -> jax.Array:
-            if is_key(leaf):
-                return jax.random.wrap_key_data(zeros(jax.eval_shape(jax.random.key_data, leaf)))
-            return jnp.zeros(leaf.shape, leaf.dtype)
-
-        return jax.tree.map(zeros, template)
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), template)
 
     def append(self, rows: Any) -> None:
         """Do nothing, because the leader writes the same rows."""

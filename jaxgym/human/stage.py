@@ -89,18 +89,13 @@ class Stage:
         Raises:
             OptionError: If the environment has no such policy.
         """
-        env, spec = self.env, registration.spec_of(self.env.env_id)
+        env, expert = self.env, registration.spec_of(self.env.env_id).expert
         space = env.action_space(self.params)
-
-        def random(key: jax.Array, *_: Any) -> jax.Array:
-            return space.sample(key)
-
-        def noop(*_: Any) -> jax.Array:
-            return jnp.zeros(space.shape, jnp.int32)
-
-        policies: dict[str, Policy] = {"random": random, "noop": noop}
-        if spec.expert is not None:
-            expert = spec.expert
+        policies: dict[str, Policy] = {
+            "random": lambda key, *_: space.sample(key),
+            "noop": lambda *_: jnp.zeros(space.shape, jnp.int32),
+        }
+        if expert is not None:
             policies["expert"] = lambda _, state, params: expert(env, state, params)
         if name not in policies:
             raise OptionError(

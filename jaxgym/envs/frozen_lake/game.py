@@ -206,10 +206,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         kinds = jnp.where(is_goal, int(seen.Cell.GOAL), jnp.where(is_start, int(seen.Cell.START), kinds))
         is_in_hole, is_at_goal = endings(state.player_cell, level)
         return seen.Scene(
-            cells=kinds.astype(jnp.uint8),
-            player_cell=state.player_cell,
-            is_in_hole=is_in_hole,
-            is_at_goal=is_at_goal,
+            cells=kinds.astype(jnp.uint8), player_cell=state.player_cell, is_in_hole=is_in_hole, is_at_goal=is_at_goal
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:

@@ -38,12 +38,7 @@ _PLACES = np.argsort(np.concatenate([INNER_TILES, BORDER_TILES, _OTHER_TILES])).
 
 _COST_BITS = 3
 _COSTS_PER_WORD = 32 // _COST_BITS
-_WORDS = {
-    "inner": len(INNER_TILES),
-    "count": 1,
-    "outer": len(BORDER_TILES),
-    "cost": -(-MAX_DRAWS // _COSTS_PER_WORD),
-}
+_WORDS = {"inner": len(INNER_TILES), "count": 1, "outer": len(BORDER_TILES), "cost": -(-MAX_DRAWS // _COSTS_PER_WORD)}
 PATH_WORDS = sum(_WORDS.values())
 """Number of random words of `sample_path`."""
 

@@ -173,11 +173,6 @@ def _num_later_segments(state: endless_mystery_path.EndlessMysteryPathState, opt
 ORIGINAL = Original(by_seed(levels, num_words=72), partial(Course, levels=levels))
 ENDLESS_ORIGINAL = Original(
     by_seed(endless_levels, num_words=256),
-    partial(
-        EndlessMysteryPathCourse,
-        levels=endless_levels,
-        num_later=_num_later_segments,
-        size_names=("max_given_segments",),
-    ),
+    partial(EndlessMysteryPathCourse, levels=endless_levels, num_later=_num_later_segments),
     endless_sizes,
 )

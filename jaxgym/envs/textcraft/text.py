@@ -67,12 +67,6 @@ _REPLY_FORMAT = (
 )
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
-    """Return the text interface of an environment."""
-    del values
-    return TextCraftTextInterface(env.env_id)
-
-
 @dataclasses.dataclass(frozen=True)
 class TextCraftTextInterface(BatchTextInterface[Scene]):
     """Text interface of TextCraft."""
@@ -320,4 +314,4 @@ def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], ParsedA
     return moves
 
 
-TEXT = TextSpec(build)
+TEXT = TextSpec(lambda env, _: TextCraftTextInterface(env.env_id))
