@@ -234,11 +234,7 @@ class _ReplyEnv(_TextEnv):
         return message
 
 
-_OWN: dict[str, type[_TextEnv]] = {
-    "FrozenLake-v0": FrozenLakeEnv,
-    "Sudoku-v0": SudokuEnv,
-    "TextCraft-v0": TextCraftEnv,
-}
+_OWN: dict[str, type[_TextEnv]] = {"FrozenLake-v0": FrozenLakeEnv, "Sudoku-v0": SudokuEnv, "TextCraft-v0": TextCraftEnv}
 
 
 def env_class(name: str) -> type[_TextEnv]:

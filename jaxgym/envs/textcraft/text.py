@@ -34,7 +34,6 @@ _FORMS = (ACTION, ANSWER, json_object("action", **_TOOLS), call(**_TOOLS), boxed
 _GET = re.compile(r"get ([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
 _CRAFT = re.compile(r"craft ([0-9]{1,9}) ([a-z][a-z ]*?) using (.+)", re.ASCII)
 _INPUT = re.compile(r"([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
-_VERBS = ("get", "craft", "inventory")
 _CLAUSE = re.compile(r"\b(?:get|craft|inventory)\b[^\n.;:!?]{0,256}", re.IGNORECASE | re.ASCII)
 _GET_FORM, _CRAFT_FORM = (
     f"{FORM} <action>{command}</action>." for command in ("get 3 flax", "craft 2 flax yarn using 2 flax")
@@ -69,12 +68,6 @@ _REPLY_FORMAT = (
     "Reply with one command in this format: <action>get 3 flax</action>\n"
     f"The command in this line is only an example. {LAST_COUNTS}"
 )
-
-
-def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
-    """Return the text interface of an environment."""
-    del values
-    return TextCraftTextInterface(env.env_id)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,4 +317,4 @@ def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], ParsedA
     return moves
 
 
-TEXT = TextSpec(build)
+TEXT = TextSpec(lambda env, _: TextCraftTextInterface(env.env_id))
