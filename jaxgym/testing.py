@@ -97,7 +97,7 @@ class _Case:
             with jax.disable_jit():
                 self.step(key, self.reset(key, self.buffered)[1], action, self.buffered)
 
-        # The block ends when all calls have ended. It ignores their errors: a check that meets the same error explains it.
+        # The block waits for all calls and ignores their errors. A check that meets the same error explains it.
         with ThreadPoolExecutor() as executor:
             executor.submit(call_fresh)
             states = self.vmapped_reset(keys, self.fresh)[1]
