@@ -97,7 +97,7 @@ class _Case:
             with jax.disable_jit():
                 self.step(key, self.reset(key, self.buffered)[1], action, self.buffered)
 
-        # The end of the block waits for all calls. It ignores their errors: a check that meets the same error explains it.
+        # The end of the block waits for all calls. Their errors are ignored: a check that meets one explains it.
         with ThreadPoolExecutor() as executor:
             executor.submit(call_fresh)
             states = self.vmapped_reset(keys, self.fresh)[1]
