@@ -16,7 +16,7 @@ _MOST_LEADING = 8
 _MOST_SIGNS = 500
 _TOKEN = re.compile(r"<[^<>]{1,60}>")
 _BLANKS = (*((f"{sign} ", sign) for sign in "<|/\uff5c"), *((f" {sign}", sign) for sign in ">|/\uff5c"))
-_TILDE_FENCE = re.compile(r"^[ \t]{0,3}~{3,8}(?=[^~\n]*$)", re.MULTILINE)
+_TILDE_FENCE = re.compile(r"~~~(?<![^\n]~~~)~{0,5}(?=[^~\n]{0,40}$)", re.MULTILINE)  # at the start of a line
 _DELIMITERS = (*_OPENINGS, *_CLOSINGS, *ENDS)
 _BY_MARK = {
     mark: {sign: tuple(token for token in _DELIMITERS if sign in token and mark in token) for sign in signs}
@@ -73,9 +73,9 @@ def without_reasoning(reply: str) -> VisibleText:
     marks = sorted(_marks(text, lowered))
     if marks:
         text = _outside(text, lowered, marks)
-    if "~~~" in text:
-        text = _TILDE_FENCE.sub("```", text)
     # A single character is found many times faster than two.
+    if "~" in text and text.count("~~~") <= _MOST_SIGNS:
+        text = _TILDE_FENCE.sub("```", text)
     comments = [mark for mark in _NO_ANSWER if mark[0] in text and mark in text]
     if comments:
         signs = {*comments, *(_NO_ANSWER[mark] for mark in comments)}
@@ -109,7 +109,8 @@ def _ascii(text: str) -> str:
 def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and key of each delimiter of reasoning and each token that can end the turn."""
     present = [delimiters for mark, delimiters in _BY_MARK.items() if mark in lowered]
-    found_signs = {sign: lowered.count(sign) for delimiters in present for sign in delimiters}
+    signs = itertools.chain.from_iterable(present)
+    found_signs = {sign: lowered.count(sign) for sign in signs if all(map(lowered.__contains__, sign))}
     if lowered.count("<") + text.count("◁") + sum(found_signs.values()) > _MOST_SIGNS:
         yield 0, len(text), _UNREADABLE
         return
@@ -122,7 +123,7 @@ def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         if token in _TOKENS or (token[1] in _BARS and _is_unknown(token)):
             yield found.start(), found.end(), token
     for sign, delimiters in itertools.chain.from_iterable(delimiters.items() for delimiters in present):
-        for delimiter in delimiters if found_signs[sign] else ():
+        for delimiter in delimiters if found_signs.get(sign) else ():
             yield from ((place, place + len(delimiter), delimiter) for place in places(lowered, delimiter))
     for place in places(text, "◁"):
         for delimiter in ("◁think▷", "◁/think▷"):
