@@ -161,8 +161,8 @@ def with_frames(env: Any) -> Any:
     """Return the environment with frames as observations if it has that option; the states stay the same."""
     if isinstance(env, jaxgym.wrappers.Wrapper):
         return dataclasses.replace(env, env=with_frames(env.env))
-    observation = declared(type(env)).get("observation")
-    is_drawn = observation is not None and observation.accepts("pixels")
+    options = jaxgym.spec_of(env.env_id).all_options if env.env_id in jaxgym.registered_envs() else {}
+    is_drawn = "observation" in options and options["observation"].accepts("pixels")
     return dataclasses.replace(env, observation="pixels") if is_drawn else env
 
 

@@ -22,13 +22,12 @@ from baselines import plots
 from baselines.config import Config, differences, from_json
 from baselines.errors import ConfigError, RunError
 from baselines.locks import hold
-from jaxgym.human import files
-from jaxgym.rendering.canvas import enlarged
 
 Row = dict[str, Any]
 
 _CHECKPOINTS = "checkpoints"
-_VIDEO_FPS = 10
+_FRAME_SCALE = 4  # video pixels per frame pixel
+_FRAME_MS = 100
 
 
 @contextlib.contextmanager
@@ -319,9 +318,11 @@ class RunFolder:
         Raises:
             RunError: if it cannot be written.
         """
-        path = self.path / "video.gif"
-        with writing(path):
-            files.write_video(path, [enlarged(frame) for frame in frames], _VIDEO_FPS)
+        import imageio.v3 as iio
+
+        large = np.stack(frames).repeat(_FRAME_SCALE, axis=1).repeat(_FRAME_SCALE, axis=2)
+        with writing(self.path / "video.gif"):
+            iio.imwrite(self.path / "video.gif", large, duration=_FRAME_MS, loop=0)
 
     @property
     def log(self) -> Path:

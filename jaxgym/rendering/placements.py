@@ -69,7 +69,7 @@ def is_hidden(
         return jnp.bool_(False)
     is_drawn = (sheet.pixels != TRANSPARENT).any(axis=-1)
     squares = np.lib.stride_tricks.sliding_window_view(is_drawn, (side_px, side_px), axis=(1, 2))
-    hides = squares.all(axis=(-2, -1))  # by sprite and offset from the sprite with its margin, row first
+    hides = np.asarray(squares.all(axis=(-2, -1)))  # by sprite and offset from the sprite with its margin, row first
     if not hides.any():
         return jnp.bool_(False)
     column, row = jnp.clip(corner_px - position_px + sheet.anchor + sheet.side, 0, squares.shape[2] - 1)
