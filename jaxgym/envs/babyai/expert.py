@@ -48,7 +48,7 @@ _NEEDED = 40
 """Cost of a drop on a cell that the task needs."""
 
 _MOST_LEFT = 500
-"""Limit of the cost that is left after a drop, which may be that of an impossible task until then."""
+"""Limit of the cost of what follows, which is impossible until the agent drops what it carries."""
 
 
 @struct.dataclass
@@ -230,11 +230,14 @@ def _act(
     taken = task.cargo & fetches
     is_laden = task.needs_cargo | ~(is_free | task.needs_hands)
     deliver = leg_to(in_front(task.targets), jnp.where(taken, 0, jnp.where(is_laden, laden, free)))
-    fetch_goals = jnp.where(fetches, jnp.where(in_front(taken), 1 + deliver.costs, FAR), deliver.costs)
+    fetch_goals = jnp.where(
+        fetches, jnp.where(in_front(taken), 1 + jnp.minimum(deliver.costs, _MOST_LEFT), FAR), deliver.costs
+    )
     fetch = leg_to(fetch_goals, jnp.where(fetches, free, deliver.entry))
 
-    obstacles = around.is_thing & ~taken
-    to_cargo = follow(world.position, world.direction, fetch, obstacles)
+    to_cargo = follow(world.position, world.direction, fetch, around.is_thing)
+    picked = _only(to_cargo.position + step_of(to_cargo.direction), around.cells)
+    obstacles = around.is_thing & ~(picked & fetches)
     to_target = follow(to_cargo.position, to_cargo.direction, deliver, obstacles)
     end = to_target.position + step_of(to_target.direction)
     is_blocked = to_target.is_blocked | ((task.last == MiniGridAction.DROP) & obstacles[end[0], end[1]])
@@ -242,7 +245,7 @@ def _act(
     clears = is_free & fetches & is_blocked
 
     obstacle = jnp.where(to_target.is_blocked, to_target.obstacle, end)
-    needed = (to_cargo.is_on | to_target.is_on | _only(end, around.cells)) & ~is_shown
+    needed = (to_target.is_on | _only(end, around.cells)) & fetches
     goals = jnp.where(clears, jnp.where(in_front(_only(obstacle, around.cells)), 1, FAR), fetch.costs)
     errand = leg_to(
         jnp.where(drops, _drop_goals(around, fetch, needed), goals),
@@ -263,11 +266,13 @@ def _only(position: jax.Array, cells: jax.Array) -> jax.Array:
 def _drop_goals(around: Surroundings, after: Leg, needed: jax.Array) -> jax.Array:
     """Return the cost of a drop in front of each pose and of what follows, int32 (4, W, H).
 
-    The drop should be neither on a cell that is needed nor where the agent goes on from there.
+    The drop should be neither on a cell that is needed nor where the only best path goes on, nor from a door: what is
+    dropped there is out of reach from the other side.
     """
-    costs = jnp.minimum(jnp.minimum(jnp.roll(after.costs, 1, axis=0), jnp.roll(after.costs, -1, axis=0)), _MOST_LEFT)
-    is_bad = in_front(needed) | after.goes_on()
-    return jnp.where(in_front(around.cells == EMPTY), 2 + costs + jnp.where(is_bad, _NEEDED, 0), FAR)
+    costs = jnp.minimum(jnp.roll(after.costs, 1, axis=0), jnp.roll(after.costs, -1, axis=0))
+    is_bad = in_front(needed) | (after.goes_on() & (costs > after.costs)) | (around.kind == Type.DOOR)
+    total = 2 + jnp.minimum(costs, 2 * _MOST_LEFT) + jnp.where(is_bad, _NEEDED, 0)
+    return jnp.where(in_front(around.cells == EMPTY), total, FAR)
 
 
 def _along(world: GridWorld, around: Surroundings, leg: Leg, last: jax.Array) -> jax.Array:
