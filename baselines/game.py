@@ -13,7 +13,6 @@ import jaxgym  # it imports `levels` on first use, which starts a JAX backend, a
 from baselines.config import Config
 from baselines.errors import ConfigError
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
-from jaxgym.options import declared
 from jaxgym.spaces import first_frame
 
 PAPER_SEEDS = range(200_000, 200_050)
