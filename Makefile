@@ -31,7 +31,7 @@ NEWEST = .venv-newest
 WHEEL = .venv-wheel
 TRY_WHEEL = import jax, jaxgym; env, params = jaxgym.make("MortarMayhem-Grid-v0"); \
 	print(jaxgym.__version__, env.reset(jax.random.key(0), params)[0].shape)
-# What $(VENV) has, and beside it memory-gym, whose own pins exclude those of gymnax.
+# What $(VENV) has, and beside it memory-gym and minigrid, whose own pins exclude those of gymnax.
 PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
 CONFORMANCE = .conformance
@@ -104,14 +104,18 @@ test-newest: $(STAMP) ## Run the tests with the newest versions that pyproject.t
 	@$(BIN)/python -m uv pip install --quiet --python $(NEWEST)/bin/python --editable ".[dev]"
 	$(NEWEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
 
-parity: $(STAMP) ## Play memory-gym itself and our games side by side, and compare.
+parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environments, and compare.
 	@if [ ! $(PARITY)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(PARITY) && $(BIN)/python -m venv $(PARITY) && \
-		$(PARITY)/bin/python -m pip install -qq --disable-pip-version-check --no-deps memory-gym==1.0.2 pygame==2.6.1 && \
+		$(PARITY)/bin/python -m pip install -qq --disable-pip-version-check --no-deps memory-gym==1.0.2 minigrid==3.2.0 pygame==2.6.1 && \
 		$(BIN)/python $(PURELIB) >"$$($(PARITY)/bin/python $(PURELIB))/shared.pth" && touch $(PARITY)/.complete || \
-		echo "Skipped: memory-gym 1.0.2 and pygame 2.6.1 can't be installed, for the reason above."; \
+		echo "Skipped: memory-gym 1.0.2, minigrid 3.2.0 and pygame 2.6.1 can't be installed, for the reason above."; \
 	fi
-	@if [ -e $(PARITY)/.complete ]; then $(PARITY)/bin/python -m tests.parity.against_original $(PARITY_FLAGS); fi
+	@if [ -e $(PARITY)/.complete ]; then \
+		$(PARITY)/bin/python -m tests.parity.against_original $(PARITY_FLAGS) && \
+		$(PARITY)/bin/python -m tests.parity.against_minigrid $(PARITY_FLAGS) && \
+		$(PARITY)/bin/python -m pytest -q -m "" tests/parity/test_minigrid.py; \
+	fi
 
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
 	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \

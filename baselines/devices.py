@@ -11,7 +11,7 @@ folder; the others compute with it and write nothing.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from baselines import ppo
-from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.ppo import Metrics, Rates, Setup, TrainBlock, TrainState
@@ -114,7 +113,7 @@ def make_train_block(setup: Setup, mesh: Mesh | None = None) -> TrainBlock:
         function = local_block if is_split else block
         # The loop averages gradients explicitly; the check of replication would average them again.
         function = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
-    return ppo.with_rates(setup, jax.jit(function, donate_argnums=0, compiler_options=compiler_options()))
+    return ppo.compiled_block(setup, function)
 
 
 def state_specs(config: Config) -> TrainState:
@@ -182,10 +181,6 @@ class Follower(RunFolder):
         """Open nothing."""
         self.path = path
 
-    def __enter__(self) -> Self:
-        """Return the object itself."""
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Release nothing."""
 
@@ -200,13 +195,7 @@ class Follower(RunFolder):
 
     def restore(self, template: Any, update: int | None = None) -> Any:
         """Return zeros, which the leader's state replaces."""
-
-        def zeros(leaf: Any) -> jax.Array:
-            if is_key(leaf):
-                return jax.random.wrap_key_data(zeros(jax.eval_shape(jax.random.key_data, leaf)))
-            return jnp.zeros(leaf.shape, leaf.dtype)
-
-        return jax.tree.map(zeros, template)
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), template)
 
     def append(self, rows: Any) -> None:
         """Do nothing, because the leader writes the same rows."""

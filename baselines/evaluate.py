@@ -4,12 +4,12 @@ Each level is played once per repeat, all in one batch, with actions sampled fro
 each environment counts, because stopping at a number of episodes would favor short ones.
 """
 
+import contextlib
 import csv
 import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -27,18 +27,19 @@ from baselines.errors import ConfigError, RunError
 from baselines.game import (
     PAPER_SEEDS,
     TrainingGame,
+    frame_shape,
     held_out_seeds,
-    is_frame,
-    make_frame_game,
     make_game,
     make_paper_game,
     success_of,
+    with_frames,
     without_trained_levels,
 )
 from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
+from jaxgym.spaces import first_frame
 
 _ZOO = "zoo:"
 SPLITS = ("held_out", "training", "paper")
@@ -128,7 +129,7 @@ def evaluate(
         (normalized return), return, success, length and the game's own metric, and `share_truncated`, the share of
         episodes that did not end within `max_steps`; each of them averaged and by seed.
     """
-    return _summaries(setup, game, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
+    return _summaries(setup, repeats, _play_splits(setup, game, params, repeats, seed, max_steps))
 
 
 def _play_splits(
@@ -140,18 +141,14 @@ def _play_splits(
     keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
     return {
         split: [player(agent, _repeat(levels, repeats), game.params, next(keys)) for agent in agents]
-        for split, levels in _splits(game).items()
+        for split, levels in (("held_out", game.held_out_levels), ("training", game.training_levels))
+        if levels is not None
     }
 
 
-def _splits(game: TrainingGame) -> dict[str, Any]:
-    found = {"held_out": game.held_out_levels, "training": game.training_levels}
-    return {split: levels for split, levels in found.items() if levels is not None}
-
-
-def _summaries(setup: Setup, game: TrainingGame, repeats: int, played: dict[str, list[Episodes]]) -> dict[str, Any]:
+def _summaries(setup: Setup, repeats: int, played: dict[str, list[Episodes]]) -> dict[str, Any]:
     metric = {"metric_name": setup.env.metric}
-    return {split: metric | _summary(levels, repeats, played[split]) for split, levels in _splits(game).items()}
+    return {split: metric | _summary(repeats, episodes) for split, episodes in played.items()}
 
 
 def make_held_out_evaluator(setup: Setup, game: TrainingGame) -> HeldOutEvaluator:
@@ -169,20 +166,22 @@ def make_held_out_evaluator(setup: Setup, game: TrainingGame) -> HeldOutEvaluato
             player(agent, levels, game.params, key_agent)
             for agent, key_agent in zip(agents, jax.random.split(key, len(agents)), strict=True)
         ]
-        return [
-            {f"held_out_{name}": float(np.mean(values)) for name, values in _columns(episodes).items()}
-            for episodes in played
-        ]
+        logged = ("normalized_return", "return", "success", "length")
+        columns = map(_columns, played)
+        return [{f"held_out_{name}": float(np.mean(own[name])) for name in logged} for own in columns]
 
     return evaluate_levels
 
 
 def _columns(episodes: Episodes) -> dict[str, np.ndarray]:
+    """Return the results of episodes by their names in files, float64 (N,)."""
     leaves = {
         "normalized_return": episodes.normalized_return,
         "return": episodes.reward,
         "success": episodes.success,
+        "metric": episodes.metric,
         "length": episodes.length,
+        "share_truncated": ~episodes.is_whole,
     }
     return {name: np.asarray(leaf, np.float64) for name, leaf in leaves.items()}
 
@@ -197,11 +196,11 @@ def level_rows(
     """
     rows: list[dict[str, Any]] = []
     for run_seed, episodes in enumerate(played, first_seed):
-        columns, is_whole = _columns(episodes), np.asarray(episodes.is_whole)
+        columns = _columns(episodes)
         for number, (level_seed, episode) in enumerate(itertools.product(level_seeds, range(repeats))):
             values = {name: float(columns[name][number]) for name in ("return", "normalized_return", "success")}
             place = {"split": split, "run_seed": run_seed, "level_seed": int(level_seed), "episode": episode}
-            end = {"length": int(columns["length"][number]), "truncated": int(not is_whole[number])}
+            end = {"length": int(columns["length"][number]), "truncated": int(columns["share_truncated"][number])}
             rows.append(place | values | end)
     return rows
 
@@ -234,54 +233,51 @@ def _repeat(levels: Any, repeats: int) -> Any:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, repeats, axis=0), levels)
 
 
-def _summary(levels: Any, repeats: int, results: list[Episodes]) -> dict[str, Any]:
-    episodes = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, np.float64) for leaf in leaves]), *results)
-    kept = {
-        "normalized_return": episodes.normalized_return,
-        "return": episodes.reward,
-        "success": episodes.success,
-        "metric": episodes.metric,
-        "length": episodes.length,
-        "share_truncated": 1 - episodes.is_whole,
-    }
-    counts = {"levels": int(jax.tree.leaves(levels)[0].shape[0]), "episodes_per_level": repeats}
-    means = {name: float(values.mean()) for name, values in kept.items()}
-    return counts | means | {f"{name}_by_seed": values.mean(axis=1).tolist() for name, values in kept.items()}
+def _summary(repeats: int, results: list[Episodes]) -> dict[str, Any]:
+    columns = [_columns(episodes) for episodes in results]
+    by_seed = {name: [float(own[name].mean()) for own in columns] for name in columns[0]}
+    counts = {"levels": len(columns[0]["return"]) // repeats, "episodes_per_level": repeats}
+    means = {name: float(np.mean([own[name] for own in columns])) for name in by_seed}
+    return counts | means | {f"{name}_by_seed": values for name, values in by_seed.items()}
 
 
 def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, max_steps: int = 512) -> list[np.ndarray]:
-    """Record the first seed's agent on the first held-out level."""
-    pixels = make_frame_game(setup.config, game)
-    if pixels is None:
+    """Record the first seed's agent on the first held-out level; empty if the game has no frames."""
+    drawn = with_frames(setup.env)
+    if frame_shape(game._replace(env=drawn)) is None:
         return []
     agent = _agents(setup, params)[0]
     level = jax.tree.map(lambda leaf: leaf[:1], game.held_out_levels)
-    key, key_agent, key_pixels = jax.random.split(jax.random.key(seed), 3)
-    reset = jax.jit(jax.vmap(pixels.env.reset_to_level, (0, 0, None)))
-    view, pixel_state = reset(key_pixels[None], level, pixels.params)
-    observation, env_state = jax.jit(jax.vmap(setup.env.reset_to_level, (0, 0, None)))(
-        key_agent[None], level, game.params
-    )
-    recurrent_state, start = setup.network.memory.initial_state(1), jnp.ones(1, bool)
+    key, key_reset, _ = jax.random.split(jax.random.key(seed), 3)
 
     @jax.jit
-    def step(agent: Any, play: tuple[Any, ...], env_params: Any, pixel_params: Any) -> tuple[tuple[Any, ...], Any]:
-        env_state, observation, start, recurrent_state, pixel_state, key = play
-        key, key_action, key_step, key_pixels = jax.random.split(key, 4)
+    def start(key_reset: jax.Array, level: Any, env_params: Any) -> tuple[Any, Any, Any]:
+        observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(key_reset[None], level, env_params)
+        view = jax.vmap(drawn.observe, (None, 0, None, None))(key_reset, env_state, None, env_params)
+        return observation, env_state, first_frame(view, batch_dims=1)[0]
+
+    @jax.jit
+    def step(agent: Any, play: tuple[Any, ...], env_params: Any) -> tuple[tuple[Any, ...], Any]:
+        env_state, observation, start, recurrent_state, key = play
+        key, key_action, key_step, _ = jax.random.split(key, 4)
         recurrent_state, output = act(setup, agent, recurrent_state, observation, start)
         action = sample_action(key_action, output.logits, setup.sizes)
         command = action if setup.has_branches else action[..., 0]
-        stepped = jax.vmap(setup.env.step, (0, 0, 0, None))(key_step[None], env_state, command, env_params)
-        seen = jax.vmap(pixels.env.step, (0, 0, 0, None))(key_pixels[None], pixel_state, command, pixel_params)
+        stepped, seen = (
+            jax.vmap(env.step, (0, 0, 0, None))(jax.random.clone(key_step)[None], env_state, command, env_params)
+            for env in (setup.env, drawn)
+        )
         ended = stepped[3] | stepped[4]
         # The last frame is the one before the automatic reset.
-        return (stepped[1], stepped[0], ended, recurrent_state, seen[1], key), (seen[5]["final_observation"], ended[0])
+        view = first_frame(seen[5]["final_observation"], batch_dims=1)[0]
+        return (stepped[1], stepped[0], ended, recurrent_state, key), (view, ended[0])
 
-    frames = [_frame(view)]
-    play = (env_state, observation, start, recurrent_state, pixel_state, key)
+    observation, env_state, view = start(key_reset, level, game.params)
+    frames = [np.asarray(view)]
+    play = (env_state, observation, jnp.ones(1, bool), setup.network.memory.initial_state(1), key)
     for _ in range(max_steps):
-        play, (view, ended) = step(agent, play, game.params, pixels.params)
-        frames.append(_frame(view))
+        play, (view, ended) = step(agent, play, game.params)
+        frames.append(np.asarray(view))
         if ended:
             break
     return frames
@@ -290,10 +286,6 @@ def record_video(setup: Setup, game: TrainingGame, params: Any, *, seed: int, ma
 def no_video(env_id: str) -> str:
     """Return the message for a video without frames."""
     return f"no video: {env_id} has no observation with a frame, uint8 (H, W, 3), and no option observation=pixels"
-
-
-def _frame(observation: Any) -> np.ndarray:
-    return next(np.asarray(leaf[0]) for leaf in jax.tree.leaves(observation) if is_frame(leaf.shape[1:], leaf.dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,20 +318,10 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
         ConfigError: if a number of levels, repeats or steps is below 1, the seed is out of range, an agent of the zoo
             is given with a checkpoint, the file for rows is neither .csv nor .jsonl, or its directory does not exist.
     """
-    _check_per_level(arguments.per_level)
-    if not 1 <= arguments.max_steps < INT32_END:
-        raise ConfigError(f"--max-steps: expected a number from 1 to {INT32_END - 1}, got {arguments.max_steps}")
-    for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
-        if isinstance(number, int) and number < 1:
-            raise ConfigError(f"{flag}: expected at least 1, got {number}")
-    check_seed(arguments.seed)
+    _check(arguments)
     is_paper = arguments.levels == "paper"
-    zoo_id = str(arguments.run).removeprefix(_ZOO) if str(arguments.run).startswith(_ZOO) else None
-    if zoo_id is not None and arguments.checkpoint is not None:
-        raise ConfigError(
-            f"--checkpoint: expected a run folder, got {arguments.run}, which has no checkpoints. Leave the flag out."
-        )
-    agent = None if zoo_id is None else load(zoo_id)
+    is_zoo = str(arguments.run).startswith(_ZOO)
+    agent = load(str(arguments.run).removeprefix(_ZOO)) if is_zoo else None
     config = read_config(arguments.run) if agent is None else agent.config
     changes = {"held_out_levels": None if is_paper else arguments.levels, "eval_repeats": arguments.repeats}
     shown = dataclasses.replace(config, **{name: value for name, value in changes.items() if value is not None})
@@ -351,57 +333,52 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
             left_out = shown.held_out_levels - len(seeds)
             tqdm.write(f"{left_out} of {shown.held_out_levels} levels equal training levels of the run; left out")
     setup = make_setup(shown, game)
-
-    def evaluate_levels(params: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    with contextlib.nullcontext() if agent else RunFolder(arguments.run, config) as folder:
+        results: dict[str, Any] = {}
+        params = agent.params if agent else None
+        if folder is not None:
+            # A checkpoint holds the environments of the training; those of other levels can have other shapes.
+            trained = make_game(config) if is_paper else game
+            own = make_setup(config, trained)
+            template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
+            results["update"] = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
+            params = folder.restore(template, results["update"]).params
         played = _play_splits(setup, game, params, shown.eval_repeats, arguments.seed, arguments.max_steps)
-        results = _summaries(setup, game, shown.eval_repeats, played)
-        results = {"paper": results["held_out"]} if is_paper else results
-        if arguments.per_level is None:
-            return results, []
-        split = "paper" if is_paper else "held_out"
-        return results, level_rows(split, seeds, shown.eval_repeats, config.seed, played["held_out"])
-
-    if agent is not None:
-        results, rows = evaluate_levels(agent.params)
-        _keep(results, rows, arguments.per_level)
-        return results
-    # A checkpoint holds the environments of the training; those of other levels can have other shapes.
-    trained = make_game(config) if is_paper else game
-    own = make_setup(config, trained)
-    template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
-    with RunFolder(arguments.run, config) as folder:
-        update = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
-        results, rows = evaluate_levels(folder.restore(template, update).params)
-        results = {"update": update, **results}
-        write = partial(folder.write_json, "evaluation-paper.json" if is_paper else "evaluation.json", results)
-        _keep(results, rows, arguments.per_level, write)
+        if is_paper:
+            played = {"paper": played["held_out"]}
+        results |= _summaries(setup, shown.eval_repeats, played)
+        try:
+            if folder is not None:
+                folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", results)
+            if arguments.per_level is not None:
+                split = "paper" if is_paper else "held_out"
+                rows = level_rows(split, seeds, shown.eval_repeats, config.seed, played[split])
+                write_level_rows(arguments.per_level, rows)
+        except RunError:
+            tqdm.write(describe(results))  # print first, so that a read-only folder does not lose the results
+            raise
     return results
 
 
-def _check_per_level(path: Path | None) -> None:
-    if path is None:
-        return
-    if path.suffix not in (".csv", ".jsonl"):
+def _check(arguments: EvaluateFlags) -> None:
+    """Raise `ConfigError` if a flag has an invalid value."""
+    if not 1 <= arguments.max_steps < INT32_END:
+        raise ConfigError(f"--max-steps: expected a number from 1 to {INT32_END - 1}, got {arguments.max_steps}")
+    for flag, number in (("--levels", arguments.levels), ("--repeats", arguments.repeats)):
+        if isinstance(number, int) and number < 1:
+            raise ConfigError(f"{flag}: expected at least 1, got {number}")
+    check_seed(arguments.seed)
+    if str(arguments.run).startswith(_ZOO) and arguments.checkpoint is not None:
+        raise ConfigError(
+            f"--checkpoint: expected a run folder, got {arguments.run}, which has no checkpoints. Leave the flag out."
+        )
+    path = arguments.per_level
+    if path is not None and path.suffix not in (".csv", ".jsonl"):
         raise ConfigError(f"expected --per-level to name a .csv or .jsonl file, got {path}")
-    if not path.parent.is_dir():
+    if path is not None and not path.parent.is_dir():
         raise ConfigError(
             f"expected --per-level to be in an existing directory, got {path}. Create {path.parent} first."
         )
-
-
-def _keep(
-    results: dict[str, Any],
-    rows: list[dict[str, Any]],
-    per_level: Path | None,
-    write_results: Callable[[], None] = lambda: None,
-) -> None:
-    try:
-        write_results()
-        if per_level is not None:
-            write_level_rows(per_level, rows)
-    except RunError:
-        tqdm.write(describe(results))  # print first, so that a read-only folder does not lose the results
-        raise
 
 
 def describe(results: dict[str, Any]) -> str:

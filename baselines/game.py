@@ -13,6 +13,7 @@ import jaxgym  # it imports `levels` on first use, which starts a JAX backend, a
 from baselines.config import Config
 from baselines.errors import ConfigError
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
+from jaxgym.spaces import first_frame
 
 PAPER_SEEDS = range(200_000, 200_050)
 """Seeds of memory-gym's levels on which its papers evaluate agents."""
@@ -155,27 +156,16 @@ def _not_held_out(config: Config, buffer: Any, held_out: Any, flag: str) -> Any:
     )
 
 
-def make_frame_game(config: Config, game: TrainingGame) -> TrainingGame | None:
-    """Return the game itself if it has frames, else the same game with frames; None if it cannot have any."""
-    if frame_shape(game):
-        return game
-    # Only the caller can make an environment of the caller's own.
-    if getattr(game.env, "env_id", None) != config.env.rpartition(":")[2]:
-        return None
-    observed = jaxgym.spec_of(config.env).all_options.get("observation")
-    if observed is None or not observed.accepts("pixels"):
-        return None
-    env, params = jaxgym.make(config.env, **{**config.env_options, "observation": "pixels"})
-    frame_game = game._replace(env=env, params=dataclasses.replace(params, levels=game.params.levels))
-    return frame_game if frame_shape(frame_game) else None
-
-
-def is_frame(shape: tuple[int, ...], dtype: Any) -> bool:
-    """Return whether an array of an observation is a frame, uint8 (H, W, C)."""
-    return dtype == jnp.uint8 and len(shape) == len("HWC")
+def with_frames(env: Any) -> Any:
+    """Return the environment with frames as observations if it has that option; the states stay the same."""
+    if isinstance(env, jaxgym.wrappers.Wrapper):
+        return dataclasses.replace(env, env=with_frames(env.env))
+    options = jaxgym.spec_of(env.env_id).all_options if env.env_id in jaxgym.registered_envs() else {}
+    is_drawn = "observation" in options and options["observation"].accepts("pixels")
+    return dataclasses.replace(env, observation="pixels") if is_drawn else env
 
 
 def frame_shape(game: TrainingGame) -> tuple[int, ...] | None:
     """Return height, width and channels of the frame in the observation; None without a frame."""
-    observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
-    return next((leaf.shape for leaf in jax.tree.leaves(observation) if is_frame(leaf.shape, leaf.dtype)), None)
+    frame = first_frame(jax.eval_shape(game.env.reset, jax.random.key(0), game.params)[0])
+    return None if frame is None else frame.shape

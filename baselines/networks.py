@@ -17,6 +17,7 @@ from baselines.errors import ConfigError
 from baselines.losses import Sizes
 from baselines.memories import make_memory
 from baselines.memories.cell import MemoryCell, Params, State
+from jaxgym.spaces import first_frame
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 
@@ -300,8 +301,10 @@ class ActorCritic(nn.Module):
             ground_truth = _dense(self.ground_truth_size, jnp.float32, 1.0, name="truth")(hidden.astype(jnp.float32))
         if not reconstruct:
             return state, Output(logits, value[..., 0], ground_truth)
-        _, _, height, width, channels = frame_of(observation).shape
-        decoded = Decoder((height, width, channels), self.dtype, name="decoder")(
+        frame = first_frame(observation, batch_dims=2)
+        if frame is None:
+            raise ConfigError("--reconstruction: expected an observation with a frame, got none. Leave the flag out.")
+        decoded = Decoder(frame.shape[2:], self.dtype, name="decoder")(
             remembered[:, :reconstruct].reshape(-1, remembered.shape[-1])
         )
         return state, Output(logits, value[..., 0], ground_truth, decoded)
@@ -319,18 +322,6 @@ class ActorCritic(nn.Module):
         if "memory" in own:
             own["memory"] = self.memory.precompute(own["memory"])
         return {**params, "params": own}
-
-
-def frame_of(observation: Observation) -> jax.Array:
-    """Return the frame among the leaves of an observation, uint8 (..., H, W, C).
-
-    Raises:
-        ConfigError: if there is no frame.
-    """
-    for leaf in jax.tree.leaves(observation):
-        if leaf.dtype == jnp.uint8:
-            return leaf
-    raise ConfigError("--reconstruction: expected an observation with a frame, got none. Leave the flag out.")
 
 
 def reconstruction_loss(reconstruction: jax.Array, frame: jax.Array) -> jax.Array:

@@ -21,23 +21,14 @@ import numpy as np
 import optax
 from jax import lax
 
-from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.game import TrainingGame, frame_shape, ground_truth_of, success_of
-from baselines.losses import (
-    Sizes,
-    entropy,
-    gae,
-    log_prob,
-    normalize,
-    policy_loss,
-    sample_action,
-    value_loss,
-)
+from baselines.losses import Sizes, entropy, gae, log_prob, normalize, policy_loss, sample_action, value_loss
 from baselines.memories.cell import State
-from baselines.networks import ActorCritic, Observation, Output, frame_of, make_network, reconstruction_loss
+from baselines.networks import ActorCritic, Observation, Output, make_network, reconstruction_loss
 from baselines.rates import Rates, rates_of
+from jaxgym.spaces import first_frame
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"
@@ -178,11 +169,12 @@ def make_train_block(setup: Setup) -> TrainBlock:
     block_updates) with several seeds. `Rates` hold one value for all seeds or (S,) values, by default those of the
     config. Other rates do not recompile.
     """
-    return with_rates(setup, jax.jit(seeds_block(setup), donate_argnums=0, compiler_options=compiler_options()))
+    return compiled_block(setup, seeds_block(setup))
 
 
-def with_rates(setup: Setup, block: TrainBlock) -> TrainBlock:
-    """Wrap a train block so that its default rates are those of the config."""
+def compiled_block(setup: Setup, function: TrainBlock) -> TrainBlock:
+    """Return the jitted train block of a function; its default rates are those of the config."""
+    block = jax.jit(function, donate_argnums=0, compiler_options=compiler_options())
     shape = (setup.config.num_seeds,) if setup.seed_axis else ()
     own = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), rates_of(setup.config))
 
@@ -191,6 +183,14 @@ def with_rates(setup: Setup, block: TrainBlock) -> TrainBlock:
         return block(state, env_params, given)
 
     return with_default
+
+
+def compiler_options() -> dict[str, bool] | None:
+    """Return options of `jax.jit` for programs whose loops run thousands of times; None for the defaults."""
+    if jax.default_backend() != "gpu":
+        return None
+    # Unrolling two iterations without copying the carry in between saves 3 to 6 % of an update.
+    return {"xla_gpu_enable_while_loop_double_buffering": True}
 
 
 def seeds_block(setup: Setup) -> Callable[[TrainState, Any, Rates], tuple[TrainState, Metrics]]:
@@ -417,7 +417,7 @@ def minibatch_loss(
     }
     if reconstruct:
         metrics["reconstruction_loss"] = reconstruction_loss(
-            output.reconstruction, frame_of(rollout.observation)[:, :reconstruct]
+            output.reconstruction, first_frame(rollout.observation, batch_dims=2)[:, :reconstruct]
         )
         loss = loss + config.reconstruction * metrics["reconstruction_loss"]
     if setup.ground_truth_fn:

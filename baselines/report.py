@@ -23,18 +23,6 @@ from baselines.runs import Row, is_of_grpo, read_config, read_rows
 from baselines.statistics import estimate
 
 _NONE = "–"
-_HEADER = (
-    *("environment", "agent", "environments × steps", "runs", "trained", "minutes", "device"),
-    *(
-        "normalized return, held out",
-        "normalized return, training",
-        "normalized return, papers' levels",
-        "success",
-        "metric",
-        "truncated at --max-steps",
-    ),
-    *("published, same steps", "published, end"),
-)
 _INTRO = """
 Runs that differ only in the training seed share a row. Each value is the interquartile mean over these runs with a 95 %
 bootstrap interval; with fewer than four runs, this is the mean. The episodes of each run are averaged first. "–" means
@@ -288,35 +276,37 @@ def table(groups: Sequence[Group], seed: int, devices: Mapping[str, str] | None 
         seed: seed of the bootstrap.
         devices: device of a run by the name of its folder.
     """
-    curves, known = published(), devices or {}
-    lines = ["| " + " | ".join(_HEADER) + " |", "|" + " --- |" * len(_HEADER)]
+    curves, known, rows = published(), devices or {}, list[dict[str, str]]()
     for group, settings in zip(groups, differing_settings(groups), strict=True):
         steps_m, minutes = group.steps_m, group.minutes
-        cells = [group.label, ", ".join((group.agent, *settings)), group.shape, str(len(group.runs))]
-        cells.append(_NONE if steps_m is None else f"{steps_m:.1f} M")
-        cells.append(_NONE if minutes is None else f"{minutes:.1f}")
-        cells.append(", ".join(dict.fromkeys(known[run.folder] for run in group.runs if run.folder in known)) or _NONE)
-        for split, name in (
-            ("held_out", "normalized_return"),
-            ("training", "normalized_return"),
-            ("paper", "normalized_return"),
-            ("held_out", "success"),
-        ):
-            is_missing = name == "success" and group.is_endless
-            cells.append(_NONE if is_missing else _cell(group, split, name, seed))
-        if not any(run.results for run in group.runs):
-            cells[_HEADER.index("normalized return, held out")] = "not evaluated"
-        cells.append(f"{_cell(group, 'held_out', 'metric', seed)} {group.metric_name}".strip())
         truncated = group.results("held_out", "share_truncated")
-        cells.append(f"{np.mean(truncated):.0%}" if truncated else _NONE)
         curve = curves.get(group.task, {}).get(group.agent)
-        if curve is None or steps_m is None or steps_m < curve[0][0]:  # before the first published result
-            cells.append(_NONE)
-        else:
-            cells.append(f"{np.interp(steps_m, *curve):.2f}")
-        cells.append(_NONE if curve is None else f"{curve[1][-1]:.2f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        same_steps = _NONE
+        if curve is not None and steps_m is not None and steps_m >= curve[0][0]:  # after the first published result
+            same_steps = f"{np.interp(steps_m, *curve):.2f}"
+        held_out = _cell(group, "held_out", "normalized_return", seed)
+        row = {
+            "environment": group.label,
+            "agent": ", ".join((group.agent, *settings)),
+            "environments × steps": group.shape,
+            "runs": str(len(group.runs)),
+            "trained": _NONE if steps_m is None else f"{steps_m:.1f} M",
+            "minutes": _NONE if minutes is None else f"{minutes:.1f}",
+            "device": ", ".join(dict.fromkeys(known[run.folder] for run in group.runs if run.folder in known)) or _NONE,
+            "normalized return, held out": held_out if any(run.results for run in group.runs) else "not evaluated",
+            "normalized return, training": _cell(group, "training", "normalized_return", seed),
+            "normalized return, papers' levels": _cell(group, "paper", "normalized_return", seed),
+            "success": _NONE if group.is_endless else _cell(group, "held_out", "success", seed),
+            "metric": f"{_cell(group, 'held_out', 'metric', seed)} {group.metric_name}".strip(),
+            "truncated at --max-steps": f"{np.mean(truncated):.0%}" if truncated else _NONE,
+            "published, same steps": same_steps,
+            "published, end": _NONE if curve is None else f"{curve[1][-1]:.2f}",
+        }
+        rows.append(row)
+    if not rows:
+        return ""
+    lines = [rows[0].keys(), ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def differing_settings(groups: Sequence[Group]) -> list[list[str]]:

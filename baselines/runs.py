@@ -215,7 +215,7 @@ class RunFolder:
         if self.last_update is not None:
             return
         blocks_to_save = -(-kept.checkpoint_updates // kept.block_updates)
-        logged = max([0, *(row["update"] for row in self.rows())])
+        logged = max([0, *(row["update"] for row in read_rows(self.log))])
         if logged > blocks_to_save * kept.block_updates or (self.path / "evaluation.json").exists():
             raise RunError(
                 f"{self.path}: expected a checkpoint of the {logged} updates in the log, got none. "
@@ -276,16 +276,8 @@ class RunFolder:
         Raises:
             RunError: if they cannot be written.
         """
-        with writing(self._log), self._log.open("a") as log:
+        with writing(self.log), self.log.open("a") as log:
             log.writelines(json.dumps(row) + "\n" for row in rows)
-
-    def rows(self) -> list[Row]:
-        """Read the metrics log without an incomplete last line.
-
-        Raises:
-            RunError: if it cannot be read.
-        """
-        return read_rows(self._log)
 
     def truncate_log(self, update: int) -> list[Row]:
         """Remove the rows after an update and return the rest.
@@ -293,9 +285,9 @@ class RunFolder:
         Raises:
             RunError: if the log cannot be read or written.
         """
-        rows = [row for row in self.rows() if row["update"] <= update]
-        with writing(self._log):
-            _replace(self._log, "".join(json.dumps(row) + "\n" for row in rows))
+        rows = [row for row in read_rows(self.log) if row["update"] <= update]
+        with writing(self.log):
+            _replace(self.log, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
     def draw_curve(self) -> None:
@@ -305,7 +297,7 @@ class RunFolder:
             RunError: if it cannot be written.
         """
         with writing(self.path / "curve.png"):
-            plots.draw_run(self.path / "curve", read_config(self.path), self.rows())
+            plots.draw_run(self.path / "curve", read_config(self.path), read_rows(self.log))
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a small result file; raises the errors of `write_text`."""
@@ -328,12 +320,13 @@ class RunFolder:
         """
         import imageio.v3 as iio
 
-        large = [np.kron(frame, np.ones((_FRAME_SCALE, _FRAME_SCALE, 1), np.uint8)) for frame in frames]
+        large = np.stack(frames).repeat(_FRAME_SCALE, axis=1).repeat(_FRAME_SCALE, axis=2)
         with writing(self.path / "video.gif"):
-            iio.imwrite(self.path / "video.gif", np.stack(large), duration=_FRAME_MS, loop=0)
+            iio.imwrite(self.path / "video.gif", large, duration=_FRAME_MS, loop=0)
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """Path of the metrics log."""
         return self.path / "metrics.jsonl"
 
 

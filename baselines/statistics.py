@@ -4,7 +4,6 @@ Agarwal et al., 2021 (arXiv 2108.13264). The unit is the run: its episodes are a
 independent samples makes the intervals too narrow. Tasks are the strata, and are not resampled.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +11,9 @@ import numpy as np
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 
-Statistic = Callable[[np.ndarray], np.ndarray]
-
 
 class Estimate(NamedTuple):
-    """A statistic and its confidence interval; the interval is NaN for a single run."""
+    """An interquartile mean and its confidence interval; the interval is NaN for a single run."""
 
     value: float
     low: float
@@ -40,12 +37,11 @@ def resampled(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     return values[drawn, np.arange(tasks)[None, None]]
 
 
-def estimate(values: np.ndarray, *, statistic: Statistic = iqm, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Return a statistic of values with the 95 % percentile interval of the stratified bootstrap.
+def estimate(values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """Return the interquartile mean of values with the 95 % percentile interval of the stratified bootstrap.
 
     Args:
         values: one number per run and task, (R, M), or (R,) for one task.
-        statistic: function of the last two axes.
         resamples: number of resamples B.
         seed: seed of the resampling; the same seed gives the same interval.
 
@@ -56,9 +52,9 @@ def estimate(values: np.ndarray, *, statistic: Statistic = iqm, resamples: int =
     values = values[:, None] if values.ndim == 1 else values
     if not values.size or not np.isfinite(values).all():
         raise ValueError(f"expected finite values, got {values.tolist()}. Leave such runs out.")
-    value = float(statistic(values))
+    value = float(iqm(values))
     if len(values) == 1:
         return Estimate(value, np.nan, np.nan)
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(statistic(resampled(values, resamples, seed)), (tail, 1 - tail))
+    low, high = np.quantile(iqm(resampled(values, resamples, seed)), (tail, 1 - tail))
     return Estimate(value, float(low), float(high))

@@ -27,7 +27,6 @@ import tyro
 
 import jaxgym
 from baselines import ppo
-from baselines.compiler import compiler_options
 from baselines.config import Config
 from baselines.errors import ConfigError
 from baselines.game import TrainingGame, frame_shape, make_game
@@ -91,7 +90,7 @@ def time_parts(config: Config, repeats: int) -> dict[str, float]:
     def collect_with(state: ppo.TrainState, env_params: Any) -> Any:
         return ppo.collect(setup, state, env_params)
 
-    collect = jax.jit(collect_with, compiler_options=compiler_options())
+    collect = jax.jit(collect_with, compiler_options=ppo.compiler_options())
     _, collecting = best_of(repeats, lambda: collect(state, game.params))
     rates = {
         how: measure(game.env, game.params, config.num_envs, config.num_steps, repeats, how)["steps_per_s"]

@@ -19,7 +19,7 @@ from jax import lax
 
 from jaxgym import forks, levels, pytrees
 from jaxgym.errors import ActionError, LevelError
-from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, unbounded
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frames_or_symbols, unbounded
 
 _ACTIONS = np.iinfo(np.int32)
 
@@ -381,8 +381,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         raise NotImplementedError  # Every game has its own.
 
     def observation_space(self, params: TParams | None = None) -> Box | Dict:
-        """Return the observation space, the same for all parameters."""
-        raise NotImplementedError  # Every game has its own.
+        """Return the observation space, the same for all parameters; by default `jaxgym.spaces.frames_or_symbols`."""
+        return frames_or_symbols(self, params)
 
     def state_space(self, params: TParams | None = None) -> Dict:
         """Return a dict space with an unbounded box for each array of the state, by path."""

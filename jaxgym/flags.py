@@ -23,35 +23,36 @@ class List:
 
 
 @dataclasses.dataclass(frozen=True)
-class Show:
-    """Write the first frame of a level as an image."""
+class LevelFlags:
+    """Environment and level of a command that plays one level."""
 
     env_id: _Positional[str]
-    """Id or short name of an environment."""
-    out: Path
-    """File to write, NAME.png."""
+    """Id or short name of an environment, such as mystery_path_grid."""
     options: _Positional[tuple[str, ...]] = ()
     """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset."""
     seed: int = 0
     """Seed of the level: training levels below 2^31, held-out levels from 2^31."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Show(LevelFlags):
+    """Write the first frame of a level as an image."""
+
+    out: Path
+    """File to write, NAME.png."""
     ground_truth: bool = False
     """Show hidden information."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """Write a video of an episode."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record(LevelFlags):
+    """Write a video of an episode. The seed is that of the level and of the policy."""
 
-    env_id: _Positional[str]
-    """Id or short name of an environment."""
     policy: str
-    """random, noop, expert, the folder of a run of baselines.train, or zoo for the agent of the package."""
+    """random, noop, expert, or a trained agent, which takes no options: the folder of a run of baselines.train, or zoo
+    for the agent of the package."""
     out: Path
     """File to write, NAME.gif or NAME.mp4."""
-    options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; a trained agent takes none."""
-    seed: int = 0
-    """Seed of the level and of the policy."""
     steps: int = 512
     """Maximum number of steps."""
     ground_truth: bool = False
@@ -60,31 +61,20 @@ class Record:
     """Frames per second."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Play:
-    """Play in a window; needs pygame and a display."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Play(LevelFlags):
+    """Play in a window; needs pygame and a display. Page up and page down change the level."""
 
-    env_id: _Positional[str]
-    """Id or short name of an environment."""
-    options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset."""
-    seed: int = 0
-    """Seed of the level; page up and page down change it."""
     ground_truth: bool = False
     """Show hidden information."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Talk:
-    """Play as text, as a language model would: each line of the input is a reply."""
+class Talk(LevelFlags):
+    """Play as text, as a language model would: each line of the input is a reply.
 
-    env_id: _Positional[str]
-    """Id or short name of an environment with a text interface, such as mystery_path_grid."""
-    options: _Positional[tuple[str, ...]] = ()
-    """Options of the environment and its text interface, NAME=VALUE, with VALUE in JSON or a plain string;
-    preset=NAME selects a preset."""
-    seed: int = 0
-    """Seed of the level: training levels below 2^31, held-out levels from 2^31."""
+    The environment needs a text interface. Its options and those of sessions are accepted too.
+    """
 
 
 @dataclasses.dataclass(frozen=True)

@@ -115,25 +115,15 @@ def _on_host(seeds: Any) -> np.ndarray:
         return np.asarray(None)
 
 
-def check_level(env: Any, level: Any, params: Any) -> None:
-    """Check that a level has the structure, shapes and dtypes of the environment's levels.
+def check_level(env: Any, given: Any, params: Any, *, is_buffer: bool = False) -> None:
+    """Check that a level, or a level buffer, has the structure, shapes and dtypes of the environment's levels.
 
     Raises:
         LevelError: If it does not.
     """
-    _check_arrays(env, level, params, "a level", "Use jaxgym.levels.level_from_seed or a level buffer")
-
-
-def check_level_buffer(env: Any, buffer: Any, params: Any) -> None:
-    """Check that a level buffer has the structure, shapes and dtypes of stacked levels of the environment.
-
-    Raises:
-        LevelError: If it does not.
-    """
-    _check_arrays(env, buffer, params, "a level buffer", "Make it with jaxgym.levels.make_level_buffer", is_buffer=True)
-
-
-def _check_arrays(env: Any, given: Any, params: Any, what: str, advice: str, *, is_buffer: bool = False) -> None:
+    what, advice = "a level", "Use jaxgym.levels.level_from_seed or a level buffer"
+    if is_buffer:
+        what, advice = "a level buffer", "Make it with jaxgym.levels.make_level_buffer"
     own = _level.eval_shape(env, jax.ShapeDtypeStruct((), jnp.uint32), dataclasses.replace(params, levels=None))
     try:
         leaves, structure = jax.tree_util.tree_flatten_with_path(jax.eval_shape(lambda tree: tree, given))
@@ -173,7 +163,7 @@ def draw(env: Any, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
         # Shifting right keeps the upper 31 bits, which makes it a training seed.
         seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
         return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
-    check_level_buffer(env, params.levels, params)
+    check_level(env, params.levels, params, is_buffer=True)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
     level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
     return level, index.astype(jnp.int32)

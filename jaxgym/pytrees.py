@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 import jax
-import numpy as np
 from jax import export
 from jax.tree_util import keystr, tree_leaves_with_path
 
@@ -63,14 +62,6 @@ def check_state(env_id: str, state: Any, own: Any) -> None:
                 f"a state whose {keystr(path).lstrip('.')} has shape {own_shape}, got {shape}",
                 "jax.vmap the step over a batch of states.",
             )
-
-
-def frame_of(env: Any, observation: Any) -> Any:
-    """Return the frame in an observation of an environment, uint8 (H, W, 3), or None if it has none."""
-    if "pixels" not in getattr(env, "observation", "pixels"):
-        return None  # A grid of symbols can have the shape of a frame.
-    leaves = jax.tree.leaves(observation)
-    return next((leaf for leaf in leaves if leaf.dtype == np.uint8 and leaf.ndim == len("HWC")), None)
 
 
 def register_nodes(tree: Any) -> None:

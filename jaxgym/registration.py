@@ -131,7 +131,7 @@ def _buffer(spec: Spec, env: AnyEnvironment, params: EnvParams, levels: Any) -> 
         if not 1 <= levels <= level_buffers.SPLIT_SIZE:
             raise LevelError(f"{env.env_id}: levels: expected a number of levels from 1 to 2^31, got {levels}.")
         return level_buffers.make_level_buffer(env, params, level_buffers.train_seeds(levels))
-    level_buffers.check_level_buffer(env, levels, params)
+    level_buffers.check_level(env, levels, params, is_buffer=True)
     _check_values(spec, env, params, levels)
     return levels
 

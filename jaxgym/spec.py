@@ -10,17 +10,9 @@ import numpy as np
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.options import Integer, Option, Preset, declared
 
+Controls = Literal["free", "grid", "course", "steps", "minigrid", "text"]
+
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
-
-
-def no_sizes(_: Any) -> dict[str, int]:
-    """Return no options: for levels that have one size only."""
-    return {}
-
-
-def never(_: Any) -> bool:
-    """Return False: for games that never show a clue."""
-    return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +24,14 @@ class Original:
     Attributes:
         levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
         course: Takes an environment and the options; returns a `jaxgym.envs.common.course.Course`.
-        sizes: Takes the options; returns those options that make room for whole levels, where the user gave none.
+        sizes: Takes the options; returns those options that make room for whole levels, where the user gave none. By
+            default, none: levels have one size only.
         package: The package of the original, whose interface the Gymnasium environment can have.
     """
 
     levels: Callable[[Any, Mapping[str, Any], Any], Any]
     course: Callable[[Any, Mapping[str, Any]], Any]
-    sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = no_sizes
+    sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = lambda _: {}
     package: Literal["memory_gym", "minigrid"] = "memory_gym"
 
 
@@ -51,12 +44,12 @@ class Human:
         controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
             for nothing, right, up and down, "steps" for left, down, right and up, "minigrid" for the actions of
             MiniGrid, "text" for moves that no key stands for.
-        is_clue: Takes a state; whether its frame is a clue, in which the agent can't move.
+        is_clue: Takes a state; whether its frame is a clue, in which the agent can't move; never by default.
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
-    controls: Literal["free", "grid", "course", "steps", "minigrid", "text"]
-    is_clue: Callable[[Any], Any] = never
+    controls: Controls
+    is_clue: Callable[[Any], Any] = lambda _: False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +99,7 @@ class Spec:
     changes: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict[str, Mapping[str, Any]])
     max_steps: int = 0
     default_level_buffer: Callable[[Any], Any] | None = None
-    sizes_of: Callable[[Any], Mapping[str, int]] = no_sizes
+    sizes_of: Callable[[Any], Mapping[str, int]] = lambda _: {}
     valid_levels: Callable[[Any, Any, Any], Mapping[str, np.ndarray]] | None = None
     original: Original | None = None
     presets: Mapping[str, Preset] = dataclasses.field(default_factory=dict[str, Preset])

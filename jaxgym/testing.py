@@ -6,7 +6,7 @@ jaxgym.testing.check_env(env, params)
 
 import dataclasses
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -81,25 +81,41 @@ class _Case:
         self.ending, self.drawn = AlwaysTerminated(env), RenderCounter(env)
         # Compilation dominates. Level sampling is often the largest program, so only checks of fresh levels compile it.
         self.vmapped_reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
-        self.buffer = self.vmapped_reset(self.keys(_SEEDS), dataclasses.replace(params, levels=None))[1].level
-        self.buffered = dataclasses.replace(params, levels=self.buffer)
+        self.fresh = dataclasses.replace(params, levels=None)
 
     def compile(self) -> None:
-        """Compile the large programs side by side; each check then finds them compiled."""
+        """Make a level buffer and compile all programs side by side; each check then finds them compiled."""
         key, keys, action = self.key(), self.keys(_SEEDS), self.action()
         actions = jnp.stack([action] * _SEEDS)
-        states = self.vmapped_reset(keys, self.buffered)[1]
-        state = jax.tree.map(lambda leaf: leaf[0], states)
-        drawn = (self.drawn.step, self.drawn.step_unread)  # they count while they are traced, so one after the other
-        calls = (
-            lambda: self.reset(key, self.params),
-            lambda: self.step(key, state, action, self.params),
-            lambda: [step(keys, states, actions, self.buffered) for step in drawn],
-            lambda: [step(key, state, action, self.buffered) for step in (self.step, self.step_env, self.ending.step)],
-        )
+
+        def call_fresh() -> None:
+            state = self.reset(key, self.params)[1]
+            for step in (self.step, self.step_env):
+                step(key, state, action, self.params)
+
+        def call_eagerly() -> None:
+            with jax.disable_jit():
+                self.step(key, self.reset(key, self.buffered)[1], action, self.buffered)
+
+        # The block waits for all calls and ignores their errors. A check that meets the same error explains it.
         with ThreadPoolExecutor() as executor:
-            # A check that meets the same error explains it.
-            wait([executor.submit(call) for call in calls])
+            executor.submit(call_fresh)
+            states = self.vmapped_reset(keys, self.fresh)[1]
+            self.buffer = states.level
+            self.buffered = dataclasses.replace(self.params, levels=self.buffer)
+            state = jax.tree.map(lambda leaf: leaf[0], states)
+            # They count while they are traced, so they are traced one after the other.
+            drawn = (self.drawn.step, self.drawn.step_unread)
+            steps = (self.step, self.ending.step, self.ending.step_env)
+            calls = (
+                lambda: [step(keys, states, actions, self.buffered) for step in drawn],
+                call_eagerly,
+                *(partial(step, key, state, action, self.buffered) for step in steps),
+                lambda: self.reset(key, self.buffered),
+                lambda: self.env.reset_to_level(key, state.level, self.fresh),
+            )
+            for call in calls:
+                executor.submit(call)
 
     def key(self) -> jax.Array:
         """Return a fresh key."""

@@ -71,7 +71,9 @@ ARROWS = {
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
     "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.course", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.registration", "jaxgym.registry", "jaxgym.spec"},
-    "jaxgym.human": CORE | SHARED | {"jaxgym.extras", "jaxgym.registration", "jaxgym.spec", "jaxgym.text"},
+    "jaxgym.human": CORE
+    | SHARED
+    | {"jaxgym.extras", "jaxgym.registration", "jaxgym.rendering", "jaxgym.serve.pool", "jaxgym.spec"},
     "jaxgym.serve.sessions": {"jaxgym.options"},
     "jaxgym.serve.pool": CORE
     | {
@@ -118,7 +120,7 @@ FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
-ON_THE_HOST = ("/original.py", "/endless_original.py", "/common/course.py", "/common/draws.py")
+ON_THE_HOST = ("/original.py", "/common/course.py", "/common/draws.py")
 # The protocols have names of their own.
 WIRES = ("jaxgym/serve/agentgym/", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}

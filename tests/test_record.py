@@ -65,8 +65,9 @@ def test_what_has_no_frames_is_rejected_with_the_reason(tmp_path: Path, command:
 def test_an_agent_plays_a_drawn_game_in_its_video() -> None:
     for env_id, is_drawn in ((SYMBOLIC_FIRST, True), (FRAMELESS, False), ("FrozenLake-v0", True)):
         settings = config.Config(env=env_id, train_levels=0, held_out_levels=1)
-        made = game.make_frame_game(settings, game.make_game(settings))
-        assert (made is not None) == is_drawn
+        made = game.make_game(settings)
+        made = made._replace(env=game.with_frames(made.env))
+        assert (game.frame_shape(made) is not None) == is_drawn
 
 
 def test_training_says_that_there_is_no_video(

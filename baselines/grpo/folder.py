@@ -2,17 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from baselines import plots
 from baselines.errors import RunError
-from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import Tokenizer
 from baselines.plots import COLORS, MILLION
-from baselines.runs import Row, RunFolder, reject_changes, writing
+from baselines.runs import Row, RunFolder, read_rows, writing
 
-_VOCABULARY = "vocabulary.json"
+VOCABULARY = "vocabulary.json"
 
 
 def draw_rows(above: Any, below: Any, rows: Sequence[Row]) -> None:
@@ -32,16 +30,6 @@ def draw_rows(above: Any, below: Any, rows: Sequence[Row]) -> None:
 class GrpoFolder(RunFolder):
     """Files of one run under `path`."""
 
-    @classmethod
-    def go_on(cls, path: Path, settings: Settings) -> Self:
-        """Open the folder of a run that continues under its own settings.
-
-        Raises:
-            RunError: if there is no run, or the settings would change what it learns.
-        """
-        reject_changes(path, differences(settings, read_settings(path)))
-        return cls(path, settings, writes=True)
-
     def tokenizer(self) -> Tokenizer:
         """Read the tokenizer of the run.
 
@@ -49,17 +37,9 @@ class GrpoFolder(RunFolder):
             RunError: if its vocabulary cannot be read.
         """
         try:
-            return Tokenizer(json.loads((self.path / _VOCABULARY).read_text()))
+            return Tokenizer(json.loads((self.path / VOCABULARY).read_text()))
         except (OSError, ValueError) as error:
-            raise RunError(f"cannot read {self.path / _VOCABULARY}. Start a new run with another --name.") from error
-
-    def keep_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Write the vocabulary.
-
-        Raises:
-            RunError: if it cannot be written.
-        """
-        self.write_json(_VOCABULARY, list(tokenizer.words))
+            raise RunError(f"cannot read {self.path / VOCABULARY}. Start a new run with another --name.") from error
 
     def draw_curve(self) -> None:
         """Draw the success in training and on held-out levels, and the episode length, over turns, as `curve` files.
@@ -69,5 +49,5 @@ class GrpoFolder(RunFolder):
         """
         path = self.path / "curve"
         with writing(path), plots.drawing(path, 2, 1, (5, 5), sharex=True) as ((above,), (below,)):
-            draw_rows(above, below, self.rows())
+            draw_rows(above, below, read_rows(self.log))
             above.set_title(self.path.name)

@@ -132,11 +132,6 @@ def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerStat
     return LearnerState(optax.apply_updates(state.params, updates), optimizer, state.reference)
 
 
-def refer(state: LearnerState) -> LearnerState:
-    """Return the state with its current parameters as the reference."""
-    return state._replace(reference=jax.tree.map(jnp.copy, state.params))
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
 def imitate(
     settings: Settings, sizes: Sizes, state: LearnerState, prompts: jax.Array, replies: jax.Array

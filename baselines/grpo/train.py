@@ -5,17 +5,19 @@ A warm start on random valid replies teaches the format of a reply, and GRPO the
 """
 
 import dataclasses
+import math
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
-from baselines.grpo.folder import GrpoFolder
+from baselines.grpo.folder import VOCABULARY, GrpoFolder
 from baselines.grpo.learner import (
     LearnerState,
     TurnBatch,
@@ -23,14 +25,13 @@ from baselines.grpo.learner import (
     imitate,
     improve,
     initial_state,
-    refer,
     text_advantages,
 )
 from baselines.grpo.model import Sizes
 from baselines.grpo.play import Chain, ModelWriter, RandomWriter, TextEpisodes, prompts_of
-from baselines.grpo.settings import Settings
+from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import END, PAD, Tokenizer
-from baselines.runs import Row, RunDir
+from baselines.runs import Row, RunDir, reject_changes
 
 _TRANSCRIPTS = 3
 # Purposes of keys and NumPy generators, which are combined with the seed of the run.
@@ -86,15 +87,16 @@ def train(settings: Settings, run_dir: RunDir) -> str:
     path = run_dir.runs_dir / (
         run_dir.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
     )
-    opened = GrpoFolder.go_on(path, settings) if run_dir.resume else GrpoFolder.create(path, settings)
-    with opened as folder:
+    if run_dir.resume:
+        reject_changes(path, differences(settings, read_settings(path)))
+    with GrpoFolder(path, settings, writes=True) if run_dir.resume else GrpoFolder.create(path, settings) as folder:
         random = RandomWriter(settings.replies, settings.seed)
         start = chain.play(training[: chain.pool.capacity].tolist(), random)
         tokenizer = Tokenizer.of([*start.contexts, *settings.replies])
         if run_dir.resume and folder.last_update is not None:
             tokenizer = folder.tokenizer()
         else:
-            folder.keep_tokenizer(tokenizer)
+            folder.write_json(VOCABULARY, tokenizer.words)
         sizes = sizes_of(settings, tokenizer, start.contexts)
         work = Work(chain, tokenizer, sizes, training, held_out, folder, begin)
         state = run_updates(work, start)
@@ -124,26 +126,20 @@ def sizes_of(settings: Settings, tokenizer: Tokenizer, contexts: Sequence[str]) 
     return Sizes(tokenizer.size, settings.width, settings.layers, settings.heads, prompt, settings.reply_tokens)
 
 
-def replies_of(tokenizer: Tokenizer, replies: Sequence[str], slots: int) -> np.ndarray:
-    """Return replies as tokens with their end, int32 (N, slots), and `PAD` after it."""
-    rows = np.full((len(replies), slots), PAD, np.int32)
-    for row, reply in zip(rows, replies, strict=True):
-        tokens = [*tokenizer.encode(reply), END]
-        row[: len(tokens)] = tokens
-    return rows
-
-
 def warm_up(work: Work, start: TextEpisodes) -> LearnerState:
     """Return the state after imitating random replies, which are valid but ignore the observation."""
     settings, tokenizer, sizes = work.settings, work.tokenizer, work.sizes
     prompts = prompts_of(tokenizer, start.contexts, sizes.prompt)
-    replies = replies_of(tokenizer, start.replies, sizes.reply)
+    replies = np.full((len(start.replies), sizes.reply), PAD, np.int32)
+    for row, reply in zip(replies, start.replies, strict=True):
+        tokens = [*tokenizer.encode(reply), END]
+        row[: len(tokens)] = tokens
     generator = np.random.default_rng((settings.seed, _WARM))
     state = initial_state(settings, sizes, _key(settings, _START))
     for _ in range(settings.warm_updates):
         chosen = generator.integers(len(prompts), size=settings.warm_batch)
         state, _ = imitate(settings, sizes, state, prompts[chosen], replies[chosen])
-    return refer(state)
+    return state._replace(reference=jax.tree.map(jnp.copy, state.params))
 
 
 def evaluate_held_out(work: Work, params: Any, seeds: np.ndarray, temperature: float = 1.0) -> dict[str, float]:
@@ -219,12 +215,13 @@ def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
         dynamic_ncols=True,
         mininterval=0.1 if sys.stderr.isatty() else 10,  # in seconds; a log file needs few lines
     ) as bar:
-        is_last = done >= settings.updates or is_late(work)
+        limit = work.begin + 60 * settings.minutes if settings.minutes > 0 else math.inf
+        is_last = done >= settings.updates or time.monotonic() > limit
         while not is_last:
             state, row = update(work, state, done)
             done += 1
             turns += row["turns"]
-            is_last = done == settings.updates or is_late(work)
+            is_last = done == settings.updates or time.monotonic() > limit
             if done % settings.eval_updates == 0 or is_last:
                 row["held_out"] = evaluate_held_out(work, state.params, work.held_out[: settings.eval_levels])[
                     "success"
@@ -240,12 +237,6 @@ def run_updates(work: Work, start: TextEpisodes) -> LearnerState:
     return state
 
 
-def is_late(work: Work) -> bool:
-    """Return whether the time limit of this call is reached."""
-    minutes = work.settings.minutes
-    return minutes > 0 and time.monotonic() - work.begin > 60 * minutes
-
-
 def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Row]:
     """Play the groups of one update, and learn from the turns with an advantage.
 
@@ -257,7 +248,10 @@ def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Ro
     levels = work.training[generator.integers(len(work.training), size=settings.groups)]
     write = work.writer(state.params, _key(settings, _ROLLOUT, done))
     episodes = work.chain.play(np.repeat(levels, settings.group_size).tolist(), write)
-    advantages = advantages_of(settings, episodes)
+    if settings.credit == "episode":
+        advantages = group_advantages(episodes.returns, settings.group_size)[episodes.episode]
+    else:
+        advantages = text_advantages(episodes.followed, episodes.episode // settings.group_size, episodes.contexts)
     state, metrics = learn(settings, work.sizes, state, generator, write.tokens, advantages)
     if metrics and not np.isfinite([metrics["loss"], metrics["grad_norm"]]).all():
         raise RunError(
@@ -274,13 +268,6 @@ def update(work: Work, state: LearnerState, done: int) -> tuple[LearnerState, Ro
         "frac_turns_nonzero_advantage": float((advantages != 0).mean()),
     }
     return state, {**row, **empty, **metrics, "turns": len(episodes.replies), "held_out": None}
-
-
-def advantages_of(settings: Settings, episodes: TextEpisodes) -> np.ndarray:
-    """Return the advantage of each turn, float32 (N,)."""
-    if settings.credit == "episode":
-        return group_advantages(episodes.returns, settings.group_size)[episodes.episode]
-    return text_advantages(episodes.followed, episodes.episode // settings.group_size, episodes.contexts)
 
 
 def learn(

@@ -1,11 +1,9 @@
 """Key bindings of the games, by the names of the keys."""
 
 from collections.abc import Callable, Collection
-from typing import Literal
 
 from jaxgym.envs.memory_gym.arena import AxisMove
-
-Controls = Literal["free", "grid", "course", "steps", "minigrid", "text"]
+from jaxgym.spec import Controls
 
 LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
 SPACE = "space"

@@ -11,12 +11,11 @@ import numpy as np
 
 from jaxgym import levels, registration
 from jaxgym.errors import OptionError, nearest
-from jaxgym.pytrees import frame_of
+from jaxgym.rendering.canvas import enlarged
+from jaxgym.spaces import frame_of
 from jaxgym.spec import Human
 
 POLICIES = ("random", "noop", "expert")
-SCALE = 4
-"""Scale of an image relative to the frame."""
 
 Policy = Callable[[jax.Array, Any, Any], jax.Array]
 
@@ -63,13 +62,13 @@ class Stage:
     def start(self, seed: int) -> Snapshot:
         """Start an episode on the level of a seed."""
         state, image = self._start(jnp.uint32(seed))
-        return Snapshot(state, self._enlarged(image), {}, has_ended=False)
+        return Snapshot(state, np.asarray(image), {}, has_ended=False)
 
     def step(self, moment: Snapshot, action: Any) -> Snapshot:
         """Make a step."""
         state, image, info, has_ended = self._step(moment.state, jnp.asarray(action))
         info = {name: np.asarray(value) for name, value in info.items()}
-        return Snapshot(state, self._enlarged(image), info, bool(has_ended))
+        return Snapshot(state, np.asarray(image), info, bool(has_ended))
 
     def play(self, policy: Policy, seed: int, max_steps: int) -> Iterator[Snapshot]:
         """Play an episode of at most `max_steps` steps; yield the start and each step."""
@@ -90,18 +89,13 @@ class Stage:
         Raises:
             OptionError: If the environment has no such policy.
         """
-        env, spec = self.env, registration.spec_of(self.env.env_id)
+        env, expert = self.env, registration.spec_of(self.env.env_id).expert
         space = env.action_space(self.params)
-
-        def random(key: jax.Array, *_: Any) -> jax.Array:
-            return space.sample(key)
-
-        def noop(*_: Any) -> jax.Array:
-            return jnp.zeros(space.shape, jnp.int32)
-
-        policies: dict[str, Policy] = {"random": random, "noop": noop}
-        if spec.expert is not None:
-            expert = spec.expert
+        policies: dict[str, Policy] = {
+            "random": lambda key, *_: space.sample(key),
+            "noop": lambda *_: jnp.zeros(space.shape, jnp.int32),
+        }
+        if expert is not None:
             policies["expert"] = lambda _, state, params: expert(env, state, params)
         if name not in policies:
             raise OptionError(
@@ -124,10 +118,7 @@ class Stage:
     def _draw(self, state: Any) -> jax.Array:
         if self._view is not None:
             return self._view(self.env, state, self.params)
-        return frame_of(self.env, self.env.observe(jax.random.key(0), state, None, self.params))
-
-    def _enlarged(self, image: jax.Array) -> np.ndarray:
-        return np.asarray(image) if self._view is not None else enlarged(np.asarray(image))
+        return enlarged(frame_of(self.env, self.env.observe(jax.random.key(0), state, None, self.params)))
 
 
 def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
@@ -136,8 +127,3 @@ def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
         return f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'."
     fix = "Use --ground-truth" if human else "Register it with a Spec whose human has a view, for --ground-truth"
     return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}."
-
-
-def enlarged(frame: np.ndarray) -> np.ndarray:
-    """Return an enlarged frame, uint8 (4 · H, 4 · W, 3)."""
-    return np.kron(frame, np.ones((SCALE, SCALE, 1), np.uint8))

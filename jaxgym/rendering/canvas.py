@@ -4,6 +4,7 @@ Drawing a sprite reads and writes one small window of the canvas, so its cost de
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -76,6 +77,6 @@ def draw_sprite(
     return lax.dynamic_update_slice(canvas, jnp.where(is_drawn, sprite, below), (start[1], start[0], zero))
 
 
-def enlarged(frame: jax.Array) -> jax.Array:
-    """Return a frame for people, uint8 (4 · H, 4 · W, 3)."""
-    return jnp.repeat(jnp.repeat(frame, SCALE, axis=0), SCALE, axis=1)
+def enlarged(frame: Any) -> Any:
+    """Return a frame for people, uint8 (4 · H, 4 · W, 3), as an array of the same kind (NumPy or JAX)."""
+    return frame.repeat(SCALE, axis=0).repeat(SCALE, axis=1)

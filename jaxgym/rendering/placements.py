@@ -1,7 +1,9 @@
-"""Sprite placements that render to the same pixels, for texts that reveal no more than the frame; made on the host."""
+"""Sprite placements that render to the same pixels, and hidden squares: texts reveal no more than the frame."""
 
 import functools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet
@@ -51,17 +53,24 @@ def first_placements(sheet: SpriteSheet, canvas_px: int, x_px: range, y_px: rang
     return np.asarray([[[first_placement(x, y, index) for index in numbers] for y in y_px] for x in x_px], np.int32)
 
 
-def hiding_offsets(sheet: SpriteSheet, side_px: int) -> np.ndarray:
-    """Return whether a sprite covers a whole square, by sprite and offset, bool (N, M, M), row first.
-
-    The offset is the top-left corner of the square minus that of the sprite with its margin.
+def is_hidden(
+    sheet: SpriteSheet, index: jax.Array, position_px: jax.Array, corner_px: jax.Array, side_px: int
+) -> jax.Array:
+    """Return whether a sprite covers a whole square, bool ().
 
     Args:
-        sheet: The N sprites.
+        sheet: The sprites.
+        index: Index of the sprite, int32 ().
+        position_px: Position of its anchor, (x, y), int32 (2,).
+        corner_px: Top-left corner of the square, (x, y), int32 (2,).
         side_px: Side of the square.
     """
     if sheet.side < side_px:
-        return np.zeros((len(sheet.pixels), 1, 1), dtype=np.bool_)
+        return jnp.bool_(False)
     is_drawn = (sheet.pixels != TRANSPARENT).any(axis=-1)
     squares = np.lib.stride_tricks.sliding_window_view(is_drawn, (side_px, side_px), axis=(1, 2))
-    return np.asarray(squares.all(axis=(-2, -1)))
+    hides = np.asarray(squares.all(axis=(-2, -1)))  # by sprite and offset from the sprite with its margin, row first
+    if not hides.any():
+        return jnp.bool_(False)
+    column, row = jnp.clip(corner_px - position_px + sheet.anchor + sheet.side, 0, squares.shape[2] - 1)
+    return jnp.asarray(hides)[index, row, column]

@@ -103,9 +103,9 @@ class _TextEnv:
         if self._episode is None or self._episode.has_ended:
             raise ValueError(_OVER)
         result = self._episode.step(reply)
-        if result.invalid_reply is None or isinstance(self, _ReplyEnv):
+        if result.invalid_reply is None:
             return result.text
-        return with_tool_call(result.text, tool_call)
+        return with_tool_call(result.text, tool_call, keeps_form=isinstance(self, _ReplyEnv))
 
 
 def how_to_act(tools: Iterable[str]) -> str:
@@ -113,8 +113,16 @@ def how_to_act(tools: Iterable[str]) -> str:
     return _HOW.format(tools=", ".join(tools))
 
 
-def with_tool_call(answer: str, tool_call: str) -> str:
-    """Return the text after an invalid reply with the call of a tool in place of the form of a reply."""
+def with_tool_call(answer: str, tool_call: str, *, keeps_form: bool = False) -> str:
+    """Return the text after an invalid reply with the call of a tool in place of the form of a reply.
+
+    Args:
+        answer: The text.
+        tool_call: The sentence that asks for the call.
+        keeps_form: Whether the tool takes any reply, so that the form of its argument follows the call.
+    """
+    if keeps_form:
+        return answer.replace(FORM, f"{tool_call.removesuffix('.')} with a message in this format:")
     return _FORM.sub(lambda _: tool_call, answer)
 
 
@@ -226,11 +234,7 @@ class _ReplyEnv(_TextEnv):
         return message
 
 
-_OWN: dict[str, type[_TextEnv]] = {
-    "FrozenLake-v0": FrozenLakeEnv,
-    "Sudoku-v0": SudokuEnv,
-    "TextCraft-v0": TextCraftEnv,
-}
+_OWN: dict[str, type[_TextEnv]] = {"FrozenLake-v0": FrozenLakeEnv, "Sudoku-v0": SudokuEnv, "TextCraft-v0": TextCraftEnv}
 
 
 def env_class(name: str) -> type[_TextEnv]:

@@ -4,16 +4,18 @@ A form finds all of its answers in a text. A form that is opened and not closed 
 """
 
 import re
+from decimal import Decimal
 from numbers import Integral
 from typing import Any
 
-from jaxgym.text.json_forms import Form, json_object, objects_in
+from jaxgym.text.json_forms import Form, Found, json_object, objects_in
 from jaxgym.text.reasoning import ascii_lower, places
 
 _BOXED, _FENCE = "\\boxed{", "```"
 _MOST_WRAPPERS = 4
 _MOST_BRACKETS = 256
 _LONGEST_BOX = 400
+_MOST_DIGITS = 18
 
 _LABEL = re.compile(
     r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:actions?|answer)[ \t*_]{0,4}[:\uff1a][*_]{0,4}",
@@ -25,7 +27,7 @@ _REACT_LABEL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _GROUP = re.compile(r"(?<!\\)\[([^\[\]]*)\]|(?<!\\)\[[^\[\]]*\Z")
-_NO_GROUP = re.compile(r"[A-Z][A-Z_]+|\s*\{.*", re.ASCII | re.DOTALL)  # a token such as [TOOL_CALLS], a JSON array
+_NO_GROUP = re.compile(r"[A-Z][A-Z_]+|\s*\{.*\}\s*", re.ASCII | re.DOTALL)  # a token such as [TOOL_CALLS], a JSON array
 _LANGUAGE = re.compile(r"(?:json|text|txt|plaintext|markdown|md|python|bash|sh|action)?\s*", re.IGNORECASE | re.ASCII)
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|texttt)\{(.*)\}", re.DOTALL)
 
@@ -34,45 +36,45 @@ def tag(name: str) -> Form:
     """Return the form `<name>…</name>`; ignore case and blanks before `>`."""
     mark_of = re.compile(rf"<(/?){name}\s{{0,8}}>")
 
-    def find(text: str) -> list[tuple[Any, str]]:
+    def find(text: str) -> list[Found]:
         if "<" not in text:
             return []
-        found, start = list[tuple[Any, str]](), None
+        found, opened = list[Found](), None
         for mark in mark_of.finditer(ascii_lower(text)):
             if not mark[1]:
-                start = mark.end() if start is None else start
-            elif start is None:
-                found.append((None, text[: mark.start()]))
+                opened = opened or mark
+            elif opened is None:
+                found.append(Found(None, text[: mark.start()], 0, mark.end()))
             else:
-                content = text[start : mark.start()].strip()
-                found.append((content, content))
-                start = None
-        if start is not None:
-            found.append((None, text[start:]))
+                content = text[opened.end() : mark.start()].strip()
+                found.append(Found(content, content, opened.start(), mark.end()))
+                opened = None
+        if opened is not None:
+            found.append(Found(None, text[opened.end() :], opened.start(), len(text)))
         return found
 
     return find
 
 
-def boxed(text: str) -> list[tuple[Any, str]]:
+def boxed(text: str) -> list[Found]:
     r"""Find the last `\boxed{…}`; remove commands such as `\text{…}` around its content."""
     start = text.rfind(_BOXED)
     if start < 0:
         return []
-    start += len(_BOXED)
+    first = start + len(_BOXED)
     depth = 1
-    for brace in re.finditer(r"[{}]", text[start : start + _LONGEST_BOX]):
+    for brace in re.finditer(r"[{}]", text[first : first + _LONGEST_BOX]):
         depth += 1 if brace[0] == "{" else -1
         if depth == 0:
-            content = inner = text[start : start + brace.start()].strip()
+            content = inner = text[first : first + brace.start()].strip()
             for _ in range(_MOST_WRAPPERS):
                 wrapped = _LATEX_TEXT.fullmatch(inner)
                 inner = wrapped[1].strip() if wrapped else inner
-            return [(inner, content)]
-    return [(None, text[start:])]
+            return [Found(inner, content, start, first + brace.end())]
+    return [Found(None, text[first:], start, len(text))]
 
 
-def labeled(text: str) -> list[tuple[Any, str]]:
+def labeled(text: str) -> list[Found]:
     """Find the last line `Action: …` or `Answer: …`; the content is on the same line or the next one (ReAct).
 
     It is malformed if another line follows directly, unless that line begins with a label such as `Observation:`.
@@ -82,31 +84,36 @@ def labeled(text: str) -> list[tuple[Any, str]]:
     labels = list(_LABEL.finditer(text))
     if not labels:
         return []
+    start = labels[-1].start()
     rest = text[labels[-1].end() :].strip()
+    end = len(text.rstrip())
     if rest.startswith(_FENCE):
-        inside, closing, _ = rest[len(_FENCE) :].partition(_FENCE)
-        return fenced(f"{_FENCE}{inside}{closing}")
+        inside, closing, below = rest[len(_FENCE) :].partition(_FENCE)
+        block = fenced(f"{_FENCE}{inside}{closing}")
+        return [found._replace(start=start, end=end - len(below)) for found in block]
     content, _, below = rest.partition("\n")
-    below = below.partition("\n")[0]
-    if below.strip() and not _REACT_LABEL.match(below):
-        return [(None, rest)]
-    return [(content.strip().strip("*_ "), content.strip())]
+    next_line = below.partition("\n")[0]
+    if next_line.strip() and not _REACT_LABEL.match(next_line):
+        return [Found(None, rest, start, end)]
+    return [Found(content.strip().strip("*_ "), content.strip(), start, end - len(below))]
 
 
-def fenced(text: str) -> list[tuple[Any, str]]:
+def fenced(text: str) -> list[Found]:
     """Find the last block between two code fences; its first line can name a common language, or `action`."""
     fences = places(text, _FENCE)
     if not fences:
         return []
     if len(fences) % 2:
-        return [(None, text[fences[-1] :])]
-    inside = text[fences[-2] + len(_FENCE) : fences[-1]]
+        return [Found(None, text[fences[-1] :], fences[-1], len(text))]
+    start, end = fences[-2:]
+    inside = text[start + len(_FENCE) : end]
     language, newline, rest = inside.partition("\n")
     content = rest.strip() if newline else inside.strip()
-    return [(content if not newline or _LANGUAGE.fullmatch(language) else None, content)]
+    value = content if not newline or _LANGUAGE.fullmatch(language) else None
+    return [Found(value, content, start, end + len(_FENCE))]
 
 
-def bracketed(text: str) -> list[tuple[Any, str]]:
+def bracketed(text: str) -> list[Found]:
     r"""Find all `[…]` without brackets inside, for games whose prompt asks for this form.
 
     A bracket that is not closed is malformed. Brackets in JSON objects, `\[` of LaTeX, and tokens of chat templates
@@ -115,14 +122,14 @@ def bracketed(text: str) -> list[tuple[Any, str]]:
     if "[" not in text:
         return []
     if text.count("[") > _MOST_BRACKETS:
-        return [(None, text)]
+        return [Found(None, text, 0, len(text))]
     spans = [(start, end) for start, end, given in objects_in(text) or [] if given is not None] if "{" in text else []
     groups = [
         group
         for group in _GROUP.finditer(text)
         if not any(start <= group.start() < end for start, end in spans) and not _NO_GROUP.fullmatch(group[1] or "")
     ]
-    return [(group[1] and group[1].strip(), group[0]) for group in groups]
+    return [Found(group[1] and group[1].strip(), group[0], *group.span()) for group in groups]
 
 
 ACTION, ANSWER = tag("action"), tag("answer")
@@ -138,4 +145,6 @@ def whole_number(value: Any) -> int | None:
     """
     if isinstance(value, float) and value.is_integer():
         return int(value)
+    if isinstance(value, Decimal):
+        return int(value) if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value() else None
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 _ARGUMENTS = ("arguments", "parameters", "input", "args")
@@ -38,8 +38,23 @@ class Call(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-Form = Callable[[str], Sequence[tuple[Any, str]]]
-"""Function that returns all answers of one form in a text, in order: values and texts as in `Answer`."""
+class Found(NamedTuple):
+    """Answer of one form in a text.
+
+    Attributes:
+        value: Content of the form; see `jaxgym.text.replies.Answer`.
+        text: The content as written, for error messages.
+        start, end: Place of the form in the text.
+    """
+
+    value: Any
+    text: str
+    start: int
+    end: int
+
+
+Form = Callable[[str], Sequence[Found]]
+"""Function that returns all answers of one form in a text, in order."""
 
 
 def json_object(*names: str, **tools: Sequence[str]) -> Form:
@@ -76,22 +91,22 @@ def json_object(*names: str, **tools: Sequence[str]) -> Form:
             return None
         return Call(tool, arguments) if arguments.keys() == set(tools[tool]) else None
 
-    def find(text: str) -> list[tuple[Any, str]]:
+    def find(text: str) -> list[Found]:
         if "{" not in text:
             return []
         markers = [mark.start() for mark in marker.finditer(text)]
         objects = objects_in(text)
         if objects is None or len(markers) > _MOST_FOUND:
-            return [(None, text)] if markers else []
-        found = list[tuple[int, Any, str]]()
+            return [Found(None, text, 0, len(text))] if markers else []
+        found = list[Found]()
         for start, end, given in objects:
             has_answer, value = (True, None) if given is None else value_of(given)
             if has_answer and (given is not None or any(start <= place < end for place in markers)):
-                found.append((start, value, text[start:end]))
+                found.append(Found(value, text[start:end], start, end))
         spans = [(start, end) for start, end, _ in objects]
         loose = [place for place in markers if not any(start <= place < end for start, end in spans)]
-        found += [(place, None, text[place:]) for place in loose]
-        return [(value, written) for _, value, written in sorted(found, key=lambda entry: entry[0])]
+        found += [Found(None, text[place:], place, len(text)) for place in loose]
+        return sorted(found, key=lambda answer: answer.start)
 
     return find
 
@@ -106,10 +121,10 @@ def call(**tools: Sequence[str]) -> Form:
     """
     opening = re.compile(rf"^[ \t>*`-]{{0,8}}(\[?)({'|'.join(tools)})\(", re.IGNORECASE | re.ASCII | re.MULTILINE)
 
-    def find(text: str) -> list[tuple[Any, str]]:
+    def find(text: str) -> list[Found]:
         if "(" not in text:
             return []
-        found = list[tuple[Any, str]]()
+        found = list[Found]()
         for begun in itertools.islice(opening.finditer(text), _MOST_FOUND):
             inside, closing, _ = text[begun.end() : begun.end() + _LONGEST_CALL].partition(")")
             ended = _END_OF_CALL.match(text, begun.end() + len(inside) + 1)
@@ -119,7 +134,9 @@ def call(**tools: Sequence[str]) -> Form:
             # Some models write calls as a list in brackets; a list of one call is an answer.
             is_whole = closing and ended is not None and len(ended[1]) == len(begun[1])
             given = _arguments(inside, tools[tool]) if is_whole else None
-            found.append((None if given is None else Call(tool, given), f"{begun[2]}({inside}{closing}"))
+            value = None if given is None else Call(tool, given)
+            end = ended.end() if ended else len(text)
+            found.append(Found(value, f"{begun[2]}({inside}{closing}", begun.start(), end))
         return found
 
     return find
@@ -136,16 +153,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Twice:
     return entries
 
 
-def _number(literal: str) -> float | Decimal:
-    """Return a whole number with a point or an exponent as a float, and any other as a `Decimal`, which is invalid."""
-    try:
-        exact = Decimal(literal)
-    except InvalidOperation:  # the exponent is too large for `Decimal`
-        return Decimal("NaN")
-    return float(literal) if exact == exact.to_integral_value() else exact
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal)  # floats would round
 
 
 @functools.lru_cache(maxsize=8)  # several forms search the same text

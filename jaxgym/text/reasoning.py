@@ -15,8 +15,8 @@ _OPENINGS, _CLOSINGS = ({pair[side]: number for number, pair in enumerate((*REAS
 _MOST_LEADING = 8
 _MOST_SIGNS = 500
 _TOKEN = re.compile(r"<[^<>]{1,60}>")
-_BLANKS = re.compile(r"(?<=[<|/\uff5c])\s+|\s+(?=[>|/\uff5c])")  # a blank inside of a name makes another name
-_RUN = re.compile(r"\s{2,}")
+_BLANKS = (*((f"{sign} ", sign) for sign in "<|/\uff5c"), *((f" {sign}", sign) for sign in ">|/\uff5c"))
+_TILDE_FENCE = re.compile(r"~~~(?<![^\n]~~~)~{0,5}(?=[^~\n]{0,40}$)", re.MULTILINE)  # at the start of a line
 _DELIMITERS = (*_OPENINGS, *_CLOSINGS, *ENDS)
 _BY_MARK = {
     mark: {sign: tuple(token for token in _DELIMITERS if sign in token and mark in token) for sign in signs}
@@ -36,7 +36,8 @@ _ASSISTANT = re.compile(r"\s{0,8}assistant\b[^<]{0,80}(?:<\|channel\|>|\Z)")
 _NEXT_MESSAGE = re.compile(rf"\s{{0,8}}(?:<\|channel\|>|<\|start\|>{_ASSISTANT.pattern})")
 _IN_CHANNEL = -1
 # A tokenizer may drop the special tokens of the harmony format: the channel's name and its text become one word.
-_BARE_CHANNEL, _BARE_FINAL = re.compile(r"(?:analysis|commentary)(?=[^\s:;,.!?-])"), "assistantfinal"
+_BARE_CHANNEL = re.compile(r"(?:analysis|commentary)(?: to=|(?=[^\s:;,.!?/)'\u2019=_\u2013\u2014-]))")
+_BARE_FINAL = "assistantfinal"
 
 GAP = "\0"
 """Character that replaces removed text; no form and no grammar matches across it."""
@@ -73,6 +74,8 @@ def without_reasoning(reply: str) -> VisibleText:
     if marks:
         text = _outside(text, lowered, marks)
     # A single character is found many times faster than two.
+    if "~" in text and text.count("~~~") <= _MOST_SIGNS:
+        text = _TILDE_FENCE.sub("```", text)
     comments = [mark for mark in _NO_ANSWER if mark[0] in text and mark in text]
     if comments:
         signs = {*comments, *(_NO_ANSWER[mark] for mark in comments)}
@@ -106,7 +109,8 @@ def _ascii(text: str) -> str:
 def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and key of each delimiter of reasoning and each token that can end the turn."""
     present = [delimiters for mark, delimiters in _BY_MARK.items() if mark in lowered]
-    found_signs = {sign: lowered.count(sign) for delimiters in present for sign in delimiters}
+    signs = itertools.chain.from_iterable(present)
+    found_signs = {sign: lowered.count(sign) for sign in signs if all(map(lowered.__contains__, sign))}
     if lowered.count("<") + text.count("◁") + sum(found_signs.values()) > _MOST_SIGNS:
         yield 0, len(text), _UNREADABLE
         return
@@ -115,17 +119,25 @@ def _marks(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         if "?" in written:
             written = text[found.start() : found.end()].lower()
         is_plain = written.isprintable() and " " not in written
-        token = written if is_plain else _BLANKS.sub("", _RUN.sub(" ", written))
+        token = written if is_plain else _without_blanks(written)
         if token in _TOKENS or (token[1] in _BARS and _is_unknown(token)):
             yield found.start(), found.end(), token
     for sign, delimiters in itertools.chain.from_iterable(delimiters.items() for delimiters in present):
-        for delimiter in delimiters if found_signs[sign] else ():
+        for delimiter in delimiters if found_signs.get(sign) else ():
             yield from ((place, place + len(delimiter), delimiter) for place in places(lowered, delimiter))
     for place in places(text, "◁"):
         for delimiter in ("◁think▷", "◁/think▷"):
             written = text[place : place + len(delimiter)]
             if written.lower() == delimiter:
                 yield place, place + len(delimiter), delimiter
+
+
+def _without_blanks(token: str) -> str:
+    """Return a token without blanks beside its signs; a blank inside of a name makes another name."""
+    token = " ".join(token.split())
+    for marked, sign in _BLANKS:
+        token = token.replace(marked, sign)
+    return token
 
 
 _UNREADABLE = "<eos>"

@@ -12,7 +12,8 @@ The rules of every game:
 2. Only the highest form that occurs in the reply counts. Of several answers in that form, the last one counts.
 3. A reply without any form is an answer by itself ("up", "Go up.", "1 2 3"). If more than 8,000 characters are left of
    a reply, only the last 8,000 are searched, and only for the highest form.
-4. The answer must match the game's grammar completely. A form that is opened and not closed has no answer.
+4. The content of a form can be another form and nothing else; then the content of that form is the answer.
+5. The answer must match the game's grammar completely. A form that is opened and not closed has no answer.
 
 Every function here accepts any string and takes time linear in its length.
 """
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from jaxgym.text.forms import bracketed
-from jaxgym.text.json_forms import Form
+from jaxgym.text.json_forms import Form, Found
 from jaxgym.text.reasoning import LONGEST, VisibleText, without_reasoning
 from jaxgym.text.tool_calls import with_json_calls
 
@@ -33,6 +34,8 @@ FORM = "Reply in this format:"
 
 _EXCERPT = 40
 _MOST_WRAPPERS = 4
+_MOST_NESTED = 4
+_LONGEST_NESTED = 2_000
 _WORD = re.compile(r"[a-z]+|[0-9]+|[\u2190-\u2193]")
 
 
@@ -72,7 +75,7 @@ def find_in(visible: VisibleText, forms: Sequence[Form], *, takes_first: bool = 
     for rank, form in enumerate(forms[:1] if visible.is_cut else forms):
         found = form(text)
         if found:
-            value, written = found[0 if takes_first and rank == 0 else -1]
+            value, written = found[0 if takes_first and rank == 0 else -1][:2]
             inner = _inner(value, forms) if isinstance(value, str) else value
             is_bare = value is None or (isinstance(value, str) and inner == unwrapped(value))
             return Answer(inner, written, is_exact=rank == 0 and len(found) == 1 and is_bare)
@@ -82,21 +85,28 @@ def find_in(visible: VisibleText, forms: Sequence[Form], *, takes_first: bool = 
 
 
 def _inner(content: str, forms: Sequence[Form]) -> Any:
-    """Return the answer of a form's content: the answer of a nested form, or the content without marks around it."""
-    shape = _NESTED.fullmatch(content) if not content.isalpha() else None
-    if shape is None:
-        return unwrapped(content)
-    found = next(filter(None, (form(content) for form in forms if form is not bracketed)), [(content, content)])
-    value = found[0][0] if len(found) == 1 else None
-    return unwrapped(value) if isinstance(value, str) else value
+    """Return the content of a form without marks around it, or the answer of the form that is all of the content."""
+    for _ in range(_MOST_NESTED):
+        whole = _whole(content, forms) or _whole(unwrapped(content), forms)
+        if whole is None:
+            break
+        if not isinstance(whole.value, str):
+            return whole.value
+        content = whole.value
+    return unwrapped(content)
 
 
-_NESTED = re.compile(
-    r"\\boxed\{(?:[^{}]|\\[a-z]{1,16}\{[^{}]*\})*\}|\{[^{}]*\}|```[^`]*```|[a-z_]{1,32}\([^()]*\)"
-    r"|(?:actions?|answer)[:\uff1a][^\n:\uff1a]*",
-    re.IGNORECASE | re.ASCII,
-)
-"""A boxed answer, a JSON object, a code fence, a call or a labeled line, with no text around it."""
+def _whole(text: str, forms: Sequence[Form]) -> Found | None:
+    """Return the form that is all of a text, or None."""
+    text = text.strip()
+    if len(text) > _LONGEST_NESTED or not _MARKUP.search(text):
+        return None
+    found = (answer for form in forms for answer in form(text))
+    return next((answer for answer in found if (answer.start, answer.end) == (0, len(text))), None)
+
+
+_MARKUP = re.compile("[<{(:`\uff1a]")
+"""Characters of which each form has one, except for brackets."""
 
 
 def read_answer(
@@ -124,7 +134,7 @@ def read_answer(
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without quotation marks, emphasis or brackets around it, and without one final `.`, `!` or `。`."""
+    """Return a text without the marks of `_WRAPPERS` around it and without one final `.`, `!` or `。`."""
     is_ended = False
     for _ in range(_MOST_WRAPPERS):
         text = text.strip()
@@ -137,7 +147,9 @@ def unwrapped(text: str) -> str:
     return text
 
 
-_WRAPPERS = {*((mark, mark) for mark in "\"'`*_"), ("[", "]"), ("“", "”")}
+_QUOTES = ("\u201c\u201d", "\u2018\u2019", "\u201e\u201c", "«»", "\u2039\u203a", "「」", "『』")
+_WRAPPERS = {*((mark, mark) for mark in "\"'`*_$"), *map(tuple, (*_QUOTES, "()", "[]", "\uff08\uff09", "【】"))}
+"""Quotation marks, emphasis, brackets and LaTeX's signs of formulas."""
 
 
 def words_of(text: str) -> list[str]:

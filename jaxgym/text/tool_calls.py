@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from jaxgym.text.reasoning import GAP
+from jaxgym.text.reasoning import GAP, places
 
 _TOOL = r"[ \t\n]{0,8}(?<![\w.-])([\w.-]{1,64})[ \t\n]{0,8}"
 _DSML = "\uff5cDSML\uff5c"
@@ -77,9 +77,13 @@ _WRAPPERS = re.compile(
     r"</?(?:tool_calls?|function_calls|minimax:tool_call)>|\[TOOL_CALLS\]|<\|(?:python_tag|tools?_\w{1,32})\|>"
     r"|<\uff5ctool▁\w{1,32}\uff5c>|<\|(?:start|end)_action\|>"
 )
+_EDGE = "\x01"
+_BEFORE_CALL = re.compile(rf"{_EDGE}[\s{_EDGE}]{{0,16}}(?=\[?\{{)")
+_AFTER_CALL = re.compile(rf"(\}}\s{{0,8}}\]?)[\s{_EDGE}]{{0,16}}{_EDGE}")
 _DECODER = json.JSONDecoder()
 _NUMBER = re.compile(r"([0-9]{1,9})(?:\.0{1,9})?", re.ASCII)
 _MOST_CALLS = 64
+_LONGEST_OPENING = 180
 _MALFORMED = '{"name": null, "arguments": {}}'
 
 
@@ -91,23 +95,37 @@ def with_json_calls(text: str) -> str:
     for form in _FORMATS:
         if form.sign in text:
             text = _rewritten(text, form)
-    return _WRAPPERS.sub(f"\n{GAP}\n", text).strip(f"\n\t {GAP}")
+    text = _AFTER_CALL.sub(r"\1\n", _BEFORE_CALL.sub("\n", _WRAPPERS.sub(_EDGE, text)))
+    return text.replace(_EDGE, f"\n{GAP}\n").strip(f"\n\t {GAP}")
 
 
 def _rewritten(text: str, form: _Format) -> str:
     """Convert the tool calls of one format in a text to JSON objects."""
+    if text.count(form.sign) > _MOST_CALLS:
+        return _MALFORMED
     parts, end = list[str](), 0
-    for begun in form.opening.finditer(text):
+    for begun in _openings(text, form):
         if begun.start() < end:
             continue
-        if len(parts) > 2 * _MOST_CALLS:
-            return _MALFORMED
         given, after = _call(text, begun, form)
         if given == _MALFORMED and "{" in text[after:]:  # it can be a part of the arguments
             return _MALFORMED
         parts += [text[end : begun.start()], f"\n{given}\n"]
         end = after
     return "".join([*parts, text[end:]])
+
+
+def _openings(text: str, form: _Format) -> Iterator[re.Match[str]]:
+    """Yield the openings of calls; an opening that ends with its sign is searched only just before each sign."""
+    if not form.opening.pattern.endswith(re.escape(form.sign)):
+        yield from form.opening.finditer(text)
+        return
+    after = 0
+    for place in places(text, form.sign):
+        start, after = max(place - _LONGEST_OPENING, after), place + len(form.sign)
+        begun = form.opening.search(text, start, after)
+        if begun:
+            yield begun
 
 
 def _call(text: str, begun: re.Match[str], form: _Format) -> tuple[str, int]:

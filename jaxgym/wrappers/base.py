@@ -105,11 +105,7 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
     def initial_state(self, level: Any, params: Any) -> WrappedState:
         """Return the state in which an episode of `level` starts."""
         inner = self.env.initial_state(self.inner_level(level), self.inner_params(params))
-        return WrappedState(
-            level=level,
-            inner=bare(inner),
-            memory=self.initial_memory(level, params),
-        )
+        return WrappedState(level=level, inner=bare(inner), memory=self.initial_memory(level, params))
 
     def initial_memory(self, level: Any, params: Any) -> Any:
         """Return the wrapper's own state at the start of an episode."""

@@ -78,11 +78,7 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
     def initial_state(self, level: jax.Array, params: GymnaxParams) -> GymnaxState:
         """Reset the environment."""
         seen, inner = self.env.reset_env(_key(level, jnp.int32(0)), params.inner)
-        return GymnaxState(
-            level=level,
-            inner=jax.tree.map(jnp.asarray, inner),
-            seen=seen,
-        )
+        return GymnaxState(level=level, inner=jax.tree.map(jnp.asarray, inner), seen=seen)
 
     def transition(self, state: GymnaxState, action: jax.Array, params: GymnaxParams) -> Transition:
         """Step the environment, without its own auto-reset and time limit."""

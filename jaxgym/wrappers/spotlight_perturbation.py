@@ -203,7 +203,7 @@ class SpotlightPerturbation(Wrapper):
 
     def scene(self, state: WrappedState, params: PerturbedParams) -> WrappedScene:
         """Return the inner scene and the spotlights."""
-        height, width = self._frame_shape
+        height, width, _ = _frame(self.env.observation_space(self.initial_params.inner)).shape
         lights = state.memory
         spots = lights.spots
         is_there = spots.is_lit & (jnp.arange(self.max_spotlights) < spots.count)
@@ -223,11 +223,6 @@ class SpotlightPerturbation(Wrapper):
             return _covered(observation, scene.extra)
         name = next(name for name, leaf in observation.items() if _is_frame(leaf))
         return {**observation, name: _covered(observation[name], scene.extra)}
-
-    @property
-    def _frame_shape(self) -> tuple[int, int]:
-        frame = _frame(self.env.observation_space(self.initial_params.inner))
-        return frame.shape[:2]
 
 
 def lit_buffer(buffer: Any) -> PerturbedLevel:

@@ -465,7 +465,7 @@ def test_a_loss_that_is_no_number_leaves_the_checkpoint_before_it(
         with pytest.raises(RunError, match=message):
             train.run_blocks(CONFIG, recall_game(), folder)
         assert folder.last_update == 4
-        assert [row["update"] for row in folder.rows()] == [1, 2, 3, 4, 5, 6]
+        assert [row["update"] for row in read_rows(folder.log)] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.slow

@@ -26,7 +26,11 @@ import jaxgym
 
 gymnasium.register_envs(memory_gym)
 
-IDS = tuple(env_id for env_id in jaxgym.registered_envs() if env_id in gymnasium.registry)
+IDS = tuple(
+    env_id
+    for env_id in jaxgym.registered_envs()
+    if env_id in gymnasium.registry and str(gymnasium.registry[env_id].entry_point).startswith("memory_gym")
+)
 MORTAR = {"command_count": [1, 2, 3], "arena_size": 4, "explosion_duration": [2, 5], "reward_command_failure": -0.25}
 CLUES = {"command_show_duration": [1, 2], "command_show_delay": [0, 1]}
 LIGHTS = {"coins_visible": True, "agent_visible": True, "spot_max_speed": 0.02, "reward_outside_spotlight": 0.01}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite
-from jaxgym.rendering.placements import first_placements, hiding_offsets
+from jaxgym.rendering.placements import first_placements, is_hidden
 
 CANVAS = 8
 
@@ -46,13 +46,22 @@ def test_the_entry_is_the_first_of_those_that_look_alike() -> None:
     assert table[7, 7, 2].tolist() == [4, 4, 2]
 
 
-def test_hiding_offsets_say_where_a_sprite_covers_a_square_whole() -> None:
-    hides = hiding_offsets(SPRITES, 2)
-    assert hides.shape == (3, 11, 11)
-    margin = SPRITES.side
-    assert {tuple(place) for place in np.argwhere(hides).tolist()} == {(k, margin + 1, margin + 1) for k in range(3)}
+def hidden_squares(side_px: int) -> set[tuple[int, ...]]:
+    """Return the squares that a sprite with its anchor at (4, 4) covers, as (index of the sprite, x, y)."""
+    squares = np.stack(np.meshgrid(np.arange(3), PLACES, PLACES, indexing="ij"), axis=-1).reshape(-1, 3)
+
+    @jax.jit
+    @jax.vmap
+    def covers(square: jax.Array) -> jax.Array:
+        return is_hidden(SPRITES, square[0], jnp.full(2, 4), square[1:], side_px)
+
+    return {tuple(square) for square in squares[np.asarray(covers(squares))].tolist()}
 
 
-@pytest.mark.parametrize("side", [3, 9])
-def test_a_sprite_hides_no_square_that_is_too_large(side: int) -> None:
-    assert not hiding_offsets(SPRITES, side).any()
+def test_a_sprite_hides_the_square_that_it_covers_whole() -> None:
+    assert hidden_squares(2) == {(index, 4, 4) for index in range(3)}
+
+
+@pytest.mark.parametrize("side_px", [3, 9])
+def test_a_sprite_hides_no_square_that_is_too_large(side_px: int) -> None:
+    assert not hidden_squares(side_px)

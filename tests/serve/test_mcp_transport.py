@@ -191,10 +191,16 @@ def test_several_messages_come_at_a_time_in_the_one_version_that_has_that(sessio
     assert received.status_code == (200 if has_batches else 400)
     if has_batches:
         assert [entry["id"] for entry in received.json()] == [1, 2]
-        assert (received := session.post("/mcp", json=[NOTE, NOTE])).status_code == 202
-        assert received.content == b""
-        for bad in ([PING, 5], [PING] * 1000):
-            assert session.post("/mcp", json=bad).status_code == 400
+        for notes in ([NOTE, NOTE], [RESPONSE, ERROR]):
+            assert (received := session.post("/mcp", json=notes)).status_code == 202
+            assert received.content == b""
+        assert session.post("/mcp", json=[PING, 5]).status_code == 400
+        assert len(session.post("/mcp", json=[PING] * 10).json()) == 10
+    for count in (11, 1000):
+        received = session.post("/mcp", json=[PING] * count)
+        assert (received.status_code, received.json()["error"]["code"]) == (400, -32600)
+        reason = f"expected 1 to 10 messages in a batch, got {count}" if has_batches else "Only version 2025-03-26"
+        assert reason in received.json()["error"]["message"]
 
 
 # Session management.
@@ -227,6 +233,22 @@ def test_a_session_that_was_idle_for_too_long_is_not_found() -> None:
         client.headers["Mcp-Session-Id"] = initialize(client).headers["mcp-session-id"]
         assert test_openenv.until(lambda: client.get("/mcp").status_code == 404)
         assert client.post("/mcp", json=PING).status_code == 404
+
+
+def test_initialize_is_unavailable_while_all_sessions_are_open(client: httpx.Client) -> None:
+    ids = [initialize(client).headers["mcp-session-id"] for _ in range(test_openenv.ROOM)]
+    received = initialize(client)
+    assert received.status_code == 503
+    assert received.headers["content-type"] == "application/json"
+    assert "mcp-session-id" not in received.headers
+    assert received.json()["id"] == "first"
+    assert received.json()["error"]["code"] == -32000
+    assert received.json()["error"]["data"] == {"active_sessions": 4, "max_sessions": 4}
+    for session_id in ids:
+        assert client.delete("/mcp", headers={"Mcp-Session-Id": session_id}).status_code == 204
+    welcome = initialize(client)
+    assert welcome.status_code == 200
+    client.delete("/mcp", headers={"Mcp-Session-Id": welcome.headers["mcp-session-id"]})
 
 
 # Protocol version header, and its negotiation.

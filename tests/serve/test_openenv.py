@@ -349,6 +349,18 @@ def test_texts_for_tools_name_the_tools_and_no_form_of_a_reply() -> None:
         assert received["structured_content"]["observation"]["prompt"] == methods.prompt
 
 
+def test_the_error_of_the_tool_for_replies_names_its_call_and_the_form_of_its_argument() -> None:
+    sessions = ClientSessions(http.host(OpenEnv(env="sudoku", max_sessions=2)), 2, 0.0)
+    methods, session = Methods(sessions), sessions.open()
+    calls = [("begin", {"seed": 3}), ("reply", {"message": "none"})]
+    for name, arguments in calls:
+        params = {"name": name, "arguments": arguments}
+        asked = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        received = asyncio.run(methods.answer(asked, session))["result"]
+    assert "Call reply(message: string) with a message in this format: [row column number]" in received["data"]
+    assert "Reply in this" not in json.dumps(received["structured_content"]["observation"]["info"])
+
+
 def test_a_client_of_mcp_has_a_session_by_its_header(address: str) -> None:
     with httpx.Client(base_url=f"http://{address}") as client:
 

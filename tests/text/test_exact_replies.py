@@ -99,7 +99,27 @@ REPLIES = [
     ("frozen_lake", "<action>Action: right</action>", "right"),
     ("frozen_lake", "<answer>\\boxed{up} or \\boxed{right}</answer>", None),
     ("frozen_lake", '<answer>not {"action": "right"}</answer>', None),
-    ("sudoku", "(1, 2, 3)", None),
+    ("sudoku", "(1, 2, 3)", "[1 2 3]"),
+    # Two answers, or an array with other text, are not one answer.
+    ("frozen_lake", '<answer>{"action": "right"} {"action": "right"}</answer>', None),
+    ("sudoku", '[{"action": "1 2 3"} or not]', None),
+    # Code fences of tildes; other tildes strike text through.
+    ("frozen_lake", "~~~\nright\n~~~", "right"),
+    ("frozen_lake", "I go.\n~~~text\nright\n~~~\nDone.", "right"),
+    ("frozen_lake", "~~~right~~~", None),
+    ("frozen_lake", "~~~\nright", None),
+    ("frozen_lake", "no ~~~<action>up</action>~~~ <action>right</action>", "right"),
+    # Words that begin like a channel of the harmony format.
+    ("frozen_lake", "analysis/plan: up is a hole.\n<action>right</action>", "right"),
+    ("frozen_lake", "analysis of the lake: <action>right</action>", "right"),
+    ("frozen_lake", "analysisWe go up. <action>right</action>", None),
+    ("frozen_lake", "analysis**Plan** <action>right</action>", None),
+    ("frozen_lake", 'commentary to=functions.move json{"direction": "right"}', None),
+    ("frozen_lake", "analysis**Plan** <action>up</action>assistantfinal<action>right</action>", "right"),
+    # A token has at most 60 characters between its brackets.
+    ("frozen_lake", f"<action>right</action><|{'x' * 70}|>", "right"),
+    ("frozen_lake", f"<action>right</action><|{'x' * 50}|>", None),
+    ("frozen_lake", f"right<|{'x' * 70}|>", None),
     # Blanks in tags.
     ("frozen_lake", "<action>right</action >", "right"),
     ("frozen_lake", "<think ><action>up</action></think ><action>right</action>", "right"),
@@ -127,6 +147,7 @@ REPLIES = [
     ("frozen_lake", '<|tool_call_begin|>functions.move:0<|tool_call_argument_begin|>{"direction":"right"}<|tool_call_end|>', "right"),
     ("textcraft", 'Action: get\nAction Input: {"item": "flax", "count": 3}', "get 3 flax"),
     ("textcraft", '[TOOL_CALLS]get[ARGS]{"item": "flax", "count": 3}', "get 3 flax"),
+    ("textcraft", '[TOOL_CALLS]get[ARGS]{"item": "flax", "count": 2}[TOOL_CALLS]get[ARGS]{"item": "flax", "count": 3}', "get 3 flax"),
     ("textcraft", '<function=get>{"item": "flax", "count": 3}</function>', "get 3 flax"),
     ("textcraft", f'get{SEP}{{"item": "flax", "count": 3}}', "get 3 flax"),
     ("textcraft", f'function{SEP}get\n```json\n{{"item": "flax", "count": 3}}\n```', "get 3 flax"),

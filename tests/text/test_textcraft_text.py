@@ -21,6 +21,7 @@ from jaxgym.text.turns import InvalidReply, ParsedAction, Turn, Turns
 
 ENV, PARAMS, INTERFACE = text.make("textcraft")
 WORLD = world()
+GET_FORM = "Reply in this format: <action>get 3 flax</action>."
 ITEM = WORLD.items
 
 
@@ -303,11 +304,11 @@ def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathe
         ("get 1 oil", "Could not find oil: expected one of seed oil, olive oil."),
         ("get 65 flax", "Could not get 65 flax: expected an amount from 1 to 64."),
         ("get 0 flax", "Could not get 0 flax: expected an amount from 1 to 64."),
-        ("get flax", 'Could not execute "get flax": expected an amount and an item, as in get 3 flax.'),
+        ("get flax", f'Could not execute "get flax": expected an amount and an item. {GET_FORM}'),
         (
             "craft 1 stool",
-            'Could not extract recipe from "craft 1 stool": expected amounts, items and inputs, as in craft 2 flax '
-            "yarn using 2 flax.",
+            'Could not extract recipe from "craft 1 stool": expected amounts, items and inputs. '
+            "Reply in this format: <action>craft 2 flax yarn using 2 flax</action>.",
         ),
         ("craft 1 throne using 3 flax", "Could not find throne: there is no such item."),
         ("craft 1 stool using 3 ivory", "Could not find ivory: there is no such item."),
@@ -326,11 +327,11 @@ def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathe
         ),
         (
             "dance",
-            'Could not execute "dance". Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory.',
+            f'Could not execute "dance". Valid commands: get, craft, inventory. {GET_FORM}',
         ),
         (
             "",
-            "Could not execute an empty reply. Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory.",
+            f"Could not execute an empty reply. Valid commands: get, craft, inventory. {GET_FORM}",
         ),
     ],
 )
@@ -450,7 +451,7 @@ def test_an_episode_in_words() -> None:
         "get 2 cedar log": "Got 2 cedar log",
         "craft 4 cedar planks using 1 cedar log": "Crafted 4 cedar planks",
         "inventory": "Inventory: [cedar log] (1) [cedar planks] (4) ",
-        "jump": 'Could not execute "jump". Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory.',
+        "jump": f'Could not execute "jump". Valid commands: get, craft, inventory. {GET_FORM}',
         "craft 8 cedar shingle using 1 cedar planks": "Crafted 8 cedar shingle *",
     }
     assert [turn(number, reply) for number, reply in enumerate(script, start=1)] == list(script.values())

@@ -24,7 +24,7 @@ from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.babyai import sampling, verifier
 from jaxgym.envs.babyai.classes import LevelClass
 from jaxgym.envs.babyai.level import Level
-from jaxgym.envs.babyai.mission import MISSION_LENGTH, WORDS, num_units, text_of
+from jaxgym.envs.babyai.mission import MISSION_LENGTH, WORDS, Mission, num_units, text_of
 from jaxgym.envs.minigrid import render
 from jaxgym.envs.minigrid.reward import reward_at
 from jaxgym.envs.minigrid.view import SIZE, Visible, symbolic_space, symbols, visible_in
@@ -130,13 +130,9 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
         """Place the agent at the start."""
         del params
         progress = verifier.first_progress(level.cells, level.mission)
-        cells, carrying = level.cells, jnp.uint16(EMPTY)
+        world = GridWorld(level.cells, level.position, level.direction, jnp.uint16(EMPTY))
         if self.level_class.starts_carrying:
-            bits = level.mission.matches.at[number_of(cells)].get(mode="clip")
-            is_carried = (type_of(cells) >= Type.DOOR) & (bits & 1 > 0)
-            carrying = jnp.max(jnp.where(is_carried, cells, 0)).astype(jnp.uint16)
-            cells = jnp.where(is_carried, jnp.uint16(EMPTY), cells)
-        world = GridWorld(cells=cells, position=level.position, direction=level.direction, carrying=carrying)
+            world = with_object_in_hand(world, level.mission)
         return State(level=level, world=world, progress=progress)
 
     def transition(self, state: State, action: jax.Array, params: EnvParams) -> Transition:
@@ -191,6 +187,14 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
         else:
             seen = symbols(visible_in(scene.world), is_one_hot=self.observation == "one_hot")
         return {**seen, "mission": scene.tokens}
+
+
+def with_object_in_hand(world: GridWorld, mission: Mission) -> GridWorld:
+    """Return the world in which the agent has taken the object of the mission's first description from the floor."""
+    bits = mission.matches.at[number_of(world.cells)].get(mode="clip")
+    is_carried = (type_of(world.cells) >= Type.DOOR) & (bits & 1 > 0)
+    carrying = jnp.max(jnp.where(is_carried, world.cells, 0)).astype(jnp.uint16)
+    return dataclasses.replace(world, cells=jnp.where(is_carried, jnp.uint16(EMPTY), world.cells), carrying=carrying)
 
 
 def view(env: BabyAI, state: State, params: EnvParams) -> jax.Array:

@@ -54,7 +54,7 @@ def first_progress(cells: jax.Array, mission: Mission) -> Progress:
 
 
 def check(
-    mission: Mission, progress: Progress, world: GridWorld, action: jax.Array, num_strict: int
+    mission: Mission, progress: Progress, world: GridWorld, action: jax.Array, num_strict: int | jax.Array
 ) -> tuple[Progress, jax.Array, jax.Array]:
     """Check the clauses after a step.
 
@@ -80,7 +80,7 @@ def check(
 
 
 def _outcomes(
-    mission: Mission, progress: Progress, world: GridWorld, action: jax.Array, num_strict: int
+    mission: Mission, progress: Progress, world: GridWorld, action: jax.Array, num_strict: int | jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Return which clauses this step fulfills and which it fails, two bool (4,), if they are checked."""
     front = world.position + step_of(world.direction)

@@ -25,7 +25,9 @@ def of(env_id: str, **options: Any) -> "Course":
         LevelError: If the id has no original.
     """
     original, env, _, plain = levels.build_original(env_id, options)
-    return original.course(env, plain)
+    course = original.course(env, plain)
+    course.sizes = {name: plain[name] for name in original.sizes(plain)}
+    return course
 
 
 @dataclasses.dataclass
@@ -52,7 +54,7 @@ class Course:
         levels: Function that draws the levels of the streams; see `jaxgym.levels.original`.
         later: Function that repeats one draw of the original during an episode; None if it draws in the reset only.
         num_later: Function of a state and the options; returns the number of such draws since the reset.
-        size_names: Names of the options with capacity for the levels.
+        sizes: Options with which `jaxgym.make` makes an environment with capacity for these levels.
     """
 
     env: Any
@@ -60,14 +62,9 @@ class Course:
     levels: Callable[[Any, Mapping[str, Any], Draws], Any]
     later: Callable[[Draws, Mapping[str, Any]], Any] | None = None
     num_later: Callable[[Any, Mapping[str, Any]], int] | None = None
-    size_names: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict[str, int])
     _draws: Draws | None = dataclasses.field(default=None, init=False, repr=False)
     _num_drawn: int = dataclasses.field(default=0, init=False, repr=False)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Options with which `jaxgym.make` makes an environment with capacity for these levels."""
-        return {name: self.options[name] for name in self.size_names}
 
     @property
     def draws(self) -> Draws:

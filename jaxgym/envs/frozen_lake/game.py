@@ -29,7 +29,7 @@ from jaxgym.envs.frozen_lake import scene as seen
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, OneOf, Real, Static, static, traced
 from jaxgym.rendering.canvas import enlarged
-from jaxgym.spaces import Box, Discrete, frames_or_symbols
+from jaxgym.spaces import Discrete
 
 MAX_STEPS = 100
 """Gymnasium's time limit at 4 × 4. Without a limit, an agent that moves into the border never ends the episode."""
@@ -163,10 +163,6 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         """Return the space of the four actions."""
         return Discrete(len(Action))
 
-    def observation_space(self, params: Params | None = None) -> Box:
-        """Return the space of the observation in the class docstring."""
-        return frames_or_symbols(self, params)
-
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a map with a path, or take the fixed map; sample the seed of the slips."""
         key_map, key_slips = jax.random.split(key)
@@ -180,10 +176,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the player at the start."""
-        return State(
-            level=level,
-            player_cell=level.start_cell,
-        )
+        return State(level=level, player_cell=level.start_cell)
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Move the player; on slippery ice, the direction may change."""
@@ -213,10 +206,7 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         kinds = jnp.where(is_goal, int(seen.Cell.GOAL), jnp.where(is_start, int(seen.Cell.START), kinds))
         is_in_hole, is_at_goal = endings(state.player_cell, level)
         return seen.Scene(
-            cells=kinds.astype(jnp.uint8),
-            player_cell=state.player_cell,
-            is_in_hole=is_in_hole,
-            is_at_goal=is_at_goal,
+            cells=kinds.astype(jnp.uint8), player_cell=state.player_cell, is_in_hole=is_in_hole, is_at_goal=is_at_goal
         )
 
     def observe_scene(self, scene: seen.Scene) -> jax.Array:

@@ -41,11 +41,6 @@ _NOTHING = "%.0s"
 _ONGOING, _AT_GOAL, _IN_HOLE, _CUT = range(4)
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "FrozenLakeTextInterface":
-    """Return the text interface of an environment in the chosen dialect."""
-    return FrozenLakeTextInterface(env.env_id, values["dialect"])
-
-
 @dataclasses.dataclass(frozen=True)
 class FrozenLakeTextInterface(BatchTextInterface[Scene]):
     """Text interface of Frozen Lake.
@@ -214,4 +209,4 @@ def _action(dialect: Dialect, value: Any) -> Action | None:
     return dialect.moves.get(spoken[verb.end() :] if verb else spoken)
 
 
-TEXT = TextSpec(build, OPTIONS)
+TEXT = TextSpec(lambda env, values: FrozenLakeTextInterface(env.env_id, values["dialect"]), OPTIONS)

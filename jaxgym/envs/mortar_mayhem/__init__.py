@@ -1,6 +1,6 @@
 """Mortar Mayhem: execute a sequence of commands from memory; on a grid or freely, act-only, or endless."""
 
-from jaxgym.envs.mortar_mayhem import commands, endless, expert, game, original, presets, text, valid_levels, view
+from jaxgym.envs.mortar_mayhem import commands, endless, expert, game, original, presets, scene, text, valid_levels
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
 
@@ -24,7 +24,7 @@ def _spec(options: dict[str, Preset], *, grid: bool, act_only: bool) -> Spec:
         original=original.ORIGINAL,
         presets=options,
         expert=expert.action,
-        human=Human(view.view, "grid" if grid else "free", game.is_clue_phase),
+        human=Human(scene.view, "grid" if grid else "free", game.is_clue_phase),
         text=text.GRID_TEXT if grid else text.FREE_TEXT,
     )
 
@@ -41,6 +41,6 @@ ENDLESS = Spec(
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,
-    human=Human(view.view, "free", endless.is_clue_seen),
+    human=Human(scene.view, "free", endless.is_clue_seen),
     text=text.FREE_TEXT,
 )

@@ -33,8 +33,7 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, NO_COMMAND, select
-from jaxgym.envs.mortar_mayhem.symbols import symbols
-from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
+from jaxgym.envs.mortar_mayhem.visible import Visible, symbols, visible_in
 from jaxgym.options import OBSERVATION, Integer, Static, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
@@ -92,7 +91,7 @@ class EndlessMortarMayhem(
 
     Observation:
         uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
-        `jaxgym.envs.mortar_mayhem.symbols`).
+        `jaxgym.envs.mortar_mayhem.visible.symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical. Ignored while commands are shown.

@@ -18,9 +18,7 @@ def action(env: game.MortarMayhem, state: game.State, params: game.Params) -> ja
 
 
 def endless_action(
-    env: endless.EndlessMortarMayhem,
-    state: endless.EndlessMortarMayhemState,
-    params: endless.EndlessMortarMayhemParams,
+    env: endless.EndlessMortarMayhem, state: endless.EndlessMortarMayhemState, params: endless.EndlessMortarMayhemParams
 ) -> jax.Array:
     """Return an action towards the target tile, across the border if that is shorter; int32 () or (2,)."""
     center = tiles_seen.tile_center_px(state.target_tile, jnp.int32(tiles_seen.LARGEST_ARENA))

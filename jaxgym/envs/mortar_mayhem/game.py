@@ -38,8 +38,7 @@ from jaxgym.envs.mortar_mayhem.commands import (
     sample_commands,
     select,
 )
-from jaxgym.envs.mortar_mayhem.symbols import symbols
-from jaxgym.envs.mortar_mayhem.visible import Visible, visible_in
+from jaxgym.envs.mortar_mayhem.visible import Visible, symbols, visible_in
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Choices, Flag, Integer, IntegerList, Real, Static, static, traced
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frames_or_symbols
@@ -149,7 +148,7 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
         uint8 (84, 84, 3), row first; the act-only games give a dict of that as `visual_observation` and the commands
         as `vector_observation`, float32 (180,): a one-hot code of nine for each of 20 slots, in the order stay, right,
         left, up, down, right-down, right-up, left-down, left-up. With `observation="symbolic"`, a float32 vector
-        instead of either (see `jaxgym.envs.mortar_mayhem.symbols`).
+        instead of either (see `jaxgym.envs.mortar_mayhem.visible.symbols`).
     Action:
         Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
         number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored while

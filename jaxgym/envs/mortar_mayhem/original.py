@@ -120,12 +120,6 @@ def _durations(draws: Draws, options: Mapping[str, Any]) -> dict[str, Any]:
 ORIGINAL = Original(by_seed(levels, num_words=16), partial(Course, levels=levels))
 ENDLESS_ORIGINAL = Original(
     by_seed(endless_levels, num_words=48),
-    partial(
-        Course,
-        levels=endless_levels,
-        later=_endless_command,
-        num_later=_num_later_commands,
-        size_names=("max_given_commands",),
-    ),
+    partial(Course, levels=endless_levels, later=_endless_command, num_later=_num_later_commands),
     endless_sizes,
 )

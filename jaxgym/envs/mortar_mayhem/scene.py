@@ -4,6 +4,7 @@ All images are made once, on the host. A frame is one of a few background images
 with deadly tiles around a safe one) with the agent's sprite on it.
 """
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -17,8 +18,9 @@ from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.mortar_mayhem.commands import NO_COMMAND, NUM_COMMANDS
 from jaxgym.envs.mortar_mayhem.glyphs import GLYPHS
-from jaxgym.rendering.canvas import draw_sprite
-from jaxgym.rendering.sprites import rectangle
+from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite, enlarged
+from jaxgym.rendering.sprites import rectangle, ring
+from jaxgym.spaces import first_frame
 
 TILE_PX = 14
 SMALLEST_ARENA = 2
@@ -27,6 +29,8 @@ LARGEST_ARENA = 6
 _TILE = ((21, 43, 77), (29, 60, 107))
 _DEADLY_TILE = ((81, 18, 26), (112, 24, 36))
 _GLYPH = 255
+_TARGET = (0, 255, 0)
+_RING_RADIUS_PX, _RING_WIDTH_PX = 7, 2
 
 
 def arena_corner_px(arena_size: jax.Array | int) -> jax.Array | int:
@@ -127,3 +131,19 @@ def draw_torus(scene: Scene, agent_scale: float) -> jax.Array:
     flat = jnp.asarray(frames.reshape(-1, *frames.shape[2:]))
     frame = lax.dynamic_index_in_dim(flat, safe_tile * (NUM_COMMANDS + 1) + scene.command, keepdims=False)
     return draw_sprite(frame, agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, keep=_GLYPH)
+
+
+@functools.cache
+def _ring() -> SpriteSheet:
+    side = 2 * _RING_RADIUS_PX
+    image = np.full((side, side, 3), TRANSPARENT, np.uint8)
+    image[ring(side, (_RING_RADIUS_PX, _RING_RADIUS_PX), _RING_RADIUS_PX, _RING_WIDTH_PX)] = _TARGET
+    return SpriteSheet.of(image[None], anchor=_RING_RADIUS_PX)
+
+
+def view(env: Any, state: Any, params: Any) -> jax.Array:
+    """Return the frame with a ring around the target tile, enlarged four times, uint8 (336, 336, 3)."""
+    scene = env.scene(state, params)
+    frame = first_frame(dataclasses.replace(env, observation="pixels").observe_scene(scene))
+    center = tile_center_px(state.target_tile, scene.arena_size)
+    return enlarged(draw_sprite(frame, _ring(), jnp.int32(0), center))

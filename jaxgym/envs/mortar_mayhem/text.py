@@ -7,14 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxgym.envs.common.text import counted, rewards, values_of
-from jaxgym.envs.memory_gym.text import (
-    GRID_STEPS,
-    NUMBERING,
-    MemoryGymTextInterface,
-    free_speed,
-    screen,
-    tile_name,
-)
+from jaxgym.envs.memory_gym.text import GRID_STEPS, NUMBERING, MemoryGymTextInterface, free_speed, screen, tile_name
 from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
 from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px
 from jaxgym.envs.mortar_mayhem.visible import Visible

@@ -4,15 +4,19 @@ A scene may contain objects that its frame hides behind others. Placements with 
 first of them. Therefore equal frames have equal facts, and vice versa.
 """
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from jaxgym.envs.memory_gym.agent import agent_sprites, first_headings, first_placements
-from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px, tile_at
-from jaxgym.rendering.placements import hiding_offsets
+from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX
+from jaxgym.envs.mortar_mayhem.commands import NUM_COMMANDS, command_code
+from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, SMALLEST_ARENA, TILE_PX, Scene, arena_corner_px, tile_at
+from jaxgym.rendering.placements import is_hidden
 
 NOWHERE = -1
 """Column and row of a hidden or missing tile."""
@@ -54,24 +58,38 @@ def visible_in(scene: Scene, agent_scale: float, margin_px: int | None = None) -
         placement = jnp.asarray(first_placements(agent_scale, margin_px))[column, row, scene.agent_heading]
         position, heading = placement[:2], placement[2]
     tile = tile_at(position, scene.arena_size)
+    corner = arena_corner_px(scene.arena_size) + TILE_PX * scene.safe_tile
+    is_covered = is_hidden(agent_sprites(agent_scale), scene.agent_heading, scene.agent_position_px, corner, TILE_PX)
     return Visible(
         agent_px=position,
         agent_heading=heading,
         agent_tile=jnp.where((tile >= 0) & (tile < LARGEST_ARENA), tile, NOWHERE),
         arena_size=scene.arena_size,
         is_red=scene.safe_tile[0] >= 0,
-        safe_tile=_visible_safe_tile(scene, agent_scale),
+        safe_tile=jnp.where(is_covered, NOWHERE, scene.safe_tile),
         command=scene.command,
         commands=scene.commands,
     )
 
 
-def _visible_safe_tile(scene: Scene, agent_scale: float) -> jax.Array:
-    sprites = agent_sprites(agent_scale)
-    is_hidden = hiding_offsets(sprites, TILE_PX)
-    if not is_hidden.any():
-        return scene.safe_tile
-    corner = arena_corner_px(scene.arena_size) + TILE_PX * scene.safe_tile
-    offset = corner - scene.agent_position_px + sprites.anchor + sprites.side
-    column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)
-    return jnp.where(jnp.asarray(is_hidden)[scene.agent_heading, row, column], NOWHERE, scene.safe_tile)
+def symbols(seen: Visible) -> jax.Array:
+    """Return the facts of a frame as numbers, float32 (n,); equal vectors have equal frames and vice versa.
+
+    In order: agent center x and y divided by 84 (2), heading one-hot (8; headings with the same sprite share an entry),
+    tile one-hot in columns and rows (6 + 6), arena size one-hot (5), whether tiles are red (1), the safe tile one-hot
+    in columns and rows (6 + 6; zeros if no tile is red or a large agent hides it), the shown command one-hot (9; zeros
+    for none). The act-only games append the 180 numbers of the command code.
+    """
+    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
+    parts = [
+        seen.agent_px.astype(jnp.float32) / np.float32(SCREEN_PX),
+        one_hot(seen.agent_heading, NUM_HEADINGS),
+        one_hot(seen.agent_tile, LARGEST_ARENA).reshape(-1),
+        one_hot(seen.arena_size - SMALLEST_ARENA, LARGEST_ARENA - SMALLEST_ARENA + 1),
+        seen.is_red.astype(jnp.float32)[None],
+        one_hot(seen.safe_tile, LARGEST_ARENA).reshape(-1),
+        one_hot(seen.command, NUM_COMMANDS),
+    ]
+    if seen.commands is not None:
+        parts.append(command_code(seen.commands))
+    return jnp.concatenate(parts)

@@ -1,16 +1,6 @@
 """Mystery Path: find a hidden path by falling off it, and remember it; on a grid, freely, or endless."""
 
-from jaxgym.envs.mystery_path import (
-    endless,
-    endless_original,
-    expert,
-    game,
-    original,
-    presets,
-    text,
-    valid_levels,
-    view,
-)
+from jaxgym.envs.mystery_path import endless, expert, game, original, presets, text, valid_levels, view
 from jaxgym.options import Preset
 from jaxgym.spec import Human, Spec
 
@@ -37,9 +27,9 @@ GRID = _spec(presets.GRID_PRESETS, 128, grid=True)
 ENDLESS = Spec(
     endless.EndlessMysteryPath,
     endless.EndlessMysteryPathParams,
-    sizes_of=endless_original.sizes_of,
+    sizes_of=original.endless_sizes_of,
     valid_levels=valid_levels.endless_valid_levels,
-    original=endless_original.ORIGINAL,
+    original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,
     human=Human(view.endless_view, "course"),

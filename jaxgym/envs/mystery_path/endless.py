@@ -33,9 +33,8 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import endless_scene as seen
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path.endless_segments import EndlessMysteryPathLevel, direction_after, segment_at
-from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible, visible_in
+from jaxgym.envs.mystery_path.endless_visible import EndlessMysteryPathVisible, endless_symbols, visible_in
 from jaxgym.envs.mystery_path.scene import start_px
-from jaxgym.envs.mystery_path.symbols import endless_symbols
 from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
 from jaxgym.spaces import Box, Discrete, frames_or_symbols
 
@@ -127,7 +126,7 @@ class EndlessMysteryPath(
 
     Observation:
         uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
-        `jaxgym.envs.mystery_path.symbols.endless_symbols`).
+        `jaxgym.envs.mystery_path.endless_visible.endless_symbols`).
     Action:
         0 nothing, 1 right, 2 up, 3 down. Ignored on the step after a fall, which leads back to the start.
     Start:

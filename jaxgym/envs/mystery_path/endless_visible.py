@@ -1,4 +1,4 @@
-"""Facts that a frame of Endless Mystery Path shows, as integers; see `jaxgym.envs.mystery_path.visible`."""
+"""Facts that a frame of Endless Mystery Path shows, and its symbols; see `jaxgym.envs.mystery_path.visible`."""
 
 import functools
 
@@ -119,3 +119,31 @@ def _seen_tiles(scene: EndlessMysteryPathScene, agent_scale: float) -> jax.Array
     )
     is_seen = (differs[:, None] & inside[None]) | (covers[:, None] & in_border[None] & ~has_ice)
     return tiles & jnp.any(is_seen, axis=-1)
+
+
+def endless_symbols(seen: EndlessMysteryPathVisible) -> jax.Array:
+    """Return the facts of a frame as numbers, float32 (104,); equal vectors have equal frames and vice versa.
+
+    In order: agent center x and y divided by 84 (2), heading one-hot (8; headings with the same sprite share an entry),
+    row of tiles one-hot (7), whether the cross is shown (1), the visible path tiles, column by column (9 · 7), the left
+    edge of these columns in tiles (9; zero for a column without tiles), the shift of the ice one-hot (12; zeros without
+    ice), whether stamina is shown (1), its lost share (1). An agent outside of the screen is all zeros; placements at
+    the edge with the same pixels are represented by the first of them.
+
+    Exception: a large agent at the right edge that is also nearly outside above or below may have different vectors for
+    equal frames.
+    """
+    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
+    place = seen.agent_px.astype(jnp.float32) / np.float32(SCREEN_PX)
+    agent = [place, one_hot(seen.agent_heading, NUM_HEADINGS), one_hot(seen.agent_row, NUM_ROWS)]
+    lost = seen.lost_stamina_px.astype(jnp.float32) / np.float32(SCREEN_PX)
+    return jnp.concatenate(
+        [
+            jnp.where(seen.has_agent, jnp.concatenate(agent), jnp.float32(0.0)),
+            seen.has_cross.astype(jnp.float32)[None],
+            seen.tiles.astype(jnp.float32).reshape(-1),
+            seen.left_px.astype(jnp.float32) / np.float32(TILE_PX),
+            one_hot(seen.ice_px, TILE_PX),
+            jnp.stack([seen.has_stamina.astype(jnp.float32), lost]),
+        ]
+    )

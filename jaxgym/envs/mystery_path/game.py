@@ -35,8 +35,7 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import layout as mystery_layout
 from jaxgym.envs.mystery_path import scene as seen
 from jaxgym.envs.mystery_path.path_search import SIZE
-from jaxgym.envs.mystery_path.symbols import symbols
-from jaxgym.envs.mystery_path.visible import Visible, farthest_px, visible_in
+from jaxgym.envs.mystery_path.visible import Visible, farthest_px, symbols, visible_in
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Real, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 
@@ -126,7 +125,7 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
 
     Observation:
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (53,), see
-        `jaxgym.envs.mystery_path.symbols`.
+        `jaxgym.envs.mystery_path.visible.symbols`.
     Action:
         Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
         number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored in the step

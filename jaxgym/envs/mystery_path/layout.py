@@ -38,12 +38,7 @@ _PLACES = np.argsort(np.concatenate([INNER_TILES, BORDER_TILES, _OTHER_TILES])).
 
 _COST_BITS = 3
 _COSTS_PER_WORD = 32 // _COST_BITS
-_WORDS = {
-    "inner": len(INNER_TILES),
-    "count": 1,
-    "outer": len(BORDER_TILES),
-    "cost": -(-MAX_DRAWS // _COSTS_PER_WORD),
-}
+_WORDS = {"inner": len(INNER_TILES), "count": 1, "outer": len(BORDER_TILES), "cost": -(-MAX_DRAWS // _COSTS_PER_WORD)}
 PATH_WORDS = sum(_WORDS.values())
 """Number of random words of `sample_path`."""
 
@@ -97,8 +92,12 @@ def draw_walls(start: jax.Array, goal: jax.Array, inner: jax.Array, count: jax.A
 
 
 def find_path(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> jax.Array:
-    """Return the path that `path_search.search` finds: tiles from start to goal, int32 (49,), -1 after the last."""
-    predecessor = path_search.search(start, goal, is_wall, costs)[0]
+    """Return the path that `path_search.search` finds, see `path_to`."""
+    return path_to(goal, path_search.search(start, goal, is_wall, costs)[0])
+
+
+def path_to(goal: jax.Array, predecessor: jax.Array) -> jax.Array:
+    """Return the tiles that lead to the goal in order, int32 (49,), -1 after the last; from predecessors (49,)."""
 
     def back(tile: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         return jnp.where(tile < 0, -1, predecessor[tile]), tile
@@ -112,7 +111,7 @@ def sample_path(start: jax.Array, goal: jax.Array, bits: jax.Array) -> tuple[jax
     """Sample walls from random words, uint32 (`PATH_WORDS`,), and find the path between tiles on opposite sides.
 
     Returns:
-        The path, see `find_path`, and whether each tile is a wall, bool (49,).
+        The path, see `path_to`, and whether each tile is a wall, bool (49,).
     """
     inner, count, outer, cost = jnp.split(bits, np.cumsum(list(_WORDS.values()))[:-1])
     is_wall = draw_walls(start, goal, inner, count[0], outer)

@@ -18,23 +18,12 @@ MAX_DRAWS = 2 * SIZE * (SIZE - 1)
 _NOT_OPEN = np.int32(1 << 20)
 _MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
-
-def _neighbours() -> np.ndarray:
-    table = np.full((NUM_TILES, len(_MOVES)), -1, dtype=np.int32)
-    for column in range(SIZE):
-        for row in range(SIZE):
-            for k, (dx, dy) in enumerate(_MOVES):
-                if 0 <= column + dx < SIZE and 0 <= row + dy < SIZE:
-                    table[column * SIZE + row, k] = (column + dx) * SIZE + row + dy
-    return table
-
-
-def _distances() -> np.ndarray:
-    tiles = np.stack(np.divmod(np.arange(NUM_TILES), SIZE), axis=-1)
-    return np.linalg.norm(tiles[:, None] - tiles[None], axis=-1).astype(np.float32)
-
-
-_NEIGHBOURS, _DISTANCES = _neighbours(), _distances()
+_TILES = np.stack(np.divmod(np.arange(NUM_TILES), SIZE), axis=-1)
+_BESIDE = _TILES[:, None] + np.asarray(_MOVES)
+_IS_INSIDE = ((_BESIDE >= 0) & (_BESIDE < SIZE)).all(axis=-1)
+# Number of the neighbor of each tile by move, -1 outside of the grid.
+_NEIGHBORS = np.where(_IS_INSIDE, _BESIDE @ np.asarray([SIZE, 1]), -1).astype(np.int32)
+_DISTANCES = np.linalg.norm(_TILES[:, None] - _TILES[None], axis=-1).astype(np.float32)
 
 
 def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -62,7 +51,7 @@ def search(start: jax.Array, goal: jax.Array, is_wall: jax.Array, costs: jax.Arr
         is_closed = is_closed | (tiles == current)
         own_cost = cost[current]
         for k in range(len(_MOVES)):
-            tile = jnp.asarray(_NEIGHBOURS)[current, k]
+            tile = jnp.asarray(_NEIGHBORS)[current, k]
             at = tiles == tile
             is_candidate = jnp.any(at & ~is_closed & ~is_wall)
             reached = own_cost + costs[jnp.minimum(drawn, MAX_DRAWS - 1)]

@@ -30,9 +30,7 @@ def view(env: Any, state: Any, params: Any) -> jax.Array:
     side = path_scene.TILE_PX
     path = jnp.repeat(jnp.repeat(on_path, side, axis=0), side, axis=1)
     shown = dataclasses.replace(
-        env.scene(state, params),
-        origin_tile=state.level.start_tile,
-        goal_tile=state.level.goal_tile,
+        env.scene(state, params), origin_tile=state.level.start_tile, goal_tile=state.level.goal_tile
     )
     frame = path_scene.draw(shown, env.agent_scale)
     is_empty = jnp.all(frame == 0, axis=-1)

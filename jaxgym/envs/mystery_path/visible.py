@@ -14,7 +14,7 @@ from flax import struct
 from jaxgym.envs.memory_gym.arena import NUM_HEADINGS, SCREEN_PX, agent_radius
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.envs.mystery_path.scene import HIDDEN, TILE_PX, Scene, figure_of, figures
-from jaxgym.rendering.placements import first_placements, hiding_offsets
+from jaxgym.rendering.placements import first_placements, is_hidden
 
 
 @struct.dataclass
@@ -68,10 +68,26 @@ def farthest_px(agent_scale: float) -> int:
 
 def _visible_tile(tile: jax.Array, scene: Scene, agent_scale: float) -> jax.Array:
     """Return the tile, or (-1, -1) if it is not shown or a large agent covers it completely."""
-    sprites = figures(agent_scale)
-    is_hidden = hiding_offsets(sprites, TILE_PX)
-    if not is_hidden.any():
-        return tile
-    offset = TILE_PX * tile - scene.agent_position_px + sprites.anchor + sprites.side
-    column, row = jnp.clip(offset, 0, is_hidden.shape[-1] - 1)
-    return jnp.where(jnp.asarray(is_hidden)[figure_of(scene), row, column], HIDDEN, tile)
+    sprites, position = figures(agent_scale), scene.agent_position_px
+    is_covered = is_hidden(sprites, figure_of(scene), position, TILE_PX * tile, TILE_PX)
+    return jnp.where(is_covered, HIDDEN, tile)
+
+
+def symbols(seen: Visible) -> jax.Array:
+    """Return the facts of a frame as numbers, float32 (53,); equal vectors have equal frames and vice versa.
+
+    In order: agent center x and y divided by 84 (2), heading one-hot (8; headings with the same sprite share an entry),
+    tile one-hot in columns and rows (7 + 7), whether the cross is shown (1), the start tile and the goal tile one-hot
+    in columns and rows (7 + 7 each; zeros if not shown or hidden by a large agent). Placements at the screen's edge
+    with the same pixels are represented by the first of them.
+    """
+    one_hot = functools.partial(jax.nn.one_hot, dtype=jnp.float32)
+    return jnp.concatenate(
+        [
+            seen.agent_px.astype(jnp.float32) / np.float32(SCREEN_PX),
+            one_hot(seen.agent_heading, NUM_HEADINGS),
+            one_hot(seen.agent_tile, SIZE).reshape(-1),
+            seen.has_cross.astype(jnp.float32)[None],
+            *(one_hot(tile, SIZE).reshape(-1) for tile in (seen.origin_tile, seen.goal_tile)),
+        ]
+    )

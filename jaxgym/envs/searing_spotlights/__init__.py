@@ -1,6 +1,6 @@
 """Searing Spotlights: collect coins in the dark and evade spotlights; with an exit, or endless."""
 
-from jaxgym.envs.searing_spotlights import endless, expert, game, original, presets, text, valid_levels, view
+from jaxgym.envs.searing_spotlights import base, endless, expert, game, original, presets, text, valid_levels
 from jaxgym.spec import Human, Spec
 
 SPEC = Spec(
@@ -12,7 +12,7 @@ SPEC = Spec(
     original=original.ORIGINAL,
     presets=presets.PRESETS,
     expert=expert.action,
-    human=Human(view.view, "free"),
+    human=Human(base.view, "free"),
     text=text.TEXT,
 )
 ENDLESS = Spec(
@@ -28,6 +28,6 @@ ENDLESS = Spec(
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.action,
-    human=Human(view.view, "free"),
+    human=Human(base.view, "free"),
     text=text.TEXT,
 )

@@ -15,11 +15,11 @@ from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import free_cells, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
 from jaxgym.envs.searing_spotlights.spotlights import FULL_ALPHA
-from jaxgym.envs.searing_spotlights.symbols import symbols
-from jaxgym.envs.searing_spotlights.visible import Visible, visible_in
+from jaxgym.envs.searing_spotlights.visible import Visible, symbols, visible_in
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Flag, Integer, Real, Static, static, traced
-from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
+from jaxgym.rendering.canvas import enlarged
+from jaxgym.spaces import Discrete, MultiDiscrete
 
 FAR_BLOCK_PX = 28
 NEAR_BLOCK_PX = 21
@@ -229,6 +229,13 @@ def content_key(level: SpotlightLevel, index: jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.wrap_key_data(level.seed, impl="threefry2x32"), index)
 
 
+def view(env: Any, state: Any, params: Any) -> jax.Array:
+    """Return the frame with agent, coins and exit above the darkness, enlarged four times, uint8 (336, 336, 3)."""
+    yes = jnp.bool_(True)
+    shown = dataclasses.replace(env.scene(state, params), agent_visible=yes, coins_visible=yes, exit_visible=yes)
+    return enlarged(seen.draw(shown, env.render_options))
+
+
 TLevel = TypeVar("TLevel", bound=SpotlightLevel)
 TState = TypeVar("TState", bound=SpotlightState)
 TParams = TypeVar("TParams", bound=SpotlightParams)
@@ -267,10 +274,6 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Return the space of three times three actions."""
         return arena.free_space(flat=self.flat_actions)
-
-    def observation_space(self, params: TParams | None = None) -> Box:
-        """Return the space of the observation in the class docstring."""
-        return frames_or_symbols(self, params)
 
     def initial_fields(self, level: TLevel, params: TParams) -> dict[str, Any]:
         """Return the fields of `SpotlightState` at the start of an episode."""

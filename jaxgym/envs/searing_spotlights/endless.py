@@ -86,7 +86,7 @@ class EndlessSearingSpotlights(
 
     Observation:
         uint8 (84, 84, 3), row first; with `observation="symbolic"` a float32 vector (see
-        `jaxgym.envs.searing_spotlights.symbols`).
+        `jaxgym.envs.searing_spotlights.visible.symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical.

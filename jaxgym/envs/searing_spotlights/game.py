@@ -104,7 +104,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     Observation:
         uint8 (84, 84, 3), row first; with `observation="symbolic"` a float32 vector (see
-        `jaxgym.envs.searing_spotlights.symbols`).
+        `jaxgym.envs.searing_spotlights.visible.symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
         3 · horizontal + vertical.
@@ -189,10 +189,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent at its start, with the light on unless it turns off at once."""
-        return State(
-            **self.initial_fields(level, params),
-            has_coin=jnp.arange(self.max_coins) < level.num_coins,
-        )
+        return State(**self.initial_fields(level, params), has_coin=jnp.arange(self.max_coins) < level.num_coins)
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: State, params: Params) -> jax.Array:
         """Return the success, since coins may be left and rewards depend on options."""

@@ -284,11 +284,11 @@ class EndlessSearingSpotlightsCourse(Course):
 
 ORIGINAL = Original(
     by_seed(levels, num_words=48),
-    partial(Course, levels=levels, later=track, num_later=_num_later_tracks, size_names=("max_listed_spotlights",)),
+    partial(Course, levels=levels, later=track, num_later=_num_later_tracks),
     sizes,
 )
 ENDLESS_ORIGINAL = Original(
     by_seed(endless_levels, num_words=32),
-    partial(EndlessSearingSpotlightsCourse, levels=endless_levels, size_names=("max_listed_spotlights",)),
+    partial(EndlessSearingSpotlightsCourse, levels=endless_levels),
     endless_sizes,
 )

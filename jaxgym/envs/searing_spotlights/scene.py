@@ -31,7 +31,6 @@ NOT_SHOWN = -1
 SQUARE_PX = 12
 """Width of a square of the floor."""
 
-_OPAQUE = 255
 _UNROLLED_SPOTS = 16
 _BLACK, _WHITE, RED, _GREEN, _BLUE = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0), (0, 0, 255)
 _YELLOW, _ORANGE, _GREY = (255, 255, 0), (255, 165, 0), (50, 50, 50)

@@ -27,7 +27,7 @@ from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE, Level, is_cell
 from jaxgym.envs.sudoku.scene import NUM_TRIED, SudokuOutcome
 from jaxgym.options import OBSERVATION, Choices, Flag, IntegerList, Preset, static, traced
 from jaxgym.rendering.canvas import enlarged
-from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
+from jaxgym.spaces import Discrete, MultiDiscrete
 
 MAX_STEPS = 100
 
@@ -96,10 +96,6 @@ class Sudoku(Environment[Level, State, Params, seen.Scene]):
     def action_space(self, params: Params | None = None) -> Discrete | MultiDiscrete:
         """Return the space of rows, columns and digits."""
         return Discrete(NUM_CELLS * SIZE) if self.flat_actions else MultiDiscrete((SIZE, SIZE, SIZE))
-
-    def observation_space(self, params: Params | None = None) -> Box:
-        """Return the space of the observation in the class docstring."""
-        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a puzzle with one solution."""

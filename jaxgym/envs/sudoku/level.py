@@ -112,8 +112,4 @@ def valid_levels(_: Any, buffer: Any, params: Any) -> dict[str, np.ndarray]:
     units = np.concatenate([solution, solution.swapaxes(1, 2), boxes], axis=1)
     is_full = (np.sort(units, axis=2) == np.arange(1, SIZE + 1)).all(axis=(1, 2))
     is_chosen = np.isin(buffer.clues, params.clues.values) & ((givens != 0).sum(axis=(1, 2)) == buffer.clues)
-    return {
-        "solution": is_full,
-        "givens": ((givens == solution) | (givens == 0)).all(axis=(1, 2)),
-        "clues": is_chosen,
-    }
+    return {"solution": is_full, "givens": ((givens == solution) | (givens == 0)).all(axis=(1, 2)), "clues": is_chosen}

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxgym.envs.sudoku.board_text import board_texts, hint_texts, move_text, unflattened
-from jaxgym.envs.sudoku.game import Sudoku
 from jaxgym.envs.sudoku.level import NUM_CELLS, SIZE
 from jaxgym.envs.sudoku.scene import Scene, SudokuOutcome
 from jaxgym.options import Flag, Option
@@ -302,9 +301,6 @@ def _written(text: str) -> tuple[int, int, int] | None:
     return (parts["row"], parts["column"], parts["number"]) if parts.keys() == set(_PARTS) else None
 
 
-def build(env: Sudoku, values: Mapping[str, Any]) -> SudokuTextInterface:
-    """Make the text interface of an environment from checked option values."""
-    return SudokuTextInterface(env.env_id, flat_actions=env.flat_actions, hints=values["hints"])
-
-
-TEXT = TextSpec(build, OPTIONS)
+TEXT = TextSpec(
+    lambda env, values: SudokuTextInterface(env.env_id, flat_actions=env.flat_actions, hints=values["hints"]), OPTIONS
+)

@@ -29,7 +29,7 @@ from jaxgym.envs.textcraft.scene import MOST_CARRIED, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, books, world
 from jaxgym.options import OBSERVATION, Choices, Integer, IntegerList, static, traced
 from jaxgym.rendering.canvas import enlarged
-from jaxgym.spaces import Box, MultiDiscrete, frames_or_symbols
+from jaxgym.spaces import MultiDiscrete
 
 MOST_GATHERED = 64
 """Largest amount that one action gathers."""
@@ -127,10 +127,6 @@ class TextCraft(Environment[Level, State, Params, seen.Scene]):
     def action_space(self, params: Params | None = None) -> MultiDiscrete:
         """Return the space of verb, item or way, and amount."""
         return MultiDiscrete((len(Verb), max(len(world().names), len(world().ways.outputs)), MOST_GATHERED))
-
-    def observation_space(self, params: Params | None = None) -> Box:
-        """Return the space of the observation in the class docstring."""
-        return frames_or_symbols(self, params)
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample a depth, a goal of this depth, the distractors, and the order of the recipes."""

@@ -22,7 +22,7 @@ from jaxgym.text.forms import ACTION, ANSWER, boxed, fenced, labeled, whole_numb
 from jaxgym.text.interface import BatchTextInterface
 from jaxgym.text.json_forms import Call, call, json_object
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import excerpt, find_answer
+from jaxgym.text.replies import FORM, excerpt, find_answer
 from jaxgym.text.turns import InvalidReply, ParsedAction, Turns
 
 _MOST_SHORT = 8192
@@ -34,9 +34,11 @@ _FORMS = (ACTION, ANSWER, json_object("action", **_TOOLS), call(**_TOOLS), boxed
 _GET = re.compile(r"get ([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
 _CRAFT = re.compile(r"craft ([0-9]{1,9}) ([a-z][a-z ]*?) using (.+)", re.ASCII)
 _INPUT = re.compile(r"([0-9]{1,9}) ([a-z][a-z ]*)", re.ASCII)
-_VERBS = ("get", "craft", "inventory")
 _CLAUSE = re.compile(r"\b(?:get|craft|inventory)\b[^\n.;:!?]{0,256}", re.IGNORECASE | re.ASCII)
-_FORM = "Valid commands: get 3 flax, craft 2 flax yarn using 2 flax, inventory."
+_GET_FORM, _CRAFT_FORM = (
+    f"{FORM} <action>{command}</action>." for command in ("get 3 flax", "craft 2 flax yarn using 2 flax")
+)
+_COMMANDS = f"Valid commands: get, craft, inventory. {_GET_FORM}"
 
 _INSTRUCTIONS = """\
 Your task is to craft the goal item. The first message lists the crafting commands and the goal. You start with an \
@@ -68,17 +70,11 @@ _REPLY_FORMAT = (
 )
 
 
-def build(env: Any, values: Mapping[str, Any]) -> "TextCraftTextInterface":
-    """Return the text interface of an environment."""
-    del values
-    return TextCraftTextInterface(env.env_id)
-
-
 @dataclasses.dataclass(frozen=True)
 class TextCraftTextInterface(BatchTextInterface[Scene]):
     """Text interface of TextCraft."""
 
-    text_version: ClassVar[int] = 3
+    text_version: ClassVar[int] = 4
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
@@ -195,7 +191,7 @@ _LOOK = ParsedAction(((int(Verb.LOOK), 0, 0),), "inventory")
 def _read(reply: str, parsing: str) -> ParsedAction | InvalidReply:
     answer = find_answer(reply, _FORMS)
     if answer is None:
-        return InvalidReply(f"Could not execute an empty reply. {_FORM}")
+        return InvalidReply(f"Could not execute an empty reply. {_COMMANDS}")
     text = _text_of_call(answer.value) if isinstance(answer.value, Call) else answer.value
     found = _command(text) if isinstance(text, str) else None
     if not isinstance(found, ParsedAction) and answer.is_plain and parsing == "lenient":
@@ -203,7 +199,7 @@ def _read(reply: str, parsing: str) -> ParsedAction | InvalidReply:
         found = next((move for move in reversed(clauses) if isinstance(move, ParsedAction)), found)
     if isinstance(found, ParsedAction):
         return found._replace(is_exact=answer.is_exact)
-    return found or InvalidReply(f"Could not execute {excerpt(answer.text)}. {_FORM}")
+    return found or InvalidReply(f"Could not execute {excerpt(answer.text)}. {_COMMANDS}")
 
 
 _read_short = functools.lru_cache(_MOST_SHORT)(_read)
@@ -233,13 +229,13 @@ def _command(text: str) -> ParsedAction | InvalidReply | None:
     crafted = _CRAFT.fullmatch(line)
     if crafted:
         return _craft(int(crafted[1]), crafted[2], crafted[3])
-    if line.startswith("craft "):
+    verb = line.partition(" ")[0]
+    if verb == "craft":
         return InvalidReply(
-            f"Could not extract recipe from {excerpt(line)}: expected amounts, items and inputs, as in craft 2 flax "
-            "yarn using 2 flax."
+            f"Could not extract recipe from {excerpt(line)}: expected amounts, items and inputs. {_CRAFT_FORM}"
         )
-    if line.startswith("get "):
-        return InvalidReply(f"Could not execute {excerpt(line)}: expected an amount and an item, as in get 3 flax.")
+    if verb == "get":
+        return InvalidReply(f"Could not execute {excerpt(line)}: expected an amount and an item. {_GET_FORM}")
     return None
 
 
@@ -321,4 +317,4 @@ def _craft_moves() -> dict[tuple[int, int, tuple[tuple[int, int], ...]], ParsedA
     return moves
 
 
-TEXT = TextSpec(build)
+TEXT = TextSpec(lambda env, _: TextCraftTextInterface(env.env_id))

@@ -15,12 +15,11 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.options import parse_options
 from jaxgym.serve.agentgym.bodies import BodyError, CallRoute, read_fields
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
-from jaxgym.serve.agentgym.wrappers import wrap
+from jaxgym.serve.agentgym.wrappers import short_name_of, wrap
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.page.routes import with_page
 from jaxgym.serve.pool import SessionPool
@@ -135,7 +134,7 @@ def load(serving: AgentGym) -> AgentGymApp:
     )
     wrappers = dict[str, AgentGymWrapper]()
     for env, options in serving.games():
-        prefix = f"/{text.short_name_of(env)}"
+        prefix = f"/{short_name_of(env)}"
         if prefix in wrappers:
             raise OptionError(f"expected different environments, got {env} twice. Serve one of them at another port.")
         wrappers[prefix] = wrap(env, pool, parse_options(options))
@@ -147,7 +146,8 @@ def load(serving: AgentGym) -> AgentGymApp:
 
 def make_app(serving: AgentGym, app: AgentGymApp) -> guard.App:
     """Return the app with the page."""
-    return with_page(app, serving, [wrapper.hosted for wrapper in app.wrappers.values()], app.sessions)
+    hosted = [wrapper.hosted for wrapper in app.wrappers.values() if wrapper.hosted is not None]
+    return with_page(app, serving, hosted, app.sessions) if hosted else app
 
 
 def serve(serving: AgentGym, bound: socket.socket) -> None:

@@ -91,19 +91,24 @@ class AgentGymWrapper:
 
     def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
         """Make a wrapper, with options for its sessions; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
-        self.env_id, _ = text.text_spec_of(name)
-        self.name, self.system_prompt = text.short_name_of(self.env_id), ""
+        self.env_id, self.name = self.names_of(name)
+        self.system_prompt = ""
         self._pool, self._options = pool, dict(options or {})
         self._running: dict[int, AgentGymSession] = {}
         self._count = 0
+
+    @staticmethod
+    def names_of(name: str) -> tuple[str, str]:
+        """Return the id and the short name of an environment; raises the errors of `jaxgym.text.text_spec_of`."""
+        return text.text_spec_of(name)[0], text.short_name_of(name)
 
     def prepare(self) -> None:
         """Compile the programs, so that no request waits for it; raises the errors of `SessionPool.prepare`."""
         self.system_prompt = self._pool.prepare(self.env_id, self._options)
 
     @property
-    def hosted(self) -> Hosted:
-        """The game, for the page."""
+    def hosted(self) -> Hosted | None:
+        """The game, for the page; None if the page does not show it."""
         return Hosted(self._pool, self.env_id, self.name, self._options, self.system_prompt)
 
     def sessions(self, owner: str | None) -> list[str]:

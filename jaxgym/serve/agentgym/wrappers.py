@@ -10,6 +10,7 @@ import numpy as np
 from jaxgym import levels, text
 from jaxgym.envs.textcraft.game import level_of_task
 from jaxgym.envs.textcraft.world import world
+from jaxgym.serve.agentgym import babyai
 from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, string
 from jaxgym.serve.agentgym.wrapper import ID, AgentGymWrapper
 from jaxgym.serve.errors import SessionError
@@ -99,12 +100,22 @@ def textcraft_tasks(name: str, options: Mapping[str, Any]) -> Any:
 
 _wrappers: dict[str, type[AgentGymWrapper]] = {"TextCraft-v0": TextCraftWrapper}
 
+_OTHERS: Mapping[str, type[AgentGymWrapper]] = {babyai.NAME: babyai.BabyAIWrapper}
+"""Wrappers of environments that are not registered, by name."""
+
 
 def register(env_id: str, wrapper: type[AgentGymWrapper]) -> None:
     """Register a wrapper for an environment; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
     _wrappers[text.text_spec_of(env_id)[0]] = wrapper
 
 
+def short_name_of(name: str) -> str:
+    """Return the short name of an environment; raises `UnknownIdError` as `jaxgym.text.text_spec_of` does."""
+    return name if name in _OTHERS else text.short_name_of(name)
+
+
 def wrap(name: str, pool: SessionPool, options: Mapping[str, Any] | None = None) -> AgentGymWrapper:
     """Make the wrapper of an environment: the registered one, or else `AgentGymWrapper`."""
+    if name in _OTHERS:
+        return _OTHERS[name](name, pool, options)
     return _wrappers.get(text.text_spec_of(name)[0], AgentGymWrapper)(name, pool, options)

@@ -25,7 +25,7 @@ VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 
 _BATCHES = "2025-03-26"  # the only version with batches of messages
 _MOST_IN_BATCH = 10
-_TAKEN, _EMPTY, _BAD, _GONE, _NOT_ALLOWED = 202, 204, 400, 404, 405
+_TAKEN, _EMPTY, _BAD, _GONE, _NOT_ALLOWED, _FULL = 202, 204, 400, 404, 405, 503
 _CALL, _NOTE = "call", "note"
 
 
@@ -74,15 +74,20 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
 
 async def _answered(given: Any, methods: Methods, session: ClientSession) -> Response:
     """Answer the messages of a session."""
-    messages: list[Any] = given if isinstance(given, list) and session.version == _BATCHES else [given]
-    kinds = [_kind(message) for message in messages[: _MOST_IN_BATCH + 1]]
-    if not 1 <= len(kinds) <= _MOST_IN_BATCH or None in kinds:
+    is_batch = isinstance(given, list)
+    if is_batch and session.version != _BATCHES:
+        return _rejected(f"expected one message, got a batch. Only version {_BATCHES} of the protocol has batches.")
+    messages: list[Any] = given if is_batch else [given]
+    if not 1 <= len(messages) <= _MOST_IN_BATCH:
+        return _rejected(f"expected 1 to {_MOST_IN_BATCH} messages in a batch, got {len(messages)}. Send more batches.")
+    kinds = [_kind(message) for message in messages]
+    if None in kinds:
         return _rejected("expected a request, a notification or a response of JSON-RPC 2.0.")
     calls = [message for message, kind in zip(messages, kinds, strict=True) if kind == _CALL]
     if not calls:
         return Response(status_code=_TAKEN)
     answers = [await _called(call, methods, session) for call in calls]
-    return answer(answers if isinstance(given, list) else answers[0])
+    return answer(answers if is_batch else answers[0])
 
 
 def _kind(given: Any) -> str | None:
@@ -109,7 +114,7 @@ def _welcome(given: dict[str, Any], sessions: ClientSessions, methods: Methods) 
     try:
         session = sessions.open()
     except CapacityError as error:
-        return answer(rpc.rpc_error(given["id"], RpcError(rpc.SERVER_ERROR, str(error))))
+        return answer(rpc.rpc_error(given["id"], RpcError(rpc.SERVER_ERROR, str(error), sessions.room)), _FULL)
     asked = params.get("protocolVersion")
     session.version = asked if asked in VERSIONS else VERSIONS[0]
     result = {

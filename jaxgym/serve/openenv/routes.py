@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -131,7 +131,7 @@ def routes(serving: Serving, sessions: ClientSessions, methods: Methods) -> Star
             Route("/{name}/splits", own.splits),
             *(Route(f"/{{name}}/{kind}", own.tasks, methods=["POST"]) for kind in _TASK_ROUTES),
         ],
-        exception_handlers={**exception_handlers("detail"), FrameError: _fault, ClientDisconnect: _gone},
+        exception_handlers={**exception_handlers("detail"), FrameError: _fault},
     )
     app.router.redirect_slashes = False  # a redirect would echo the request's path
     return app
@@ -217,7 +217,3 @@ async def _body(request: Request) -> Any:
 
 async def _fault(_: Request, error: Exception) -> Response:
     return answer({"detail": error.errors if isinstance(error, FrameError) else str(error)}, _UNREADABLE)
-
-
-async def _gone(*_: Any) -> Response:
-    return answer({"detail": "the client has disconnected."}, _BAD)

@@ -214,18 +214,18 @@ class Methods:
             is_error = not isinstance(reply, str)
             observed = json.loads(await session.step(reply))
             observed["observation"]["prompt"] = self.prompt
-            if name != REPLY and observed["observation"]["info"]["invalid_reply"] is not None:
-                _name_call(observed["observation"], tool.call)
+            if observed["observation"]["info"]["invalid_reply"] is not None:
+                _name_call(observed["observation"], tool)
             text = observed["observation"]["text"]
         content = [{"type": "text", "text": text}]
         return {"content": content, "structured_content": observed, "data": text, "is_error": is_error}
 
 
-def _name_call(observation: dict[str, Any], tool_call: str) -> None:
+def _name_call(observation: dict[str, Any], tool: Tool) -> None:
     """Put the call of a tool in place of the form of a reply, in each text of an observation."""
     for texts, key in (
         (observation, "text"),
         (observation["messages"][0], "content"),
         (observation["info"], "invalid_reply"),
     ):
-        texts[key] = trl.with_tool_call(texts[key], tool_call)
+        texts[key] = trl.with_tool_call(texts[key], tool.call, keeps_form=tool.name == REPLY)

@@ -1,17 +1,94 @@
-"""Games of a pool: the sessions of one environment with one set of options."""
+"""Games of a pool: the sessions of one environment with one set of options, and their turns.
 
+Replies become actions, and step outputs become texts and rewards.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxgym.serve.pool.game_turns import GameTurns, Session
 from jaxgym.serve.pool.logic import StepOutput
 from jaxgym.serve.pool.programs import Programs
-from jaxgym.serve.sessions import SessionOptions
-from jaxgym.text import TextInterface
+from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
+from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns
 
+TURNS = 32
+"""Maximum number of turns in a history."""
+
+LONGEST = 4096
+"""Maximum number of characters of a reply or a text in a history."""
+
+_FIELDS = ("number", "reply", "text", "reward", "invalid_reply")
+_PENALTIES = ("invalid_reply_penalty", "format_penalty", "step_penalty")
+_SHORT = 256
+_MOST_SHORT = 4096
 _WARM_UP = 64 + 8
+
+_new_result = partial(tuple.__new__, TurnResult)
+
+
+class History:
+    """Last turns of a session's episode, which is number `episode` and begins with the text `opening`."""
+
+    __slots__ = ("_turns", "episode", "opening")
+
+    def __init__(self) -> None:
+        self.episode, self.opening = 0, ""
+        self._turns: deque[tuple[int, str, str, float, str | None]] = deque(maxlen=TURNS)
+
+    def start(self, text: str) -> None:
+        """Start an episode."""
+        self.episode += 1
+        self.opening = text[:LONGEST]
+        self._turns.clear()
+
+    def after(self, episode: int, number: int) -> list[dict[str, Any]]:
+        """Return the turns after turn `number` of an episode, by field; all turns if it is not the current episode."""
+        first = number if episode == self.episode else 0
+        return [dict(zip(_FIELDS, turn, strict=True)) for turn in self._turns if turn[0] > first]
+
+    @staticmethod
+    def add_all(
+        histories: Iterable["History | None"], replies: Iterable[str | InvalidReply], results: Iterable[TurnResult]
+    ) -> None:
+        """Add one turn to each of several histories."""
+        for history, reply, result in zip(histories, replies, results, strict=True):
+            if history is not None:
+                said = reply if isinstance(reply, str) else reply.reason
+                turn = (result.number, said[:LONGEST], result.text[:LONGEST], result.reward, result.invalid_reply)
+                history._turns.append(turn)
+
+
+class Session:
+    """Host data of a session; its state is a row of its game's table.
+
+    Attributes:
+        game: Its `GameTable`.
+        slot: Its row.
+        seed: The level seed.
+        text: The last observation text; None before the start.
+        number: Number of turns in this episode.
+        total_reward: Sum of the rewards of this episode.
+        reward_tracker: The reward tracker of this episode.
+        last: The result that ended the episode, or None.
+        used: Time of the last call, in seconds of the pool's clock.
+        history: The last turns, if the pool keeps a history.
+    """
+
+    __slots__ = ("game", "history", "last", "number", "reward_tracker", "seed", "slot", "text", "total_reward", "used")
+
+    def __init__(self, game: "GameTable", slot: int, seed: int, used: float):
+        self.game, self.slot, self.seed, self.used = game, slot, seed, used
+        self.text: str | None = None
+        self.number = 0
+        self.total_reward = 0.0
+        self.reward_tracker = RewardTracker()
+        self.last: TurnResult | None = None
+        self.history: History | None = None
 
 
 def system_prompt_of(interface: TextInterface[Any], params: Any, session_options: SessionOptions) -> str:
@@ -24,8 +101,8 @@ def system_prompt_of(interface: TextInterface[Any], params: Any, session_options
     return f"{prompt.removesuffix(reply_format).rstrip()}\n\n{rules}\n\n{reply_format}".rstrip()
 
 
-class GameTable(GameTurns):
-    """Table of states whose rows are sessions, with their programs. The caller holds the pool's lock."""
+class GameTable:
+    """Table of states whose rows are sessions, and their turns. The caller holds the pool's lock."""
 
     def __init__(
         self,
@@ -37,7 +114,18 @@ class GameTable(GameTurns):
         on_device: Any,
     ):
         """Make the table; `params` are the parameters on the host, `on_device` those on the device."""
-        super().__init__(interface, params, session_options, programs, on_device)
+        self.params = params
+        self._interface, self._session_options = interface, session_options
+        self._programs, self._on_device = programs, on_device
+        self._table = programs.new_table()
+        self._rows = np.zeros((len(self._table), programs.output.width), np.uint8)
+        self._read: dict[str | InvalidReply, ParsedAction | InvalidReply] = {}
+        self._keeps_trackers = (
+            type(interface).reward_tracker is not TextInterface.reward_tracker
+            and session_options.rewards == "components"
+        )
+        penalties = {name: getattr(session_options, name) for name in _PENALTIES}
+        self._penalties = {name: penalty for name, penalty in penalties.items() if penalty}
         self.env_id = env_id
         self.system_prompt = system_prompt_of(interface, params, session_options)
         self.reply_format = interface.reply_format()
@@ -70,3 +158,145 @@ class GameTable(GameTurns):
         """Return the scene of a session."""
         output: StepOutput = self._programs.output.view(self._rows[[session.slot]])
         return jax.tree.map(lambda leaf: leaf[0], output.scene)
+
+    def start(self, sessions: Sequence[Session]) -> None:
+        """Start the episodes of the sessions' seeds."""
+        slots = np.asarray([session.slot for session in sessions], np.intp)
+        seeds = [session.seed for session in sessions]
+        self._table, rows = self._programs.start(self._table, slots, seeds, self._on_device)
+        self._rows[slots] = rows
+        scenes = self._programs.output.view(rows).scene
+        texts = self._interface.open_all(scenes, self.params)
+        for session, text in zip(sessions, texts, strict=True):
+            session.text, session.number, session.total_reward, session.last = text, 0, 0.0, None
+            if session.history is not None:
+                session.history.start(text)
+        if self._keeps_trackers:
+            leaves, shape = jax.tree.flatten(scenes)
+            for row, session in enumerate(sessions):
+                session.reward_tracker = self._interface.reward_tracker(
+                    shape.unflatten([leaf[row] for leaf in leaves]), self.params
+                )
+
+    def step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+        """Make a turn in each of several different sessions; start those that have not started."""
+        fresh = [session for session in sessions if session.text is None]
+        if fresh:
+            self.start(fresh)
+        repeats = [session.last for session in sessions]
+        if not any(repeats):
+            return self._turns(sessions, replies)
+        indices = [index for index, last in enumerate(repeats) if last is None]
+        going_on = iter(self._turns([sessions[index] for index in indices], [replies[index] for index in indices]))
+        return [next(going_on) if last is None else repeated(last) for last in repeats]
+
+    def _turns(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
+        if not sessions:
+            return []
+        session_options = self._session_options
+        asked = [self._read.get(reply) or self._parsed(reply) for reply in replies]
+        made, reasons = asked, [None] * len(asked)
+        if InvalidReply in set(map(type, asked)):
+            reasons = [move.reason if isinstance(move, InvalidReply) else None for move in asked]
+            if session_options.on_invalid_reply == "fallback":
+                made = [self._interface.fallback() if isinstance(move, InvalidReply) else move for move in asked]
+        output = self._made(sessions, made)
+        numbers = [session.number + 1 for session in sessions]
+        terminated, truncated = output.terminated, output.truncated
+        if session_options.on_invalid_reply == "end":
+            terminated = terminated | np.asarray([reason is not None for reason in reasons])
+        if session_options.max_turns:
+            truncated = truncated | (np.asarray(numbers) >= session_options.max_turns)
+        turns = Turns(numbers, made, output.scene, output.reward, terminated, truncated)
+        texts = self._interface.respond_all(turns, self.params)
+        components = self._components(sessions, turns, asked)
+        results = self._results(sessions, turns, texts, components, reasons, output.info)
+        if sessions[0].history is not None:
+            History.add_all([session.history for session in sessions], replies, results)
+        return results
+
+    def _parsed(self, reply: str | InvalidReply) -> ParsedAction | InvalidReply:
+        """Parse a reply; cache short replies, because models repeat a few of them."""
+        if isinstance(reply, InvalidReply):
+            return reply
+        move = self._interface.parse(reply)
+        if len(reply) <= _SHORT:
+            if len(self._read) >= _MOST_SHORT:
+                self._read.clear()
+            self._read[reply] = move
+        return move
+
+    def _made(self, sessions: Sequence[Session], moves: Sequence[ParsedAction | InvalidReply]) -> StepOutput:
+        """Make the actions of parsed replies, and return the output of the steps."""
+        plans: list[Sequence[Any]] = [() if isinstance(move, InvalidReply) else move.actions for move in moves]
+        slots = np.asarray([session.slot for session in sessions], np.intp)
+        counts = np.asarray(list(map(len, plans)))
+        most = self._programs.max_actions
+        if counts.min() > 0 and counts.max() <= most:
+            return self._run(slots, counts, plans)
+        rewards = np.zeros(len(slots), np.float32)
+        indices = np.flatnonzero(counts)
+        begun = 0
+        while len(indices):
+            parts = [plans[index][begun : begun + most] for index in indices]
+            output = self._run(slots[indices], np.minimum(counts[indices] - begun, most), parts)
+            rewards[indices] += output.reward
+            begun += most
+            indices = indices[~(output.terminated | output.truncated) & (counts[indices] > begun)]
+        return self._programs.output.view(self._rows[slots])._replace(reward=rewards)
+
+    def _run(self, slots: np.ndarray, counts: np.ndarray, plans: Sequence[Sequence[Any]]) -> StepOutput:
+        self._table, rows = self._programs.move(self._table, slots, counts, plans, self._on_device)
+        self._rows[slots] = rows
+        return self._programs.output.view(rows)
+
+    def _components(
+        self, sessions: Sequence[Session], turns: Turns[Any], asked: Sequence[ParsedAction | InvalidReply]
+    ) -> list[dict[str, float]]:
+        if self._keeps_trackers:
+            pairs = zip(sessions, turns, strict=True)
+            components = [dict(session.reward_tracker.components(turn)) for session, turn in pairs]
+        else:
+            components = [{"environment": reward} for reward in turns.rewards.tolist()]
+        if self._penalties:
+            for move, parts in zip(asked, components, strict=True):
+                is_invalid = isinstance(move, InvalidReply)
+                applies = {
+                    "invalid_reply_penalty": is_invalid,
+                    "format_penalty": not is_invalid and not move.is_exact,
+                    "step_penalty": True,
+                }
+                for name, penalty in self._penalties.items():
+                    parts[name] = -penalty if applies[name] else 0.0
+        return components
+
+    def _results(
+        self,
+        sessions: Sequence[Session],
+        turns: Turns[Any],
+        texts: Sequence[str],
+        components: Sequence[dict[str, float]],
+        reasons: Sequence[str | None],
+        info: Any,
+    ) -> list[TurnResult]:
+        is_plain = not (self._penalties or self._keeps_trackers)
+        rewards = turns.rewards.tolist() if is_plain else [sum(parts.values()) for parts in components]
+        totals = [session.total_reward + reward for session, reward in zip(sessions, rewards, strict=True)]
+        for session, text, number, total in zip(sessions, texts, turns.numbers, totals, strict=True):
+            session.text, session.number, session.total_reward = text, number, total
+        are_solved: list[bool] = [False] * len(sessions)
+        infos: list[Any] = [{} for _ in sessions]
+        ended = np.flatnonzero(turns.terminated | turns.truncated).tolist()
+        if ended:
+            leaves, shape = jax.tree.flatten(info)
+            entries = [leaf.tolist() for leaf in leaves]
+            for index in ended:
+                infos[index] = shape.unflatten([entry[index] for entry in entries])
+                are_solved[index] = self._interface.is_solved(infos[index])
+        flags = (turns.terminated.tolist(), turns.truncated.tolist())
+        columns = (texts, rewards, *flags, turns.numbers, reasons, components, totals, are_solved, infos)
+        # `tuple.__new__` takes a third of the time of the NamedTuple's constructor.
+        results = list(map(_new_result, zip(*columns, strict=True)))
+        for index in ended:
+            sessions[index].last = results[index]
+        return results

@@ -13,8 +13,7 @@ import numpy as np
 from jaxgym.levels import SPLIT_SIZE
 from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import CapacityError, RequestError
-from jaxgym.serve.pool.games import Session
-from jaxgym.serve.pool.history import History
+from jaxgym.serve.pool.games import History, Session
 from jaxgym.serve.pool.library import Games
 from jaxgym.serve.pool.open_sessions import OpenSessions, check_no_string, checked_id, opening_of
 from jaxgym.serve.sessions import Opening

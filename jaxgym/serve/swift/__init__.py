@@ -31,14 +31,10 @@ class _Alike:
         self.env_config = env_config
 
 
-def _base() -> type:
-    try:
-        return importlib.import_module("swift.rollout.gym_env").Env
-    except ImportError:
-        return _Alike
-
-
-_Env: Any = _base()
+try:
+    _Env: Any = importlib.import_module("swift.rollout.gym_env").Env
+except ImportError:
+    _Env = _Alike
 
 
 class TextEnv(_Env):

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from jaxgym.serve.errors import CapacityError, SessionError
 from jaxgym.serve.web.parsing import quoted
 
-_UNPROCESSABLE, _FULL = 422, 503
+_BAD, _UNPROCESSABLE, _FULL = 400, 422, 503
 MOST_SAID = 1000
 """Maximum length of an error message."""
 
@@ -39,4 +39,7 @@ def exception_handlers(
             return answer({key: quoted(error.detail, MOST_SAID)}, error.status_code, headers)
         return answer({key: message_of(error)}, _FULL if isinstance(error, CapacityError) else _UNPROCESSABLE, headers)
 
-    return {HTTPException: tell, SessionError: tell}
+    async def ignore(*_: Any) -> Response:
+        return answer({key: "the client disconnected before its request was complete."}, _BAD, headers)
+
+    return {HTTPException: tell, SessionError: tell, ClientDisconnect: ignore}

@@ -8,6 +8,8 @@ from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from websockets.exceptions import SecurityError
+from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 
 LONGEST_HEAD = 64 * 1024
 """Maximum length of the head of a request, and of the extensions and trailers of a chunked body, in bytes."""
@@ -16,7 +18,10 @@ MOST_DISCARDED = 2**23
 """Maximum number of bytes that are discarded of a request that is already answered."""
 
 DISCARD_SECONDS = 1.0
-"""Time in seconds for discarding. Without it, a client that still sends would not get the response."""
+"""Time in seconds for discarding. Without it, a client that still sends would not get the response.
+
+At shutdown, it is also the time in which a client can complete its request.
+"""
 
 _END = b"\r\n\r\n"
 _CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
@@ -39,6 +44,12 @@ _TOO_LONG = _answer(
     f"expected at most {LONGEST_HEAD} bytes in a head, and as many in chunk extensions and trailers.",
 )
 _NO_HTTP = _answer(400, "Bad Request", "expected a request of HTTP/1.1, got something else.")
+_LONG_HANDSHAKE = _answer(
+    431,
+    "Request Header Fields Too Large",
+    f"expected at most {MAX_LINE_LENGTH} bytes in a line and {MAX_NUM_HEADERS} headers in a WebSocket handshake.",
+)
+_ENDING = _answer(503, "Service Unavailable", "the server shuts down. Repeat the request later.")
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -49,8 +60,8 @@ class HttpConnection(HttpToolsProtocol):
     is limited here and not passed to the app.
 
     Attributes:
-        deadline: Time at which the connection is closed unless its request is complete, in seconds of
-            `time.monotonic`.
+        deadline: Time at which the connection is closed unless its request is complete and its responses are read, in
+            seconds of `time.monotonic`.
     """
 
     deadline = math.inf
@@ -70,9 +81,25 @@ class HttpConnection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
+    def eof_received(self) -> Any:
+        """Return whether the connection stays open after the client has shut down its side: until it is answered."""
+        is_answering = self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+        if is_answering:
+            self.cycle.keep_alive = False
+        return is_answering
+
+    def shutdown(self) -> None:
+        """End the connection at shutdown after its response; an incomplete request is rejected soon."""
+        super().shutdown()
+        self.loop.call_later(DISCARD_SECONDS, self._reject_incomplete)
+
+    def _reject_incomplete(self) -> None:
+        if self._is_in_body and not self.transport.is_closing():
+            self._reject(_ENDING)
+
     def give_up(self) -> None:
         """Close the connection at its deadline, unless the app still has to read received bytes."""
-        if self.flow.read_paused:
+        if self.flow.read_paused and not self.flow.write_paused:
             self.deadline = time.monotonic() + self.timeout_keep_alive
         else:
             self.deadline = math.inf
@@ -98,10 +125,27 @@ class HttpConnection(HttpToolsProtocol):
                 return
             else:
                 data = self._take_head(data)
+        if data and not self.transport.is_closing():
+            self._pass_on(data)
+        if not self.flow.write_paused:
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
         if not self._is_in_body and not self._held:
             self.deadline = math.inf
         elif self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_keep_alive
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read its responses, until the deadline."""
+        super().pause_writing()
+        self.deadline = min(self.deadline, time.monotonic() + self.timeout_keep_alive)
+
+    def resume_writing(self) -> None:
+        """Continue after the client has read its responses."""
+        super().resume_writing()
+        self.deadline = math.inf
+        self._set_deadline()
 
     def _take_head(self, data: bytes) -> bytes:
         """Parse the head at the start of `data`, or buffer it until it is complete; return the remaining bytes."""
@@ -156,7 +200,15 @@ class HttpConnection(HttpToolsProtocol):
         socket: Any = self.transport.get_protocol()
         if not socket.handshake_initiated:
             socket.handshake_complete = socket.close_sent = True
-            self._reject(_NO_HTTP)
+            error = socket.conn.handshake_exc
+            is_long = isinstance(error.__cause__ or error, SecurityError)
+            self._reject(_LONG_HANDSHAKE if is_long else _NO_HTTP)
+
+    def _pass_on(self, data: bytes) -> None:
+        """Pass the bytes behind a handshake to the WebSocket protocol."""
+        protocol: Any = self.transport.get_protocol()
+        if protocol is not self:
+            protocol.data_received(data)
 
     def _reject(self, answer: bytes) -> None:
         """Close the connection; send a response first unless the app has sent one or has started one."""
@@ -177,6 +229,7 @@ class HttpConnection(HttpToolsProtocol):
         absolute = _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
+            self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
         headers = dict(self.headers)
         self._is_in_body, self._is_chunked = True, b"transfer-encoding" in headers
         self._left, self._framing = int(headers.get(b"content-length", 0)), 0

@@ -6,6 +6,9 @@ from typing import Any
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from jaxgym.serve.web.answers import MOST_SAID
+from jaxgym.serve.web.parsing import quoted
+
 MOST_PIECES = 1024
 """Maximum number of pieces of a message."""
 
@@ -24,6 +27,12 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     deadline = math.inf
     _is_ending = _is_waiting = False
+
+    def __init__(self, *args: Any, **settings: Any):
+        """Make the protocol; it truncates the error of an invalid handshake, which repeats a header of the client."""
+        super().__init__(*args, **settings)
+        reject = self.conn.reject
+        self.conn.reject = lambda status, text: reject(status, quoted(text.rstrip(), MOST_SAID))
 
     def shutdown(self) -> None:
         """End the connection at shutdown, after the app has answered the received messages."""

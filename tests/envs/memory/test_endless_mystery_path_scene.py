@@ -10,8 +10,7 @@ import pytest
 
 import jaxgym
 from jaxgym.envs.mystery_path import endless_scene as seen
-from jaxgym.envs.mystery_path.endless_visible import visible_in
-from jaxgym.envs.mystery_path.symbols import endless_symbols
+from jaxgym.envs.mystery_path.endless_visible import endless_symbols, visible_in
 
 NUM_ENVS, STEPS, CHANGES = 16, 48, 160
 

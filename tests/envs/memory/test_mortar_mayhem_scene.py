@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import jaxgym
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.game import Level
-from jaxgym.envs.mortar_mayhem.symbols import symbols
-from jaxgym.envs.mortar_mayhem.visible import visible_in
+from jaxgym.envs.mortar_mayhem.visible import symbols, visible_in
 
 TILE, TILE_BORDER = (21, 43, 77), (29, 60, 107)
 RED, RED_BORDER = (81, 18, 26), (112, 24, 36)

@@ -11,8 +11,7 @@ import pytest
 import jaxgym
 from jaxgym.envs.memory_gym.arena import agent_radius
 from jaxgym.envs.mystery_path import scene as seen
-from jaxgym.envs.mystery_path.symbols import symbols
-from jaxgym.envs.mystery_path.visible import visible_in
+from jaxgym.envs.mystery_path.visible import symbols, visible_in
 
 BLACK, BLUE, GREEN, RED = (0, 0, 0), (0, 0, 255), (0, 255, 0), (255, 0, 0)
 BODY, HAND = (250, 204, 153), (50, 50, 50)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.searing_spotlights import symbols as spotlight_symbols
 from jaxgym.envs.searing_spotlights import text as spotlight_text
-from jaxgym.envs.searing_spotlights.visible import Visible
+from jaxgym.envs.searing_spotlights.visible import Visible, symbols
 from tests.ids import families
 
 ROOT = Path(jaxgym.__file__).parent / "envs"
@@ -45,7 +44,7 @@ def test_every_sum_of_light_has_the_same_digit_in_symbols_and_text() -> None:
             *(no, nowhere, jnp.int32(0), no[None], coins, None, None, None),
             *(light, no, no, jnp.int32(0), -jnp.ones(2, jnp.int32), jnp.int32(-1)),
         )
-        return spotlight_symbols.symbols(seen)[14 : 14 + len(most)]
+        return symbols(seen)[14 : 14 + len(most)]
 
     shares = np.asarray(jax.jit(jax.vmap(light_of))(sums))
     assert np.array_equal(shares[0], np.zeros(len(most)))

@@ -1,0 +1,312 @@
+"""Wrapper of BabyAI, which reproduces AgentGym's server `agentenv-babyai`; see `jaxgym.envs.babyai.agentgym`.
+
+Its tasks have levels of 40 ids, and its actions depend on what the agent sees. So its episodes are in a pool of their
+own instead of a `SessionPool`.
+"""
+
+import asyncio
+import dataclasses
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+import jax
+import numpy as np
+
+from jaxgym.envs.babyai import agentgym
+from jaxgym.envs.minigrid import render
+from jaxgym.errors import OptionError
+from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer
+from jaxgym.serve.agentgym.wrapper import ID, AgentGymSession, AgentGymWrapper
+from jaxgym.serve.errors import CapacityError, RequestError, SessionError, UnknownSessionError
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.sessions import Opening, TurnResult
+from jaxgym.serve.web.answers import message_of
+
+NAME = "babyai"
+"""Name of the environment; it is not a registered id."""
+
+_TILE_PX = 32
+_NOT_STARTED = "Environment not initialized"
+_PROMPT = """\
+You are in a world of rooms and have to reach a goal. Each observation lists the things that you see and the actions \
+that you can do. The actions:
+turn left, turn right, move forward
+go to THING NUMBER: walk to the thing and face it.
+pickup THING NUMBER: walk to the thing and take it.
+drop: put what you carry on the cell ahead of you.
+toggle: open the door ahead of you.
+go through DOOR NUMBER: walk onto an open door.
+toggle and go through DOOR NUMBER: walk to a closed door, open it and step onto it. For a locked door, you must carry \
+a key of its color.
+check available actions: list the actions.
+Each turn has one action, for example: go to red ball 1
+
+The reward is 1 - 0.9 x steps / limit when you reach the goal. A turn is one step, and a walk is as many steps as you \
+turn and move. The limit depends on the level. The episode ends when you reach the goal with a reward above 0.5."""
+
+_draw = jax.jit(render.draw_grid, static_argnums=1)
+
+
+class FinishedError(SessionError):
+    """Step after the end of an episode."""
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _Session:
+    """Open session: the time of its last call in seconds, and its episode; None before the first reset."""
+
+    used: float
+    episode: agentgym.AgentGymEpisode | None = None
+
+
+class BabyAIPool:
+    """Sessions of AgentGym's BabyAI, with those methods of `SessionPool` that a wrapper calls.
+
+    It is used from one event loop. Steps that arrive in the same iteration of the loop are made in one batch.
+    """
+
+    def __init__(self, capacity: int, idle_seconds: float | None):
+        """Make an empty pool; see `SessionPool`."""
+        self.capacity, self.idle_seconds = capacity, idle_seconds
+        self._sessions = dict[str, _Session]()
+        self._keys = map(str, itertools.count())
+        self._waiting = list[tuple[str, str, asyncio.Future[TurnResult]]]()
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a session is open."""
+        return key in self._sessions
+
+    def prepare(self, name: str, options: Mapping[str, Any]) -> str:
+        """Compile the programs and return the system prompt; the arguments are ignored."""
+        agentgym.prepare()
+        return _PROMPT
+
+    async def aopen(self, name: str, seed: int, options: Mapping[str, Any], *, start: bool) -> Opening:
+        """Open a session without an episode; the arguments are ignored.
+
+        Raises:
+            CapacityError: If the pool is full.
+        """
+        if len(self._sessions) >= self.capacity:
+            raise CapacityError(f"expected at most {self.capacity} open sessions, got one more. Close some.")
+        key = next(self._keys)
+        self._sessions[key] = _Session(time.monotonic())
+        return _opening(key, 0, "")
+
+    async def aclose(self, key: str) -> None:
+        """Close a session; raises `UnknownSessionError` if it is not open."""
+        self._session(key)
+        del self._sessions[key]
+
+    def close_idle(self) -> None:
+        """Close the sessions that have been idle for `idle_seconds`."""
+        if self.idle_seconds is not None:
+            last = time.monotonic() - self.idle_seconds
+            self._sessions = {key: session for key, session in self._sessions.items() if session.used >= last}
+
+    def reset(self, keys: Sequence[str], tasks: Sequence[int]) -> list[Opening]:
+        """Start a task, given by its number, in each of several sessions."""
+        sessions = [self._session(key) for key in keys]
+        for session, task in zip(sessions, tasks, strict=True):
+            session.episode = agentgym.begin(agentgym.task_of(task))
+        return [_opening(key, task, self.observation(key)) for key, task in zip(keys, tasks, strict=True)]
+
+    async def areset(self, key: str, task: int) -> Opening:
+        """Start a task in a session."""
+        return self.reset([key], [task])[0]
+
+    def step(self, keys: Sequence[str], actions: Sequence[str]) -> list[TurnResult]:
+        """Do one action in each of several different sessions; raises the errors of `running`."""
+        episodes = [self.running(key) for key in keys]
+        agentgym.play(episodes, actions)
+        return [
+            TurnResult(
+                text=episode.observation,
+                reward=episode.reward,
+                terminated=episode.has_ended,
+                truncated=False,
+                number=episode.number,
+                invalid_reply=None,
+                components={},
+                total_reward=episode.score,
+                is_solved=episode.has_ended,
+                info={},
+            )
+            for episode in episodes
+        ]
+
+    async def astep(self, key: str, action: str) -> TurnResult:
+        """Do one action in a session, in a batch with those of others; raises the errors of `running`."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[TurnResult] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._step_waiting)
+        self._waiting.append((key, action, future))
+        return await future
+
+    def _step_waiting(self) -> None:
+        """Make one waiting step of each session; another one of the same session follows in the next batch."""
+        waiting, self._waiting = self._waiting, []
+        batch = dict[str, tuple[str, asyncio.Future[TurnResult]]]()
+        for key, action, future in waiting:
+            if key in batch:
+                self._waiting.append((key, action, future))
+                continue
+            try:
+                self.running(key)
+            except SessionError as error:
+                future.set_exception(error)
+            else:
+                batch[key] = action, future
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._step_waiting)
+        results = self.step(list(batch), [action for action, _ in batch.values()])
+        for (_, future), result in zip(batch.values(), results, strict=True):
+            if not future.cancelled():
+                future.set_result(result)
+
+    def running(self, key: str) -> agentgym.AgentGymEpisode:
+        """Return the episode of a session for a step.
+
+        Raises:
+            UnknownSessionError: If the session is not open.
+            RequestError: If it has no episode.
+            FinishedError: If its episode has ended.
+        """
+        episode = self.episode(key)
+        if episode.has_ended:
+            raise FinishedError("expected an episode that has not ended, got one that has. Call /reset.")
+        return episode
+
+    def episode(self, key: str) -> agentgym.AgentGymEpisode:
+        """Return the episode of a session; raises `UnknownSessionError`, or `RequestError` if it has none."""
+        episode = self._session(key).episode
+        if episode is None:
+            raise RequestError("expected an environment with a task, got one without a task. Call /reset.")
+        return episode
+
+    def observation(self, key: str) -> str:
+        """Return the goal and the last observation of a session."""
+        episode = self.episode(key)
+        return episode.goal + episode.observation
+
+    def frame(self, key: str) -> np.ndarray:
+        """Return the frame of the whole grid, uint8 (32 · H, 32 · W, 3); the first call of each size compiles."""
+        return np.asarray(_draw(agentgym.world_of(self.episode(key)), _TILE_PX))
+
+    def _session(self, key: str) -> _Session:
+        session = self._sessions.get(key)
+        if session is None:
+            raise UnknownSessionError(f"Unknown session {key!r}. Use an id that aopen returned.")
+        session.used = time.monotonic()
+        return session
+
+
+def _opening(key: str, task: int, text: str) -> Opening:
+    return Opening(key, NAME, task, _PROMPT, "", text, text_version=1)
+
+
+def _finished(number: int) -> FinishedError:
+    return FinishedError(f"The task with environment {number} has finished.")
+
+
+class BabyAIWrapper(AgentGymWrapper):
+    """BabyAI with the responses of AgentGym's own server.
+
+    The task of an index is level `index % 40` with seed `index // 40`. A step before the first reset, or after the end
+    of an episode, is an error.
+    """
+
+    ROUTES: ClassVar[tuple[CallRoute, ...]] = (
+        *(route for route in AgentGymWrapper.ROUTES if route.path != "/reset"),
+        CallRoute("POST", "/reset", "reset", (ID, Field("data_idx", integer))),
+    )
+
+    def __init__(self, name: str, pool: SessionPool, options: Mapping[str, Any] | None = None):
+        """Make a wrapper with as many sessions as the pool.
+
+        Raises:
+            OptionError: If there are options.
+        """
+        if options:
+            raise OptionError(f"{NAME}: expected no options, got {', '.join(options)}. Leave them out.")
+        self._episodes = BabyAIPool(pool.capacity, pool.idle_seconds)
+        super().__init__(name, cast(Any, self._episodes))
+
+    @staticmethod
+    def names_of(name: str) -> tuple[str, str]:
+        """Return the name as id and as short name."""
+        return name, name
+
+    @property
+    def hosted(self) -> None:
+        """None: the page does not show these environments."""
+
+    def sweep(self) -> None:
+        """Close idle environments."""
+        self._episodes.close_idle()
+        super().sweep()
+
+    def seed_of(self, data_idx: int) -> int:
+        """Return the number of a task.
+
+        Raises:
+            RequestError: If there is no such task.
+        """
+        if not 0 <= data_idx < agentgym.NUM_TASKS:
+            raise RequestError(f"data_idx: expected an integer from 0 to {agentgym.NUM_TASKS - 1}, got {data_idx}.")
+        return data_idx
+
+    async def hello(self, owner: str | None) -> Any:
+        """Return the name of the environment."""
+        return "This is environment BabyAI."
+
+    async def step(self, owner: str | None, number: int, action: str) -> Any:
+        """Do an action."""
+        try:
+            return await super().step(owner, number, action)
+        except FinishedError:
+            raise _finished(number) from None
+
+    async def step_batch(self, owner: str | None, numbers: Sequence[int], actions: Sequence[str]) -> Any:
+        """Do an action in each of several environments; return the response of each step."""
+        if len(numbers) != len(actions):
+            raise RequestError(f"actions: expected one for each of {len(numbers)} ids, got {len(actions)}.")
+        steps = (self.step(owner, number, action) for number, action in zip(numbers, actions, strict=True))
+        answers = list[Any]()
+        for made in await asyncio.gather(*steps, return_exceptions=True):
+            if isinstance(made, BaseException) and not isinstance(made, SessionError):
+                raise made
+            answers.append({"error": message_of(made)} if isinstance(made, SessionError) else made)
+        return answers
+
+    async def observe(self, owner: str | None, number: int) -> Any:
+        """Return the goal and the last observation."""
+        running = self._find(owner, number)
+        if not running.last:
+            blank = {"observation": _NOT_STARTED, "reward": 0, "score": 0, "done": False}
+            return self.reset_answer(number, blank)
+        if running.last["done"]:
+            raise _finished(number)
+        return self.reset_answer(number, {**running.last, "observation": self._episodes.observation(running.key)})
+
+    async def close(self, owner: str | None, number: int) -> Any:
+        """Close an environment; return whether it was open."""
+        try:
+            await self._close(owner, number)
+        except SessionError:
+            return False
+        return True
+
+    def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
+        """Return the response of a reset."""
+        return {**last, "deleted": False}
+
+    async def _started(self, owner: str | None, number: int) -> AgentGymSession:
+        """Return an environment with a task."""
+        running = self._find(owner, number)
+        if not running.last:
+            raise RequestError(f"expected an environment with a task, got environment {number} without. Call /reset.")
+        return running
