@@ -11,7 +11,7 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from tests.ids import is_babyai, one_of_each_program
+from tests.ids import BABYAI, one_of_each_program
 
 NUM_LEVELS = 3
 
@@ -36,6 +36,10 @@ GOALS = {
     "MiniGrid-MemoryS13-v0": (12, "success", NUM_LEVELS),
     "MiniGrid-MemoryS13Random-v0": (12, "success", NUM_LEVELS),
     "MiniGrid-MemoryS17Random-v0": (16, "success", NUM_LEVELS),
+    "BabyAI-GoToLocalS5N2-v0": (25, "success", NUM_LEVELS),
+    "BabyAI-OpenRedDoor-v0": (50, "success", NUM_LEVELS),
+    "BabyAI-PutNextS5N2Carrying-v0": (100, "success", NUM_LEVELS),
+    "BabyAI-MiniBossLevel-v0": (200, "success", NUM_LEVELS),
 }
 
 
@@ -74,10 +78,8 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
     return jax.device_get(play(params, levels.make_level_buffer(env, params, levels.held_out_seeds(NUM_LEVELS))))
 
 
-@pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0"))
+@pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0", BABYAI[0]))
 def test_the_expert_reaches_the_goal_of_every_game(env_id: str) -> None:
-    if is_babyai(env_id):
-        pytest.skip("BabyAI has no expert yet")
     num_steps, name, least = GOALS[env_id]
     assert outcomes(env_id, num_steps)[name].sum() >= least
 

@@ -1,6 +1,6 @@
 """BabyAI: fulfill a mission in a grid of rooms. `SPECS` has the declaration of each id."""
 
-from jaxgym.envs.babyai import game, original, text
+from jaxgym.envs.babyai import expert, game, original, text
 from jaxgym.envs.babyai.classes import LevelClass
 from jaxgym.envs.babyai.table import LEVELS
 from jaxgym.spec import Human, Spec
@@ -14,6 +14,7 @@ def _spec(level_class: LevelClass) -> Spec:
         max_steps=level_class.most_steps,
         valid_levels=game.valid_levels,
         original=original.ORIGINAL,
+        expert=expert.action,
         human=Human(game.view, "minigrid"),
         text=text.TEXT,
     )
