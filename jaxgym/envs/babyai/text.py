@@ -24,11 +24,12 @@ class BabyAITextInterface(MiniGridTextInterface[Scene]):
         limit = int(params.max_steps_in_episode)
         formula, example = "1", ""
         if limit > 0:
-            formula = "1 - 0.9 x steps / limit"
-            steps = min(_EXAMPLE_STEPS, limit)
-            if not self.env.level_class.is_per_unit:
-                formula = f"1 - 0.9 x steps / {limit}"
-                example = f" For example, it is {number(reward_at(jnp.int32(steps), limit))} after {steps} steps."
+            is_per_unit = self.env.level_class.is_per_unit
+            least = min(limit, self.env.level_class.steps) if is_per_unit else limit
+            steps = min(_EXAMPLE_STEPS, least)
+            formula = f"1 - 0.9 x steps / {'limit' if is_per_unit else limit}"
+            case = f" with a limit of {least} steps" if is_per_unit else ""
+            example = f" For example, it is {number(reward_at(jnp.int32(steps), least))} after {steps} steps{case}."
         strict = ""
         if self.env.level_class.num_strict:
             strict = " It also ends without reward when you toggle or pick up a thing that the mission does not name."
@@ -37,13 +38,14 @@ class BabyAITextInterface(MiniGridTextInterface[Scene]):
             "instructions:\n"
             '- "go to X": stand next to X and face it.\n'
             '- "open X": toggle a closed door so that it opens. A locked door opens only if you carry a key of its '
-            "color.\n"
-            '- "pick up X": pick it up with free hands.\n'
-            '- "put X next to Y": drop X on a cell beside, above or below Y.\n'
+            "color. If the door is open already, close it and open it again.\n"
+            '- "pick up X": pick it up with free hands. If you carry it already, drop it and pick it up again.\n'
+            '- "put X next to Y": drop X on a cell beside, above or below Y. Moving Y next to X does not count.\n'
             '"A and B" can be fulfilled in any order. For "A, then B", fulfill A first. For "A after you B", fulfill B '
             'first. "the" means that there is only one such thing at the start; "a" means any of several. "on your '
             'left", "on your right", "in front of you" and "behind you" are meant as seen from where you start, '
-            "within the room in which you start.\n"
+            "within the room in which you start, its doors included. A thing that is ahead and to the left is both in "
+            "front of you and on your left.\n"
             "\n"
             f"Reward: {formula} when the mission is fulfilled; 0 otherwise.{example}\n"
             f"The episode ends when the mission is fulfilled.{strict}"
