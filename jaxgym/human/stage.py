@@ -58,11 +58,8 @@ class Stage:
         if not ground_truth and frame_of(observation) is None:
             if pixels:
                 raise OptionError(f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'.")
-            fix = (
-                "Use --ground-truth"
-                if self.human
-                else "Register it with a Spec whose human has a view, for --ground-truth"
-            )
+            view = "Register it with a Spec whose human has a view, for --ground-truth"
+            fix = "Use --ground-truth" if self.human else view
             raise OptionError(f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}.")
         self._view = self.human.view if ground_truth and self.human else None
 
