@@ -67,11 +67,6 @@ class Run:
     steps: int | None
     folder: str = ""
 
-    @property
-    def until_evaluated(self) -> list[Row]:
-        """Rows of the log up to the evaluation."""
-        return [row for row in self.rows if self.steps is None or row["steps"] <= self.steps]
-
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -117,8 +112,9 @@ class Group:
 
     @property
     def minutes(self) -> float | None:
-        """Mean duration of the training; None without logs."""
-        ends = [rows[-1]["seconds"] for rows in (run.until_evaluated for run in self.runs) if rows]
+        """Mean duration of the training up to the evaluation; None without logs."""
+        logs = [[row for row in run.rows if run.steps is None or row["steps"] <= run.steps] for run in self.runs]
+        ends = [rows[-1]["seconds"] for rows in logs if rows]
         return float(np.mean(ends)) / MINUTE_S if ends else None
 
     @property

@@ -73,7 +73,7 @@ class Play(LevelFlags):
 class Talk(LevelFlags):
     """Play as text, as a language model would: each line of the input is a reply.
 
-    The environment needs a text interface. Its options and those of sessions are accepted too.
+    The environment needs a text interface, whose options are accepted too.
     """
 
 

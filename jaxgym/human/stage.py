@@ -56,7 +56,11 @@ class Stage:
         if ground_truth and self.human is None:
             raise OptionError(f"{env_id} has no ground-truth view. Leave out --ground-truth.")
         if not ground_truth and frame_of(self.env, observation) is None:
-            raise OptionError(_without_frames(env_id, self.human, bool(pixels)))
+            if pixels:
+                raise OptionError(f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'.")
+            view = "Register it with a Spec whose human has a view, for --ground-truth"
+            fix = "Use --ground-truth" if self.human else view
+            raise OptionError(f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}.")
         self._view = self.human.view if ground_truth and self.human else None
 
     def start(self, seed: int) -> Snapshot:
@@ -119,11 +123,3 @@ class Stage:
         if self._view is not None:
             return self._view(self.env, state, self.params)
         return enlarged(frame_of(self.env, self.env.observe(jax.random.key(0), state, None, self.params)))
-
-
-def _without_frames(env_id: str, human: Human | None, is_drawn: bool) -> str:
-    """Return the error message for an environment without frames."""
-    if is_drawn:
-        return f"{env_id} has no frames with these options. Leave out observation, or use 'pixels'."
-    fix = "Use --ground-truth" if human else "Register it with a Spec whose human has a view, for --ground-truth"
-    return f"{env_id}: expected an observation with a frame, uint8 (H, W, 3), got none. {fix}."

@@ -3,22 +3,28 @@
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from jaxgym.serve.pool import SessionPool
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgym import text
+from jaxgym.serve.pool.logic import Logic
+from jaxgym.text import ParsedAction, Turn
 
 
 class TerminalSession:
     """Text environment that reads replies from a stream and writes texts to a stream."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
-        """Make the environment of an id or a short name, with options of `jaxgym.text.make` and of sessions.
+        """Make the environment of an id or a short name, and its text interface, with options of `jaxgym.text.make`.
 
         Raises:
             UnknownIdError: If there is no such environment, or it has no text interface.
             OptionError: If an option does not exist or its value is invalid.
         """
-        self._pool = SessionPool(capacity=1, allows_lenient=True)
-        self._name, self._options = name, {"rewards": "environment", **options}
-        self._pool.prepare(name, self._options)
+        env, self.params, self.interface = text.make(name, **{"levels": "fresh", **options})
+        logic = Logic(env, max_actions=1)
+        self._start, self._move = jax.jit(logic.start), jax.jit(logic.move)
 
     def play(self, seed: int, replies: Iterable[str], out: TextIO, *, prompt: str = "") -> None:
         """Play the level of a seed until the episode or the replies end; skip blank replies.
@@ -29,18 +35,27 @@ class TerminalSession:
             out: Stream for the system prompt, texts, rewards and the result.
             prompt: Text before each reply, such as `"> "`.
         """
-        opening = self._pool.open(self._name, seed, self._options)
-        out.write(f"{opening.system_prompt}\n\n{opening.text}\n\n{prompt}")
+        interface, params = self.interface, self.params
+        state, output = self._start(jnp.uint32(seed), params)
+        scene = jax.tree.map(np.asarray, output.scene)
+        out.write(f"{interface.system_prompt(params)}\n\n{interface.open(scene, params)}\n\n{prompt}")
         out.flush()
-        ending, total, number = "No more replies", 0.0, 0
-        for reply in filter(str.strip, replies):
-            result = self._pool.step_one(opening.id, reply)
-            total, number = result.total_reward, result.number
-            out.write(f"{result.text}\n[reward {result.reward:g}]\n\n")
-            if result.terminated or result.truncated:
-                ending = "The episode is over"
+        number, total, terminated, truncated = 0, 0.0, False, False
+        for number, reply in enumerate(filter(str.strip, replies), start=1):
+            move, reward = interface.parse(reply), 0.0
+            for action in move.actions if isinstance(move, ParsedAction) else ():
+                state, output = self._move(state, jnp.int32(1), jnp.asarray([action], jnp.int32), params)
+                output = jax.tree.map(np.asarray, output)
+                scene, reward = output.scene, reward + float(output.reward)
+                terminated, truncated = bool(output.terminated), bool(output.truncated)
+                if terminated or truncated:
+                    break
+            total += reward
+            turn = Turn(number, move, scene, reward, terminated, truncated)
+            out.write(f"{interface.respond(turn, params)}\n[reward {reward:g}]\n\n")
+            if terminated or truncated:
                 break
             out.write(prompt)
             out.flush()
-        self._pool.close([opening.id])
+        ending = "The episode is over" if terminated or truncated else "No more replies"
         out.write(f"{ending}: reward {total:g} in {number} replies.\n")

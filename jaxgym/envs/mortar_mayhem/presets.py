@@ -40,9 +40,7 @@ ACT_ONLY_PRESETS = {
 }
 ACT_ONLY_GRID_PRESETS = {
     "iclr2023": Preset(
-        {"command_count": [10], "allowed_commands": 5},
-        "MMActGrid: ten commands of five, all given at once",
-        VARIANTS,
+        {"command_count": [10], "allowed_commands": 5}, "MMActGrid: ten commands of five, all given at once", VARIANTS
     ),
     "jmlr2025": Preset({**_MORTAR_MAYHEM, **_GRID}, "MMActGrid: ten commands of five, all given at once", PUBLISHED),
 }
