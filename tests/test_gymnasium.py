@@ -71,6 +71,7 @@ def test_every_id_is_registered_with_gymnasium(env_id: str) -> None:
         (SHORT, {}),
         (SHORT, {"memory_gym_layout": True}),
         ("MortarMayhem-v0", {"flat_actions": True, "command_show_duration": [1], "max_steps": 5}),
+        pytest.param("BabyAI-GoToLocalS5N2-v0", {}, marks=pytest.mark.slow),
         *(
             pytest.param(env_id, kwargs, marks=pytest.mark.slow)
             for env_id in LONGEST

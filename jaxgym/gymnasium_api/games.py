@@ -200,6 +200,15 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(np.array, jax.device_get(tree))
 
 
+def observed(observation: Any) -> Any:
+    """Return an observation on the host; an integer of a `Discrete` space is a NumPy int64, which Gymnasium expects."""
+
+    def converted(leaf: np.ndarray) -> Any:
+        return np.int64(leaf) if leaf.ndim == 0 and np.issubdtype(leaf.dtype, np.integer) else np.array(leaf)
+
+    return jax.tree.map(converted, jax.device_get(observation))
+
+
 def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]) -> np.ndarray:
     """Return an action, or the actions of a vector environment, as int32.
 

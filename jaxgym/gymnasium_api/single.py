@@ -66,7 +66,7 @@ class GymnasiumEnv(games.SingleEnv):
         else:
             self._word, self._episode = games.word_of(seed), 0
         observation, self._state = games.reset(self.game.env, self._word, np.uint32(self._episode), self.game.params)
-        return games.on_host(observation), {}
+        return games.observed(observation), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a step.
@@ -81,7 +81,7 @@ class GymnasiumEnv(games.SingleEnv):
         self._state = made[1]
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         return (
-            jax.tree.map(np.array, observation),
+            games.observed(observation),
             reward.item(),
             terminated.item(),
             truncated.item(),
