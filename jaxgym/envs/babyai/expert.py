@@ -167,7 +167,7 @@ def _task_of(state: game.State, around: Surroundings, clause: jax.Array) -> Task
         jnp.where(
             is_open,
             # An open door must be closed first.
-            jnp.where(fits & (~around.is_lock | has_key), 1 + is_open_door, FAR),
+            jnp.where(fits & (~around.is_lock | has_key), jnp.where(is_open_door, 2, 1), FAR),
             jnp.where(is_pick, jnp.where(fits, 1, FAR), jnp.where(is_place, 1 + place_cost, FAR)),
         ),
     ).astype(jnp.int32)
@@ -186,16 +186,10 @@ def _task_of(state: game.State, around: Surroundings, clause: jax.Array) -> Task
 def _unlocking(state: game.State, around: Surroundings, clause: jax.Array) -> Task:
     """Return the task to open a lock whose key is in reach, or to open a box with a key."""
     cells, content = around.cells, state.level.content
-    colors = np.arange(len(Color))
-    is_key, held = around.kind == Type.KEY, around.carrying
-
-    def is_colored(things: jax.Array, is_key: jax.Array) -> jax.Array:
-        return is_key[..., None] & (color_of(things)[..., None] == colors)
-
-    on_floor = jnp.any(is_colored(cells, is_key & around.is_near), axis=(0, 1))
-    in_hand = is_colored(held, type_of(held) == Type.KEY)
-    boxes = (around.kind == Type.BOX) & around.is_near
-    in_box = is_colored(content, (type_of(content) == Type.KEY) & jnp.any(boxes))
+    is_key, boxes = around.kind == Type.KEY, (around.kind == Type.BOX) & around.is_near
+    on_floor = jnp.stack([jnp.any(is_key & around.is_near & (color_of(cells) == color)) for color in Color])
+    in_hand = (type_of(around.carrying) == Type.KEY) & (color_of(around.carrying) == np.arange(len(Color)))
+    in_box = (type_of(content) == Type.KEY) & (color_of(content) == np.arange(len(Color))) & jnp.any(boxes)
     locks = around.is_lock & around.is_near & (on_floor | in_hand | in_box)[color_of(cells)]
     own = locks & _fits(state, cells, 2 * clause) & (state.level.mission.verbs[clause] == MissionVerb.OPEN)
     locks = jnp.where(jnp.any(own), own, locks)
@@ -270,7 +264,7 @@ def _drop_goals(around: Surroundings, after: Leg, needed: jax.Array) -> jax.Arra
     dropped there is out of reach from the other side.
     """
     costs = jnp.minimum(jnp.roll(after.costs, 1, axis=0), jnp.roll(after.costs, -1, axis=0))
-    is_bad = in_front(needed) | (after.goes_on() & (costs > after.costs)) | (around.kind == Type.DOOR)
+    is_bad = in_front(needed) | (after.goes_on() & (costs > after.costs)) | (around.kind == Type.DOOR)[None]
     total = 2 + jnp.minimum(costs, 2 * _MOST_LEFT) + jnp.where(is_bad, _NEEDED, 0)
     return jnp.where(in_front(around.cells == EMPTY), total, FAR)
 

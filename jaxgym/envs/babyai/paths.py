@@ -30,7 +30,7 @@ class Leg:
 
     def goes_on(self) -> jax.Array:
         """Return from which poses the cheapest path goes forward, bool (4, W, H)."""
-        return (self.costs == 1 + _ahead(self.costs + self.entry)) & (self.costs < FAR)
+        return (self.costs == 1 + _ahead(self.costs + self.entry[None])) & (self.costs < FAR)
 
     def turns_left(self, position: jax.Array, direction: jax.Array) -> jax.Array:
         """Return whether a turn left is better than a turn right, bool ()."""
@@ -89,7 +89,7 @@ def leg_to(goals: jax.Array, entry: jax.Array) -> Leg:
 
     def relax(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         costs, _ = carry
-        straight = jnp.minimum(costs, 1 + _ahead(costs + entry))
+        straight = jnp.minimum(costs, 1 + _ahead(costs + entry[None]))
         turned = jnp.minimum(jnp.roll(straight, 1, axis=0), jnp.roll(straight, -1, axis=0))
         around = jnp.roll(straight, 2, axis=0)
         cheaper = jnp.minimum(straight, jnp.minimum(turned + 1, around + 2))
