@@ -39,7 +39,7 @@ from baselines.losses import sample_action
 from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
-from jaxgym.spaces import first_frame
+from jaxgym.pytrees import first_frame
 
 _ZOO = "zoo:"
 SPLITS = ("held_out", "training", "paper")

@@ -13,7 +13,7 @@ import jaxgym  # it imports `levels` on first use, which starts a JAX backend, a
 from baselines.config import Config
 from baselines.errors import ConfigError
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
-from jaxgym.spaces import first_frame
+from jaxgym.pytrees import first_frame
 
 PAPER_SEEDS = range(200_000, 200_050)
 """Seeds of memory-gym's levels on which its papers evaluate agents."""

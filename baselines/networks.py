@@ -17,7 +17,7 @@ from baselines.errors import ConfigError
 from baselines.losses import Sizes
 from baselines.memories import make_memory
 from baselines.memories.cell import MemoryCell, Params, State
-from jaxgym.spaces import first_frame
+from jaxgym.pytrees import first_frame
 
 Observation = Any  # an array or a dict of arrays, leaves uint8 (..., H, W, C) or float32 (..., n)
 

@@ -28,7 +28,7 @@ from baselines.losses import Sizes, entropy, gae, log_prob, normalize, policy_lo
 from baselines.memories.cell import State
 from baselines.networks import ActorCritic, Observation, Output, make_network, reconstruction_loss
 from baselines.rates import Rates, rates_of
-from jaxgym.spaces import first_frame
+from jaxgym.pytrees import first_frame
 
 Metrics = dict[str, jax.Array]
 SEED_AXIS = "seeds"

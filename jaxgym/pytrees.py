@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import jax
+import numpy as np
 from jax import export
 from jax.tree_util import keystr, tree_leaves_with_path
 
@@ -62,6 +63,22 @@ def check_state(env_id: str, state: Any, own: Any) -> None:
                 f"a state whose {keystr(path).lstrip('.')} has shape {own_shape}, got {shape}",
                 "jax.vmap the step over a batch of states.",
             )
+
+
+def frame_of(env: Any, observation: Any) -> Any:
+    """Return the frame in an observation of an environment, uint8 (H, W, 3), or None if it has none."""
+    # A grid of symbols can have the shape of a frame.
+    return first_frame(observation) if "pixels" in getattr(env, "observation", "pixels") else None
+
+
+def first_frame(observation: Any, batch_dims: int = 0) -> Any:
+    """Return the first frame of an observation, uint8 (…, H, W, C) with `batch_dims` axes before H; None without one.
+
+    The leaves may also be `jax.ShapeDtypeStruct`s.
+    """
+    num_axes = batch_dims + len("HWC")
+    leaves = jax.tree.leaves(observation)
+    return next((leaf for leaf in leaves if leaf.dtype == np.uint8 and leaf.ndim == num_axes), None)
 
 
 def register_nodes(tree: Any) -> None:

@@ -62,22 +62,6 @@ def frames_or_symbols(env: Any, params: Any, low: float = 0.0, high: float = 1.0
     return Box(low=low, high=high, shape=symbols.shape, dtype=jnp.float32)
 
 
-def frame_of(env: Any, observation: Any) -> Any:
-    """Return the frame in an observation of an environment, uint8 (H, W, 3), or None if it has none."""
-    # A grid of symbols can have the shape of a frame.
-    return first_frame(observation) if "pixels" in getattr(env, "observation", "pixels") else None
-
-
-def first_frame(observation: Any, batch_dims: int = 0) -> Any:
-    """Return the first frame of an observation, uint8 (…, H, W, C) with `batch_dims` axes before H; None without one.
-
-    The leaves may also be `jax.ShapeDtypeStruct`s.
-    """
-    num_axes = batch_dims + len("HWC")
-    leaves = jax.tree.leaves(observation)
-    return next((leaf for leaf in leaves if leaf.dtype == jnp.uint8 and leaf.ndim == num_axes), None)
-
-
 def unbounded(leaf: jax.ShapeDtypeStruct) -> Box:
     """Return a box that holds every value of the array's dtype."""
     if leaf.dtype == jnp.bool_:

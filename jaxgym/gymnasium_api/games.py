@@ -13,7 +13,8 @@ from jaxgym import forks, registration
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.errors import ActionError, LevelError, OptionError, shown
 from jaxgym.options import is_integer, plain
-from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frame_of
+from jaxgym.pytrees import frame_of
+from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 _UNHIDDEN = "debug_rgb_array"
 METADATA = {"render_modes": ["rgb_array", _UNHIDDEN], "render_fps": 25}

@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxgym import levels, registration
 from jaxgym.errors import OptionError, nearest
+from jaxgym.pytrees import frame_of
 from jaxgym.rendering.canvas import enlarged
-from jaxgym.spaces import frame_of
 from jaxgym.spec import Human
 
 POLICIES = ("random", "noop", "expert")

@@ -64,7 +64,7 @@ _MOST_FINAL = 0.5
 _COMPLETED = "\n The task is completed."
 
 
-class Task(NamedTuple):
+class Assignment(NamedTuple):
     """Level of a task.
 
     Attributes:
@@ -125,7 +125,7 @@ class AgentGymEpisode:
         number: Number of actions so far.
     """
 
-    task: Task
+    task: Assignment
     row: np.ndarray
     goal: str
     sight: Sight
@@ -142,7 +142,7 @@ class AgentGymEpisode:
 
 
 @functools.lru_cache(maxsize=1024)
-def task_of(data_idx: int) -> Task:
+def task_of(data_idx: int) -> Assignment:
     """Return a task; `data_idx` is an integer from 0 to `NUM_TASKS` - 1."""
     seed, index = divmod(data_idx, len(LEVEL_NAMES))
     level_class = LEVELS[LEVEL_NAMES[index]]
@@ -152,10 +152,10 @@ def task_of(data_idx: int) -> Task:
     cells = np.pad(level.cells, ((0, _SIDE - width), (0, _SIDE - height)), constant_values=WALL)
     padded = dataclasses.replace(level, cells=cells)
     limit = level_class.steps * units
-    return Task(padded, (width, height), limit, level_class.num_strict, level_class.starts_carrying)
+    return Assignment(padded, (width, height), limit, level_class.num_strict, level_class.starts_carrying)
 
 
-def begin(task: Task) -> AgentGymEpisode:
+def begin(task: Assignment) -> AgentGymEpisode:
     """Return a new episode."""
     row = np.asarray(_begin(task.level, np.int32(task.num_strict), np.bool_(task.starts_carrying)))[0]
     goal = text_of(task.level.mission.tokens).replace("then", "and").replace("after you", "and")

@@ -18,9 +18,9 @@ from jaxgym.envs.memory_gym.agent import agent_sprites
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.mortar_mayhem.commands import NO_COMMAND, NUM_COMMANDS
 from jaxgym.envs.mortar_mayhem.glyphs import GLYPHS
+from jaxgym.pytrees import first_frame
 from jaxgym.rendering.canvas import TRANSPARENT, SpriteSheet, draw_sprite, enlarged
 from jaxgym.rendering.sprites import rectangle, ring
-from jaxgym.spaces import first_frame
 
 TILE_PX = 14
 SMALLEST_ARENA = 2

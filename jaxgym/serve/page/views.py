@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from jaxgym import text
+from jaxgym.pytrees import frame_of
 from jaxgym.serve.images import png
 from jaxgym.serve.sessions import SESSION_OPTIONS
-from jaxgym.spaces import frame_of
 
 _DIRECTIONS = ("up", "down", "left", "right", "up-left", "up-right", "down-left", "down-right")
 _PLACES = {

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgym.pytrees import frame_of
 from jaxgym.rows import Rows
 from jaxgym.serve.pool.logic import Logic
-from jaxgym.spaces import frame_of
 
 SIZES = (16, 64, 256, 1024)
 """Batch sizes of the compiled programs, up to the capacity of the pool; a larger batch takes several calls.
