@@ -25,8 +25,10 @@ TScene = TypeVar("TScene")
 MOST_ACTIONS = 64
 """Largest number of actions that one reply may be allowed to give."""
 
+TRUNCATED = "The episode has ended: a limit on steps or turns was reached."
+"""Text of an episode that a limit has ended."""
+
 _CHUNKS = (8, 64)
-_TRUNCATED = "The episode has ended: a limit on steps or turns was reached."
 _OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
 
 
@@ -123,7 +125,7 @@ class FrameTextInterface(BatchTextInterface[TScene]):
         first = move.reason if isinstance(move, InvalidReply) else f"You chose: {move.text}."
         if terminated:
             return f"{first}\n{seen}\n{self.ending(reward)}"
-        return f"{first}\n{seen}\n{_TRUNCATED}" if truncated else f"{first}\n{seen}"
+        return f"{first}\n{seen}\n{TRUNCATED}" if truncated else f"{first}\n{seen}"
 
 
 def visible_in(env: Any, scenes: Any) -> Any:
