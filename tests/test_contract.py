@@ -241,7 +241,7 @@ class TestDrawings:
         "Sudoku-v0",
         "TextCraft-v0",
         "MiniGrid-MemoryS7-v0",
-        BABYAI[0],
+        "BabyAI-KeyInBox-v0",
     ),
 )
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:

@@ -413,4 +413,4 @@ def test_the_other_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) 
     namespace: dict[str, Any] = {}
     for block in blocks()[:-1]:
         exec(compile(block, PAGE.name, "exec"), namespace)
-    assert capsys.readouterr().out.endswith("\n39\n")  # the limit of Mortar Mayhem with two commands
+    assert "\n39\n" in capsys.readouterr().out  # the limit of Mortar Mayhem with two commands

@@ -358,8 +358,9 @@ def test_inputs_have_to_be_those_of_a_recipe(inputs: str) -> None:
 def test_no_answer_has_what_is_inside_of_a_program() -> None:
     replies = ("get 3 minecraft:log", "craft 1 x using 1 y", "craft\x00 1", "get " + "9" * 5000 + " flax")
     for reply in replies:
-        assert not set("<>(){}=\x00") & set(rejected(reply))
-        assert len(rejected(reply)) < 200
+        error = rejected(reply).replace("<action>get 3 flax</action>", "")
+        assert not set("<>(){}=\x00") & set(error)
+        assert len(error) < 200
 
 
 # Any string
