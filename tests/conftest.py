@@ -4,6 +4,7 @@ import gc
 import os
 import tempfile
 import zlib
+from importlib import metadata
 
 # Before JAX starts: CPU unless the caller says otherwise, and as many threads as a worker's share of the cores.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -11,8 +12,9 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     share = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
     os.environ.setdefault("NPROC", str(share))
 # Compilation takes most of the time. Without XLA's fusion emitters it takes about half as long, and programs run about
-# as fast.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# as fast. Versions from 0.11 on do not have this flag, and abort.
+if metadata.version("jaxlib").startswith("0.10."):
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 # Many tests compile the same programs, and so do the processes that they start: all workers share one cache.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     PROGRAMS = tempfile.TemporaryDirectory(prefix="programs-", ignore_cleanup_errors=True)
