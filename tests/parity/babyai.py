@@ -64,8 +64,10 @@ REASONS = {
     "objs already next to each other": original.ADJACENT,
     "match both lhs and rhs": original.SAME,
     "cannot do anything with/to a key": original.LOCKS_KEY,
+    "cannot move an object next to itself": original.SAME,
     "rejection sampling failed in place_obj": original.NO_ROOM,
-    "more than one": "a red or blue ball among the others",
+    "failed to find suitable object": original.NO_MATCH,
+    "can only have one blue or red ball": "a red or blue ball among the others",
 }
 
 

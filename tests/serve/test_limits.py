@@ -359,7 +359,7 @@ def test_what_is_no_http_is_told_shortly_and_is_nothing_to_log(capfd: pytest.Cap
             b"\x16\x03\x01\x02\x00" + b"x" * 1000 + b"\r\n\r\n",
             b"NOTHING\r\n\r\n",
             b"CONNECT a.example:80 HTTP/1.1\r\n" + HOST + b"\r\n",
-            b"GET http://[/ HTTP/1.1\r\n" + HOST + b"\r\n",
+            b"GET http://[/ HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n",
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
             CHUNKED + b"no size\r\n\r\n",
             b"GET /ws HTTP/1.1\r\n" + HOST + upgrade + b"\r\n",
