@@ -11,6 +11,8 @@ PYTHON =
 # `make test TESTS=tests/test_house_rules.py` narrows the tests, `make test WORKERS=0` runs them in one process.
 TESTS = tests
 WORKERS = 2
+# Files run in the order of their names. The last ones, in tests/text, are short: the workers end at about the same time.
+PYTEST = -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # `make parity PARITY_FLAGS='--seeds 2'` plays less.
 PARITY_FLAGS =
 # `make conformance CONFORMANCE_FLAGS='--only trl'` runs a part.
@@ -89,20 +91,20 @@ train: $(STAMP) ## Train an agent on the CPU in a few minutes; leaves curve and 
 		--options 'command_count=[3]' 'command_show_duration=[1]' observation=symbolic --scale cpu $(TRAIN_FLAGS)
 
 test: lint ## Check style and types, run the tests.
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
+	$(BIN)/python $(PYTEST) -m "not slow and not gpu" $(TESTS)
 
 test-slow: $(STAMP) ## Run the tests that `make test` leaves out.
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "slow and not gpu" $(TESTS)
+	$(BIN)/python $(PYTEST) -m "slow and not gpu" $(TESTS)
 
 test-lowest: $(STAMP) ## Test servers and contract with the lowest versions that pyproject.toml allows.
 	@rm -rf $(LOWEST) && $(BIN)/python -m venv $(LOWEST)
 	@$(BIN)/python -m uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[dev]"
-	$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(LOWEST_TESTS)
+	$(LOWEST)/bin/python $(PYTEST) -m "not slow and not gpu" $(LOWEST_TESTS)
 
 test-newest: $(STAMP) ## Run the tests with the newest versions that pyproject.toml allows.
 	@rm -rf $(NEWEST) && $(BIN)/python -m venv $(NEWEST)
 	@$(BIN)/python -m uv pip install --quiet --python $(NEWEST)/bin/python --editable ".[dev]"
-	$(NEWEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu" $(TESTS)
+	$(NEWEST)/bin/python $(PYTEST) -m "not slow and not gpu" $(TESTS)
 
 parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environments, and compare.
 	@if [ ! $(PARITY)/.complete -nt $(STAMP) ]; then \

@@ -4,12 +4,17 @@ import gc
 import os
 import tempfile
 import zlib
+from importlib import metadata
 
 # Before JAX starts: CPU unless the caller says otherwise, and as many threads as a worker's share of the cores.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     share = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
     os.environ.setdefault("NPROC", str(share))
+# Compilation takes most of the time. Without XLA's fusion emitters it takes about half as long, and programs run about
+# as fast. Versions from 0.11 on do not have this flag, and abort.
+if metadata.version("jaxlib").startswith("0.10."):
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 # Many tests compile the same programs, and so do the processes that they start: all workers share one cache.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     PROGRAMS = tempfile.TemporaryDirectory(prefix="programs-", ignore_cleanup_errors=True)
@@ -28,16 +33,25 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-# Here compiling takes most of the time of a quick test, so XLA leaves out what only a longer run gains from. Elsewhere
-# the slower programs cost more than that saves: sampling levels of Mystery Path, for example.
-COMPILED_FAST = ("baselines/", "envs/memory/test_mortar_mayhem.py", "envs/memory/test_arena.py")
+# Sampling levels of Mystery Path and playing many episodes take longer than compiling, so these programs are optimized:
+# those of tests with a path in their name, and of these files.
+OPTIMIZED = (
+    "envs/babyai/",
+    "envs/memory/test_searing",
+    "envs/test_",
+    "parity/",
+    "test_play.py",
+    "text/test_memory_text.py",
+    "text/test_players.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Choose how programs are compiled, also in processes that the test starts."""
     place = item.path.relative_to(Path(__file__).parent).as_posix()
-    is_fast = place.startswith(COMPILED_FAST) and item.get_closest_marker("slow") is None
+    is_long = place.startswith(OPTIMIZED) or "path" in item.nodeid.lower()
+    is_fast = not is_long and item.get_closest_marker("slow") is None
     jax.config.update("jax_disable_most_optimizations", is_fast)
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(int(is_fast))
 

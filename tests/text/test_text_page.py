@@ -10,7 +10,7 @@ from tests.ids import without_new_ids
 REGIONS = {found[2]: found[3] for page in PAGES for found in REGION.finditer(page.read_text())}
 EXAMPLE = DOCS / "how_to/own_text_interface.md"
 # Every transcript makes an environment: one of them stands for all where time is short.
-QUICK = ("games", "transcript mystery_path")
+QUICK = ("games", "transcript textcraft")
 
 
 @pytest.mark.parametrize(

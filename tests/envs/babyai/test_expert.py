@@ -19,7 +19,18 @@ from jaxgym.envs.babyai.level import Level
 from jaxgym.envs.babyai.mission import MissionVerb, Plan, num_units
 from jaxgym.envs.babyai.rooms import Rooms
 from jaxgym.envs.common.draws import Draws, Stream
-from jaxgym.envs.minigrid.world import EMPTY, STEPS, WALL, Door, Type, color_of, number_of, state_of, type_of
+from jaxgym.envs.minigrid.world import (
+    EMPTY,
+    STEPS,
+    WALL,
+    Door,
+    MiniGridAction,
+    Type,
+    color_of,
+    number_of,
+    state_of,
+    type_of,
+)
 
 NUM_LEVELS = 100
 SIDES = (9, 16, 22)
@@ -49,10 +60,11 @@ def player(side: int, num_strict: int) -> Any:
 
     def advance(state: Any, limit: jax.Array, reward: jax.Array, is_over: jax.Array) -> Any:
         params = EnvParams(max_steps_in_episode=limit)
-        made = env.transition(
-            dataclasses.replace(state, time=state.time + 1), expert.action(env, state, params), params
-        )
-        after = (made.state, limit, made.reward, made.terminated | env.is_truncated(made.state, params))
+        action = expert.action(env, state, params)
+        made = env.transition(dataclasses.replace(state, time=state.time + 1), action, params)
+        gives_up = action == MiniGridAction.DONE
+        is_last = made.terminated | env.is_truncated(made.state, params) | gives_up
+        after = (made.state, limit, made.reward, is_last)
         return jax.tree.map(partial(jnp.where, is_over), (state, limit, reward, is_over), after)
 
     @jax.jit
