@@ -53,7 +53,7 @@ class Player:
         self.position: Cell = (0, 0)
         self.heading: Cell = (0, 0)
         self.start_heading: Cell = (0, 0)
-        self.walls, self.floor = set[Cell](), {self.position}
+        self.walls, self.floor = set[Cell](), set[Cell]([self.position])
         self.things = dict[Cell, Thing]()
         self.hand: Thing | None = None
         self.room, self.unknown_in_room = set[Cell](), set[Cell]()
@@ -86,7 +86,7 @@ class Player:
                 self._see(self._at(FRONT_ROW - row, column - MIDDLE), character, listed)
         carried = re.search(r"^You carry: (.+)$", seen, re.MULTILINE)
         if (carried is None) != (self.hand is None):  # an object can be in the hand from the start
-            gone = [thing for cell, thing in self.things.items() if carried and thing.name == carried[1]]
+            gone = [thing for thing in self.things.values() if carried and thing.name == carried[1]]
             self.hand = (gone or [Thing(carried[1], self.position)])[0] if carried else None
         self.room, self.unknown_in_room = self._start_room()
         if is_first:
@@ -178,7 +178,7 @@ class Player:
 
     def _start_room(self) -> tuple[set[Cell], set[Cell]]:
         """Return the known cells of the room of the start, its doors included, and the unknown cells beside them."""
-        room, waiting, unknown = {(0, 0)}, [(0, 0)], set[Cell]()
+        room, waiting, unknown = set[Cell]([(0, 0)]), list[Cell]([(0, 0)]), set[Cell]()
         origins = {thing.origin for thing in self.things.values() if thing.kind == "door"}
         while waiting:
             x, y = waiting.pop()
