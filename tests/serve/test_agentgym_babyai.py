@@ -109,16 +109,10 @@ def test_a_greeting_and_a_prompt(base: str) -> None:
 
 
 def test_a_full_server_and_options(base: str) -> None:
-    numbers = list[int]()
-    while len(numbers) <= 16:
-        status, answer = ask(base, "POST", "/create")
-        if status == 503:
-            break
-        numbers.append(answer["id"])
-    assert status == 503
-    assert len(numbers) <= 16
-    for number in numbers:
-        assert post(base, "/close", id=number) is True
+    answers = [ask(base, "POST", "/create") for _ in range(17)]
+    assert [status for status, _ in answers] == [200] * 16 + [503]
+    for _, answer in answers[:16]:
+        assert post(base, "/close", id=answer["id"]) is True
     with pytest.raises(OptionError, match="babyai: expected no options, got size"):
         load(AgentGym("babyai", ("size=5",), host="127.0.0.1", port=0))
 

@@ -53,7 +53,7 @@ class Player:
         self.position: Cell = (0, 0)
         self.heading: Cell = (0, 0)
         self.start_heading: Cell = (0, 0)
-        self.walls, self.floor = set[Cell](), {self.position}
+        self.walls, self.floor = set[Cell](), set[Cell]([self.position])
         self.things = dict[Cell, Thing]()
         self.hand: Thing | None = None
         self.room, self.unknown_in_room = set[Cell](), set[Cell]()
@@ -86,7 +86,7 @@ class Player:
                 self._see(self._at(FRONT_ROW - row, column - MIDDLE), character, listed)
         carried = re.search(r"^You carry: (.+)$", seen, re.MULTILINE)
         if (carried is None) != (self.hand is None):  # an object can be in the hand from the start
-            gone = [thing for cell, thing in self.things.items() if carried and thing.name == carried[1]]
+            gone = [thing for thing in self.things.values() if carried and thing.name == carried[1]]
             self.hand = (gone or [Thing(carried[1], self.position)])[0] if carried else None
         self.room, self.unknown_in_room = self._start_room()
         if is_first:
@@ -178,7 +178,7 @@ class Player:
 
     def _start_room(self) -> tuple[set[Cell], set[Cell]]:
         """Return the known cells of the room of the start, its doors included, and the unknown cells beside them."""
-        room, waiting, unknown = {(0, 0)}, [(0, 0)], set[Cell]()
+        room, waiting, unknown = set[Cell]([(0, 0)]), list[Cell]([(0, 0)]), set[Cell]()
         origins = {thing.origin for thing in self.things.values() if thing.kind == "door"}
         while waiting:
             x, y = waiting.pop()
@@ -263,6 +263,10 @@ class Player:
 
         if self.hand and is_key(self.hand):
             return self._facing(lambda front: front == cell, "toggle", is_clearing=is_clearing)
+        # First clear the way to the door, with free hands.
+        way = self._facing(lambda front: front == cell)
+        if way is None:
+            return self._facing(lambda front: front == cell, is_clearing=True) if is_clearing else None
         return self._take(is_key, is_clearing=is_clearing)
 
     def _at_thing(self, is_wanted: Callable[[Thing], bool], action: str, *, is_clearing: bool = False) -> str | None:
@@ -288,12 +292,13 @@ class Player:
     ) -> str | None:
         """Return the next action on the shortest way to face a target, or `action` there; None without a way."""
         start = self.position, self.heading
-        first: dict[tuple[Cell, Cell], str] = {start: ""}
+        first = {start: ("", False)}  # the first action, and whether the way leads through an object
         queue = [start]
         for position, heading in queue:
             front = position[0] + heading[0], position[1] + heading[1]
+            action_of_way, is_blocked = first[position, heading]
             if is_target(front):
-                return self._cleared(first[position, heading] or action)
+                return self._drop() if is_blocked and self.hand else self._cleared(action_of_way or action)
             index = HEADINGS.index(heading)
             left, right = HEADINGS[index - 1], HEADINGS[(index + 1) % 4]
             following = [(position, left, "turn left"), (position, right, "turn right")]
@@ -301,7 +306,8 @@ class Player:
                 following.insert(0, (front, heading, "forward"))
             for cell, direction, move in following:
                 if (cell, direction) not in first:
-                    first[cell, direction] = first[position, heading] or move
+                    is_object = cell in self.things and self.things[cell].kind != "door"
+                    first[cell, direction] = action_of_way or move, is_blocked or is_object
                     queue.append((cell, direction))
         return None
 
@@ -313,14 +319,12 @@ class Player:
             return self.hand is not None and (self.hand.kind, self.hand.color) == ("key", thing.color)
         return thing.kind == "door" or is_clearing
 
-    def _cleared(self, action: str) -> str | None:
+    def _cleared(self, action: str) -> str:
         """Return an action, or the one that first opens the door or takes the object in the way."""
         ahead = self.things.get(self._at(1, 0))
         if action != "forward" or ahead is None or ahead.state == "open":
             return action
-        if ahead.kind == "door":
-            return "toggle"
-        return "pick up" if self.hand is None else self._drop()
+        return "toggle" if ahead.kind == "door" else "pick up"
 
 
 def phrases_of(mission: str) -> list[list[Clause]]:

@@ -15,6 +15,7 @@ from jaxgym.envs.babyai import SPECS
 from jaxgym.envs.babyai.text import listed
 from jaxgym.envs.minigrid.world import EMPTY, UNSEEN, WALL, Color, Door, MiniGridAction, Type, thing
 from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.sessions import TurnResult
 from tests.text.babyai_player import Player
 
 KEY = thing(Type.KEY, Color.GREY)
@@ -83,15 +84,15 @@ def test_a_session_is_paid_its_progression(pool: SessionPool, rewards: str) -> N
     listed_only = pool.open(NAME, 3, {"dialect": "balrog", "actions_per_turn": 1, "rewards": rewards})
     assert listed_only.text.partition("\n")[0] == shown.text.partition("\n")[0]
     player, seen = Player(), shown.text
-    for _ in range(16):
+    paid, progressed = list[TurnResult](), list[TurnResult]()
+    while not (paid and paid[-1].terminated):
         reply = player.reply(seen)
-        (one,) = pool.step([shown.id], [reply])
-        (other,) = pool.step([listed_only.id], [reply.replace("forward", "go forward")])
-        assert "Mission" not in other.text
-        seen = one.text
-        if one.terminated:
-            break
-    assert one.terminated
+        paid += pool.step([shown.id], [reply])
+        progressed += pool.step([listed_only.id], [reply.replace("forward", "go forward")])
+        seen = paid[-1].text
+        assert not paid[-1].truncated
+    one, other = paid[-1], progressed[-1]
+    assert not any("Mission" in result.text for result in progressed)
     assert other.terminated
     assert other.text.endswith("\nThe episode has ended.")
     assert other.total_reward == (1.0 if rewards == "components" else pytest.approx(one.total_reward))

@@ -27,9 +27,9 @@ SIDE = 22
 NUM_LEVELS, FIRST_SEED = 100, 10_000
 QUICK = ("PickupLoc-v0", "PutNextLocal-v0", "GoToSeqS5R2-v0", "UnlockPickup-v0", "KeyCorridorS3R3-v0")
 OTHERS = (
-    *("GoToObj-v0", "GoToRedBall-v0", "GoToLocalS8N7-v0", "GoToDoor-v0", "GoToObjMazeS5-v0", "GoToImpUnlock-v0"),
+    *("GoToObj-v0", "GoToRedBall-v0", "GoToLocalS8N7-v0", "GoToDoor-v0", "GoToObjMazeS5-v0"),
     *("OpenRedDoor-v0", "OpenDoorLoc-v0", "OpenTwoDoors-v0", "OpenDoorsOrderN4-v0", "PickupDist-v0"),
-    *("PickupAbove-v0", "PutNextS5N2-v0", "PutNextS5N2Carrying-v0", "UnlockLocalDist-v0", "KeyInBox-v0"),
+    *("PickupAbove-v0", "PutNextS5N2-v0", "PutNextS7N4-v0", "PutNextS5N2Carrying-v0", "UnlockLocal-v0", "KeyInBox-v0"),
     *("UnlockToUnlock-v0", "ActionObjDoor-v0", "FindObjS6-v0", "OneRoomS12-v0", "MoveTwoAcrossS5N2-v0"),
 )
 
