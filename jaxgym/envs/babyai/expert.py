@@ -20,6 +20,7 @@ from jaxgym.envs.babyai.paths import FAR, Leg, beside, follow, in_front, leg_to,
 from jaxgym.envs.minigrid.world import (
     EMPTY,
     Color,
+    Direction,
     Door,
     GridWorld,
     MiniGridAction,
@@ -171,6 +172,8 @@ def _task_of(state: game.State, around: Surroundings, clause: jax.Array) -> Task
             jnp.where(is_pick, jnp.where(fits, 1, FAR), jnp.where(is_place, 1 + place_cost, FAR)),
         ),
     ).astype(jnp.int32)
+    # The agent drops a target that it carries, before it needs any key.
+    is_in_hand = jnp.where(is_put, _fits(state, around.carrying, 2 * clause + 1), has_first)
     is_at_hand = ~is_put | has_first | jnp.any(fits & around.is_near)
     return Task(
         targets=targets,
@@ -179,7 +182,7 @@ def _task_of(state: game.State, around: Surroundings, clause: jax.Array) -> Task
         needs_cargo=is_put,
         has_cargo=is_put & has_first,
         needs_hands=is_pick | is_put,
-        is_possible=jnp.any((targets < FAR) & around.is_near) & is_at_hand,
+        is_possible=is_in_hand | (is_at_hand & jnp.any((targets < FAR) & around.is_near)),
     )
 
 
@@ -229,25 +232,33 @@ def _act(
     )
     fetch = leg_to(fetch_goals, jnp.where(fetches, free, deliver.entry))
 
-    to_cargo = follow(world.position, world.direction, fetch, around.is_thing)
+    # The paths of the plan. After a drop, the agent turns before it goes on.
+    is_useless = ~is_free & task.needs_hands & ~task.has_cargo
+    turn = jnp.where(fetch.turns_left(world.position, world.direction), -1, 1)
+    direction = (world.direction + jnp.where(is_useless, turn, 0)) % len(Direction)
+    to_cargo = follow(world.position, direction, fetch, around.is_thing)
     picked = _only(to_cargo.position + step_of(to_cargo.direction), around.cells)
     obstacles = around.is_thing & ~(picked & fetches)
     to_target = follow(to_cargo.position, to_cargo.direction, deliver, obstacles)
     end = to_target.position + step_of(to_target.direction)
     is_blocked = to_target.is_blocked | ((task.last == MiniGridAction.DROP) & obstacles[end[0], end[1]])
-    drops = is_shown | (~is_free & (is_blocked | (task.needs_hands & ~task.has_cargo)))
-    clears = is_free & fetches & is_blocked
 
-    obstacle = jnp.where(to_target.is_blocked, to_target.obstacle, end)
+    clears, drops = fetches & is_blocked, is_shown | is_useless | (~is_free & is_blocked)
+    obstacle = _only(jnp.where(to_target.is_blocked, to_target.obstacle, end), around.cells)
+    clear_goals = jnp.where(clears, jnp.where(in_front(obstacle), 1, FAR), fetch.costs)
+    clear = leg_to(clear_goals, jnp.where(clears, free, fetch.entry))
     needed = (to_target.is_on | _only(end, around.cells)) & fetches
-    goals = jnp.where(clears, jnp.where(in_front(_only(obstacle, around.cells)), 1, FAR), fetch.costs)
-    errand = leg_to(
-        jnp.where(drops, _drop_goals(around, fetch, needed), goals),
-        jnp.where(drops, around.entry_with(FAR), jnp.where(clears, free, fetch.entry)),
-    )
-    rest = jax.tree.map(partial(jnp.where, fetches), fetch, deliver)
-    leg = jax.tree.map(partial(jnp.where, drops | clears), errand, rest)
-    last = jnp.where(drops, MiniGridAction.DROP, jnp.where(clears | fetches, MiniGridAction.PICKUP, task.last))
+    drop_goals = jnp.where(drops, _drop_goals(around, clear, needed), clear.costs)
+    drop = leg_to(drop_goals, jnp.where(drops, around.entry_with(FAR), clear.entry))
+
+    leg, last = deliver, task.last
+    for is_due, other, other_last in (
+        (fetches, fetch, MiniGridAction.PICKUP),
+        (clears, clear, MiniGridAction.PICKUP),
+        (drops, drop, MiniGridAction.DROP),
+    ):
+        leg = jax.tree.map(partial(jnp.where, is_due), other, leg)
+        last = jnp.where(is_due, other_last, last)
     return _along(world, around, leg, last)
 
 
