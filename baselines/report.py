@@ -165,7 +165,7 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
         alike = dataclasses.replace(
             config,
             **dict(seed=0, num_seeds=1, preset="", eval_repeats=1, eval_every=0),
-            **dict(checkpoint_updates=1, keep_checkpoints=1, unroll=1),
+            **dict(block_updates=1, checkpoint_updates=1, keep_checkpoints=1, unroll=1),
         )
         groups.setdefault(alike, []).extend(_read_runs(folder, config))
     if not groups:
@@ -345,7 +345,8 @@ def draw(path: Path, task: str, groups: Sequence[Group], seed: int) -> None:
     metric = next((group.metric_name for group in groups if group.metric_name), "")
     unit = metric.replace("_", " ") if any(group.is_endless for group in groups) else "1 = best possible"
     settings = differing_settings(groups)
-    with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, 3.4), sharey=True) as (axes,):
+    height = max(3.4, 2.4 + 0.17 * len(groups) / (1 + has_times))  # the legend is below the axes
+    with plots.drawing(path, 1, 1 + has_times, (7 if has_times else 3.5, height), sharey=True) as (axes,):
         for number, group in enumerate(groups):
             color, line = COLORS[number % len(COLORS)], plots.LINES[number // len(COLORS) % len(plots.LINES)]
             label = ", ".join((group.agent, group.shape, *settings[number], group.count))
