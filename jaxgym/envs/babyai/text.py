@@ -104,13 +104,13 @@ class ProgressionTracker(RewardTracker):
 
     def __init__(self) -> None:
         """Start an episode."""
-        self._has_progressed = False
+        self._progression = {"so far": 0.0}
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
         """Record a turn and return by how much it raised the progression."""
-        is_first = turn.reward > 0 and not self._has_progressed
-        self._has_progressed |= is_first
-        return {"progression": float(is_first)}
+        before = self._progression["so far"]
+        self._progression["so far"] = max(before, float(turn.reward > 0))
+        return {"progression": self._progression["so far"] - before}
 
 
 @dataclasses.dataclass(frozen=True)
