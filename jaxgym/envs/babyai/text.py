@@ -104,13 +104,13 @@ class ProgressionTracker(RewardTracker):
 
     def __init__(self) -> None:
         """Start an episode."""
-        self._totals = {"progression": 0.0}
+        self._progression = {"so far": 0.0}
 
     def components(self, turn: Turn[Any]) -> dict[str, float]:
         """Record a turn and return by how much it raised the progression."""
-        before = self._totals["progression"]
-        self._totals["progression"] = float(before > 0 or turn.reward > 0)
-        return {"progression": self._totals["progression"] - before}
+        before = self._progression["so far"]
+        self._progression["so far"] = max(before, float(turn.reward > 0))
+        return {"progression": self._progression["so far"] - before}
 
 
 @dataclasses.dataclass(frozen=True)
