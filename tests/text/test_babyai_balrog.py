@@ -12,10 +12,11 @@ import pytest
 import jaxgym
 from jaxgym import text
 from jaxgym.envs.babyai import SPECS
-from jaxgym.envs.babyai.text import listed
+from jaxgym.envs.babyai.text import ProgressionTracker, listed
 from jaxgym.envs.minigrid.world import EMPTY, UNSEEN, WALL, Color, Door, MiniGridAction, Type, thing
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import TurnResult
+from jaxgym.text import Turn
 from tests.text.babyai_player import Player
 
 KEY = thing(Type.KEY, Color.GREY)
@@ -97,6 +98,14 @@ def test_a_session_is_paid_its_progression(pool: SessionPool, rewards: str) -> N
     assert other.text.endswith("\nThe episode has ended.")
     assert other.total_reward == (1.0 if rewards == "components" else pytest.approx(one.total_reward))
     assert 0 < one.total_reward < 1
+
+
+def test_the_progression_is_reached_once() -> None:
+    tracker = ProgressionTracker()
+    turns = [
+        Turn(number, text.InvalidReply(""), None, reward, False, False) for number, reward in enumerate((0, 0.4, 0.9))
+    ]
+    assert [tracker.components(turn) for turn in turns] == [{"progression": value} for value in (0.0, 1.0, 0.0)]
 
 
 def test_a_time_limit_is_told(pool: SessionPool) -> None:
