@@ -172,7 +172,7 @@ def _task_of(state: game.State, around: Surroundings, clause: jax.Array) -> Task
             jnp.where(is_pick, jnp.where(fits, 1, FAR), jnp.where(is_place, 1 + place_cost, FAR)),
         ),
     ).astype(jnp.int32)
-    # The agent drops a target that it carries, before it needs any key.
+    # A target that the agent carries is one after a drop.
     is_in_hand = jnp.where(is_put, _fits(state, around.carrying, 2 * clause + 1), has_first)
     is_at_hand = ~is_put | has_first | jnp.any(fits & around.is_near)
     return Task(
@@ -182,7 +182,7 @@ def _task_of(state: game.State, around: Surroundings, clause: jax.Array) -> Task
         needs_cargo=is_put,
         has_cargo=is_put & has_first,
         needs_hands=is_pick | is_put,
-        is_possible=is_in_hand | (is_at_hand & jnp.any((targets < FAR) & around.is_near)),
+        is_possible=is_at_hand & (is_in_hand | jnp.any((targets < FAR) & around.is_near)),
     )
 
 
