@@ -52,6 +52,7 @@ LINES = (
     Line("OpenEnv verifiers", "test_verifiers.py"),
     Line("AgentGym textcraft", "clients/test_agentgym.py", "textcraft"),
     Line("AgentGym frozen_lake", "clients/test_agentgym.py", "frozen_lake"),
+    Line("AgentGym babyai", "clients/test_agentgym.py", "babyai"),
     Line("TextArena", "test_textarena.py"),
     Line("MCP fastmcp and mcp", "test_mcp.py"),
 )

@@ -2,7 +2,8 @@
 
     AGENTGYM_SRC=/path/to/AgentGym pytest tests/conformance/clients/test_agentgym.py
 
-No package index has `agentenv`. The client of BabyAI plays `frozen_lake`, since it reads the keys of AgentGym's guide.
+No package index has `agentenv`. The client of BabyAI also plays `frozen_lake`, since it reads the keys of AgentGym's
+guide.
 """
 
 import contextlib
@@ -47,6 +48,14 @@ def lake(messages: Messages, turn: int) -> str:
     return react(found[1] if found else "up")
 
 
+def babyai(messages: Messages, _: int) -> str:
+    """Reply with the offered action that goes to the goal's object; look around until one is offered."""
+    texts = [message["content"] for message in messages]
+    goal = next(found[1] for text in texts if (found := re.search(r"Your goal: go to (?:the|a) (\w+ \w+)", text)))
+    offered = re.search(rf'"(go to {goal} \d+)"', texts[-1])
+    return react(offered[1] if offered else "turn right" if len(texts) % 4 else "move forward")
+
+
 class Case(NamedTuple):
     """A game of ours and the classes of AgentGym that play it.
 
@@ -56,6 +65,8 @@ class Case(NamedTuple):
         make_policy: Makes a policy that solves the game.
         keys: What the client reads from an answer of /step.
         indices: Values of data_idx to play.
+        answers_after_end: Whether a step after the end is answered as the last step was; AgentGym's server of BabyAI
+            answers an error instead, at which its client raises a KeyError.
     """
 
     client: str
@@ -64,12 +75,16 @@ class Case(NamedTuple):
     make_policy: Callable[[], Policy]
     keys: frozenset[str]
     indices: tuple[int, ...]
+    answers_after_end: bool = True
 
 
 KEYS = frozenset({"observation", "reward", "done"})
 CASES = {
     "textcraft": Case("TextCraftEnvClient", "TextCraftTask", "inventory", policies.TextCraft, KEYS, (0, 1, 5, 40)),
     "frozen_lake": Case("BabyAIEnvClient", "BabyAITask", "left", lambda: lake, KEYS | {"score"}, (0, 40, 80, 120)),
+    "babyai": Case(
+        "BabyAIEnvClient", "BabyAITask", "turn left", lambda: babyai, KEYS | {"score"}, (0, 1, 40, 2), False
+    ),
 }
 
 
@@ -228,7 +243,11 @@ def test_the_policy_solves_the_tasks_and_a_step_after_the_end_stays_there(server
         last = server.play(client, index)
         assert last.done
         assert last.reward > 0
-        assert client.step(react(server.case.action)).done
+        if server.case.answers_after_end:
+            assert client.step(react(server.case.action)).done
+        else:
+            with pytest.raises(KeyError):
+                client.step(react(server.case.action))
     client.reset(server.case.indices[0])
     client.step(react(server.case.action))
     client.close()
