@@ -234,15 +234,18 @@ class TestDrawings:
 
 @pytest.fixture(
     scope="module",
-    params=one_of_each_program(
-        "SearingSpotlights-v0",
-        "Endless-MysteryPath-v0",
-        "MysteryPath-Grid-v0",
-        "Sudoku-v0",
-        "TextCraft-v0",
-        "MiniGrid-MemoryS7-v0",
-        "BabyAI-KeyInBox-v0",
-    ),
+    params=[
+        each
+        for each in one_of_each_program(
+            "SearingSpotlights-v0",
+            "Endless-MysteryPath-v0",
+            "MysteryPath-Grid-v0",
+            "Sudoku-v0",
+            "TextCraft-v0",
+            "MiniGrid-MemoryS7-v0",
+        )
+        if each != BABYAI[0]  # three random steps can solve it
+    ],
 )
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     """Return each id with a time limit of three steps, before which no rule ends an episode."""

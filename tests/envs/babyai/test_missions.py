@@ -120,7 +120,7 @@ def test_all_ids_have_a_spec_and_a_limit() -> None:
 
 def test_the_text_shows_the_mission_above_the_view() -> None:
     env, params = environment("GoToLocal-v0")
-    interface = babyai_text.TEXT.build(env, {"actions_per_turn": 8, "dialect": "jaxgym"})
+    interface = babyai_text.TEXT.build(env, {"actions_per_turn": 8, "dialect": "map"})
     cells = np.full((1, 7, 7), EMPTY)
     cells[0, 3, 4] = thing(Type.DOOR, Color.RED, Door.CLOSED)
     seen = VisibleMission(
@@ -134,7 +134,7 @@ def test_the_text_shows_the_mission_above_the_view() -> None:
     assert "1 - 0.9 x steps / 64" in prompt
     assert "The episode also ends after 64 steps." in prompt
     boss, params = environment("BossLevel-v0")
-    prompt = babyai_text.TEXT.build(boss, {"actions_per_turn": 8, "dialect": "jaxgym"}).system_prompt(params)
+    prompt = babyai_text.TEXT.build(boss, {"actions_per_turn": 8, "dialect": "map"}).system_prompt(params)
     assert "a limit of 576 steps for each instruction, and of 1152 steps for each" in prompt
 
 
