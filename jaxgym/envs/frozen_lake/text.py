@@ -96,7 +96,9 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         says = _patterns(self.dialect, size, verb)
         afterwards = (dialect.retry, " The game is over.")
         has_ended = np.asarray(turns.terminated) | np.asarray(turns.truncated)
-        endings = np.where(scenes.is_at_goal, _AT_GOAL, np.where(scenes.is_in_hole, _IN_HOLE, has_ended * _CUT))
+        endings = has_ended * _CUT
+        endings[scenes.is_in_hole] = _IN_HOLE
+        endings[scenes.is_at_goal] = _AT_GOAL
         rows = zip(
             turns.numbers,
             turns.actions,

@@ -90,7 +90,7 @@ def read_fields(route: CallRoute, query: bytes, body: bytes) -> list[Any]:
     Raises:
         BodyError: If the body is not a JSON object, or a field is missing or has another type.
     """
-    values = list[Any]()
+    values: list[Any] = []
     if not route.fields:
         return values
     where = "query" if route.method == "GET" else "body"

@@ -117,13 +117,14 @@ class AgentGymApp:
 
 
 async def _body(receive: Receive) -> bytes:
-    pieces, message = list[bytes](), {"more_body": True}
-    while message.get("more_body"):
+    pieces: list[bytes] = []
+    while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise HTTPException(_BAD, "the client disconnected before its request was complete.")
         pieces.append(message.get("body", b""))
-    return b"".join(pieces)
+        if not message.get("more_body"):
+            return b"".join(pieces)
 
 
 def load(serving: AgentGym) -> AgentGymApp:

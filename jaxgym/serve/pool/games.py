@@ -230,9 +230,9 @@ class GameTable:
         """Make the actions of parsed replies, and return the output of the steps."""
         plans: list[Sequence[Any]] = [() if isinstance(move, InvalidReply) else move.actions for move in moves]
         slots = np.asarray([session.slot for session in sessions], np.intp)
-        counts = np.asarray(list(map(len, plans)))
-        most = self._programs.max_actions
-        if counts.min() > 0 and counts.max() <= most:
+        lengths = list(map(len, plans))
+        counts, most = np.asarray(lengths), self._programs.max_actions
+        if min(lengths) > 0 and max(lengths) <= most:
             return self._run(slots, counts, plans)
         rewards = np.zeros(len(slots), np.float32)
         indices = np.flatnonzero(counts)

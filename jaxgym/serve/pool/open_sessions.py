@@ -79,12 +79,14 @@ class OpenSessions:
         return await self._calls.future(checked_id(session_id), reply, None)
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
-        steps, starts = list[tuple[PoolCall, Session]](), list[tuple[PoolCall, Session]]()
+        steps: list[tuple[PoolCall, Session]] = []
+        starts: list[tuple[PoolCall, Session]] = []
         for call in calls:
-            try:
-                (starts if call.reply is None else steps).append((call, self._session(call.session_id)))
-            except UnknownSessionError as error:
-                call.result = error
+            session = self._sessions.get(call.session_id)
+            if session is not None:
+                (starts if call.reply is None else steps).append((call, session))
+            else:
+                call.result = self._unknown(call.session_id)
         try:
             if steps:
                 results = self._step([session for _, session in steps], [call.reply or "" for call, _ in steps])
@@ -125,11 +127,14 @@ class OpenSessions:
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(checked_id(session_id))
         if session is None:
-            why = self._closed.get(session_id)
-            if why is None:
-                raise UnknownSessionError(f"Unknown session {session_id!r}. Use an id that open returned.")
-            raise ClosedSessionError(f"The session {session_id!r} {why}. Open another one.")
+            raise self._unknown(session_id)
         return session
+
+    def _unknown(self, session_id: str) -> UnknownSessionError:
+        why = self._closed.get(session_id)
+        if why is None:
+            return UnknownSessionError(f"Unknown session {session_id!r}. Use an id that open returned.")
+        return ClosedSessionError(f"The session {session_id!r} {why}. Open another one.")
 
     def _sessions_of(self, ids: Sequence[str]) -> list[Session]:
         check_no_string("ids", ids)

@@ -1,5 +1,6 @@
 """Guard in front of every route of a server: it checks host, origin, token and size of a request."""
 
+import functools
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
@@ -20,6 +21,7 @@ _BEARER = b"bearer"
 _AUTHORITY = re.compile(rb"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::([0-9]*))?")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _BAD, _UNAUTHORIZED, _FORBIDDEN, _TOO_LONG = 400, 401, 403, 413
+_MOST_NAMES = 16  # clients send the same few
 _DIGITS = 18  # digits of a length that are read: enough to exceed any limit; Python rejects thousands of digits
 
 
@@ -79,12 +81,12 @@ class Guard:
 
     def _check_headers(self, scope: Mapping[str, Any]) -> None:
         """Raise `HTTPException` unless host, origin and content length of a request are acceptable."""
-        headers: dict[bytes, bytes] = {}
-        for name, value in scope["headers"]:
-            if name in _ONCE:
-                if name in headers:
-                    raise HTTPException(_BAD, f"expected one header {name.decode()}, got several. Send it once.")
-                headers[name] = value
+        headers = dict(scope["headers"])
+        if len(headers) < len(scope["headers"]):
+            names = [name for name, _ in scope["headers"]]
+            twice = next((name for name in _ONCE if names.count(name) > 1), None)
+            if twice is not None:
+                raise HTTPException(_BAD, f"expected one header {twice.decode()}, got several. Send it once.")
         host = headers.get(b"host")
         if host is None:
             # HTTP/1.0 has no Host. Only browsers can be tricked into sending a foreign host, and they do not use it.
@@ -154,6 +156,7 @@ def _port_of(authority: bytes) -> bytes:
     return (found and found[3]) or b""
 
 
+@functools.lru_cache(_MOST_NAMES)
 def _name_of(authority: bytes) -> str:
     """Return the name in `NAME`, `NAME:PORT` or `[ADDRESS]:PORT`, in lower case; empty if it has another form."""
     found = _AUTHORITY.fullmatch(authority)

@@ -144,6 +144,7 @@ def make_server(app: App, serving: Serving) -> uvicorn.Server:
         log_config=None,
         log_level="warning",
         access_log=False,
+        proxy_headers=False,  # no app reads the address of the client
         server_header=False,
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,

@@ -60,8 +60,8 @@ class HttpConnection(HttpToolsProtocol):
     is limited here and not passed to the app.
 
     Attributes:
-        deadline: Time at which the connection is closed unless its request is complete and its responses are read, in
-            seconds of `time.monotonic`.
+        deadline: Time at which the connection is closed unless its next request is complete and its responses are read,
+            in seconds of `time.monotonic`; infinite while the app answers. It replaces uvicorn's keep-alive timer.
     """
 
     deadline = math.inf
@@ -75,11 +75,6 @@ class HttpConnection(HttpToolsProtocol):
         """Open the connection."""
         super().connection_made(transport)
         self.deadline = time.monotonic() + self.timeout_keep_alive
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Clean up after the connection is closed."""
-        self._unset_keepalive_if_required()
-        super().connection_lost(exc)
 
     def eof_received(self) -> Any:
         """Return whether the connection stays open after the client has shut down its side: until it is answered."""
@@ -109,7 +104,8 @@ class HttpConnection(HttpToolsProtocol):
         """Process received bytes; blank lines between requests change nothing, so the connection times out anyway."""
         if not (self._is_in_body or self._held or data.strip(b"\r\n")):
             return
-        self._unset_keepalive_if_required()
+        if not (self._is_in_body or self._held or self.flow.write_paused):
+            self.deadline = math.inf  # the next request has its own time
         if self._is_discarding:
             self._discarded += len(data)
             if self._discarded > MOST_DISCARDED:
@@ -127,11 +123,13 @@ class HttpConnection(HttpToolsProtocol):
                 data = self._take_head(data)
         if data and not self.transport.is_closing():
             self._pass_on(data)
-        if not self.flow.write_paused:
-            self._set_deadline()
+        self._set_deadline()
 
     def _set_deadline(self) -> None:
-        if not self._is_in_body and not self._held:
+        if self.flow.write_paused:
+            return
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering and not self._is_in_body and not self._held:
             self.deadline = math.inf
         elif self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_keep_alive
@@ -226,7 +224,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
-        absolute = _ABSOLUTE.match(self.url)
+        absolute = None if self.url[:1] == b"/" else _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
             self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
@@ -251,19 +249,20 @@ class HttpConnection(HttpToolsProtocol):
         self._is_in_body, self._has_ended = False, self._is_chunked
         if self._is_discarding:
             self._is_discarding = False
-            # The end of the response set this timer, and the discarded bytes have unset it.
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self.deadline = time.monotonic() + self.timeout_keep_alive
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Process the end of a response; discard the rest of an incomplete request for `DISCARD_SECONDS`."""
-        super().on_response_complete()
+        # uvicorn's method would also set its keep-alive timer, and start a request of its pipeline, which is empty.
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
+        self.flow.resume_reading()
         if self.cycle.more_body:
             self._is_discarding, self._discarded = True, 0
             self.deadline = time.monotonic() + DISCARD_SECONDS
         elif self._held:
             self.data_received(b"")
+        else:
+            self._set_deadline()
