@@ -36,7 +36,9 @@ class Config:
     """
 
     scale: Scale = "throughput"
-    """Source of the defaults: the paper, large batches on an accelerator, or small batches on a CPU."""
+    """Source of the defaults: the paper, large batches on an accelerator, or small batches on a CPU. Default:
+    throughput, or cpu if JAX finds no accelerator.
+    """
 
     preset: str = ""
     """Preset that sets the defaults in place of a scale: a published run or a large-batch run. --list shows all."""
@@ -62,7 +64,9 @@ class Config:
     memory_layers: int = 0
     """Number of memory layers; 0 means 1 for gru and lstm, 3 for trxl and gtrxl, 2 for the other recurrent cells."""
     memory_heads: int = 4
-    """Number of heads of trxl, gtrxl, gated_deltanet and mlstm, of contexts of ffm, and of initial blocks of s5."""
+    """Number of heads of transformers, gated_deltanet and mlstm. For ffm, it is the number of contexts, and for s5 the
+    number of blocks of the initial matrix.
+    """
     memory_window: int = 256
     """Number of steps in the attention window of trxl and gtrxl."""
     memory_positions: bool = True
@@ -89,10 +93,10 @@ class Config:
     num_envs: int = 1024
     """Number of environments in the batch."""
     num_steps: int = 64
-    """Steps of each environment per update; longer gradients through time are cut here."""
+    """Steps of each environment per update. Backpropagation through time stops at this length."""
     bptt: int = 0
     """BPTT length: split rollouts into sequences of this many steps; 0 uses whole rollouts. Shorter sequences run
-    faster and mix better, but cut gradients more often.
+    faster and mix better, but limit the time span of gradients.
     """
     epochs: int = 3
     """Number of passes over each rollout."""
@@ -136,8 +140,8 @@ class Config:
     reconstruction_share: float = 1.0
     """Share of each minibatch's sequences whose frames are reconstructed; the cost is proportional to it."""
     ground_truth_head: float = 0.0
-    """Weight of the loss of the ground-truth head (published: 0.1); 0 removes the head. The head predicts the
-    auxiliary target of an endless game from the memory's output.
+    """Weight of the loss of the ground-truth head (published: 0.1); 0 removes the head. The head predicts
+    info["ground_truth"] of an endless environment from the memory's output.
     """
     bootstrap_time_limits: bool = True
     """Bootstrap the value at a time limit. Off treats the limit as termination, as published."""

@@ -12,6 +12,7 @@ import numpy as np
 import jaxgym  # it imports `levels` on first use, which starts a JAX backend, and a command first sets flags
 from baselines.config import Config
 from baselines.errors import ConfigError
+from baselines.networks import check_frames
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.pytrees import first_frame
 
@@ -53,8 +54,8 @@ def make_game(config: Config, flag: str = _HOLD_OUT) -> TrainingGame:
     two seeds can give the same one. `flag` sets the number of held-out levels, for the error message.
 
     Raises:
-        ConfigError: if the id is unknown, an option is invalid, or fewer than two distinct training levels are left
-            (fewer than one if `train_levels` is 1).
+        ConfigError: if the id is unknown, an option is invalid, the networks have no encoder for the observation, or
+            fewer than two distinct training levels are left (fewer than one if `train_levels` is 1).
     """
     with _config_errors():
         return _as_seen(config, _make_game(config, flag))
@@ -95,6 +96,8 @@ def _as_seen(config: Config, game: TrainingGame) -> TrainingGame:
 
 def _make_game(config: Config, flag: str) -> TrainingGame:
     env, params = jaxgym.make(config.env, **config.env_options)
+    # Before levels are generated, which takes minutes in BabyAI.
+    check_frames(jax.eval_shape(env.reset, jax.random.key(0), params)[0], config.encoder)
     held_out = jaxgym.levels.make_level_buffer(env, params, held_out_seeds(config))
     if not config.train_levels:
         training = jaxgym.levels.make_level_buffer(env, params, jaxgym.levels.train_seeds(config.held_out_levels))

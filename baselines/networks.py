@@ -153,6 +153,23 @@ class Impala(nn.Module):
         return nn.Conv(features, (3, 3), dtype=self.dtype, kernel_init=orthogonal, name=name)(image)
 
 
+def check_frames(observation: Any, kind: EncoderName) -> None:
+    """Check that each uint8 array of an observation, without a batch axis, is a frame that the encoder can read.
+
+    Raises:
+        ConfigError: if an array is not a frame, or is too small for the encoder.
+    """
+    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
+    smallest = _SMALLEST_PX[kind]
+    for name, leaf in sorted(leaves.items()):
+        if leaf.dtype == jnp.uint8 and (leaf.ndim != len("HWC") or min(leaf.shape[:2]) < smallest):
+            raise ConfigError(
+                f"expected frames of at least {smallest} x {smallest} px, got {name} of shape {leaf.shape}. "
+                "The encoder of symbols and missions is not implemented; choose observation=pixels for "
+                "MiniGrid-Memory, and another environment in place of BabyAI."
+            )
+
+
 class Encoder(nn.Module):
     """Encoder of one observation: convolutions for images, linear layers for vectors, one embedding of all of them.
 
@@ -176,18 +193,14 @@ class Encoder(nn.Module):
             ConfigError: if a leaf of bytes is not a frame, or is too small for the encoder.
         """
         leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
+        check_frames(
+            {name: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for name, leaf in leaves.items()}, self.kind
+        )
         # Beside an image, a vector gets a small layer; without an image it gets a full one.
         has_image = any(leaf.dtype == jnp.uint8 for leaf in leaves.values())
         vector_size = _VECTOR_FEATURES if has_image else self.hidden_size
         parts = []
         for name, leaf in sorted(leaves.items()):
-            smallest = _SMALLEST_PX[self.kind]
-            if leaf.dtype == jnp.uint8 and (leaf.ndim != len("NHWC") or min(leaf.shape[1:3]) < smallest):
-                raise ConfigError(
-                    f"expected frames of at least {smallest} x {smallest} px, got {name} of shape {leaf.shape[1:]}. "
-                    "The encoder of symbols and missions is not implemented; choose observation=pixels for "
-                    "MiniGrid-Memory, and another environment in place of BabyAI."
-                )
             if leaf.dtype == jnp.uint8 and self.kind == "impala":
                 parts.append(Impala(self.dtype, name=f"{name}_impala")(leaf))
             elif leaf.dtype == jnp.uint8:

@@ -398,7 +398,9 @@ class RunDir:
     """
 
     name: str = ""
-    """Name of the run folder; by default made of the environment, the memory and the time."""
+    """Name of the run folder. By default, the preset or the environment, memory and scale, then the seed, date and
+    time.
+    """
     runs_dir: Path = Path("runs")
     """Folder of all runs."""
     resume: bool = False

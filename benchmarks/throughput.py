@@ -3,7 +3,7 @@
     python benchmarks/throughput.py --env MortarMayhem-Grid-v0 --batch 1024 4096
 
 Three rates per batch. "frames": the loop carries the previous observations and reads them completely (their maximum) on
-every step, so that everything must be drawn. "one pixel": carried, but one number of each batch is read. "undrawn":
+every step, so that everything must be drawn. "one pixel": carried, but one number of each batch is read. "no frames":
 nothing is read, so XLA removes the drawing; no agent can run at this speed, it is for comparison. Each figure is the
 best of the repeats; compile time is that of the frames loop, including its first run.
 
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 import jaxgym
 
-READS = ("frames", "one pixel", "undrawn")
+READS = ("frames", "one pixel", "no frames")
 COPIED = {"cpu": 2**27}  # bytes of the timed copy, far more than caches hold
 ACCELERATOR_COPIED = 2**31
 
@@ -53,7 +53,7 @@ def roll(env: Any, steps: int, how: str, carried: Any, key: jax.Array, params: A
         following, states, _, terminated, truncated, _ = step(
             jax.random.split(key_step, batch), states, actions, params
         )
-        observations = observations if how == "undrawn" else following
+        observations = observations if how == "no frames" else following
         return ((observations, states), total, endings + jnp.sum(terminated | truncated)), None
 
     keys = jax.random.split(key, steps)

@@ -94,9 +94,9 @@ def time_parts(config: Config, repeats: int) -> dict[str, float]:
     _, collecting = best_of(repeats, lambda: collect(state, game.params))
     rates = {
         how: measure(game.env, game.params, config.num_envs, config.num_steps, repeats, how)["steps_per_s"]
-        for how in ("undrawn", "frames")
+        for how in ("no frames", "frames")
     }
-    stepping, drawn = (config.batch_steps / rates[how] for how in ("undrawn", "frames"))
+    stepping, drawn = (config.batch_steps / rates[how] for how in ("no frames", "frames"))
     block = ppo.make_train_block(setup)
     carried = [state]
 

@@ -1,8 +1,8 @@
-"""JAX-native environments: pure, jitted reset and step over PRNG-keyed state.
+"""Reinforcement learning environments in JAX.
 
-Public names are imported on first use, so that a server can listen before JAX is imported. `import jaxgym` registers
-the ids with Gymnasium. It registers them with gymnax too if gymnax is already imported; otherwise the first use of
-`make`, `register` or another function of `jaxgym.registration` does.
+`jaxgym.make(env_id)` returns an environment and its parameters. Importing jaxgym is fast: submodules and JAX are
+imported on first use. `import jaxgym` registers the ids with Gymnasium. It registers them with gymnax too if gymnax is
+already imported; otherwise the first use of `make`, `register` or another function of `jaxgym.registration` does.
 """
 
 import importlib
@@ -49,22 +49,22 @@ __all__ = [
     "wrappers",
 ]
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "environment": ("EnvParams", "EnvState", "Environment", "Transition"),
     "options": ("Choices", "Preset", "parse_options"),
     "registration": ("make", "presets", "register", "registered_envs", "spec_of", "unregister"),
     "spec": ("Human", "Original", "Spec", "TextSpec"),
 }
-_ROOMS = {"level_buffer_files", "envs", "errors", "levels", "rendering", "serve", "spaces", "testing"}
-_ROOMS |= {*_HOMES, "text", "wrappers"}
+_SUBMODULES = {"level_buffer_files", "envs", "errors", "levels", "rendering", "serve", "spaces", "testing"}
+_SUBMODULES |= {*_NAMES_BY_MODULE, "text", "wrappers"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _SUBMODULES:
         return importlib.import_module(f"jaxgym.{name}")
-    for home, names in _HOMES.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
-            value = globals()[name] = getattr(importlib.import_module(f"jaxgym.{home}"), name)
+            value = globals()[name] = getattr(importlib.import_module(f"jaxgym.{module}"), name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -35,9 +35,9 @@ class EnvState(gymnax_environment.EnvState):
 
     Attributes:
         time: Number of steps since the reset, int32 ().
-        level: The level of this episode, a `Level` of the game.
+        level: The level of this episode, a `Level` of the environment.
         episode_return: Sum of the rewards since the reset, float32 ().
-        terminated: Whether the last step ended the episode by the rules of the game, bool ().
+        terminated: Whether the last step ended the episode by the rules of the environment, bool ().
         level_index: Index of the level in the level buffer that the reset drew from, int32 (); -1 for any other level.
     """
 
@@ -72,7 +72,7 @@ class Transition:
     Attributes:
         state: The state after the step.
         reward: float32 ().
-        terminated: Whether the rules of the game ended the episode, bool ().
+        terminated: Whether the rules of the environment ended the episode, bool ().
         metrics: The game's own entries of `info`; every step has the same keys.
     """
 
@@ -92,8 +92,8 @@ TScene = TypeVar("TScene")
 class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLevel, TState, TParams, TScene]):
     """A gymnax 1.x environment made of levels, transitions and scenes.
 
-    Subclasses are dataclasses (`unsafe_hash=True`) whose fields fix shapes and programs and never change. Two
-    instances with equal fields are equal and hash equal, so a jitted function traces once for both.
+    Subclasses are dataclasses (`unsafe_hash=True`) with static, read-only fields: they determine array shapes
+    and the compiled program. Instances with equal fields are equal and hash equal, so they share one compilation.
 
     Attributes:
         env_id: The environment id.
@@ -109,7 +109,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             raise AttributeError(f"{self.env_id}: {name} is read-only. Make another environment.")
         super().__setattr__(name, value)
 
-    # Methods that a game defines.
+    # Methods that a subclass defines.
 
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -117,39 +117,41 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Args:
             env_id: The id, to name in an error.
-            values: A plain value for each option, and what `Spec.fixed` holds. A result of the same name replaces it.
+            values: Value of each option and of each field in `Spec.fixed`. A returned field replaces the value of the
+                same name.
 
         Raises:
-            OptionError: If values do not fit each other.
+            OptionError: If option values are incompatible.
         """
         return {}
 
     def sample_level(self, key: jax.Array, params: TParams) -> TLevel:
         """Sample a level, which contains everything random of an episode; consumes `key`."""
-        raise NotImplementedError  # Every game has its own.
+        raise NotImplementedError  # Every environment has its own.
 
     def initial_state(self, level: TLevel, params: TParams) -> TState:
         """Return the state in which an episode of `level` starts."""
-        raise NotImplementedError  # Every game has its own.
+        raise NotImplementedError  # Every environment has its own.
 
     def transition(self, state: TState, action: jax.Array, params: TParams) -> Transition:
         """Apply the rules of one step; `state.time` already counts this step."""
-        raise NotImplementedError  # Every game has its own.
+        raise NotImplementedError  # Every environment has its own.
 
     def scene(self, state: TState, params: TParams) -> TScene:
         """Return the scene of `state`: everything that may be rendered, as small integers."""
-        raise NotImplementedError  # Every game has its own.
+        raise NotImplementedError  # Every environment has its own.
 
     def observe_scene(self, scene: TScene) -> Any:
         """Return the observation of a scene."""
-        raise NotImplementedError  # Every game has its own.
+        raise NotImplementedError  # Every environment has its own.
 
     metric: ClassVar[str] = "success"  # entry of `info` with the result of an episode
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: TState, params: TParams) -> jax.Array:
-        """Return the normalized return: the return divided by the best possible return of the level, float32 ().
+        """Return the normalized return of an episode, float32 ().
 
-        The default is `info[self.metric]`, or the return if `info` has no such entry. `info` is that of the last step,
+        The default is `info[self.metric]`, or the return if `info` has no such entry. Override it to divide the return
+        by the best possible return of the level. `info` is that of the last step,
         `state` any state of the episode.
         """
         return info.get(self.metric, info["episode_return"]).astype(jnp.float32)
@@ -193,7 +195,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
         Args:
             key: A PRNG key for `observe`; no environment of jaxgym uses it.
-            level: A level of this game, from `sample_level`, `jaxgym.levels.level_from_seed` or a level buffer.
+            level: A level of this environment, from `sample_level`, `jaxgym.levels.level_from_seed` or a level buffer.
             params: Parameters; those of `make` if None.
 
         Returns:
@@ -223,18 +225,20 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         Args:
             key: A PRNG key for the auto-reset; it is consumed. The step itself is deterministic.
             state: The state.
-            action: An integer action with the shape of the action space. Values outside of the space do nothing.
+            action: An integer action with the shape of the action space. Values outside of the space
+                have no effect, but the step counts.
             params: Parameters; those of `make` if None.
 
         Returns:
             Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`. Every step has the
             same entries of `info`: `episode_return` (sum of the rewards so far), `episode_length` (steps so far), the
-            game's own metrics, `terminated`, `truncated`, `level_index` (index of the episode's level in the level
-            buffer, int32 (); -1 for a level of no buffer), and `final_observation`. Both flags can be true at once.
+            environment's own metrics, `terminated`, `truncated`, `level_index` (index of the episode's level in the
+            level buffer, int32 (); -1 for a level of no buffer), and `final_observation`. Both flags can be true at
+            once.
 
         Raises:
-            ActionError: If the action does not have the shape of the action space and an integer dtype. Without a JAX
-                array, also if it does not fit int32.
+            ActionError: If the action does not have the shape of the action space and an integer dtype. If the action
+                is not a JAX array, values outside int32 also raise it.
             StateError: If the state or the parameters belong to another environment or library.
             LevelError: If `params.levels` is not a level buffer of this environment.
         """
@@ -319,7 +323,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return (jnp.asarray(limit) > 0) & (state.time >= limit)
 
     def is_terminated(self, state: TState, params: TParams) -> jax.Array:
-        """Return whether the last step ended the episode by the rules of the game, bool ()."""
+        """Return whether the last step ended the episode by the rules of the environment, bool ()."""
         return state.terminated
 
     def _checked_params(self, params: TParams | None) -> TParams:
@@ -372,13 +376,13 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     @property
     def num_actions(self) -> int:
-        """Number of different actions."""
+        """Number of different actions; for `MultiDiscrete`, the product of its branches."""
         space = self.action_space(self.default_params)
         return int(np.prod(space.nvec)) if isinstance(space, MultiDiscrete) else space.n
 
     def action_space(self, params: TParams | None = None) -> Discrete | MultiDiscrete:
         """Return the action space, the same for all parameters."""
-        raise NotImplementedError  # Every game has its own.
+        raise NotImplementedError  # Every environment has its own.
 
     def observation_space(self, params: TParams | None = None) -> Box | Dict:
         """Return the observation space, the same for all parameters; by default `jaxgym.spaces.frames_or_symbols`."""

@@ -2,11 +2,11 @@
 
 A level contains everything that is sampled for an episode. It follows from one uint32 seed and the parameters. Seeds
 below 2^31 are training seeds, seeds from 2^31 are held out. Resets never sample a held-out seed, so agents can be
-evaluated on levels that they were not trained on. If a game has few levels, different seeds can give equal levels; see
-`exclude`.
+evaluated on levels that they were not trained on. If an environment has few levels, different seeds can give equal
+levels; see `exclude`.
 
-A level buffer is a stack of levels in `params.levels`. A reset from a buffer is one gather. Without a buffer,
-auto-reset under `vmap` generates a level for every environment on every step, which is far slower.
+A level buffer is a stack of levels in `params.levels`. With a buffer, a reset only reads one level from an array.
+Without one, auto-reset under `vmap` generates a level for every environment on every step, which is far slower.
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ def level_key(seed: jax.Array | np.ndarray | int, impl: Any = "threefry2x32") ->
 
     Args:
         seed: A level seed, uint32 ().
-        impl: The generator; `jaxgym.threefry.FLAT` makes the same numbers with another program.
+        impl: The generator; `jaxgym.threefry.FLAT` generates the same numbers, faster on a CPU.
     """
     root = jax.random.key(_ROOT_SEED, impl=impl)
     return jax.random.fold_in(root, jnp.asarray(seed, dtype=jnp.uint32))
@@ -220,7 +220,7 @@ def original(
 
     - Searing Spotlights: the spotlights of the whole episode.
     - Endless Mortar Mayhem: 64 commands, or `max_given_commands`.
-    - Endless Mystery Path: all segments, or `max_given_segments`.
+    - Endless Mystery Path: `max_segments` segments (64 by default), or `max_given_segments`.
     - Endless Searing Spotlights: everything until the first coin is collected. Later draws depend on the actions and
       differ from the original's; `jaxgym.envs.common.course` reproduces them.
 
@@ -253,9 +253,10 @@ def original(
 def build_original(
     env_id: str, given: Mapping[str, Any], preset: str | None = None
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Return the `jaxgym.spec.Original` of an id, an environment with room for its levels, its parameters, the options.
+    """Return the `jaxgym.spec.Original` of an id, an environment, its parameters, and the options.
 
-    The options are the given values or the defaults, not rounded to float32 as the parameters are.
+    The environment has the capacities that the original levels need. The options are the given values or the
+    defaults, not rounded to float32 as the parameters are.
 
     Raises:
         UnknownIdError: If the id is not registered.

@@ -239,7 +239,7 @@ def checked_action(env: AnyEnvironment, action: Any, space: gymnasium.Space[Any]
 
 
 def checked_seed(env_id: str, seed: Any, most: int | None = None) -> int | None:
-    """Return the seed of a reset as an int, or None to continue the current stream of episodes.
+    """Return the seed of a reset as an int, or None to continue the current sequence of episodes.
 
     Raises:
         LevelError: If it is not an integer from 0 to `most`.
@@ -253,7 +253,7 @@ def checked_seed(env_id: str, seed: Any, most: int | None = None) -> int | None:
     return seed
 
 
-def word_of(seed: int | None) -> np.uint32:
+def root_of(seed: int | None) -> np.uint32:
     """Return the root of a stream of PRNG keys for a seed of any size; a random root for None."""
     return np.random.SeedSequence(seed).generate_state(1)[0]
 

@@ -37,13 +37,13 @@ class GymnasiumEnv(games.SingleEnv):
         self.game = Game.of(env_id, options)
         self.observation_space = self.game.observation_space
         self.action_space = self.game.action_space
-        self._word, self._episode = games.word_of(None), 0
+        self._root, self._episode = games.root_of(None), 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode.
 
         Args:
-            seed: Starts a stream of episodes, any integer of at least 0; None continues the current stream.
+            seed: Starts a sequence of episodes, any integer of at least 0; None continues the current sequence.
             options: Options that override those of `make` until the next reset with options; an empty dict restores
                 those of `make`. They must not change a space.
 
@@ -64,8 +64,8 @@ class GymnasiumEnv(games.SingleEnv):
         if seed is None:
             self._episode += 1
         else:
-            self._word, self._episode = games.word_of(seed), 0
-        observation, self._state = games.reset(self.game.env, self._word, np.uint32(self._episode), self.game.params)
+            self._root, self._episode = games.root_of(seed), 0
+        observation, self._state = games.reset(self.game.env, self._root, np.uint32(self._episode), self.game.params)
         return games.observed(observation), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

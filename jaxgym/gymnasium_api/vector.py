@@ -71,7 +71,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._env_id, self._options = env_id, options
-        self._words = np.asarray([games.word_of(None) for _ in range(num_envs)])
+        self._roots = np.asarray([games.root_of(None) for _ in range(num_envs)])
         self._episodes = np.zeros(num_envs, dtype=np.uint32)
         self._states: Any = None
         self._observations: Any = None
@@ -113,12 +113,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             if given is None:
                 self._episodes[index] += 1
             else:
-                self._words[index], self._episodes[index] = games.word_of(given), 0
+                self._roots[index], self._episodes[index] = games.root_of(given), 0
         if mask.all():
-            begun = _reset(self.game.env, self._words, self._episodes, self.game.params)
+            started = _reset(self.game.env, self._roots, self._episodes, self.game.params)
         else:
-            begun = self._restarted(mask, self._observations, self._states)
-        self._observations, self._states = begun
+            started = self._restarted(mask, self._observations, self._states)
+        self._observations, self._states = started
         self._ended = self._ended & ~mask
         return games.on_host(self._observations), {}
 
@@ -161,11 +161,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             ResetNeeded: If there was no reset, or, without autoreset, none after the end of an episode.
             ActionError: If the actions are not in the space.
         """
-        env, params, over = self.game.env, self.game.params, self._ended
+        env, params, resets = self.game.env, self.game.params, self._ended
         before = games.started(self._env_id, self._states)
-        if self._mode is AutoresetMode.DISABLED and over.any():
+        if self._mode is AutoresetMode.DISABLED and resets.any():
+            indices = np.flatnonzero(resets).tolist()
             raise gymnasium.error.ResetNeeded(
-                f"{self._env_id}: expected running episodes, got ended ones at index {np.flatnonzero(over).tolist()}. "
+                f"{self._env_id}: expected running episodes, got ended ones at index {indices}. "
                 f'Call reset(options={{"{_MASK}": terminated | truncated}}) first.'
             )
         given = games.checked_action(env, actions, self.action_space)
@@ -176,27 +177,27 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             )
         observations, states, *results = _step(env, before, given, params)
         rewards, terminated, truncated, info = jax.device_get(results)
-        # In the mode NEXT_STEP, the step after the end of an episode has no reward. `over` is all false in other modes.
-        rewards = np.where(over, 0.0, rewards.astype(np.float64))
-        terminated, truncated = terminated & ~over, truncated & ~over
+        # In the mode NEXT_STEP, the step after the end of an episode has no reward. In other modes, `resets` is False.
+        rewards = np.where(resets, 0.0, rewards.astype(np.float64))
+        terminated, truncated = terminated & ~resets, truncated & ~resets
         ended = terminated | truncated
         if self._mode is AutoresetMode.SAME_STEP:
-            infos, over, self._ended = _where(info, ~ended), ended, np.zeros_like(ended)
+            infos, resets, self._ended = _where(info, ~ended), ended, np.zeros_like(ended)
             if ended.any():
                 infos |= {"final_obs": _objects(observations, ended), "_final_obs": ended}
                 infos |= {"final_info": _where(info, ended), "_final_info": ended}
         else:
-            infos, self._ended = _where(info, ~over), ended
-        if over.any():
-            self._episodes += over
-            observations, states = self._restarted(over, observations, states)
+            infos, self._ended = _where(info, ~resets), ended
+        if resets.any():
+            self._episodes += resets
+            observations, states = self._restarted(resets, observations, states)
         self._observations, self._states = observations, states
         return games.on_host(observations), rewards, terminated, truncated, infos
 
     def _restarted(self, mask: np.ndarray, observations: Any, states: Any) -> tuple[Any, Any]:
         """Return the observations and states, with those of the episodes that start where the mask is true."""
         game = self.game
-        return _restart(game.env, self._words, self._episodes, mask, (observations, states), game.params)
+        return _restart(game.env, self._roots, self._episodes, mask, (observations, states), game.params)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Return an image for each environment; see `GymnasiumEnv.render`."""
@@ -244,8 +245,8 @@ def _objects(observations: Any, mask: np.ndarray) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames=("env",))
-def _reset(env: AnyEnvironment, words: jax.Array, episodes: jax.Array, params: Any) -> tuple[Any, Any]:
-    return jax.vmap(partial(games.reset, env), in_axes=(0, 0, None))(words, episodes, params)
+def _reset(env: AnyEnvironment, roots: jax.Array, episodes: jax.Array, params: Any) -> tuple[Any, Any]:
+    return jax.vmap(partial(games.reset, env), in_axes=(0, 0, None))(roots, episodes, params)
 
 
 @partial(jax.jit, static_argnames=("env",))
@@ -255,14 +256,14 @@ def _step(env: AnyEnvironment, states: Any, actions: jax.Array, params: Any) -> 
 
 @partial(jax.jit, static_argnames=("env",))
 def _restart(
-    env: AnyEnvironment, words: jax.Array, episodes: jax.Array, ended: jax.Array, here: Any, params: Any
+    env: AnyEnvironment, roots: jax.Array, episodes: jax.Array, ended: jax.Array, current: Any, params: Any
 ) -> tuple[Any, Any]:
-    """Return the observations and states `here`, with those of a new episode where the last one has ended."""
+    """Return the observations and states `current`, with those of a new episode where the last one has ended."""
 
-    def choose(started: jax.Array, going_on: jax.Array) -> jax.Array:
-        return jnp.where(jnp.expand_dims(ended, tuple(range(1, started.ndim))), started, going_on)
+    def choose(started: jax.Array, running: jax.Array) -> jax.Array:
+        return jnp.where(jnp.expand_dims(ended, tuple(range(1, started.ndim))), started, running)
 
-    return jax.tree.map(choose, _reset(env, words, episodes, params), here)
+    return jax.tree.map(choose, _reset(env, roots, episodes, params), current)
 
 
 def make(
@@ -275,13 +276,15 @@ def make(
     max_episode_steps: int | None = None,
     **kwargs: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Make a vector environment: one jitted program, or a list of stand-ins that are stepped one by one.
+    """Make a vector environment: one jitted program, or single environments that are stepped one by one.
+
+    `memory_gym_layout` and `minigrid_layout` select single environments, in a `SyncVectorEnv`.
 
     Args:
         num_envs: Number of environments.
         env_id: One of `jaxgym.registered_envs()`.
-        memory_gym_layout: Whether to make objects of `MemoryGymEnv`.
-        minigrid_layout: Whether to make objects of `MiniGridEnv`.
+        memory_gym_layout: Whether to use the interface and levels of memory-gym 1.0.2.
+        minigrid_layout: Whether to use the interface and levels of minigrid 3.2.0.
         autoreset_mode: When the next episode starts, as in Gymnasium.
         max_episode_steps: Steps after which an episode is truncated; 0 or less means no limit, None the limit of the
             environment.

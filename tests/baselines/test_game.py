@@ -10,6 +10,7 @@ import pytest
 
 import jaxgym
 from baselines.config import Config
+from baselines.errors import ConfigError
 from baselines.game import make_game, success_of
 from jaxgym.wrappers import FromGymnax, LastActionReward
 
@@ -86,3 +87,12 @@ def test_an_agent_can_be_shown_its_last_action_and_reward() -> None:
     assert isinstance(game.env, LastActionReward)
     assert set(game.env.observation_space(game.params).spaces) == {"observation", "last_action_reward"}
     assert not isinstance(make_game(Config(**options, held_out_levels=1)).env, LastActionReward)
+
+
+def test_babyai_is_rejected_before_levels_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError("levels were generated")
+
+    monkeypatch.setattr(jaxgym.levels, "make_level_buffer", fail)
+    with pytest.raises(ConfigError, match="got mission of shape"):
+        make_game(Config(env="BabyAI-GoToLocal-v0", options=("observation=pixels", "tile_size=12")))

@@ -128,7 +128,7 @@ def open_red_door(b: Builder) -> Plan:
 
 
 def open_door(b: Builder, *, select_by: str | None = None) -> Plan:
-    """Open a door of the middle room, by its color or its place."""
+    """Open a door of the middle room, given by its color or its location."""
     colors = b.subset(COLORS, len(Direction))
     doors = [b.door(MIDDLE, side, color, is_locked=False) for side, color in enumerate(colors)]
     colored = Description(DOOR, b.color_of(doors[RIGHT]))
