@@ -11,6 +11,8 @@ def main() -> None:
     """Run the command line, or print one line that names the missing packages."""
     interrupts.start()
     argv = sys.argv[1:]
+    if "" not in sys.path:
+        sys.path.append("")  # `module:id` finds a module of the current folder, as with `python -m jaxgym`
     interrupts.open_closed_streams()
     try:
         if argv == ["--version"]:

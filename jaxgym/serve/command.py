@@ -11,7 +11,7 @@ from jaxgym.errors import OptionError
 from jaxgym.serve.web.serving import PROTOCOLS, AgentGym, Serving, exiting, starting
 
 _NO_WORKERS = (
-    "expected no --workers, got one: a server is one process. Run several servers on Ray Serve or behind a reverse "
+    "--workers is not supported, because a server is one process. Run several servers on Ray Serve or behind a reverse "
     "proxy; docs/how_to/scale_out.md has both recipes."
 )
 _ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"

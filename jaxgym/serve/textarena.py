@@ -31,7 +31,7 @@ try:
     _arena: Any = importlib.import_module("textarena")
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"jaxgym.serve.textarena: expected TextArena to be installed, got {error}. Install it: pip install textarena.",
+        f"jaxgym.serve.textarena: TextArena is not installed ({error}). Install it: pip install textarena.",
         name=error.name,
     ) from error
 

@@ -22,7 +22,7 @@ from jaxgym.serve.swift import class_name
 from jaxgym.text import InvalidReply
 from jaxgym.text.replies import FORM
 
-_OVER = "the episode has ended. Make no more tool calls and finish your answer."
+_OVER = "The episode has ended. Make no more tool calls and finish your answer."
 _HOW = "Act by calling exactly one tool in each turn. Tools: {tools}."
 _FORM = re.compile(rf"{re.escape(FORM)}[^\n]*")
 _COMMAND = r"[^<>\[\]{}`\n\r]*"  # the excluded characters could form another answer

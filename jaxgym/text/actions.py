@@ -9,7 +9,7 @@ from typing import Any
 from jaxgym.text.forms import ACTION, ANSWER, boxed, fenced, labeled
 from jaxgym.text.json_forms import Call, Form, call, json_object
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import find_answer, invalid, last_phrase, words_of
+from jaxgym.text.replies import FORM, find_answer, invalid, last_phrase, words_of
 from jaxgym.text.turns import Action, InvalidReply, ParsedAction
 
 LAST_COUNTS = "If your reply contains several such tags, only the last one counts."
@@ -114,7 +114,8 @@ class ActionSet:
 
     def _too_many(self, total: int) -> InvalidReply:
         most = "one action" if self.most == 1 else f"at most {self.most} actions"
-        return InvalidReply(f"Invalid reply: expected {most}, got {total}. Send fewer actions in one reply.")
+        form = f"{FORM} <action>{self.example}</action>."
+        return InvalidReply(f"Invalid reply: expected {most}, got {total}. Send fewer actions in one reply. {form}")
 
     def _move(self, runs: list[_Run], *, is_exact: bool) -> ParsedAction:
         merged = list[_Run]()

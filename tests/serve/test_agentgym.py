@@ -170,7 +170,7 @@ def test_an_id_may_be_written_as_a_string_or_a_real_number(textcraft: str) -> No
 def test_a_call_for_an_id_that_is_not_known_is_answered_with_an_error(textcraft: str) -> None:
     closed = post(textcraft, "/create")["id"]
     post(textcraft, "/close", id=closed)
-    reason = {"error": f"Environment {closed} is closed, or belongs to another token. Create another one."}
+    reason = {"error": f"Environment {closed} was closed or belongs to another token. Create another one."}
     assert post(textcraft, "/step", id=closed, action="inventory") == reason
     assert post(textcraft, "/reset", id=closed) == reason
     assert get(textcraft, f"/observation?id={closed}") == reason
@@ -199,14 +199,14 @@ def test_other_environments_answer_with_the_keys_of_the_guide(frozen_lake: str) 
     made = post(frozen_lake, "/step", id=number, action="up")
     assert list(made) == ["observation", "reward", "score", "done"]
     assert get(frozen_lake, f"/observation?id={number}") == made
-    assert get(frozen_lake, f"/detail?id={number}") == {**made, "deleted": False, "text_version": 3}
+    assert get(frozen_lake, f"/detail?id={number}") == {**made, "deleted": False, "text_version": 4}
     assert post(frozen_lake, "/render", id=number).startswith("data:image/png;base64,iVBORw0KGgo")
     assert number in get(frozen_lake, "/list_envs")
     assert get(frozen_lake, "/instruction_text").startswith("You are crossing a frozen lake")
     assert post(frozen_lake, "/close", id=number) == {"closed": True}
     again = post(frozen_lake, "/close", id=number)
     assert again["closed"] is False
-    assert "is closed" in again["error"]
+    assert "was closed" in again["error"]
 
 
 def test_the_same_data_idx_is_the_same_task(frozen_lake: str) -> None:

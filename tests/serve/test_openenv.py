@@ -138,7 +138,7 @@ def test_a_seed_beside_a_split_is_one_of_it(address: str) -> None:
         ):
             received = ask(client, {"type": "reset", "data": {"seed": seed, **given}})["data"]
             assert received["code"] == "VALIDATION_ERROR"
-            assert f"seed: Input should be {wanted} beside this split" in received["message"]
+            assert f"seed: Input should be {wanted} to match this split" in received["message"]
             assert httpx.post(f"http://{address}/reset", json={"seed": seed, **given}).status_code == 422
         assert (
             ask(client, {"type": "reset", "data": {"seed": "3", "split": "train"}})["data"]["code"] == received["code"]

@@ -273,7 +273,7 @@ def test_a_flawless_game_scores_4_and_shows_board_and_hints() -> None:
     server = Server(board_text(first, second), f"{board_text(first, second)}\n{last}", f"done\n{board_text()}")
     turns, said = trajectory(server, "I say [1 1 1].", f"9, 9, {BOARD[8, 8]}")
     assert server.moves == ["[1 1 1]", f"[9 9 {BOARD[8, 8]}]"]
-    assert said[0].endswith("your score falls by 1.")
+    assert said[0].endswith("A rejected move does not end it.")
     assert said[1].startswith(board_text(first, second))
     assert "GUARANTEED MOVES (only one option): [1 1 1]" in said[1]
     assert said[2].startswith(f"Step 1. Progress: 1 cells filled.\n\nBoard:\n{last}\nMOVES TRIED")

@@ -140,7 +140,8 @@ def test_an_invalid_reply_is_quoted_and_the_actions_are_listed(moves: ActionSet,
 def test_too_many_actions_are_counted(moves: ActionSet, reply: str, reason: str) -> None:
     invalid = moves.parse(reply)
     assert isinstance(invalid, InvalidReply)
-    assert invalid.reason == f"Invalid reply: {reason} Send fewer actions in one reply."
+    form = f"Reply in this format: <action>{moves.example}</action>."
+    assert invalid.reason == f"Invalid reply: {reason} Send fewer actions in one reply. {form}"
 
 
 def test_many_or_long_actions_are_invalid_and_take_no_time() -> None:

@@ -119,7 +119,9 @@ def test_the_instructions_hold_an_example_of_the_form_and_the_time_limit(
 ) -> None:
     interface = interface_of(dialect)
     rules = interface.system_prompt(made[1])
-    move = interface.parse(rules.splitlines()[-1].partition(" [down]")[0])
+    example, several = rules.splitlines()[-2:]
+    assert several.endswith("only the first one counts.")
+    move = interface.parse(example.partition(" [down]")[0])
     assert isinstance(move, ParsedAction)
     assert move.is_exact
     assert "100 moves" in rules

@@ -240,7 +240,7 @@ OPTIONS: Mapping[str, Option] = {
     **actions_option(_MOST_ACTIONS),
     "dialect": OneOf(
         "map",
-        "texts: a map of the view, or BALROG's list of things, with its progression as the reward",
+        "'map' draws the view as a map; 'balrog' has the texts of BALROG, and BALROG's progression as the reward",
         values=tuple(DIALECTS),
     ),
 }

@@ -34,7 +34,7 @@ _OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
 
 def actions_option(default: int) -> dict[str, Option]:
     """Return the option of the text interface that limits the number of actions in one reply."""
-    return {"actions_per_turn": Integer(default, "actions that one reply may give", low=1, high=MOST_ACTIONS)}
+    return {"actions_per_turn": Integer(default, "maximum number of actions in one reply", low=1, high=MOST_ACTIONS)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -87,14 +87,14 @@ _SWIFT = Dialect(
     moves=WORDS | ARROWS,
     rules="""\
 You are crossing a frozen lake, drawn as a square of cells.
-P is you, S the start, F frozen ice that carries you, H a hole, and G the goal; * is you at the goal.
+P is you, S the start, F safe ice, H a hole, and G the goal; * is you at the goal.
 Rows and columns are numbered from 0, starting at the top left.
 Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
+"(step 3)" means the third turn. An invalid reply is a turn, too, but not a move.
 At G the episode ends with a reward of +1. In a hole it ends with 0.""",
     form="""\
-Give the move of each turn in this tag, with one of the four words: <action>up|down|left|right</action>
-For example, to go one cell to the right:
-<action>right</action>""",
+Reply with one move (up, down, left or right) in this format: <action>right</action>
+If your reply has several such tags, only the first one counts.""",
     opening="FrozenLake {size}x{size}:\n{board}\n\nYou are at row {row}, col {col}. What is your first move?",
     moved="You {verb} {move}. Now at row {row}, col {col} (step {step}).\n{board}\nWhat is your next move?",
     cut="You {verb} {move}. Now at row {row}, col {col} (step {step}). No moves are left: the game is over.\n{board}",
@@ -116,12 +116,13 @@ _RAGEN = Dialect(
     moves=WORDS | ARROWS | _NUMBERS,
     rules="""\
 You are on a frozen lake and want to get to the goal without falling into a hole.
-P is you, _ frozen ice, O a hole, and G the goal; X is you in a hole, and √ is you at the goal.
+P is you, _ safe ice, O a hole, and G the goal; X is you in a hole, and √ is you at the goal.
 Each turn takes you one cell Left, Down, Right or Up. A move off the lake has no effect.
 The goal ends the episode with a reward of 1, a hole with 0.""",
     form="""\
 Give the move of each turn in this tag, as a word or as its number (1 Left, 2 Down, 3 Right, 4 Up), for example:
-<answer>Right</answer>""",
+<answer>Right</answer>
+If your reply has several such tags, only the first one counts.""",
     opening="{board}",
     moved="{board}",
     cut="The game is over: no moves are left.\n{board}",
@@ -143,12 +144,13 @@ _TEXTARENA = Dialect(
     forms=(bracketed, ACTION, ANSWER, *_OTHERS),
     moves=WORDS | ARROWS | _KEYS,
     rules="""\
-You play Frozen Lake: get to the goal, and step into no hole.
+You play Frozen Lake: get to the goal, and do not step into a hole.
 The lake is a table. P is you, H a hole, G the goal, and an empty cell is ice that is safe.
 Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
-The goal wins the game with a reward of 1. A hole ends it.""",
+At the goal, the game ends with a reward of 1. In a hole, it ends with 0.""",
     form="""\
-Answer with one move in square brackets: [up], [down], [left] or [right], or in short [w], [s], [a] or [d].""",
+Answer with one move in square brackets: [up], [down], [left] or [right], or in short [w], [s], [a] or [d].
+If your reply has several answers in brackets, only the first one counts.""",
     opening="{board}",
     moved="You {verb} {move}.\n{board}",
     cut="You {verb} {move}. The game is over: no moves are left.\n{board}",

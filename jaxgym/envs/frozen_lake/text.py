@@ -25,7 +25,8 @@ from jaxgym.text.turns import InvalidReply, ParsedAction, Turns, batch_of_one
 OPTIONS: Mapping[str, Option] = {
     "dialect": OneOf(
         "swift",
-        "project whose prompts, drawing of the lake and reply format are used: ms-swift, RAGEN or TextArena",
+        "prompts, drawing of the lake and reply format: 'swift' as in ms-swift, 'ragen' as in RAGEN, 'textarena' as in "
+        "TextArena",
         values=tuple(DIALECTS),
     ),
 }
@@ -49,7 +50,7 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    text_version: ClassVar[int] = 3
+    text_version: ClassVar[int] = 4
 
     dialect: str
 

@@ -177,7 +177,7 @@ class BabyAIPool:
         """
         episode = self.episode(key)
         if episode.has_ended:
-            raise FinishedError("expected an episode that has not ended, got one that has. Call /reset.")
+            raise FinishedError("The episode has ended. Call /reset.")
         return episode
 
     def episode(self, key: str) -> agentgym.AgentGymEpisode:
@@ -308,5 +308,5 @@ class BabyAIWrapper(AgentGymWrapper):
         """Return an environment with a task."""
         running = self._find(owner, number)
         if not running.last:
-            raise RequestError(f"expected an environment with a task, got environment {number} without. Call /reset.")
+            raise RequestError(f"Environment {number} has no task yet. Call /reset first.")
         return running

@@ -58,9 +58,10 @@ class AgentGymApp:
         """Answer a request."""
         if scope["type"] != "http":
             await receive()
-            await answer({"error": "expected HTTP, got a WebSocket. AgentGym's protocol has none."}, _NOT_FOUND)(
-                scope, receive, send
-            )
+            await answer(
+                {"error": "expected HTTP, got a WebSocket. Use HTTP: AgentGym's protocol has no WebSockets."},
+                _NOT_FOUND,
+            )(scope, receive, send)
             return
         try:
             owner = token_of_request(scope["headers"]).decode("latin-1") if self._separates_clients else None

@@ -249,9 +249,9 @@ class AgentGymWrapper:
 
     def _gone(self, number: int) -> GoneError:
         idle = self._pool.idle_seconds
-        why = "" if idle is None else f" (after {idle:g} s without a call, or by a call)"
+        why = "" if idle is None else f", was idle for {idle:g} s,"
         if 0 <= number < self._count:
-            return GoneError(f"Environment {number} is closed{why}, or belongs to another token. Create another one.")
+            return GoneError(f"Environment {number} was closed{why} or belongs to another token. Create another one.")
         return GoneError(f"Unknown environment {reprlib.repr(number)}. Use an id that /create returned.")
 
     def _find_all(self, owner: str | None, numbers: Sequence[int]) -> tuple[dict[int, AgentGymSession], list[Any]]:

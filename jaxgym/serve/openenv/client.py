@@ -117,8 +117,8 @@ class OpenEnvScheduler(_Scheduler):
                     return
             if time.monotonic() > until:
                 raise TimeoutError(
-                    f"expected one of {self.max_trajectories} trajectories to end in {self.wait_seconds:g} s, got "
-                    "none. Increase max_trajectories."
+                    f"expected a free trajectory within {self.wait_seconds:g} s, got {self.max_trajectories} running "
+                    "ones. Increase max_trajectories."
                 )
             await asyncio.sleep(0.02)
 

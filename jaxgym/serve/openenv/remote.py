@@ -136,7 +136,9 @@ class _Remote:
             answer = await self._ask(kind, data)
         if self._past and answer.get("observation") != self._last:
             await self.close()
-            raise LostError(f"{self.url}: the socket was lost, and the server does not repeat the episode.")
+            raise LostError(
+                f"{self.url}: the connection was lost, and a replay of the episode gave another observation. Reset."
+            )
 
     async def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus

@@ -28,19 +28,19 @@ _ALLOWED = f"expected an integer from 0 to {SPLIT_SIZE - 1}"
 
 _RPC = "JSON-RPC: tools/list, tools/call, openenv/session/create, openenv/session/close"
 _SUMMARIES = {
-    ("/health", "get"): "Whether the server is there",
-    ("/metadata", "get"): "What is played",
+    ("/health", "get"): "Health check",
+    ("/metadata", "get"): "Name and description of the environment",
     ("/schema", "get"): "Schemas of action, observation and state",
     ("/state", "get"): "State of an episode that has not started",
-    ("/reset", "post"): "The first observation of an episode that is given up at once",
-    ("/step", "post"): "A step in an episode that is given up at once",
+    ("/reset", "post"): "First observation of a temporary session",
+    ("/step", "post"): "First step of a temporary session",
     ("/mcp", "post"): _RPC,
-    ("/list_environments", "get"): "Names of what is played",
+    ("/list_environments", "get"): "Names of the environments",
 }
 """Summaries of paths and their methods in `/openapi.json`."""
 
 _NUMBER_OR_NONE = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}]}
-_METADATA = {"type": "object", "additionalProperties": True, "title": "Metadata", "description": "Not read."}
+_METADATA = {"type": "object", "additionalProperties": True, "title": "Metadata", "description": "Ignored."}
 
 _ACTION = {
     "type": "object",
@@ -48,7 +48,7 @@ _ACTION = {
     "additionalProperties": False,
     "properties": {
         "metadata": _METADATA,
-        "message": {"type": "string", "title": "Message", "description": "The reply of the model, as it is."},
+        "message": {"type": "string", "title": "Message", "description": "The unchanged reply of the model."},
     },
     "required": ["message"],
 }
@@ -58,7 +58,7 @@ _MESSAGE = {
     "title": "Message",
     "properties": {
         "sender_id": {"type": "integer", "description": "-1 is the game."},
-        "content": {"type": "string", "description": "The newest text, perhaps behind the one before."},
+        "content": {"type": "string", "description": "The newest text, possibly preceded by the previous one."},
         "category": {"type": "string"},
     },
     "required": ["sender_id", "content", "category"],

@@ -33,7 +33,7 @@ def start_of(given: Any, place: tuple[str | int, ...] = ()) -> tuple[int | None,
         if type(seed) is int and not first <= seed < end:
             these = "this split" if index is None else "this split and index"
             wanted = first if index is not None else f"from {first} to {end - 1}"
-            text = f"Input should be {wanted} beside {these}: give the seed alone, or {these}"
+            text = f"Input should be {wanted} to match {these}: pass only the seed, or only {these}"
             errors.append(fault("value_error", (*place, "seed"), text, seed))
     if seed is not None and (type(seed) is not int or not 0 <= seed <= HIGHEST_SEED):
         text = f"Input should be an integer from 0 to {HIGHEST_SEED}"

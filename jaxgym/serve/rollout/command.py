@@ -57,8 +57,10 @@ class Player:
             ImportError: If a package that the policy needs is missing.
         """
         if bool(self.model) == bool(self.folder):
+            got = "both" if self.model else "neither"
             raise OptionError(
-                "expected one policy, got none or two. Use --model expert, --model random, --model URL, or --hf FOLDER."
+                f"expected exactly one of --model and --hf, got {got}. Use --model expert, --model random, --model "
+                "URL, or --hf FOLDER."
             )
         if self.folder is not None:
             function = local_model(self.folder, max_tokens=self.max_tokens, temperature=self.temperature)

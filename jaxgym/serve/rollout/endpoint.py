@@ -85,7 +85,7 @@ class EndpointPolicy(Policy):
             if self._model is None:
                 listed = await self._client.models.list()
                 if not listed.data:
-                    raise PolicyError(f"{self._url} lists no model. Name one.", is_final=True)
+                    raise PolicyError(f"{self._url} lists no model. Pass --model-name.", is_final=True)
                 self._model = str(listed.data[0].id)
             return self._model
 

@@ -39,13 +39,13 @@ class Folder:
         try:
             before = json.loads(known.read_text())
         except ValueError as error:
-            raise OptionError(f"{known}: expected JSON, got something else. Use another folder.") from error
+            raise OptionError(f"{known}: expected JSON, got {error}. Use another folder.") from error
         differs = _difference("", before, plain)
         if differs is not None:
             name, before, after = differs
             raise OptionError(
-                f"{path}: expected {name}={reprlib.repr(before)} as in its run, got {reprlib.repr(after)}. "
-                "Use the same settings to continue it, or another folder."
+                f"{path}: expected {name}={reprlib.repr(before)} as in the run of this folder, got "
+                f"{reprlib.repr(after)}. Use the same settings to continue the run, or another --out folder."
             )
         self.records: dict[int, Record] = {}
         self._file = path / COMPLETIONS

@@ -50,7 +50,9 @@ def read_rows(path: Path) -> list[Row]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise OptionError(f"{path}, line {number}: expected JSON, got something else: {error.msg}.") from error
+            raise OptionError(
+                f"{path}, line {number}: expected a JSON object, got invalid JSON: {error.msg}."
+            ) from error
         played = row.get("env_config") if isinstance(row, dict) else None
         if not isinstance(played, dict) or "name" not in played:
             raise OptionError(f'{path}, line {number}: expected {{"env_config": {{"name": ...}}}}, got no name.')

@@ -28,7 +28,9 @@ _SHOWN = 10
 _PARTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
 _APART = ("name", "seed", "base_url", "reset_kwargs", "system_message")
 _PARSER = sudoku_text.SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=True, rewards="components")
-_NOTES = "\nA reply without a valid move ends the episode, and your score falls by 1."
+_NOTES = (
+    "\nA reply from which no move can be read ends the episode with a reward of -1. A rejected move does not end it."
+)
 _NO_MOVE = -1.0
 
 

@@ -219,7 +219,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request; raise if it follows a chunked body in the same read, because its head would be unlimited."""
         if self._is_over or self._has_ended:
-            raise httptools.HttpParserError("bytes behind the last request")
+            raise httptools.HttpParserError("bytes after the last request")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:

@@ -165,8 +165,8 @@ def listen(serving: Serving, bound: socket.socket) -> None:
 
 def _unavailable(serving: Serving, error: OSError) -> OSError:
     reason = error.strerror if error.errno is None or error.errno < 0 else os.strerror(error.errno)
-    where = f"{serving.host} port {serving.port}"
-    return OSError(f"can't listen at {where}: {reason}. Use another --host or --port.")
+    where = f"{serving.host}, port {serving.port}"
+    return OSError(f"can't listen on {where}: {reason}. Use another --host or --port.")
 
 
 @contextlib.contextmanager
