@@ -92,7 +92,7 @@ def test_an_instance_is_reset_often_and_rewarded_at_the_end(pool: SessionPool) -
     assert env.reset(seed=3) == opened
     assert env.reply("<right right right>").endswith("won")
     assert env.get_reward() == env.get_reward() == 2.0
-    with pytest.raises(ValueError, match="the episode has ended"):
+    with pytest.raises(ValueError, match="The episode has ended"):
         env.reply("<left>")
     assert env.get_reward() == 2.0
     assert len(pool) == 0
