@@ -52,10 +52,12 @@ class VisibleText(NamedTuple):
     Attributes:
         text: The text, without tokens of the chat template at its start.
         is_cut: Whether the text is truncated to its last `LONGEST` characters.
+        unknown: The first unknown token of a chat template, which makes the reply invalid; empty for none.
     """
 
     text: str
     is_cut: bool
+    unknown: str = ""
 
 
 def without_reasoning(reply: str) -> VisibleText:
@@ -71,8 +73,9 @@ def without_reasoning(reply: str) -> VisibleText:
         text = text if final else ""
     lowered = _ascii(text).lower()
     marks = sorted(_marks(text, lowered))
+    unknown = ""
     if marks:
-        text = _outside(text, lowered, marks)
+        text, unknown = _outside(text, lowered, marks)
     # A single character is found many times faster than two.
     if "~" in text and text.count("~~~") <= _MOST_SIGNS:
         text = _TILDE_FENCE.sub("```", text)
@@ -81,7 +84,7 @@ def without_reasoning(reply: str) -> VisibleText:
         signs = {*comments, *(_NO_ANSWER[mark] for mark in comments)}
         text = _without_comments(text, comments) if sum(map(text.count, signs)) <= _MOST_SIGNS else ""
     is_cut = len(text) > LONGEST
-    return VisibleText(_without_leading(text[-LONGEST:].strip()), is_cut)
+    return VisibleText(_without_leading(text[-LONGEST:].strip()), is_cut, unknown)
 
 
 def ascii_lower(text: str) -> str:
@@ -150,10 +153,14 @@ def _is_unknown(token: str) -> bool:
     return token[1] in _BARS and token[-2] in _BARS and token not in INSIDE
 
 
-def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> str:
-    """Return the text outside of reasoning up to the end of the turn; of harmony channels, only the last `final`."""
+def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> tuple[str, str]:
+    """Return the text outside of reasoning up to the end of the turn, and the first unknown token in it.
+
+    Of harmony channels, only the last `final` is kept.
+    """
     kept, start, end, opened = list[str](), 0, len(text), None
-    is_harmony = has_final = has_unknown = False
+    is_harmony = has_final = False
+    unknown = ""
     for place, after, token in marks:
         if place < start:
             continue
@@ -165,7 +172,7 @@ def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> str:
             if opened in (None, _CLOSINGS[token]):
                 if opened is None:
                     kept.clear()
-                    has_unknown = False
+                    unknown = ""
                 start, opened = after, None
         elif token == _CHANNEL or (
             token in (_END, _START) and (_NEXT_MESSAGE if token == _END else _ASSISTANT).match(lowered, after)
@@ -177,19 +184,19 @@ def _outside(text: str, lowered: str, marks: list[tuple[int, int, str]]) -> str:
                 final = _FINAL.match(lowered, place)
                 if final or not has_final:
                     kept.clear()
-                    has_unknown = False
+                    unknown = ""
                 has_final = has_final or final is not None
                 start, opened = (final.end(), None) if final else (after, _IN_CHANNEL)
         elif token in _CONTROLS:
             end = place
             break
         elif opened is None:
-            has_unknown = True
+            unknown = unknown or token
     if opened is None:
         kept.append(text[start:end])
     # Text around an unknown token can be reasoning or another role's turn.
-    is_answer = not has_unknown and (has_final or not is_harmony)
-    return GAP.join(part for part in kept if part.strip()) if is_answer else ""
+    is_answer = not unknown and (has_final or not is_harmony)
+    return GAP.join(part for part in kept if part.strip()) if is_answer else "", unknown
 
 
 def _without_leading(text: str) -> str:

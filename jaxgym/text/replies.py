@@ -70,6 +70,8 @@ def find_answer(reply: str, forms: Sequence[Form], *, takes_first: bool = False)
 
 def find_in(visible: VisibleText, forms: Sequence[Form], *, takes_first: bool = False) -> Answer | None:
     """Return the explicit answer of a reply whose reasoning has been removed; see `find_answer`."""
+    if visible.unknown:
+        return Answer(None, visible.unknown)
     text = with_json_calls(visible.text)
     # The truncated part can contain an answer in a lower form, or the rest of a reply without a form.
     for rank, form in enumerate(forms[:1] if visible.is_cut else forms):
