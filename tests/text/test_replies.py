@@ -277,6 +277,8 @@ def test_an_error_quotes_the_answer_and_names_what_is_valid() -> None:
         'expected one of up, down, got "jump". Reply in this format: <action>up</action>.'
     )
     assert "got no answer." in invalid(None, "up", "<action>up</action>")
+    unknown = find_answer("<action>up</action><|foo|>", FORMS)
+    assert 'got "<|foo|>".' in invalid(unknown, "up", "<action>up</action>")
     assert len(invalid(find_answer("x" * 9_999, FORMS), "up", "up")) < 130
 
 
