@@ -24,5 +24,5 @@ def test_the_example_of_a_game_of_ones_own_runs(capsys: pytest.CaptureFixture[st
     blocks = re.findall(r"^```py\n(.*?)^```$", EXAMPLE.read_text(), re.DOTALL | re.MULTILINE)
     with without_new_ids():
         for block in blocks:
-            exec(compile(block, EXAMPLE.name, "exec"), {"__name__": "example"})
+            exec(compile(block, EXAMPLE.name, "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == "You opened door 2.\n"
