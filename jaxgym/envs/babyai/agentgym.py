@@ -111,7 +111,7 @@ class AgentGymState:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class AgentGymEpisode:
-    """AgentGymEpisode of a task.
+    """Episode of a task.
 
     Attributes:
         task: The task.
