@@ -361,7 +361,7 @@ def test_a_full_server_says_so_and_idle_environments_make_room(app: Guard, pool:
     fresh = call(app, "POST", "/create")[1]["id"]
     assert len(pool) == 1
     for number in numbers:
-        assert "after 0.3 s without a call" in call(app, "POST", "/step", id=number, action="<left>")[1]["error"]
+        assert "was idle for 0.3 s" in call(app, "POST", "/step", id=number, action="<left>")[1]["error"]
     assert call(app, "GET", "/list_envs") == (200, [fresh])
     call(app, "POST", "/close", id=fresh)
 

@@ -430,7 +430,7 @@ def test_rows_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text(json.dumps({**row(), "tag": "a\u2028b"}, ensure_ascii=False), encoding="utf-8")
     assert runs.read_rows(file) == [{**row(), "tag": "a\u2028b"}]
     nameless = ("{}", "[]", '{"env_config": "name"}')
-    for line, says in (("\n{", "line 2: expected JSON"), *((line, "got no name") for line in nameless)):
+    for line, says in (("\n{", "line 2: expected a JSON object"), *((line, "got no name") for line in nameless)):
         file.write_text(line)
         with pytest.raises(OptionError, match=says):
             runs.read_rows(file)

@@ -25,7 +25,7 @@ class MovingAverages(MemoryCell):
 
         def step(average, at_step):
             feature, start = at_step
-            average = jnp.where(start[:, None], 0.0, average)  # an episode starts here: forget
+            average = jnp.where(start[:, None], 0.0, average)  # reset at the start of an episode
             average = keep * average + (1 - keep) * feature
             return average, average
 
