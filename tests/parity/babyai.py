@@ -10,6 +10,7 @@ tests/data/minigrid/README.md describes the arrays of a recording.
 import functools
 import json
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -254,23 +255,32 @@ def equal(found: Any, expected: Any, what: str) -> None:
     np.testing.assert_array_equal(found, expected, err_msg=what)
 
 
-def main(folder: str) -> int:
-    """Check all recordings of a folder; return the number of failures."""
+def num_failures(checks: Iterable[tuple[str, Callable[[], None]]]) -> int:
+    """Run named checks; print the first difference of each failed one and a line of counts; return the failures."""
     counts = {True: 0, False: 0}
-    for path in sorted(Path(folder).glob("*__*.npz")):
-        arrays, meta = load(path)
-        if not meta["id"].startswith(PREFIX):
-            continue
+    for name, check in checks:
         try:
-            check_level(arrays, meta)
-            check_episode(arrays, meta)
+            check()
         except AssertionError as error:
-            print(f"{path.stem}: {' '.join(str(error).split())[:300]}", flush=True)  # noqa: T201 — a command line speaks.
+            print(f"{name}: {' '.join(str(error).split())[:600]}", flush=True)  # noqa: T201 — a command line speaks.
             counts[False] += 1
         else:
             counts[True] += 1
     print(f"{counts[True]} passed, {counts[False]} failed", flush=True)  # noqa: T201 — likewise.
     return counts[False]
+
+
+def check_file(path: Path) -> None:
+    """Compare the level and the episode of a recording."""
+    arrays, meta = load(path)
+    check_level(arrays, meta)
+    check_episode(arrays, meta)
+
+
+def main(folder: str) -> int:
+    """Check all recordings of a folder; return the number of failures."""
+    paths = (path for path in sorted(Path(folder).glob("*__*.npz")) if load(path)[1]["id"].startswith(PREFIX))
+    return num_failures((path.stem, functools.partial(check_file, path)) for path in paths)
 
 
 if __name__ == "__main__":

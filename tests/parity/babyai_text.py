@@ -5,6 +5,7 @@ the response, the number of primitive steps, and the agent's position and direct
 equal. The last step may be one after the end of the episode, which the server rejects.
 """
 
+import functools
 import gzip
 import json
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 from jaxgym.envs.babyai import agentgym
 from jaxgym.envs.babyai.mission import text_of
+from tests.parity.babyai import num_failures
 
 FINISHED = re.compile(r"The task with environment \d+ has finished\.")
 
@@ -64,17 +66,8 @@ def equal(found: Any, expected: Any, what: str) -> None:
 
 def main(path: str) -> int:
     """Check all episodes of a file; return the number of failures."""
-    counts = {True: 0, False: 0}
-    for recorded in load(Path(path)):
-        try:
-            check_episode(recorded)
-        except AssertionError as error:
-            print(f"task {recorded['data_idx']}: {str(error)[:600]}", flush=True)  # noqa: T201 — a command line speaks.
-            counts[False] += 1
-        else:
-            counts[True] += 1
-    print(f"{counts[True]} passed, {counts[False]} failed", flush=True)  # noqa: T201 — likewise.
-    return counts[False]
+    recordings = load(Path(path))
+    return num_failures((f"task {each['data_idx']}", functools.partial(check_episode, each)) for each in recordings)
 
 
 if __name__ == "__main__":

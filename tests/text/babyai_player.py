@@ -274,7 +274,7 @@ class Player:
         return self._facing(lambda cell: cell in cells, action, is_clearing=is_clearing) if cells else None
 
     def _drop(self) -> str | None:
-        """Return the next action to a cell on which a thing is in nobody's way."""
+        """Return the next action of a way to a cell where a dropped thing blocks no path."""
 
         def crowd(cell: Cell) -> int:
             around = [(cell[0] + dx, cell[1] + dy) for dx, dy in HEADINGS]

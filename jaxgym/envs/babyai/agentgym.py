@@ -117,7 +117,7 @@ class AgentGymEpisode:
         task: The task.
         row: The `AgentGymState` as a row of bytes.
         goal: The goal and a line break, which precede the first observation text.
-        sight: What the agent sees and can do.
+        sight: The last observation and the offered actions.
         observation: The last observation text, without the goal.
         reward: The reward of the last plan.
         score: The sum of the rewards after each action.

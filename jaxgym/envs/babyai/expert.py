@@ -54,7 +54,7 @@ _MOST_LEFT = 500
 
 @struct.dataclass
 class Surroundings:
-    """What the agent knows of a state.
+    """Facts about a state, from which the expert plans.
 
     Attributes:
         cells: The thing in each cell, uint16 (W, H).
@@ -127,7 +127,7 @@ def _fits(state: game.State, things: jax.Array, description: jax.Array) -> jax.A
 
 
 def _surroundings(state: game.State, *, is_strict: bool) -> Surroundings:
-    """Return what the agent knows; a strict mission leaves no way through things but boxes."""
+    """Return the facts about a state; a strict mission leaves no way through things but boxes."""
     world, cells = state.world, state.world.cells
     kind, door = type_of(cells), state_of(cells)
     is_door, is_portable = kind == Type.DOOR, (kind >= Type.KEY) & (kind <= Type.BOX)
@@ -217,7 +217,7 @@ def _act(
 
     Args:
         world: The grid and the agent.
-        around: What the agent knows.
+        around: The facts about the state.
         task: The task.
         is_shown: Whether a drop of what the agent carries fulfills the clause at once, bool ().
         clear_costs: Cost of a thing in the way, with free hands and with something in them.

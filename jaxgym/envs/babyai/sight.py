@@ -1,4 +1,4 @@
-"""What an agent of AgentGym's BabyAI sees as text, and the plans of the actions that it is offered.
+"""Observation texts of AgentGym's BabyAI, and the plans of the actions that it offers.
 
 Everything here is pure Python: it follows from the observed image, the direction and the carried thing. The search for
 paths covers a rectangle of cells around the view. Cells are numbered by row and column of that rectangle, as seen by
@@ -53,7 +53,7 @@ class Thing(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What the agent sees and can do.
+    """Observation of an agent: its text and the offered actions.
 
     Attributes:
         text: The description.

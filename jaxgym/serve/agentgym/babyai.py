@@ -294,11 +294,7 @@ class BabyAIWrapper(AgentGymWrapper):
 
     async def close(self, owner: str | None, number: int) -> Any:
         """Close an environment; return whether it was open."""
-        try:
-            await self._close(owner, number)
-        except SessionError:
-            return False
-        return True
+        return await self._close_if_open(owner, number)
 
     def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""

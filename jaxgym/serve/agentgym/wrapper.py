@@ -283,6 +283,14 @@ class AgentGymWrapper:
             await self._start(number, running, 0)
         return running
 
+    async def _close_if_open(self, owner: str | None, number: int) -> bool:
+        """Close an environment; return whether it was open."""
+        try:
+            await self._close(owner, number)
+        except SessionError:
+            return False
+        return True
+
     async def _close(self, owner: str | None, number: int) -> None:
         running = self._find(owner, number)
         del self._running[number]

@@ -13,7 +13,6 @@ from jaxgym.envs.textcraft.world import world
 from jaxgym.serve.agentgym import babyai
 from jaxgym.serve.agentgym.bodies import CallRoute, Field, optional, string
 from jaxgym.serve.agentgym.wrapper import ID, AgentGymWrapper
-from jaxgym.serve.errors import SessionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import SESSION_OPTIONS
 
@@ -58,11 +57,7 @@ class TextCraftWrapper(AgentGymWrapper):
 
     async def close(self, owner: str | None, number: int) -> Any:
         """Close an environment; return whether it was open."""
-        try:
-            await self._close(owner, number)
-        except SessionError:
-            return False
-        return True
+        return await self._close_if_open(owner, number)
 
     async def detail(self, owner: str | None, number: int) -> Any:
         """Return the status of an environment."""
