@@ -117,6 +117,21 @@ def test_a_client_goes_on_after_a_body_that_is_too_long(port: int, monkeypatch: 
             assert client.post(f"http://127.0.0.1:{port}/", content=body).status_code == status
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3], ids="{} reads".format)
+@pytest.mark.parametrize("trailers", [b"", b"x: y\r\n"], ids=["no trailers", "trailers"])
+@pytest.mark.parametrize("body", [b"x", b"\r\n\r\n" * 3, b"x" * 5000, b"\r\n\r\n" * 1250], ids=len)
+def test_a_request_in_the_same_read_as_the_end_of_a_chunked_body_is_answered(
+    port: int, body: bytes, trailers: bytes, parts: int
+) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    chunked = b"\r\n%x\r\n%b\r\n0\r\n" % (len(body), body) + trailers
+    cut = len(head + chunked) - 3  # inside of the marks that end the body
+    said = (head + chunked + b"\r\n") * 2 + head + b"Connection: close" + b"\r\n" + chunked + b"\r\n"
+    expected = b"413" if len(body) > 4096 else b"200"
+    pieces = [said] if parts == 1 else [said[:cut], said[cut:]] if parts == 2 else [said[:cut], said[cut:-2], said[-2:]]
+    assert re.findall(rb"HTTP/1.1 (\d+)", heard(line_to(port, *pieces))) == [expected] * 3
+
+
 def test_who_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "KEEP_ALIVE_SECONDS", 0.2)
     unfinished = (

@@ -1,6 +1,7 @@
 """Limits of one connection, and checks of host, origin and token, in every protocol."""
 
 import asyncio
+import re
 import socket
 import threading
 import time
@@ -82,14 +83,20 @@ def test_a_connection_goes_on_behind_a_chunked_body() -> None:
             assert b"connection: close" not in received
 
 
-@pytest.mark.parametrize(
-    "behind", [CHUNKED + b"1\r\nx\r\n0\r\n\r\n", b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", b"x" * 70_000]
-)
-def test_a_request_in_one_read_with_the_end_of_a_chunked_body_ends_the_connection(behind: bytes) -> None:
+@pytest.mark.parametrize(("length", "status"), [(60_000, b"200"), (66_000, b"431"), (250_000, b"431")])
+def test_the_head_in_one_read_with_the_end_of_a_chunked_body_is_limited(length: int, status: bytes) -> None:
     with served() as (port, _):
-        received = heard(line_to(port, CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + behind))
-        assert received.count(b"HTTP/1.1") == received.count(b"HTTP/1.1 200") == 1
-        assert b"connection: close" in received
+        head = b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\nx: " + b"x" * length + b"\r\n\r\n"
+        received = heard(line_to(port, CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + head))
+        assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", status]
+        assert is_served(port)
+
+
+@pytest.mark.parametrize("size", [b"+1", b"0x1", b"1_0", b"-1", b"g", b" 1", b"", b"1\n", b"0" * 5 + b"+", b"f" * 40])
+def test_a_chunk_size_of_another_form_is_rejected(size: bytes) -> None:
+    with served() as (port, _):
+        received = heard(line_to(port, CHUNKED + size + b"\r\nx\r\n0\r\n\r\n"))
+        assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"400"]
         assert is_served(port)
 
 

@@ -23,7 +23,8 @@ DISCARD_SECONDS = 1.0
 At shutdown, it is also the time in which a client can complete its request.
 """
 
-_END = b"\r\n\r\n"
+_LINE_END = b"\r\n"
+_END = _LINE_END * 2
 _CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
 # HTTP/1.1 allows a server to ignore an upgrade, such as one to h2c (RFC 9110, 7.8). The parser would treat the body as
 # another protocol, so the header is renamed before parsing.
@@ -67,8 +68,8 @@ class HttpConnection(HttpToolsProtocol):
     deadline = math.inf
     _held = b""  # an incomplete head, or bytes after a request that is not answered yet
     _is_in_body = _is_chunked = _is_discarding = _is_over = False
-    _has_ended = False  # whether the current chunked body has ended
-    _left = 0  # remaining bytes of a body that is not chunked
+    _left = 0  # remaining bytes of the body, or of the current chunk
+    _tail = b""  # an incomplete line between chunks
     _framing = _discarded = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -167,13 +168,30 @@ class HttpConnection(HttpToolsProtocol):
             self._left -= min(end, len(data))
             self._feed(data[:end])
             return data[end:]
-        self._framing += len(data)
-        self._feed(data)
-        self._has_ended = False
+        end = self._end_of_chunks(data)
+        self._framing += end
+        self._feed(data[:end])
         self._framing = max(self._framing, 0)
         if self._framing > LONGEST_HEAD and not self._is_over:
             self._reject(_TOO_LONG)
-        return b""
+        return data[end:]
+
+    def _end_of_chunks(self, data: bytes) -> int:
+        """Return the length of the part of `data` that belongs to a chunked body; the parser does not tell."""
+        text, at = self._tail + data, self._left
+        while (line := text.find(_LINE_END, at)) >= at:
+            try:
+                size = int(text[at:line].partition(b";")[0], 16)
+            except ValueError:
+                break  # the parser rejects the body
+            if size == 0:  # trailers and an empty line follow
+                end = text.find(_END, line)
+                if end < 0:
+                    break
+                return end + len(_END) - len(self._tail)
+            at = line + len(_LINE_END) + size + len(_LINE_END)
+        self._tail, self._left = text[at:], max(at - len(text), 0)
+        return len(data)
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -185,11 +203,7 @@ class HttpConnection(HttpToolsProtocol):
             else:
                 self._reject(_NO_HTTP)
         except httptools.HttpParserError:
-            if self._has_ended and self.cycle is not None:
-                self._is_over, self.cycle.keep_alive = True, False
-                if self.cycle.response_complete:
-                    self.transport.close()
-            elif not self._is_over:
+            if not self._is_over:
                 self._reject(_NO_HTTP)
 
     def handle_websocket_upgrade(self) -> None:
@@ -217,8 +231,8 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin a request; raise if it follows a chunked body in the same read, because its head would be unlimited."""
-        if self._is_over or self._has_ended:
+        """Begin a request, unless the connection ends."""
+        if self._is_over:
             raise httptools.HttpParserError("bytes after the last request")
         super().on_message_begin()
 
@@ -230,7 +244,7 @@ class HttpConnection(HttpToolsProtocol):
             self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
         headers = dict(self.headers)
         self._is_in_body, self._is_chunked = True, b"transfer-encoding" in headers
-        self._left, self._framing = int(headers.get(b"content-length", 0)), 0
+        self._left, self._framing, self._tail = int(headers.get(b"content-length", 0)), 0, b""
         super().on_headers_complete()
         if self._is_chunked:
             self.headers = []  # collects the trailers; the scope has the headers
@@ -246,7 +260,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Process the end of a request."""
-        self._is_in_body, self._has_ended = False, self._is_chunked
+        self._is_in_body = False
         if self._is_discarding:
             self._is_discarding = False
             self.deadline = time.monotonic() + self.timeout_keep_alive
