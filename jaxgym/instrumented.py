@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.environment import AnyEnvironment, Transition
+
+jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+"""`jax.jit` without optimization of machine code, because these programs run a few times only."""
 
 
 class AlwaysTerminated:
@@ -21,7 +25,7 @@ class AlwaysTerminated:
                 return dataclasses.replace(made, terminated=jnp.ones_like(made.terminated))
 
         ending = _same(Ending, env)
-        self.step, self.step_env = ending.step, jax.jit(ending.step_env)
+        self.step, self.step_env = jit(ending.step), jit(ending.step_env)
 
 
 class RenderCounter:
@@ -58,7 +62,7 @@ class RenderCounter:
 
         self._observe = drawn.observe
         self.step, self.step_unread = (
-            jax.jit(jax.vmap(step, in_axes=(0, 0, 0, None))) for step in (drawn.step, step_unread)
+            jit(jax.vmap(step, in_axes=(0, 0, 0, None))) for step in (drawn.step, step_unread)
         )
 
     def marks_of_a_drawing(self, key: jax.Array, state: Any, params: Any) -> int:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.environment import AnyEnvironment, EnvParams
-from jaxgym.instrumented import AlwaysTerminated, RenderCounter
+from jaxgym.instrumented import AlwaysTerminated, RenderCounter, jit
 from jaxgym.options import declared
 from jaxgym.spaces import Box, Dict, Discrete
 
@@ -76,11 +76,11 @@ class _Case:
         self.limited = dataclasses.replace(params, max_steps_in_episode=np.int32(_TIME_LIMIT))
         self._key = jax.random.key(seed)
         # Shared by all checks: `reset` and `step`, and `step_env`, which is the step before auto-reset.
-        self.reset, self.step = env.reset, env.step
-        self.step_env = jax.jit(env.step_env)
+        self.reset, self.step, self.step_env = jit(env.reset), jit(env.step), jit(env.step_env)
+        self.reset_to_level = jit(env.reset_to_level)
         self.ending, self.drawn = AlwaysTerminated(env), RenderCounter(env)
         # Compilation dominates. Level sampling is often the largest program, so only checks of fresh levels compile it.
-        self.vmapped_reset = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
+        self.vmapped_reset = jit(jax.vmap(env.reset, in_axes=(0, None)))
         self.fresh = dataclasses.replace(params, levels=None)
 
     def compile(self) -> None:
@@ -112,7 +112,7 @@ class _Case:
                 call_eagerly,
                 *(partial(step, key, state, action, self.buffered) for step in steps),
                 lambda: self.reset(key, self.buffered),
-                lambda: self.env.reset_to_level(key, state.level, self.fresh),
+                lambda: self.reset_to_level(key, state.level, self.fresh),
             )
             for call in calls:
                 executor.submit(call)
@@ -314,7 +314,7 @@ def _check_ending(case: _Case, params: EnvParams, alone: Any, stepped: Any, trun
     _require_equal(entries, [*stepped[3:5], last_state.level_index], "flags or level_index in info are not the step's")
     if terminated or truncated:
         _require(state.time == 0, f"state.time: expected 0 at the start of an episode, got {state.time}")
-        seen, started = case.env.reset_to_level(case.key(), state.level, dataclasses.replace(params, levels=None))
+        seen, started = case.reset_to_level(case.key(), state.level, dataclasses.replace(params, levels=None))
         first = (seen, dataclasses.replace(started, level_index=state.level_index))
         _require_equal((observation, state), first, "auto-reset does not return the start of a level")
         _check_index(params, state)
@@ -357,7 +357,7 @@ def _check_time_limit(case: _Case) -> None:
 
 def _check_levels(case: _Case) -> None:
     for level in _levels(case.buffer):
-        _, state = case.env.reset_to_level(case.key(), level, dataclasses.replace(case.unlimited, levels=None))
+        _, state = case.reset_to_level(case.key(), level, dataclasses.replace(case.unlimited, levels=None))
         _require_equal(state.level, level, "reset_to_level does not start on the given level")
     for key in case.keys(_SEEDS):
         _check_index(case.buffered, case.reset(key, case.buffered)[1])
