@@ -291,7 +291,7 @@ class ActorCritic(nn.Module):
         Raises:
             ConfigError: if there is no frame to reconstruct, or a residual memory is not as wide as its input.
         """
-        state, seen = self.memory.see(state, observation, starts)
+        state, seen = self.memory.preprocess(state, observation, starts)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), seen)
         encoder = Encoder(self.hidden_size, self.encoder, self.embed, self.dtype, name="encoder")
         features = encoder(flat).reshape(*starts.shape, -1)

@@ -390,7 +390,7 @@ def read_config(path: Path) -> Config:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunDir:
+class RunFlags:
     """Folder and resume flag of a run.
 
     Raises:

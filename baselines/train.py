@@ -26,7 +26,7 @@ from baselines.evaluate import HeldOutEvaluator, describe, evaluate, make_held_o
 from baselines.game import TrainingGame, make_game
 from baselines.ppo import Setup, TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
-from baselines.runs import Row, RunDir, RunFolder, newest_run, on_host, read_config
+from baselines.runs import Row, RunFlags, RunFolder, newest_run, on_host, read_config
 from jaxgym.errors import nearest
 
 _PROG = "python -m baselines.train"
@@ -34,7 +34,7 @@ _DETERMINISTIC_FLAG = "--xla_gpu_deterministic_ops=true"
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainFlags(RunDir):
+class TrainFlags(RunFlags):
     """Options for the run folder, the start of the run, and training in several processes."""
 
     list: bool = False
@@ -64,7 +64,7 @@ class TrainArguments:
     """Train a PPO agent with memory. The scale or the preset sets the defaults; other flags override them."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
-    run_dir: Annotated[TrainFlags, tyro.conf.arg(name="")]
+    run_flags: Annotated[TrainFlags, tyro.conf.arg(name="")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,21 +83,21 @@ def parse(arguments: list[str]) -> TrainArguments:
         RunError: if there is no run to resume.
     """
     check_lists(["--options"], arguments)
-    run_dir = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
-    if run_dir.deterministic:
+    run_flags = tyro.cli(TrainFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    if run_flags.deterministic:
         # JAX reads this variable once, when the backend starts.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC_FLAG}".strip()
-    if run_dir.coordinator:
-        if run_dir.num_processes > 1:
-            tqdm.write(f"waiting for {run_dir.num_processes} processes at {run_dir.coordinator}", file=sys.stderr)
-        devices.start(run_dir.coordinator, run_dir.num_processes, run_dir.process_id)
-    if run_dir.resume:
-        path = run_dir.runs_dir / run_dir.name if run_dir.name else newest_run(run_dir.runs_dir)
-        run_dir = dataclasses.replace(run_dir, name=path.name)
+    if run_flags.coordinator:
+        if run_flags.num_processes > 1:
+            tqdm.write(f"waiting for {run_flags.num_processes} processes at {run_flags.coordinator}", file=sys.stderr)
+        devices.start(run_flags.coordinator, run_flags.num_processes, run_flags.process_id)
+    if run_flags.resume:
+        path = run_flags.runs_dir / run_flags.name if run_flags.name else newest_run(run_flags.runs_dir)
+        run_flags = dataclasses.replace(run_flags, name=path.name)
         defaults = read_config(path)
     else:
         defaults = defaults_of(arguments)
-    return tyro.cli(TrainArguments, prog=_PROG, args=arguments, default=TrainArguments(defaults, run_dir))
+    return tyro.cli(TrainArguments, prog=_PROG, args=arguments, default=TrainArguments(defaults, run_flags))
 
 
 def defaults_of(arguments: list[str]) -> Config:
@@ -116,12 +116,12 @@ def defaults_of(arguments: list[str]) -> Config:
     return PRESETS[preset]
 
 
-def train(config: Config, run_dir: RunDir, on_block: hooks.OnBlock | None = None) -> str:
+def train(config: Config, run_flags: RunFlags, on_block: hooks.OnBlock | None = None) -> str:
     """Train, evaluate and record an agent.
 
     Args:
         config: settings of the run.
-        run_dir: run folder and resume flag.
+        run_flags: run folder and resume flag.
         on_block: callback for loggers. After each block, the host calls it with a flat dict of plain numbers (see
             `hooks.block_metrics`). In a run of several processes, each of them has to pass it; process 0 calls it.
 
@@ -134,7 +134,7 @@ def train(config: Config, run_dir: RunDir, on_block: hooks.OnBlock | None = None
         ConfigError: if a setting is invalid.
     """
     begin = time.monotonic()
-    path = run_dir.runs_dir / (run_dir.name or default_name(config))
+    path = run_flags.runs_dir / (run_flags.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)
     jax.eval_shape(make_init(setup), seeds_of(setup), game.params)  # raises ConfigError before the folder is made
@@ -143,7 +143,7 @@ def train(config: Config, run_dir: RunDir, on_block: hooks.OnBlock | None = None
         with devices.Follower(path, config) as folder:
             run_blocks(config, game, folder, mesh, on_block)
         return f"process {jax.process_index()} is done; process 0 has the results"
-    with RunFolder.reopen(path, config) if run_dir.resume else RunFolder.create(path, config) as folder:
+    with RunFolder.reopen(path, config) if run_flags.resume else RunFolder.create(path, config) as folder:
         tqdm.write(game.description)
         if config.trained_steps != config.total_steps:
             tqdm.write(
@@ -301,10 +301,10 @@ def main() -> None:
     """Run the command line."""
     with exits.exit_on_error(exits.RESUME):
         arguments = parse(sys.argv[1:])
-        if arguments.run_dir.list:
+        if arguments.run_flags.list:
             tqdm.write(listed())
             return
-        tqdm.write(train(arguments.config, arguments.run_dir))
+        tqdm.write(train(arguments.config, arguments.run_flags))
 
 
 if __name__ == "__main__":

@@ -222,7 +222,7 @@ def original(
     - Endless Mortar Mayhem: 64 commands, or `max_given_commands`.
     - Endless Mystery Path: `max_segments` segments (64 by default), or `max_given_segments`.
     - Endless Searing Spotlights: everything until the first coin is collected. Later draws depend on the actions and
-      differ from the original's; `jaxgym.envs.common.course` reproduces them.
+      differ from the original's; `jaxgym.envs.common.episode_sequence` reproduces them.
 
     The original's seeds are unrelated to jaxgym's seeds and splits. Pass the same options to
     `jaxgym.make(env_id, levels=buffer, ...)`.

@@ -10,7 +10,7 @@ import numpy as np
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.options import Integer, Option, Preset, declared
 
-Controls = Literal["free", "grid", "course", "steps", "minigrid", "text"]
+Controls = Literal["free", "grid", "path", "steps", "minigrid", "text"]
 
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
 
@@ -23,14 +23,14 @@ class Original:
 
     Attributes:
         levels: Takes an environment, the options and n seeds, uint32 (n,); returns a stack of n levels on the host.
-        course: Takes an environment and the options; returns a `jaxgym.envs.common.course.Course`.
+        sequence: Takes an environment and the options; returns a `jaxgym.envs.common.episode_sequence.EpisodeSequence`.
         sizes: Takes the options; returns those options that make room for whole levels, where the user gave none. By
             default, none: levels have one size only.
         package: The package of the original, whose interface the Gymnasium environment can have.
     """
 
     levels: Callable[[Any, Mapping[str, Any], Any], Any]
-    course: Callable[[Any, Mapping[str, Any]], Any]
+    sequence: Callable[[Any, Mapping[str, Any]], Any]
     sizes: Callable[[Mapping[str, Any]], Mapping[str, int]] = lambda _: {}
     package: Literal["memory_gym", "minigrid"] = "memory_gym"
 
@@ -41,7 +41,7 @@ class Human:
 
     Attributes:
         view: Takes environment, state and parameters; returns the image that hides nothing, uint8 (H, W, 3).
-        controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "course"
+        controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "path"
             for nothing, right, up and down, "steps" for left, down, right and up, "minigrid" for the actions of
             MiniGrid, "text" for moves that no key stands for.
         is_clue: Takes a state; whether its frame is a clue, in which the agent can't move; never by default.

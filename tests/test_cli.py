@@ -262,7 +262,7 @@ def test_keys_make_the_actions_of_the_original() -> None:
     assert keys.free_action(["left", "d", "up", "s"], flat=False) == (1, 2), "left and down win"
     assert keys.free_action(["d", "s"], flat=True) == 8
     assert [keys.struck_action("grid", key) for key in ("space", "a", "right", "w", "x")] == [0, 1, 2, 3, None]
-    assert [keys.course_action([key]) for key in ("left", "d", "up", "s")] == [0, 1, 2, 3]
+    assert [keys.path_action([key]) for key in ("left", "d", "up", "s")] == [0, 1, 2, 3]
     assert [keys.struck_action("steps", key) for key in ("left", "s", "d", "up", "x")] == [0, 1, 2, 3, None]
     minigrid = ("a", "right", "w", "p", "l", "space", "return", "x")
     assert [keys.struck_action("minigrid", key) for key in minigrid] == [*range(7), None]

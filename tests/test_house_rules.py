@@ -69,7 +69,7 @@ ARROWS = {
     "jaxgym.envs.babyai": GAME | COMMON | {"jaxgym.envs.minigrid"},
     "jaxgym.envs": set[str](),
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
-    "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.course", "jaxgym.registration"},
+    "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.episode_sequence", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.registration", "jaxgym.registry", "jaxgym.spec"},
     "jaxgym.human": CORE
     | SHARED
@@ -120,7 +120,7 @@ FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}
 
 PURE = ("jaxgym/envs/", "jaxgym/rendering/", "jaxgym/text/")
-ON_THE_HOST = ("/original.py", "/common/course.py", "/common/draws.py")
+ON_THE_HOST = ("/original.py", "/common/episode_sequence.py", "/common/draws.py")
 # The protocols have names of their own.
 WIRES = ("jaxgym/serve/agentgym/", "jaxgym/serve/openenv/", "jaxgym/serve/textarena")
 HOST_CALLS = {"print", "open", "input"}
@@ -131,9 +131,9 @@ HEADINGS = ("Observation:", "Action:", "Start:", "Reward:", "End:", "Info:", "Ve
 # The names that readers of settings give to them.
 SETTINGS = {
     config.Config: {"config", "shown"},
-    train.TrainFlags: {"run_dir"},
+    train.TrainFlags: {"run_flags"},
     grpo_settings.Settings: {"settings", "config"},  # the folder of every run calls them config
-    runs.RunDir: {"run_dir"},
+    runs.RunFlags: {"run_flags"},
     train.TrainArguments: {"arguments"},
     evaluate.EvaluateFlags: {"arguments"},
 }

@@ -79,6 +79,6 @@ def test_training_says_that_there_is_no_video(
     results = {"held_out": {"normalized_return": 0.0}}
     monkeypatch.setattr(train, "evaluate", lambda *_, **__: results)
     monkeypatch.setattr(train, "describe", lambda _: "scores")
-    train.train(settings, train.RunDir(name="run", runs_dir=tmp_path))
+    train.train(settings, train.RunFlags(name="run", runs_dir=tmp_path))
     assert evaluate.no_video(FRAMELESS) in capsys.readouterr().out
     assert not (tmp_path / "run" / "video.gif").exists()

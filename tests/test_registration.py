@@ -43,7 +43,7 @@ def test_a_process_that_imports_the_table_alone_reads_its_rows() -> None:
 
 @pytest.mark.slow
 def test_a_process_that_imports_a_reader_of_the_table_alone_reads_its_rows() -> None:
-    program = "from jaxgym.envs.common import course; print(course.of('MysteryPath-Grid-v0').start(0).path.shape)"
+    program = "from jaxgym.envs.common.episode_sequence import of; print(of('MysteryPath-Grid-v0').start(0).path.shape)"
     assert printed(program) == "(2,)\n"
 
 

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from baselines import exits
 from baselines.config import check_lists, from_name
 from baselines.grpo.settings import SCALES, Settings, read_settings
-from baselines.runs import RunDir, newest_run
+from baselines.runs import RunFlags, newest_run
 
 _PROG = "python -m baselines.grpo"
 
@@ -21,7 +21,7 @@ class GrpoFlags:
     """Train a small language model by GRPO. The scale sets the defaults; other flags override them."""
 
     settings: Annotated[Settings, tyro.conf.arg(name="")]
-    run_dir: Annotated[RunDir, tyro.conf.arg(name="")]
+    run_flags: Annotated[RunFlags, tyro.conf.arg(name="")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +40,17 @@ def parse(arguments: list[str]) -> GrpoFlags:
         RunError: if there is no run to resume.
     """
     check_lists(["--options", "--replies"], arguments)
-    run_dir = tyro.cli(RunDir, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
-    if run_dir.resume:
-        path = run_dir.runs_dir / run_dir.name if run_dir.name else newest_run(run_dir.runs_dir, of_grpo=True)
-        run_dir, defaults = dataclasses.replace(run_dir, name=path.name), read_settings(path)
+    run_flags = tyro.cli(RunFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
+    if run_flags.resume:
+        path = run_flags.runs_dir / run_flags.name if run_flags.name else newest_run(run_flags.runs_dir, of_grpo=True)
+        run_flags, defaults = dataclasses.replace(run_flags, name=path.name), read_settings(path)
     else:
         given = tyro.cli(_EarlyFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
         suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
         defaults = from_name("scale", given.scale or suited, SCALES)
         if given.env not in (None, defaults.env):  # the default options belong to another environment
             defaults = dataclasses.replace(defaults, options=())
-    return tyro.cli(GrpoFlags, prog=_PROG, args=arguments, default=GrpoFlags(defaults, run_dir))
+    return tyro.cli(GrpoFlags, prog=_PROG, args=arguments, default=GrpoFlags(defaults, run_flags))
 
 
 def main() -> None:
@@ -59,4 +59,4 @@ def main() -> None:
         arguments = parse(sys.argv[1:])
         from baselines.grpo.train import train  # the import takes seconds, so flags are parsed first
 
-        tqdm.write(train(arguments.settings, arguments.run_dir))
+        tqdm.write(train(arguments.settings, arguments.run_flags))

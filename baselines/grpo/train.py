@@ -31,7 +31,7 @@ from baselines.grpo.model import Sizes
 from baselines.grpo.play import Chain, ModelWriter, RandomWriter, TextEpisodes, prompts_of
 from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import END, PAD, Tokenizer
-from baselines.runs import Row, RunDir, reject_changes
+from baselines.runs import Row, RunFlags, reject_changes
 
 _TRANSCRIPTS = 3
 # Purposes of keys and NumPy generators, which are combined with the seed of the run.
@@ -74,7 +74,7 @@ def _key(settings: Settings, purpose: int, number: int = 0) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), purpose), number)
 
 
-def train(settings: Settings, run_dir: RunDir) -> str:
+def train(settings: Settings, run_flags: RunFlags) -> str:
     """Train a model, evaluate it, and write transcripts; return a line with the success on held-out levels.
 
     Raises:
@@ -84,16 +84,16 @@ def train(settings: Settings, run_dir: RunDir) -> str:
     begin = time.monotonic()
     chain = Chain.of(settings)  # raises ConfigError before the folder is made
     training, held_out = chain.levels()
-    path = run_dir.runs_dir / (
-        run_dir.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    path = run_flags.runs_dir / (
+        run_flags.name or f"{settings.env}_grpo_seed{settings.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
     )
-    if run_dir.resume:
+    if run_flags.resume:
         reject_changes(path, differences(settings, read_settings(path)))
-    with GrpoFolder(path, settings, writes=True) if run_dir.resume else GrpoFolder.create(path, settings) as folder:
+    with GrpoFolder(path, settings, writes=True) if run_flags.resume else GrpoFolder.create(path, settings) as folder:
         random = RandomWriter(settings.replies, settings.seed)
         start = chain.play(training[: chain.pool.capacity].tolist(), random)
         tokenizer = Tokenizer.of([*start.contexts, *settings.replies])
-        if run_dir.resume and folder.last_update is not None:
+        if run_flags.resume and folder.last_update is not None:
             tokenizer = folder.tokenizer()
         else:
             folder.write_json(VOCABULARY, tokenizer.words)

@@ -20,7 +20,7 @@ class MemoryCell(nn.Module):
     """Base class of memory cells: flax modules that carry a recurrent state along time-major arrays.
 
     Networks, training and evaluation use a cell only through the methods below. Your own cell subclasses this class and
-    defines `initial_state` and `__call__`; `from_config`, `see` and `precompute` have defaults.
+    defines `initial_state` and `__call__`; `from_config`, `preprocess` and `precompute` have defaults.
 
     Acting is `__call__` with T = 1, learning is `__call__` with T = the sequence length. There is no second code path.
 
@@ -66,7 +66,7 @@ class MemoryCell(nn.Module):
         """
         raise NotImplementedError  # Every cell has its own.
 
-    def see(self, state: State, observation: Any, starts: jax.Array) -> tuple[State, Any]:
+    def preprocess(self, state: State, observation: Any, starts: jax.Array) -> tuple[State, Any]:
         """Return the state and the observations for the encoder; unchanged by default.
 
         A cell that changes the encoder's input (frame stacking, a clock) updates its state here.

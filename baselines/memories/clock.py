@@ -17,14 +17,14 @@ _STEPS = 512
 class Clock(Stateless):
     """Cell that adds the step of the episode to the observation, as a vector of 16 sines and cosines, as published.
 
-    `see` adds it before the encoder; `__call__` returns its inputs. Steps from 511 on have the same vector.
+    `preprocess` adds it before the encoder; `__call__` returns its inputs. Steps from 511 on have the same vector.
     """
 
     def initial_state(self, batch: int) -> jax.Array:
         """Return the next step, int32 (batch,)."""
         return jnp.zeros(batch, jnp.int32)
 
-    def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
+    def preprocess(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
         """Return the state after the last step, and the observation with a vector `clock`, float32 (T, B, 16)."""
         _, step = positions_of(state, starts)
         leaves = observation if isinstance(observation, Mapping) else {"observation": observation}

@@ -17,7 +17,7 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601
 class FrameStack(Stateless):
     """Cell that stacks the current frame and earlier frames of the episode; missing ones are black.
 
-    `see` stacks the frames before the encoder; `__call__` returns its inputs.
+    `preprocess` stacks the frames before the encoder; `__call__` returns its inputs.
 
     Attributes:
         frames: number of stacked frames.
@@ -49,7 +49,7 @@ class FrameStack(Stateless):
         channels = 1 if self.gray else self.shape[-1]
         return jnp.zeros((batch, self.frames - 1, *self.shape[:-1], channels), jnp.uint8)
 
-    def see(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
+    def preprocess(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
         """Return the state after the last step and the observation with its stack, uint8 (T, B, H, W, frames C)."""
         leaves, structure = jax.tree.flatten(observation)
         place = [leaf.dtype == jnp.uint8 for leaf in leaves].index(True)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxgym import forks, registration
-from jaxgym.envs.common import course
+from jaxgym.envs.common import episode_sequence
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import AnyEnvironment, Game
 from jaxgym.levels import SPLIT_SIZE
@@ -65,11 +65,11 @@ class MemoryGymEnv(games.SingleEnv):
         given = dict(options)
         presets = registration.presets(self._env_id)
         given = with_preset(self._env_id, presets, given.pop("preset", None), given)
-        chosen = course.of(self._env_id, **given)
+        chosen = episode_sequence.of(self._env_id, **given)
         sized = {**given, **chosen.sizes, "levels": "fresh"}
         self.game = before.under(self._env_id, sized) if before else Game.of(self._env_id, sized)
-        self._course = chosen
-        self.reset_params = dict(self._course.options)
+        self._sequence = chosen
+        self.reset_params = dict(self._sequence.options)
         self.max_episode_steps = max_episode_steps(self.reset_params)
         self._chosen = games.comparable(options)
 
@@ -91,12 +91,12 @@ class MemoryGymEnv(games.SingleEnv):
         forks.check()
         seed = games.checked_seed(self._env_id, seed, most=_LAST_SEED)
         super().reset(seed=seed)
-        played, chosen = self._course, {**self._options, **games.checked_options(self._env_id, options)}
+        played, chosen = self._sequence, {**self._options, **games.checked_options(self._env_id, options)}
         if games.comparable(chosen) != self._chosen:
             self._choose(chosen, self.game)
-        level = self._course.start(seed, after=played)
+        level = self._sequence.start(seed, after=played)
         observation, state, ground_truth = _start(self.game.env, level, self.game.params)
-        self._state = self._course.follow(state)
+        self._state = self._sequence.follow(state)
         return column_first(games.on_host(observation)), {} if ground_truth is None else {
             "ground_truth": np.array(ground_truth)
         }
@@ -111,7 +111,7 @@ class MemoryGymEnv(games.SingleEnv):
         state = games.started(self._env_id, self._state)
         given = games.checked_action(self.game.env, action, self.action_space)
         made = games.step(self.game.env, state, given, self.game.params)
-        self._state = self._course.follow(made[1])
+        self._state = self._sequence.follow(made[1])
         observation, reward, terminated, truncated, info = jax.device_get((made[0], *made[2:]))
         ended = bool(terminated | truncated)
         reported = {

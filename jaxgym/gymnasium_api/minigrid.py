@@ -10,7 +10,7 @@ import gymnasium
 import jax
 
 from jaxgym import forks
-from jaxgym.envs.common import course
+from jaxgym.envs.common import episode_sequence
 from jaxgym.errors import OptionError
 from jaxgym.gymnasium_api import games
 from jaxgym.gymnasium_api.games import Game
@@ -49,7 +49,7 @@ class MiniGridEnv(games.SingleEnv):
         options = {"observation": "symbolic", **options}
         super().__init__(env_id, render_mode, options)
         self.game = Game.of(env_id, {**options, "levels": "fresh"})
-        self._course = course.of(env_id, **options)
+        self._sequence = episode_sequence.of(env_id, **options)
         self.mission = ""
         seen = self.game.observation_space
         self.action_space = self.game.action_space
@@ -81,7 +81,7 @@ class MiniGridEnv(games.SingleEnv):
         if options:
             raise OptionError(f"{self._env_id}: expected no options of a reset, got some. Pass them to gymnasium.make.")
         super().reset(seed=seed)
-        level = self._course.start(seed)
+        level = self._sequence.start(seed)
         env: Any = self.game.env
         self.mission = env.mission_of(level)
         observation, self._state = env.reset_to_level(jax.random.key(0), level, self.game.params)

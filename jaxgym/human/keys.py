@@ -11,7 +11,7 @@ SPACE = "space"
 HELP = {
     "free": "arrow keys or W A S D move; two of them move diagonally",
     "grid": "up or W steps forward, left or A and right or D turn, space waits",
-    "course": "arrow keys or W S D move right, up and down",
+    "path": "arrow keys or W S D move right, up and down",
     "steps": "arrow keys or W A S D step left, down, right and up",
     "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
 }
@@ -45,14 +45,14 @@ def struck_action(controls: Controls, key: str) -> int | None:
     return next((number for number, keys in enumerate(_STRUCK[controls]) if key in keys), None)
 
 
-def course_action(pressed: Collection[str]) -> int:
+def path_action(pressed: Collection[str]) -> int:
     """Return the action of the held keys in a game with the actions right, up and down; 0 without a key."""
     return next((number for number, keys in enumerate((RIGHT, UP, DOWN), start=1) if _any(keys, pressed)), 0)
 
 
 def held_action(controls: Controls, *, flat: bool) -> Callable[[Collection[str]], int | tuple[int, int]]:
     """Return the function that maps held keys to an action."""
-    return course_action if controls == "course" else lambda pressed: free_action(pressed, flat=flat)
+    return path_action if controls == "path" else lambda pressed: free_action(pressed, flat=flat)
 
 
 def _any(keys: tuple[str, ...], pressed: Collection[str]) -> bool:

@@ -69,7 +69,7 @@ def test_a_residual_adds_what_goes_into_the_memory(get_key: Callable[[], jax.Arr
 def test_a_clock_shows_the_step_of_the_episode_across_calls(get_key: Callable[[], jax.Array]) -> None:
     observation = jax.random.normal(get_key(), (4, 2, 3))
     starts = jnp.asarray([[0, 0], [0, 1], [0, 0], [0, 0]], bool)
-    state, seen = Clock().see(jnp.asarray([5, 600], jnp.int32), observation, starts)
+    state, seen = Clock().preprocess(jnp.asarray([5, 600], jnp.int32), observation, starts)
     angle = np.asarray([[5, 511], [6, 0], [7, 1], [8, 2]], np.float32)
     np.testing.assert_allclose(seen["clock"][..., 0], np.sin(angle), atol=1e-5)
     np.testing.assert_array_equal(state, [9, 3])

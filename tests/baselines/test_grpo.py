@@ -190,7 +190,7 @@ def run(chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     def go(name: str, *, resume: bool = False, **changed: object) -> Path:
         settings = dataclasses.replace(TINY, **changed)
         monkeypatch.setattr(Chain, "of", lambda settings: dataclasses.replace(chain, settings=settings))
-        line = train.train(settings, runs.RunDir(name, tmp_path, resume))
+        line = train.train(settings, runs.RunFlags(name, tmp_path, resume))
         assert line.startswith("held-out success ")
         assert line.endswith(f"-> {tmp_path / name}")
         return tmp_path / name

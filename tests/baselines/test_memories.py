@@ -264,8 +264,10 @@ def test_a_frame_stack_shows_the_last_frames_of_the_episode(gray: bool, channels
     stack = FrameStack(3, gray, (2, 2, 3))
     frames = np.random.default_rng(0).integers(0, 256, (STEPS, NUM_ENVS, 2, 2, 3)).astype(np.uint8)
     earlier = np.random.default_rng(1).integers(0, 256, (1, NUM_ENVS, 2, 2, 3)).astype(np.uint8)
-    state, _ = stack.see(stack.initial_state(NUM_ENVS), jnp.asarray(earlier), jnp.ones((1, NUM_ENVS), bool))
-    last, seen = stack.see(state, {"frame": jnp.asarray(frames), "vector": jnp.zeros((STEPS, NUM_ENVS, 5))}, STARTS)
+    state, _ = stack.preprocess(stack.initial_state(NUM_ENVS), jnp.asarray(earlier), jnp.ones((1, NUM_ENVS), bool))
+    last, seen = stack.preprocess(
+        state, {"frame": jnp.asarray(frames), "vector": jnp.zeros((STEPS, NUM_ENVS, 5))}, STARTS
+    )
 
     def brightness(frame: np.ndarray) -> np.ndarray:
         return np.round(frame.astype(np.float32) @ np.float32([0.299, 0.587, 0.114]))[..., None] if gray else frame
@@ -285,10 +287,10 @@ def test_a_frame_stack_shows_the_last_frames_of_the_episode(gray: bool, channels
 def test_a_frame_stack_step_by_step_equals_a_rollout() -> None:
     stack = FrameStack(4, False, (2, 2, 3))
     frames = jnp.asarray(np.random.default_rng(0).integers(0, 256, (STEPS, NUM_ENVS, 2, 2, 3)).astype(np.uint8))
-    last, seen = stack.see(stack.initial_state(NUM_ENVS), frames, STARTS)
+    last, seen = stack.preprocess(stack.initial_state(NUM_ENVS), frames, STARTS)
     state = stack.initial_state(NUM_ENVS)
     for step in range(STEPS):
-        state, single = stack.see(state, frames[step : step + 1], STARTS[step : step + 1])
+        state, single = stack.preprocess(state, frames[step : step + 1], STARTS[step : step + 1])
         np.testing.assert_array_equal(seen[step], single[0])
     np.testing.assert_array_equal(last, state)
 

@@ -53,10 +53,10 @@ def test_a_module_and_a_class_name_a_cell(on_path: type[MemoryCell]) -> None:
 
 
 def test_a_network_calls_a_cell_for_all_that_it_needs(on_path: type[MemoryCell]) -> None:
-    """`see` comes before the encoder, and acting reads what `precompute` returns."""
+    """`preprocess` comes before the encoder, and acting reads what `precompute` returns."""
 
     class Blind(on_path):
-        def see(self, state: Any, observation: Any, starts: Any) -> Any:
+        def preprocess(self, state: Any, observation: Any, starts: Any) -> Any:
             del starts
             return state, 0 * observation
 

@@ -56,7 +56,7 @@ def _recall(recall_game: Callable[..., TrainingGame]) -> Any:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a run of 12 updates without an interruption."""
     runs = tmp_path_factory.mktemp("runs")
-    closing = train.train(CONFIG, train.RunDir("whole", runs))
+    closing = train.train(CONFIG, train.RunFlags("whole", runs))
     assert closing.endswith(f"-> {runs / 'whole'}")
     return runs / "whole"
 
@@ -97,8 +97,8 @@ def test_a_run_goes_on_after_a_kill_as_if_nothing_had_been(
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "append", killed)
         with pytest.raises(KeyboardInterrupt):
-            train.train(CONFIG, train.RunDir("cut", tmp_path))
-    train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
+            train.train(CONFIG, train.RunFlags("cut", tmp_path))
+    train.train(CONFIG, train.RunFlags("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     chex.assert_trees_all_equal(last_state(tmp_path / "cut"), last_state(whole))
@@ -117,7 +117,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[st
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.setattr(Figure, "savefig", keep)
-        train.train(config, train.RunDir("logged", runs), on_block=metrics.append)
+        train.train(config, train.RunFlags("logged", runs), on_block=metrics.append)
     return runs / "logged", metrics, output.getvalue(), figures[-1].axes
 
 
@@ -172,10 +172,10 @@ def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: P
 
     wanted = f"expected on_block to return, got ConnectionError: no route to the tracking server at update {stop}. "
     with pytest.raises(RunError, match=f"^{wanted}.* fix on_block and resume the run") as raised:
-        train.train(CONFIG, train.RunDir("cut", tmp_path), on_block=full)
+        train.train(CONFIG, train.RunFlags("cut", tmp_path), on_block=full)
     assert isinstance(raised.value.__cause__, ConnectionError)
     assert max(int(path.name) for path in (tmp_path / "cut" / "checkpoints").iterdir()) == stop
-    train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
+    train.train(CONFIG, train.RunFlags("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     chex.assert_trees_all_equal(last_state(tmp_path / "cut"), last_state(whole))
@@ -185,7 +185,7 @@ def test_an_exception_in_on_block_saves_the_checkpoint_and_ends_the_run(whole: P
 def test_each_of_several_seeds_is_evaluated_and_logged(tmp_path: Path) -> None:
     config = dataclasses.replace(CONFIG, num_seeds=2, seed=5, eval_every=1, eval_repeats=3, total_steps=128)
     metrics: list[dict[str, float]] = []
-    train.train(config, train.RunDir("two", tmp_path), on_block=metrics.append)
+    train.train(config, train.RunFlags("two", tmp_path), on_block=metrics.append)
     rows = read_rows(tmp_path / "two" / "metrics.jsonl")[-2:]
     assert [row["seed"] for row in rows] == [5, 6]
     (block,) = metrics
@@ -393,24 +393,24 @@ def test_scores_that_cannot_be_kept_are_shown_all_the_same(
 
 def test_a_run_is_not_overwritten(whole: Path) -> None:
     with pytest.raises(RunError, match=r"with a run\. Add --resume"):
-        train.train(CONFIG, train.RunDir("whole", whole.parent))
+        train.train(CONFIG, train.RunFlags("whole", whole.parent))
 
 
 def test_a_run_is_not_resumed_with_other_settings(whole: Path) -> None:
     other = dataclasses.replace(CONFIG, gamma=0.9, seed=1)
     with pytest.raises(RunError, match=r"got other values of gamma, seed"):
-        train.train(other, train.RunDir("whole", whole.parent, resume=True))
+        train.train(other, train.RunFlags("whole", whole.parent, resume=True))
 
 
 def test_other_total_steps_are_rejected_where_they_change_the_rates_and_what_keeps_them_is_told(whole: Path) -> None:
     longer = dataclasses.replace(CONFIG, total_steps=2 * CONFIG.total_steps, decay_steps=0)
     with pytest.raises(RunError, match=f"Add --decay-steps {CONFIG.total_steps} to keep the rates"):
-        train.train(longer, train.RunDir("whole", whole.parent, resume=True))
+        train.train(longer, train.RunFlags("whole", whole.parent, resume=True))
 
 
 def test_64_bits_are_rejected_before_there_is_a_folder(tmp_path: Path) -> None:
     with jax.enable_x64(True), pytest.raises(ConfigError, match=r"got jax_enable_x64. Unset JAX_ENABLE_X64"):
-        train.train(CONFIG, train.RunDir("wide", tmp_path))
+        train.train(CONFIG, train.RunFlags("wide", tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -422,7 +422,7 @@ def test_a_checkpoint_of_another_shape_is_rejected() -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, not a folder")
     with pytest.raises(RunError, match=r"cannot write .*runs/name \(.*\)\. Free disk space or choose another folder"):
-        train.train(CONFIG, train.RunDir("name", tmp_path / "runs"))
+        train.train(CONFIG, train.RunFlags("name", tmp_path / "runs"))
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_and_is_told_once(
@@ -450,7 +450,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pyt
     bad = metrics | {"loss": np.asarray([1.0, np.nan])}
     monkeypatch.setattr(train, "make_train_block", lambda *_: lambda state, _: (state, bad))
     with pytest.raises(RunError, match="for seed 0 at update 2; there is no checkpoint"):
-        train.train(CONFIG, train.RunDir("name", tmp_path))
+        train.train(CONFIG, train.RunFlags("name", tmp_path))
 
 
 def test_a_loss_that_is_no_number_leaves_the_checkpoint_before_it(
@@ -476,7 +476,7 @@ def test_a_run_killed_while_it_saves_goes_on_from_the_checkpoint_before(whole: P
     left = [path.name for path in (tmp_path / "cut" / "checkpoints").iterdir()]
     assert [name for name in left if name.isdigit()] == ["4"]
     assert len(left) == 2  # and the one that was cut off
-    train.train(CONFIG, train.RunDir("cut", tmp_path, resume=True))
+    train.train(CONFIG, train.RunFlags("cut", tmp_path, resume=True))
     rows, expected = (without_times(read_rows(path / "metrics.jsonl")) for path in (tmp_path / "cut", whole))
     assert rows == expected
     chex.assert_trees_all_equal(last_state(tmp_path / "cut"), last_state(whole))
@@ -516,7 +516,7 @@ def test_a_run_tells_what_its_total_steps_become(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(train, "run_blocks", stopped)
     for steps, name in ((700, "odd"), (768, "even")):
         with pytest.raises(RunError, match="enough"):
-            train.train(dataclasses.replace(CONFIG, total_steps=steps), train.RunDir(name, tmp_path))
+            train.train(dataclasses.replace(CONFIG, total_steps=steps), train.RunFlags(name, tmp_path))
     assert [line for line in written if "becomes" in line] == [
         "--total-steps 700 becomes 768: whole blocks of 128 steps"
     ]
@@ -525,7 +525,7 @@ def test_a_run_tells_what_its_total_steps_become(tmp_path: Path, monkeypatch: py
 def test_flags_override_the_scale(tmp_path: Path) -> None:
     argv = "--scale paper --gamma 0.9 --env Some-v0 --options command_count=[3] observation=symbolic --name x"
     arguments = train.parse([*argv.split(), "--runs-dir", str(tmp_path)])
-    assert arguments.run_dir == train.TrainFlags("x", tmp_path)
+    assert arguments.run_flags == train.TrainFlags("x", tmp_path)
     expected = {"gamma": 0.9, "env": "Some-v0", "options": ("command_count=[3]", "observation=symbolic")}
     assert arguments.config == dataclasses.replace(SCALES["paper"], **expected)
     assert arguments.config.env_options == {"command_count": [3], "observation": "symbolic"}
@@ -537,7 +537,7 @@ def test_a_cpu_gets_the_small_scale_by_default() -> None:
 
 def test_a_resumed_run_brings_its_settings(whole: Path) -> None:
     arguments = train.parse(["--resume", "--runs-dir", str(whole.parent)])
-    assert arguments.run_dir.name == "whole"
+    assert arguments.run_flags.name == "whole"
     assert arguments.config == CONFIG
 
 
@@ -547,8 +547,8 @@ def test_the_newest_run_to_resume_is_one_of_the_same_command(tmp_path: Path) -> 
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(kept))
     argv = ["--resume", "--runs-dir", str(tmp_path)]
-    assert train.parse(argv).run_dir.name == "train"
-    assert grpo.parse(argv).run_dir.name == "grpo"
+    assert train.parse(argv).run_flags.name == "train"
+    assert grpo.parse(argv).run_flags.name == "grpo"
     with pytest.raises(RunError, match=r"expected a run of baselines\.train, got one of baselines\.grpo"):
         evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "grpo"))
 
@@ -647,13 +647,13 @@ def test_a_run_without_a_checkpoint_cannot_be_scored(whole: Path, tmp_path: Path
 )
 def test_a_network_that_does_not_fit_leaves_no_folder(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        train.train(dataclasses.replace(CONFIG, **changes), train.RunDir("unfit", tmp_path))
+        train.train(dataclasses.replace(CONFIG, **changes), train.RunFlags("unfit", tmp_path))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "a/"])
 def test_a_name_that_is_no_folder_of_its_own_is_rejected(name: str) -> None:
-    for place in (train.RunDir, grpo.RunDir):
+    for place in (train.RunFlags, grpo.RunFlags):
         with pytest.raises(ConfigError, match=rf"^--name: expected the name of one folder, got '{name}'"):
             place(name)
 

@@ -327,7 +327,7 @@ def made() -> Iterator[list[int]]:
         counts.append(len(seeds))
         return make(env, options, seeds)
 
-    counting = dataclasses.replace(spec, original=jaxgym.Original(counted, spec.original.course), text=None)
+    counting = dataclasses.replace(spec, original=jaxgym.Original(counted, spec.original.sequence), text=None)
     with without_new_ids():
         jaxgym.register(COUNTED, counting)
         yield counts

@@ -5,17 +5,17 @@ import re
 
 import pytest
 
-from jaxgym.envs.memory_gym.text import course_actions, free_actions, grid_actions
+from jaxgym.envs.memory_gym.text import free_actions, grid_actions, path_actions
 from jaxgym.text.actions import ActionSet
 from jaxgym.text.turns import InvalidReply, ParsedAction
 
-GRID, FREE, FLAT, COURSE = (
+GRID, FREE, FLAT, PATH = (
     grid_actions(4),
     free_actions(8, is_flat=False),
     free_actions(8, is_flat=True),
-    course_actions(8),
+    path_actions(8),
 )
-ALL = [GRID, FREE, FLAT, COURSE, grid_actions(1), free_actions(64, is_flat=False)]
+ALL = [GRID, FREE, FLAT, PATH, grid_actions(1), free_actions(64, is_flat=False)]
 
 
 def test_the_free_actions_are_horizontal_then_vertical() -> None:
@@ -78,7 +78,7 @@ def test_the_examples_of_the_help_are_moves_in_the_asked_form(moves: ActionSet) 
         (FREE, "[up_right]", "up-right"),
         (FREE, "Go up 3.", "up 3"),
         (FREE, "→", "right"),
-        (COURSE, "<action>right 4, down</action>", "right 4, down"),
+        (PATH, "<action>right 4, down</action>", "right 4, down"),
     ],
 )
 def test_an_explicit_answer_is_read(moves: ActionSet, reply: str, text: str) -> None:
@@ -116,7 +116,7 @@ def test_an_explicit_answer_is_read(moves: ActionSet, reply: str, text: str) -> 
         (FREE, "<action>right 5 tiles</action>", '"right 5 tiles"'),
         (FREE, "<action>right right</action>", '"right right"'),
         (FREE, "<action>up left</action>", '"up left"'),
-        (COURSE, "<action>left</action>", '"left"'),
+        (PATH, "<action>left</action>", '"left"'),
     ],
 )
 def test_an_invalid_reply_is_quoted_and_the_actions_are_listed(moves: ActionSet, reply: str, got: str) -> None:
@@ -156,7 +156,7 @@ def test_lenient_parsing_searches_prose_where_there_is_no_explicit_answer() -> N
 
 
 def test_waiting_is_what_stands_in_for_an_invalid_reply() -> None:
-    assert [moves.idle.actions for moves in (GRID, FREE, FLAT, COURSE)] == [(0,), ((0, 0),), (0,), (0,)]
+    assert [moves.idle.actions for moves in (GRID, FREE, FLAT, PATH)] == [(0,), ((0, 0),), (0,), (0,)]
 
 
 def test_no_mixture_of_words_and_signs_raises() -> None:

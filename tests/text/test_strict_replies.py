@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jaxgym import text
 from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
-from jaxgym.envs.memory_gym.text import course_actions, free_actions, grid_actions
+from jaxgym.envs.memory_gym.text import free_actions, grid_actions, path_actions
 from jaxgym.envs.sudoku.text import SudokuTextInterface
 from jaxgym.envs.textcraft.text import TextCraftTextInterface
 from jaxgym.errors import OptionError
@@ -54,7 +54,7 @@ GAMES = {
         _MOVES,
         "act(actions={!r})",
     ),
-    "course": Game(course_actions(8).parse, "<action>{}</action>", ("right 4, down",), _MOVES, "act(actions={!r})"),
+    "path": Game(path_actions(8).parse, "<action>{}</action>", ("right 4, down",), _MOVES, "act(actions={!r})"),
     "sudoku": Game(
         SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=False).parse,
         "[{}]",

@@ -27,8 +27,8 @@ from jaxgym.envs.babyai.mission import (
 )
 from jaxgym.envs.babyai.rooms import COLORS, NO_WALL, Rooms
 from jaxgym.envs.babyai.validation import names_key_of_lock, put_conflicts
-from jaxgym.envs.common.course import Course
 from jaxgym.envs.common.draws import Draws, Stream, by_seed, whole
+from jaxgym.envs.common.episode_sequence import EpisodeSequence
 from jaxgym.envs.minigrid.world import EMPTY, STEPS, WALL, Direction, Door, Type, color_of, thing, type_of
 from jaxgym.spec import Original
 
@@ -385,4 +385,4 @@ def levels(env: BabyAI, options: Mapping[str, Any], draws: Draws) -> Level:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *made)
 
 
-ORIGINAL = Original(by_seed(levels, num_words=256), partial(Course, levels=levels), package="minigrid")
+ORIGINAL = Original(by_seed(levels, num_words=256), partial(EpisodeSequence, levels=levels), package="minigrid")

@@ -56,7 +56,7 @@ def free_actions(most: int, *, is_flat: bool) -> ActionSet:
 
 
 @functools.cache
-def course_actions(most: int) -> ActionSet:
+def path_actions(most: int) -> ActionSet:
     """Return the actions of Endless Mystery Path."""
     actions: dict[str, Action] = {"wait": 0, "right": 1, "up": 2, "down": 3}
     synonyms = {**_WAITS, "→": "right", "↑": "up", "↓": "down", "forward": "right"}

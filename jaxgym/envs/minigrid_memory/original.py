@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.common.course import Course
 from jaxgym.envs.common.draws import Draws, by_seed, whole
+from jaxgym.envs.common.episode_sequence import EpisodeSequence
 from jaxgym.envs.minigrid.world import Type
 from jaxgym.envs.minigrid_memory.game import AFTER_END, SHORTEST_END, Level, MiniGridMemory
 from jaxgym.spec import Original
@@ -25,4 +25,4 @@ def levels(env: MiniGridMemory, options: Mapping[str, Any], draws: Draws) -> Lev
     return Level(*map(whole, (end, start, room, upper)))
 
 
-ORIGINAL = Original(by_seed(levels, num_words=4), partial(Course, levels=levels), package="minigrid")
+ORIGINAL = Original(by_seed(levels, num_words=4), partial(EpisodeSequence, levels=levels), package="minigrid")

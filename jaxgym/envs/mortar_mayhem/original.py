@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxgym.envs.common.course import Course
 from jaxgym.envs.common.draws import Draws, by_seed, whole
+from jaxgym.envs.common.episode_sequence import EpisodeSequence
 from jaxgym.envs.mortar_mayhem import endless as endless_mortar_mayhem
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen
@@ -117,9 +117,9 @@ def _durations(draws: Draws, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: whole(draws.choice(options.get(name, [0]))) for name in mortar_mayhem.DURATIONS}
 
 
-ORIGINAL = Original(by_seed(levels, num_words=16), partial(Course, levels=levels))
+ORIGINAL = Original(by_seed(levels, num_words=16), partial(EpisodeSequence, levels=levels))
 ENDLESS_ORIGINAL = Original(
     by_seed(endless_levels, num_words=48),
-    partial(Course, levels=endless_levels, later=_endless_command, num_later=_num_later_commands),
+    partial(EpisodeSequence, levels=endless_levels, later=_endless_command, num_later=_num_later_commands),
     endless_sizes,
 )

@@ -32,6 +32,6 @@ ENDLESS = Spec(
     original=original.ENDLESS_ORIGINAL,
     presets=presets.ENDLESS_PRESETS,
     expert=expert.endless_action,
-    human=Human(view.endless_view, "course"),
+    human=Human(view.endless_view, "path"),
     text=text.ENDLESS_TEXT,
 )

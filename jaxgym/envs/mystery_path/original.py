@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.envs.common.course import Course
 from jaxgym.envs.common.draws import Draws, by_seed, whole
+from jaxgym.envs.common.episode_sequence import EpisodeSequence
 from jaxgym.envs.mystery_path import endless as endless_mystery_path
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path import game as mystery_path
@@ -142,15 +142,15 @@ def _segment(draws: Draws, start_row: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 @dataclasses.dataclass
-class EndlessMysteryPathCourse(Course):
-    """Course of Endless Mystery Path; the original draws a segment when the agent enters the second-to-last one."""
+class EndlessMysteryPathSequence(EpisodeSequence):
+    """Sequence of Endless Mystery Path; the original draws a segment when the agent enters the second-to-last one."""
 
     _start_row: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64), init=False, repr=False)
 
     def start(
-        self, seed: int | None = None, after: Course | None = None
+        self, seed: int | None = None, after: EpisodeSequence | None = None
     ) -> endless_mystery_path.EndlessMysteryPathLevel:
-        """Return the level of the next episode; see `Course.start`."""
+        """Return the level of the next episode; see `EpisodeSequence.start`."""
         level = super().start(seed, after)
         self._start_row = np.atleast_1d(level.start_row)
         return level
@@ -170,9 +170,9 @@ def _num_later_segments(state: endless_mystery_path.EndlessMysteryPathState, opt
     return max(entered + 2 - _RESET_SEGMENTS, 0)
 
 
-ORIGINAL = Original(by_seed(levels, num_words=72), partial(Course, levels=levels))
+ORIGINAL = Original(by_seed(levels, num_words=72), partial(EpisodeSequence, levels=levels))
 ENDLESS_ORIGINAL = Original(
     by_seed(endless_levels, num_words=256),
-    partial(EndlessMysteryPathCourse, levels=endless_levels, num_later=_num_later_segments),
+    partial(EndlessMysteryPathSequence, levels=endless_levels, num_later=_num_later_segments),
     endless_sizes,
 )

@@ -12,8 +12,8 @@ from jaxgym.envs.memory_gym.text import (
     GRID_STEPS,
     NUMBERING,
     MemoryGymTextInterface,
-    course_actions,
     free_speed,
+    path_actions,
     screen,
     tile_name,
 )
@@ -185,4 +185,4 @@ def _paths(tiles: Any, left_px: Any) -> list[str]:
 
 
 FREE_TEXT, GRID_TEXT = MysteryPathTextInterface.spec(8), MysteryPathTextInterface.spec(1)
-ENDLESS_TEXT = EndlessMysteryPathTextInterface.spec(8, lambda _, most: course_actions(most))
+ENDLESS_TEXT = EndlessMysteryPathTextInterface.spec(8, lambda _, most: path_actions(most))

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.envs.common.course import Course
 from jaxgym.envs.common.draws import Draws, Places, by_seed, whole
+from jaxgym.envs.common.episode_sequence import EpisodeSequence
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
@@ -94,7 +94,7 @@ def endless_levels(
     """Draw a level of Endless Searing Spotlights for each stream: the original's until the first coin is collected.
 
     After that, the listed spotlights continue as if it had not been collected, and other draws depend on the level's
-    `seed`. (`EndlessCourse` continues as the original does.)
+    `seed`. (`EndlessSearingSpotlightsSequence` continues as the original does.)
     """
     heading, start, _ = _start(draws, options)
     initial = options["initial_spawns"]
@@ -219,8 +219,8 @@ def _num_later_tracks(state: searing_spotlights.State, options: Mapping[str, Any
 
 
 @dataclasses.dataclass
-class EndlessSearingSpotlightsCourse(Course):
-    """Course of Endless Searing Spotlights: `follow` adds the next possible draws to the state's level.
+class EndlessSearingSpotlightsSequence(EpisodeSequence):
+    """Sequence of Endless Searing Spotlights: `follow` adds the next possible draws to the state's level.
 
     A step draws a spotlight if one is due, and then a coin if the agent collects the current one. So every entry of the
     level's lists holds the next spotlight and the next coin, whatever their lengths. A coin that the step did not use
@@ -232,9 +232,9 @@ class EndlessSearingSpotlightsCourse(Course):
     _after_coin: Places | None = dataclasses.field(default=None, init=False, repr=False)
 
     def start(
-        self, seed: int | None = None, after: Course | None = None
+        self, seed: int | None = None, after: EpisodeSequence | None = None
     ) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-        """Return the level of the next episode; see `Course.start`."""
+        """Return the level of the next episode; see `EpisodeSequence.start`."""
         level = super().start(seed, after)
         self._seen = self._after_track = self._after_coin = None
         super()._finish(self.draws)
@@ -284,11 +284,11 @@ class EndlessSearingSpotlightsCourse(Course):
 
 ORIGINAL = Original(
     by_seed(levels, num_words=48),
-    partial(Course, levels=levels, later=track, num_later=_num_later_tracks),
+    partial(EpisodeSequence, levels=levels, later=track, num_later=_num_later_tracks),
     sizes,
 )
 ENDLESS_ORIGINAL = Original(
     by_seed(endless_levels, num_words=32),
-    partial(EndlessSearingSpotlightsCourse, levels=endless_levels),
+    partial(EndlessSearingSpotlightsSequence, levels=endless_levels),
     endless_sizes,
 )

@@ -16,8 +16,8 @@ from jaxgym.envs.common.draws import Draws
 from jaxgym.errors import LevelError
 
 
-def of(env_id: str, **options: Any) -> "Course":
-    """Return the course of an id, for the options of `jaxgym.make`.
+def of(env_id: str, **options: Any) -> "EpisodeSequence":
+    """Return the episode sequence of an id, for the options of `jaxgym.make`.
 
     Raises:
         UnknownIdError: If the id is not registered.
@@ -25,25 +25,25 @@ def of(env_id: str, **options: Any) -> "Course":
         LevelError: If the id has no original.
     """
     original, env, _, plain = levels.build_original(env_id, options)
-    course = original.course(env, plain)
-    course.sizes = {name: plain[name] for name in original.sizes(plain)}
-    return course
+    sequence = original.sequence(env, plain)
+    sequence.sizes = {name: plain[name] for name in original.sizes(plain)}
+    return sequence
 
 
 @dataclasses.dataclass
-class Course:
+class EpisodeSequence:
     """Consecutive episodes of one environment.
 
     Use in an adapter; `sizes` are the options with capacity for the levels:
 
-        course = jaxgym.envs.common.course.of(env_id, **options)
-        env, params = jaxgym.make(env_id, **{**options, **course.sizes})
-        level = course.start(seed)  # for reset(seed=seed); None continues with the generator
+        sequence = jaxgym.envs.common.episode_sequence.of(env_id, **options)
+        env, params = jaxgym.make(env_id, **{**options, **sequence.sizes})
+        level = sequence.start(seed)  # for reset(seed=seed); None continues with the generator
         observation, state = env.reset_to_level(key, level, params)
-        state = course.follow(state)
+        state = sequence.follow(state)
         ...
         observation, state, reward, terminated, info = env.step_env(key, state, action, params)
-        state = course.follow(state)
+        state = sequence.follow(state)
 
     Pass every state to `follow`, including the last one of an episode, and continue with the state that it returns. Use
     `step_env` (jitted by the adapter) and not `step`, which replaces the last state by that of a new episode.
@@ -74,15 +74,15 @@ class Course:
             LevelError: Before the first `start`.
         """
         if self._draws is None:
-            raise LevelError(f"{self.env.env_id}: expected start(seed) before the course continues, got no start.")
+            raise LevelError(f"{self.env.env_id}: expected start(seed) before the sequence continues, got no start.")
         return self._draws
 
-    def start(self, seed: int | None = None, after: "Course | None" = None) -> Any:
+    def start(self, seed: int | None = None, after: "EpisodeSequence | None" = None) -> Any:
         """Return the level of the next episode, as host arrays.
 
         Args:
             seed: Seed as for the original's reset. None continues with the generator; at first, it is seeded at random.
-            after: Course whose generator to continue with, if the last episode belonged to one with other options.
+            after: Sequence whose generator to continue with, if the last episode belonged to one with other options.
 
         Raises:
             LevelError: If the seed is not an integer from 0 to 2^32 - 1.

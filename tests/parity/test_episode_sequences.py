@@ -1,4 +1,4 @@
-"""Courses: consecutive episodes from one generator, drawn while they are played, as in the original."""
+"""Consecutive episodes from one generator, drawn while they are played, as in the original."""
 
 import functools
 import json
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxgym
-from jaxgym.envs.common import course
+from jaxgym.envs.common import episode_sequence
 from jaxgym.envs.mystery_path import game as mystery_path
 from jaxgym.errors import LevelError
 from tests.parity import memory_gym
@@ -34,8 +34,8 @@ def started(env: Any) -> Any:
 
 
 def made(env_id: str, **options: Any) -> tuple[Any, Any, Any]:
-    """Return a course, an environment with capacity for its levels, and the parameters."""
-    followed = course.of(env_id, **options)
+    """Return a sequence, an environment with capacity for its levels, and the parameters."""
+    followed = episode_sequence.of(env_id, **options)
     return followed, *jaxgym.make(env_id, levels="fresh", **{**options, **followed.sizes})
 
 
@@ -118,12 +118,12 @@ def test_a_start_without_a_seed_goes_on_where_the_last_episode_left_the_generato
             state = followed.follow(step(state, action, params))
 
 
-def test_a_course_starts_at_random_without_a_seed() -> None:
-    starts = [tuple(course.of("MortarMayhem-Grid-v0").start().commands.tolist()) for _ in range(8)]
+def test_a_sequence_starts_at_random_without_a_seed() -> None:
+    starts = [tuple(episode_sequence.of("MortarMayhem-Grid-v0").start().commands.tolist()) for _ in range(8)]
     assert len(set(starts)) > 4
 
 
-def test_a_course_is_not_followed_before_it_starts() -> None:
+def test_a_sequence_is_not_followed_before_it_starts() -> None:
     followed, env, params = made(ENDLESS)
     state = jax.eval_shape(lambda: env.reset(jax.random.key(0), params)[1])
     state = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), state)
@@ -134,4 +134,4 @@ def test_a_course_is_not_followed_before_it_starts() -> None:
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "3"])
 def test_a_seed_outside_of_the_range_is_rejected(seed: Any) -> None:
     with pytest.raises(LevelError, match=r"^level seed: expected integers from 0 to 4294967295, got "):
-        course.of("MortarMayhem-Grid-v0").start(seed)
+        episode_sequence.of("MortarMayhem-Grid-v0").start(seed)
