@@ -89,3 +89,9 @@ def test_the_requirements_of_an_extra_include_those_of_the_extras_in_it() -> Non
 def test_a_package_that_is_installed_and_broken_is_named() -> None:
     message = 'missing packages: tyro.cli. Install them with: pip install "jaxgym[serve]"'
     assert extras.missing("serve", "tyro.cli") == message
+
+
+def test_the_client_of_openenv_names_the_package_that_it_needs(tmp_path: Path) -> None:
+    ran = run_without(tmp_path, ["websockets"], "jaxgym.serve.openenv.remote")
+    message = "ImportError: missing package: websockets. Install it with: pip install websockets"
+    assert ran.stderr.splitlines()[-1] == message

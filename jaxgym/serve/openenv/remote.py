@@ -23,6 +23,12 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+try:
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+except ModuleNotFoundError as error:
+    raise ImportError("missing package: websockets. Install it with: pip install websockets") from error
+
 _log = logging.getLogger(__name__)
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -141,8 +147,6 @@ class _Remote:
             )
 
     async def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
-
         try:
             if self._socket is None:
                 self._socket = await self._connect()
@@ -165,8 +169,6 @@ class _Remote:
         return answer["data"]
 
     async def _connect(self) -> Any:
-        from websockets.asyncio.client import connect
-
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else None
         return await connect(
             f"{self.url.replace('http', 'ws', 1)}/ws",
