@@ -17,6 +17,7 @@ LAST_COUNTS = "If your reply contains several such tags, only the last one count
 
 _SEPARATOR = re.compile(r"[,;\n]\s{0,8}(?:then\b)?|\bthen\b", re.ASCII)
 _ITEM = re.compile(r"((?:go|move) )?([^0-9]{1,40}?)(?: ([0-9]{1,9})(?: (?:times|steps))?)?", re.ASCII)
+_DIRECTION = re.compile(r"(?:up|down|left|right|forwards?|ahead)(?:[ _-]?(?:up|down|left|right))?|[\u2190-\u2193]")
 _BLANKS = re.compile(r"[ \t\r]+")
 _MOST_PARTS = 256
 _LONGEST_PART = 64
@@ -145,8 +146,8 @@ class ActionSet:
             short = _BLANKS.sub(" ", part).strip(" ") if len(part) <= _LONGEST_PART else ""
             item = _ITEM.fullmatch(short)
             name = self.phrases.get(item[2]) if item else None
-            if item and item[1] and name is not None and name.startswith("turn"):
-                name = None  # "go left" is no turn
+            if item and item[1] and name and (name.startswith("turn") or not _DIRECTION.fullmatch(item[2])):
+                name = None  # "go left" is no turn, and "go drop" is no action
             count = int(item[3] or 1) if item else 0
             yield (name, count) if name is not None and count else None
 

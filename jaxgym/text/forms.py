@@ -9,11 +9,12 @@ from numbers import Integral
 from typing import Any
 
 from jaxgym.text.json_forms import Form, Found, json_object, objects_in
-from jaxgym.text.reasoning import ascii_lower, places
+from jaxgym.text.reasoning import ascii_lower
 
 _BOXED, _FENCE = "\\boxed{", "```"
 _MOST_WRAPPERS = 4
 _MOST_BRACKETS = 256
+_MOST_FENCES = 128
 _LONGEST_BOX = 400
 _MOST_DIGITS = 18
 
@@ -21,26 +22,33 @@ _LABEL = re.compile(
     r"^[ \t>*_#`-]{0,8}(?:(?:final|next|my|chosen)[ ])?(?:actions?|answer)[ \t*_]{0,4}[:\uff1a][*_]{0,4}",
     re.IGNORECASE | re.ASCII | re.MULTILINE,
 )
+_FENCE_MARK = re.compile(
+    rf"(?P<begins>^[ \t>*[-]{{0,8}}|{_LABEL.pattern}\s{{0,8}})?(?P<mark>`{{3,16}})(?P<ends>]?[ \t]*$)?", _LABEL.flags
+)
 _REACT_LABEL = re.compile(
     r"[ \t>*_#`-]{0,8}(?:thoughts?|observation|action input|actions?|final answer|answer|reason|reasoning|explanation)"
     r"[ \t*_]{0,4}[:\uff1a]",
     re.IGNORECASE | re.ASCII,
 )
 _GROUP = re.compile(r"(?<!\\)\[([^\[\]]*)\]|(?<!\\)\[[^\[\]]*\Z")
-_NO_GROUP = re.compile(r"[A-Z][A-Z_]+|\s*\{.*\}\s*", re.ASCII | re.DOTALL)  # a token such as [TOOL_CALLS], a JSON array
+_NO_GROUP = re.compile(r"TOOL_CALLS|ARGS|CALL_ID|\s*\{.*\}\s*", re.DOTALL)  # Mistral's tokens, or an array of objects
 _LANGUAGE = re.compile(r"(?:json|text|txt|plaintext|markdown|md|python|bash|sh|action)?\s*", re.IGNORECASE | re.ASCII)
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|texttt)\{(.*)\}", re.DOTALL)
 
 
 def tag(name: str) -> Form:
-    """Return the form `<name>…</name>`; ignore case and blanks before `>`."""
+    """Return the form `<name>…</name>`, not in a JSON object; ignore case and blanks before `>`."""
     mark_of = re.compile(rf"<(/?){name}\s{{0,8}}>")
 
     def find(text: str) -> list[Found]:
         if "<" not in text:
             return []
         found, opened = list[Found](), None
-        for mark in mark_of.finditer(ascii_lower(text)):
+        marks = list(mark_of.finditer(ascii_lower(text)))
+        spans = _json_spans(text) if marks else []
+        for mark in marks:
+            if any(start <= mark.start() < end for start, end in spans):
+                continue
             if not mark[1]:
                 opened = opened or mark
             elif opened is None:
@@ -54,6 +62,13 @@ def tag(name: str) -> Form:
         return found
 
     return find
+
+
+def _json_spans(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each JSON object that is not malformed."""
+    if "{" not in text:
+        return []
+    return [(start, end) for start, end, given in objects_in(text) or [] if given is not None]
 
 
 def boxed(text: str) -> list[Found]:
@@ -87,10 +102,6 @@ def labeled(text: str) -> list[Found]:
     start = labels[-1].start()
     rest = text[labels[-1].end() :].strip()
     end = len(text.rstrip())
-    if rest.startswith(_FENCE):
-        inside, closing, below = rest[len(_FENCE) :].partition(_FENCE)
-        block = fenced(f"{_FENCE}{inside}{closing}")
-        return [found._replace(start=start, end=end - len(below)) for found in block]
     content, _, below = rest.partition("\n")
     next_line = below.partition("\n")[0]
     if next_line.strip() and not _REACT_LABEL.match(next_line):
@@ -99,31 +110,42 @@ def labeled(text: str) -> list[Found]:
 
 
 def fenced(text: str) -> list[Found]:
-    """Find the last block between two code fences; its first line can name a common language, or `action`."""
-    fences = places(text, _FENCE)
-    if not fences:
+    """Find all blocks between code fences; the first line of a block can name a common language, or `action`.
+
+    A fence that opens a block is at the start of its line, or after a label. One that closes it is at the end of its
+    line.
+    """
+    if _FENCE not in text:
         return []
-    if len(fences) % 2:
-        return [Found(None, text[fences[-1] :], fences[-1], len(text))]
-    start, end = fences[-2:]
-    inside = text[start + len(_FENCE) : end]
-    language, newline, rest = inside.partition("\n")
-    content = rest.strip() if newline else inside.strip()
-    value = content if not newline or _LANGUAGE.fullmatch(language) else None
-    return [Found(value, content, start, end + len(_FENCE))]
+    if text.count(_FENCE) > _MOST_FENCES:
+        return [Found(None, text, 0, len(text))]
+    found, opened = list[Found](), None
+    for fence in _FENCE_MARK.finditer(text):
+        if opened is None:
+            opened = None if fence["begins"] is None else fence
+        elif fence["ends"] is not None:
+            inside = text[opened.end("mark") : fence.start("mark")]
+            language, newline, rest = inside.partition("\n")
+            content = rest.strip() if newline else inside.strip()
+            value = content if not newline or _LANGUAGE.fullmatch(language) else None
+            found.append(Found(value, content, opened.start("mark"), fence.end("mark")))
+            opened = None
+    if opened is not None:
+        found.append(Found(None, text[opened.start("mark") :], opened.start("mark"), len(text)))
+    return found
 
 
 def bracketed(text: str) -> list[Found]:
     r"""Find all `[…]` without brackets inside, for games whose prompt asks for this form.
 
-    A bracket that is not closed is malformed. Brackets in JSON objects, `\[` of LaTeX, and tokens of chat templates
-    such as `[TOOL_CALLS]` are not answers.
+    A bracket that is not closed is malformed. Brackets in JSON objects, `\[` of LaTeX, and the tokens `[TOOL_CALLS]`,
+    `[ARGS]` and `[CALL_ID]` are not answers.
     """
     if "[" not in text:
         return []
     if text.count("[") > _MOST_BRACKETS:
         return [Found(None, text, 0, len(text))]
-    spans = [(start, end) for start, end, given in objects_in(text) or [] if given is not None] if "{" in text else []
+    spans = _json_spans(text)
     groups = [
         group
         for group in _GROUP.finditer(text)

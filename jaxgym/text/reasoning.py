@@ -24,11 +24,13 @@ _BY_MARK = {
         "[": ("think]", "[unused1", "[|", "inst]", "final response]", "_prompt]", "_results]"),
         ":": ("thought process:", "reasoning steps:", "my response:"),
         "<": ("<|sep|>",),
+        "~": ("e~[", "]~b]", "]~!b["),
     }.items()
 }
 """The delimiters that are not a single token in angle brackets, by a character and by a substring of each."""
 
 _BARS = "|\uff5c"
+_BOX_START, _BOX_END = (re.compile(rf"<\|{side}_of_box\|>", re.IGNORECASE) for side in ("begin", "end"))  # GLM-V
 
 _CHANNEL, _END, _START = "<|channel|>", "<|end|>", "<|start|>"
 _FINAL = re.compile(r"<\|channel\|>\s{0,8}final\b(?:[^<]|<\|constrain\|>){0,80}<\|message\|>")
@@ -79,6 +81,8 @@ def without_reasoning(reply: str) -> VisibleText:
     # A single character is found many times faster than two.
     if "~" in text and text.count("~~~") <= _MOST_SIGNS:
         text = _TILDE_FENCE.sub("```", text)
+    if "_of_box|>" in lowered:
+        text = _BOX_END.sub("}", _BOX_START.sub(r"\\boxed{", text))
     comments = [mark for mark in _NO_ANSWER if mark[0] in text and mark in text]
     if comments:
         signs = {*comments, *(_NO_ANSWER[mark] for mark in comments)}

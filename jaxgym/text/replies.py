@@ -46,7 +46,8 @@ class Answer(NamedTuple):
         value: Content of the form: a string without marks around it (`unwrapped`), a `Call`, or a value or a mapping of
             a JSON object. None if the form is malformed, for example a tag that is not closed.
         text: The content as written, for error messages.
-        is_exact: Whether it is the only answer, in the highest form of the game, which is the form of the prompt.
+        is_exact: Whether it is the only answer in the highest form of the game, which is the form of the prompt, and
+            contains no other form.
         is_plain: Whether the reply has no form, so that `value` is the whole reply.
     """
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxgym.text.reasoning import GAP, places
 
-_TOOL = r"[ \t\n]{0,8}(?<![\w.-])([\w.-]{1,64})[ \t\n]{0,8}"
+_TOOL = r"[ \t\n]{0,8}+(?<![\w.-])([\w.-]{1,64}+)[ \t\n]{0,8}+"
 _DSML = "\uff5cDSML\uff5c"
 _DEEPSEEK = "<\uff5ctool▁sep\uff5c>"
 
@@ -72,9 +72,9 @@ _FORMATS = (
     # ReAct with the arguments on a line of their own.
     _format("Action Input:", r"^[ \t*]{0,4}Action:[ \t*]{0,4}(\w{1,64})[ \t]{0,8}\n[ \t*]{0,4}Action Input:(?=\s*\{)"),
 )
-_SIGNS = (*(form.sign for form in _FORMATS), _DSML, "tool_", "TOOL_", "\uff5ctool▁", "<|python_tag|>")
+_SIGNS = (*(form.sign for form in _FORMATS), _DSML, "tool_", "TOOL_", "\uff5ctool▁", "<|python_")
 _WRAPPERS = re.compile(
-    r"</?(?:tool_calls?|function_calls|minimax:tool_call)>|\[TOOL_CALLS\]|<\|(?:python_tag|tools?_\w{1,32})\|>"
+    r"</?(?:tool_calls?|function_calls|minimax:tool_call)>|\[TOOL_CALLS\]|<\|(?:python_(?:tag|start|end)|/?tools?_\w{1,32})\|>"
     r"|<\uff5ctool▁\w{1,32}\uff5c>|<\|(?:start|end)_action\|>"
 )
 _EDGE = "\x01"
@@ -82,7 +82,7 @@ _BEFORE_CALL = re.compile(rf"{_EDGE}[\s{_EDGE}]{{0,16}}(?=\[?\{{)")
 _AFTER_CALL = re.compile(rf"(\}}\s{{0,8}}\]?)[\s{_EDGE}]{{0,16}}{_EDGE}")
 _DECODER = json.JSONDecoder()
 _NUMBER = re.compile(r"([0-9]{1,9})(?:\.0{1,9})?", re.ASCII)
-_MOST_CALLS = 64
+_MOST_CALLS = 16
 _LONGEST_OPENING = 180
 _MALFORMED = '{"name": null, "arguments": {}}'
 
@@ -96,7 +96,7 @@ def with_json_calls(text: str) -> str:
         if form.sign in text:
             text = _rewritten(text, form)
     text = _AFTER_CALL.sub(r"\1\n", _BEFORE_CALL.sub("\n", _WRAPPERS.sub(_EDGE, text)))
-    return text.replace(_EDGE, f"\n{GAP}\n").strip(f"\n\t {GAP}")
+    return text.replace(_EDGE, f"\n{GAP}\n").strip("\n\t ")
 
 
 def _rewritten(text: str, form: _Format) -> str:

@@ -21,6 +21,14 @@ ENDS = (
     *("<|observation|>\n", "<｜User｜>", "<|USER_TOKEN|>", "[INST] ", "<|start_header_id|>user<|end_header_id|>\n\n"),
     *("<|start|>user<|message|>", "<|end|><|start|>system<|message|>", "<|start|>developer<|message|>", "<|end|>"),
     *("<tool_response>\n", "<|END_OF_TURN_TOKEN|>", "<turn|>\n<|turn>user\n", "[|endofturn|]\n[|user|]", "<s>"),
+    *(
+        "<seed:eos><seed:bos>user\n",
+        "[e~[\n]~b]user\n",
+        "<SPECIAL_12>\n<SPECIAL_11>User\n",
+        "</longcat_s>",
+        "<|role_end|>",
+    ),
+    *("<|end_of_sentence|>", "<｜hy_eos｜>", "<|hy_User|>", "<|eom|>", "<|endofassistant|>", "<｜EOT｜>", "<|pad|>"),
     *("<|tool_response>", "[TOOL_RESULTS]", "<|call|>", "<｜tool▁outputs▁begin｜>", "<|eot|><|header_start|>user"),
 )
 
@@ -34,6 +42,7 @@ LEADING = (
     ),
     *("<start_of_turn>model\n", "<｜Assistant｜>", "[/INST] ", "<|start|>assistant<|channel|>final<|message|>"),
     *("<|turn>model\n", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "[|assistant|]"),
+    *("<seed:bos>assistant\n", "]~b]ai\n", "<SPECIAL_11>Assistant\n"),
 )
 
 # Game, reply, and the text of the action; None for an invalid reply.
@@ -175,6 +184,44 @@ REPLIES = [
     ("frozen_lake", "~~ <!-- <action>up</action> -->", None),
     ("frozen_lake", "~~ \'\'\'<action>up</action>\'\'\'", None),
     ("frozen_lake", '~~ """<action>up</action>"""', None),
+    # Code fences begin and end lines.
+    ("frozen_lake", "I must never do ```right``` here.", None),
+    ("frozen_lake", "```right``` is bad.", None),
+    ("frozen_lake", "x ```\nright\n```", None),
+    ("frozen_lake", "I go.\n```right```", "right"),
+    ("frozen_lake", "````\nright\n````", "right"),
+    ("frozen_lake", "```\nright\n```\nThe map uses ```F``` for ice.", "right"),
+    ("frozen_lake", "Action: ```right``` would be a mistake\nso I refuse", None),
+    ("frozen_lake", "Action: ```\nright\n```\n\nIt is free.", "right"),
+    ("frozen_lake", "Action: ```right```\nObservation: ice", "right"),
+    # A tag inside of a JSON object is part of the object.
+    ("frozen_lake", '{"thought": "not <action>up</action>", "action": "right"}', "right"),
+    ("frozen_lake", '{"name": "move", "arguments": {"direction": "<action>right</action>"}}', None),
+    ("frozen_lake", '{"thought": "<action>right</action>"}', None),
+    ("frozen_lake", '{"action": "<action>right</action>"}', "right"),
+    ("frozen_lake", '{"board": "F"} <action>right</action>', "right"),
+    ("frozen_lake", "{not JSON: <action>right</action>}", "right"),
+    # "go" and "move" precede a direction only.
+    ("minigrid_memory_s7", "go toggle", None),
+    ("minigrid_memory_s7", "move drop", None),
+    ("minigrid_memory_s7", "go forward", "forward"),
+    ("searing_spotlights", "move noop", None),
+    ("searing_spotlights", "go wait", None),
+    ("searing_spotlights", "go up-left, move ↓ 2", "up-left, down 2"),
+    # A token of a tool call without a call.
+    ("frozen_lake", "[TOOL_CALLS]right", None),
+    ("frozen_lake", "<|python_tag|>right", None),
+    ("frozen_lake", "right</tool_call>", None),
+    ("frozen_lake", '<|python_start|>[move(direction="right")]<|python_end|><|eot|>', "right"),
+    ("frozen_lake", '<|tool_call|>[{"name": "move", "arguments": {"direction": "right"}}]<|/tool_call|>', "right"),
+    # GLM's box, alone and in a tag.
+    ("frozen_lake", "<|begin_of_box|>right<|end_of_box|>", "right"),
+    ("frozen_lake", "<answer><|begin_of_box|>right<|end_of_box|></answer>", "right"),
+    ("frozen_lake", "<|begin_of_box|>not right<|end_of_box|>", None),
+    # A typographic apostrophe.
+    ("frozen_lake", "Here’s my thought process: <action>up</action> Here’s my response: right", "right"),
+    # Brackets are Sudoku's form, also around words in capitals.
+    ("sudoku", "[1 2 3] [TODO]", None),
     ("frozen_lake", "about ~~ 3 steps <!-- no --> <action>up</action>", "up"),
 ]  # fmt: skip
 
@@ -223,3 +270,11 @@ def test_an_action_in_another_form_is_not_in_the_exact_form() -> None:
         move = parser("frozen_lake").parse(reply)
         assert isinstance(move, ParsedAction)
         assert not move.is_exact
+
+
+def test_brackets_around_capitals_are_answers() -> None:
+    parse = text.make("frozen_lake", dialect="textarena")[2].parse
+    for reply, action in (("Not right. I go [LEFT], because [right] is a hole.", "left"), ("[UP] not [down]", "up")):
+        move = parse(reply)
+        assert isinstance(move, ParsedAction)
+        assert move.text == action

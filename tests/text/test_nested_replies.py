@@ -98,6 +98,9 @@ PAIRS = [
 ]
 
 
+PARTS = (("json", "action"), ("json", "answer"), ("line", "fence"))
+
+
 @pytest.mark.parametrize("name", GAMES)
 def test_a_form_may_contain_one_form_and_nothing_else(name: str) -> None:
     game = GAMES[name]
@@ -106,9 +109,10 @@ def test_a_form_may_contain_one_form_and_nothing_else(name: str) -> None:
         right = formed(game, inner, game.answer)
         assert meaning(name, formed(game, outer, right)) == game.answer, (outer, right)
         assert meaning(name, formed(game, outer, formed(game, inner, game.illegal))) is None, (outer, inner)
-        # With other text in the outer form, the inner form counts only if its rank is higher; a call or a line does
-        # not begin in the middle of a line.
-        outranks = ranks[inner] < ranks[outer] and inner not in ("call", "line", "marks")
+        # With other text in the outer form, the inner form counts only if its rank is higher. Calls, lines and fences
+        # do not begin in the middle of a line, and a tag in a JSON object is a part of it.
+        is_part = inner in ("call", "line", "marks") or (outer, inner) in PARTS
+        outranks = ranks[inner] < ranks[outer] and not is_part
         for around in (f"not {right}", f"{right} or not", f"{right} {right}"):
             expected = game.answer if outranks and "bracket" not in (outer, inner) else None
             found = meaning(name, formed(game, outer, around))
