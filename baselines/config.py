@@ -36,8 +36,8 @@ class Config:
     """
 
     scale: Scale = "throughput"
-    """Source of the defaults: the paper, large batches on an accelerator, or small batches on a CPU. Default:
-    throughput, or cpu if JAX finds no accelerator.
+    """Source of the defaults: the JMLR paper, large batches on an accelerator, or small batches on a CPU.
+    Default: throughput, or cpu if JAX finds no accelerator.
     """
 
     preset: str = ""
@@ -45,7 +45,7 @@ class Config:
     env: str = "MortarMayhem-Grid-v0"
     """Environment id."""
     options: tuple[str, ...] = ()
-    """Environment options as NAME=VALUE, values in JSON or as bare words: command_count=[3] observation=symbolic"""
+    """Environment options as NAME=VALUE, values in JSON or as bare words: 'command_count=[3]' observation=symbolic"""
     train_levels: int = 100_000
     """Number of training seeds in the level buffer; 0 samples a fresh training level at every reset."""
     held_out_levels: int = 50
@@ -56,16 +56,19 @@ class Config:
     """Blocks between two evaluations on the held-out levels during training; 0 evaluates only at the end."""
 
     memory: str = "gru"
-    """Memory of the agent: clock (step of the episode only), ffm, gated_deltanet, gru, gtrxl, lru, lstm, mingru, mlstm,
-    none, s5, stack4 (frames in color), stack16 (in gray) or trxl; or a cell of your own as my_package.module:MyCell.
+    """Memory of the agent: ffm, gated_deltanet, gru, gtrxl, lru, lstm, mingru, mlstm, s5 or trxl.
+    Without a learned memory: none, clock (the step number as input), stack4 (frames in color) or stack16 (in gray).
+    Your own cell: my_package.module:MyCell.
     """
     memory_size: int = 512
     """Number of units of the memory."""
     memory_layers: int = 0
-    """Number of memory layers; 0 means 1 for gru and lstm, 3 for trxl and gtrxl, 2 for the other recurrent cells."""
+    """Number of memory layers. 0 means 1 for gru and lstm, 3 for trxl and gtrxl, and 2 for the other recurrent cells.
+    For your own cell, 0 means its attribute `stacked_layers`, which is 1 by default.
+    """
     memory_heads: int = 4
-    """Number of heads of transformers, gated_deltanet and mlstm. For ffm, it is the number of contexts, and for s5 the
-    number of blocks of the initial matrix.
+    """Number of heads of transformers, gated_deltanet and mlstm.
+    For ffm, it is the number of contexts, and for s5 the number of blocks of the initial matrix.
     """
     memory_window: int = 256
     """Number of steps in the attention window of trxl and gtrxl."""
@@ -95,8 +98,8 @@ class Config:
     num_steps: int = 64
     """Steps of each environment per update. Backpropagation through time stops at this length."""
     bptt: int = 0
-    """BPTT length: split rollouts into sequences of this many steps; 0 uses whole rollouts. Shorter sequences run
-    faster and mix better, but limit the time span of gradients.
+    """BPTT length: split rollouts into sequences of this many steps; 0 uses whole rollouts.
+    Shorter sequences run faster and mix better, but limit the time span of gradients.
     """
     epochs: int = 3
     """Number of passes over each rollout."""
@@ -130,8 +133,9 @@ class Config:
     max_grad_norm: float = 0.25
     """Maximum global norm of the gradient; larger gradients are scaled down to it."""
     normalize_advantage: bool = False
-    """Normalize advantages per minibatch. Off by default: with sparse rewards it scales near-zero advantages up to
-    unit size, and Memory Gym's authors found Searing Spotlights unlearnable with it.
+    """Normalize advantages per minibatch.
+    Off by default: with sparse rewards it scales near-zero advantages up to unit size.
+    Memory Gym's authors found Searing Spotlights unlearnable with it.
     """
     joint_ratio: bool = False
     """Use one probability ratio for all action branches instead of one per branch with averaged objectives."""
@@ -140,8 +144,8 @@ class Config:
     reconstruction_share: float = 1.0
     """Share of each minibatch's sequences whose frames are reconstructed; the cost is proportional to it."""
     ground_truth_head: float = 0.0
-    """Weight of the loss of the ground-truth head (published: 0.1); 0 removes the head. The head predicts
-    info["ground_truth"] of an endless environment from the memory's output.
+    """Weight of the loss of the ground-truth head (published: 0.1); 0 removes the head.
+    The head predicts info["ground_truth"] of an endless environment from the memory's output.
     """
     bootstrap_time_limits: bool = True
     """Bootstrap the value at a time limit. Off treats the limit as termination, as published."""
@@ -151,8 +155,9 @@ class Config:
     num_seeds: int = 1
     """Number of independent runs with consecutive seeds, trained in parallel by vmap."""
     devices: int = 1
-    """Devices that share the training: its environments, or its seeds if there are several. Each device samples and
-    shuffles its own environments, so another number of devices gives another, statistically equal run.
+    """Devices that share the training: its environments, or its seeds if there are several.
+    Each device samples and shuffles its own environments, so another number of devices gives another, statistically
+    equal run.
     """
 
     checkpoint_updates: int = 64

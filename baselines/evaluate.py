@@ -293,7 +293,7 @@ class EvaluateFlags:
     """Evaluate the agent of a run on held-out levels."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Run folder, or zoo:ID for the trained agent of the package."""
+    """Run folder, or zoo:ID for a trained agent of the checkout."""
     checkpoint: int | None = None
     """Checkpoint to evaluate, by its number of updates; the newest by default."""
     levels: int | Literal["paper"] | None = None

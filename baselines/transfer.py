@@ -34,7 +34,7 @@ class TransferFlags:
     """Play an agent in memory-gym and in jaxgym, and compare the episodes."""
 
     what: Annotated[str, tyro.conf.Positional]
-    """Run folder, or zoo:ID for the trained agent of the package."""
+    """Run folder, or zoo:ID for a trained agent of the checkout."""
     episodes: int = len(PAPER_SEEDS)
     """Number of the papers' seeds to play, from the first one."""
     seed: int = 0

@@ -22,8 +22,14 @@ from baselines.runs import RunFolder
 
 CONFIG = dataclasses.replace(
     SCALES["cpu"],
-    **dict(env="MortarMayhemB-Grid-v0", options=("command_count=[2]", "observation=symbolic")),
-    **dict(num_envs=64, num_steps=32, memory_size=64, hidden_size=64, block_updates=20, train_levels=1000),
+    env="MortarMayhemB-Grid-v0",
+    options=("command_count=[2]", "observation=symbolic"),
+    train_levels=1000,
+    num_envs=64,
+    num_steps=32,
+    memory_size=64,
+    hidden_size=64,
+    block_updates=20,
 )
 
 

@@ -19,8 +19,12 @@ from baselines.rates import stack_rates
 UPDATES = int(sys.argv[1]) if sys.argv[1:] else 200
 BASE = dataclasses.replace(
     SCALES["cpu"],
-    **dict(env="MortarMayhemB-Grid-v0", options=("command_count=[3]", "observation=symbolic")),
-    **dict(memory_size=64, hidden_size=64, block_updates=min(20, UPDATES), decay_steps=1_000_000),
+    env="MortarMayhemB-Grid-v0",
+    options=("command_count=[3]", "observation=symbolic"),
+    memory_size=64,
+    hidden_size=64,
+    block_updates=min(20, UPDATES),
+    decay_steps=1_000_000,
 )
 SETTINGS = [
     dataclasses.replace(BASE, learning_rate_start=learning_rate, clip=clip)

@@ -2,7 +2,8 @@
 
 `jaxgym.make(env_id)` returns an environment and its parameters. Importing jaxgym is fast: submodules and JAX are
 imported on first use. `import jaxgym` registers the ids with Gymnasium. It registers them with gymnax too if gymnax is
-already imported; otherwise the first use of `make`, `register` or another function of `jaxgym.registration` does.
+already imported. If gymnax is imported later, the first call of `make`, `register` or another function of
+`jaxgym.registration` registers them with gymnax.
 """
 
 import importlib

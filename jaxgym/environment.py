@@ -1,4 +1,4 @@
-"""Base class of all environments: an episode is a pure function of its level and the actions.
+"""Base class of all environments: an episode is a pure function of its level, the parameters and the actions.
 
 A subclass samples levels, returns the initial state of a level, applies actions, and returns the scene of a state. The
 base class makes a gymnax 1.x environment of these methods: `step` returns six values, resets automatically, and renders
@@ -138,7 +138,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         raise NotImplementedError  # Every environment has its own.
 
     def scene(self, state: TState, params: TParams) -> TScene:
-        """Return the scene of `state`: everything that may be rendered, as small integers."""
+        """Return the scene: all that observations and texts may show, as small arrays of integers or bools."""
         raise NotImplementedError  # Every environment has its own.
 
     def observe_scene(self, scene: TScene) -> Any:
@@ -233,8 +233,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
             Observation, state, reward float32 (), terminated bool (), truncated bool (), and `info`. Every step has the
             same entries of `info`: `episode_return` (sum of the rewards so far), `episode_length` (steps so far), the
             environment's own metrics, `terminated`, `truncated`, `level_index` (index of the episode's level in the
-            level buffer, int32 (); -1 for a level of no buffer), and `final_observation`. Both flags can be true at
-            once.
+            level buffer, int32 (); -1 if it does not come from a buffer), and `final_observation`. Both flags can be
+            true at once.
 
         Raises:
             ActionError: If the action does not have the shape of the action space and an integer dtype. If the action

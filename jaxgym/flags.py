@@ -18,8 +18,8 @@ class List:
     """List the ids with their presets, or the options of one id."""
 
     env_id: Annotated[str | None, _Positional] = None
-    """Id or short name of an environment, to list its options and presets, or a pattern such as 'BabyAI-*', to list
-    the ids that match it."""
+    """Id or short name of an environment, to list its options and presets.
+    Or a pattern such as 'BabyAI-*', to list the ids that match it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Record(LevelFlags):
     """Write a video of an episode. The seed is that of the level and of the policy."""
 
     policy: str
-    """random, noop, expert, or a trained agent, which takes no options: the folder of a run of baselines.train, or zoo
-    for the agent of the package."""
+    """random, noop, expert, or a trained agent.
+    A trained agent takes no options: the folder of a run of baselines.train, or zoo for the agent of the checkout."""
     out: Path
     """File to write, NAME.gif or NAME.mp4."""
     steps: int = 512
@@ -82,8 +82,8 @@ class Rollout:
     """Play text episodes with a language model, an expert or a random policy, and save the chats."""
 
     env: tuple[str, ...] = ()
-    """Environments with a text interface, by id or short name, played in turn. NAME=VALUE after them sets an option
-    of all."""
+    """Environments with a text interface, by id or short name, played in turn.
+    NAME=VALUE after them sets an option of all."""
     rows: Path | None = None
     """Dataset to play instead: a file with {"env_config": {"name": ..., "seed": ...}} on each line."""
     model: str = ""

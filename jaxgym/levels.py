@@ -212,15 +212,16 @@ def original(
     preset: str | None = None,
     **options: Any,
 ) -> Any:
-    """Return the levels that the original of an environment makes for `reset(seed=...)`, as a level buffer.
+    """Return the levels that the original of an environment generates for `reset(seed=...)`, as a level buffer.
 
     The Memory Gym environments have an original, memory-gym 1.0.2; MiniGrid-Memory and BabyAI have minigrid 3.2.0.
-    The levels are made on the host from the same random numbers, so they are equal to the original's. They include the
-    random numbers that memory-gym draws during an episode:
+    The levels are generated on the host from the same random numbers, so they are equal to the original's. They include
+    the random numbers that memory-gym draws during an episode:
 
     - Searing Spotlights: the spotlights of the whole episode.
-    - Endless Mortar Mayhem: 64 commands, or `max_given_commands`.
-    - Endless Mystery Path: `max_segments` segments (64 by default), or `max_given_segments`.
+    - Endless Mortar Mayhem: 64 commands, or the number of the option `max_given_commands`.
+    - Endless Mystery Path: 64 segments, or the number of the option `max_given_segments`; without it, that of
+      `max_segments`.
     - Endless Searing Spotlights: everything until the first coin is collected. Later draws depend on the actions and
       differ from the original's; `jaxgym.envs.common.episode_sequence` reproduces them.
 
@@ -230,14 +231,15 @@ def original(
     Args:
         env_id: An id with an original.
         seeds: n seeds of the original, from 0 to 2^32 - 1.
-        directory: Directory that caches the levels; if None, they are made on every call.
+        directory: Directory that caches the levels; if None, they are generated on every call.
         preset: A preset of `jaxgym.make`.
         **options: Options of `jaxgym.make`, including `max_steps`.
 
     Raises:
         UnknownIdError: If the id is not registered.
         OptionError: If an option or the preset does not exist, or the value of an option is invalid.
-        LevelError: If the id has no original, the seeds are invalid, or the original fails to make a level.
+        LevelError: If the id has no original, the seeds are invalid, or the original fails to generate a
+            level.
     """
     seeds = _seed_axis("original", seeds)
     maker, env, params, plain = build_original(env_id, options, preset)
@@ -339,8 +341,8 @@ def exclude(buffer: Any, others: Any) -> Any:
     kept = ~contained(buffer, others)
     if not kept.any():
         raise LevelError(
-            f"expected levels that are not excluded, got {num_levels(buffer)} levels, all among the "
-            f"{num_levels(others)} to exclude. Exclude fewer levels, or train with levels='fresh', which excludes none."
+            f"exclude: expected at least one level to remain, got 0 of {num_levels(buffer)}: the other buffer "
+            f"({num_levels(others)} levels) contains all of them. Exclude fewer levels."
         )
     return jax.tree.map(lambda leaf: leaf[kept], buffer)
 

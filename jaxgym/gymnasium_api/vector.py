@@ -25,7 +25,8 @@ _MASK = "reset_mask"
 class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
     """A `gymnasium.vector.VectorEnv` of a jaxgym environment; one jitted program steps the batch.
 
-    Environment i plays the same episodes as a `GymnasiumEnv` with its seed. The autoreset modes are those of Gymnasium:
+    Environment i plays the same episodes as a `GymnasiumEnv` that is reset with the seed of environment i. The
+    autoreset modes are those of Gymnasium:
 
     - `NEXT_STEP`, the default: the step after the end of an episode ignores the action and returns the first
       observation of the next episode, with reward 0.
@@ -83,8 +84,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         """Start an episode in every environment, or in those of a mask.
 
         Args:
-            seed: A seed for each environment, or one seed s for s, s + 1, …; None continues an environment's stream of
-                episodes.
+            seed: A seed for each environment, or one seed s for s, s + 1, …; None continues an environment's sequence
+                of episodes.
             options: Options of the whole batch that override those of `make` until the next reset with options; an
                 empty dict restores those of `make`. They must not change a space. `{"reset_mask": mask}`, a NumPy bool
                 array of shape (num_envs,), resets the environments where it is true and keeps the options.
