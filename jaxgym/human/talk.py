@@ -58,4 +58,4 @@ class TerminalSession:
             out.write(prompt)
             out.flush()
         ending = "The episode is over" if terminated or truncated else "No more replies"
-        out.write(f"{ending}: reward {total:g} in {number} replies.\n")
+        out.write(f"{ending}: reward {total:g} in {number} {'reply' if number == 1 else 'replies'}.\n")

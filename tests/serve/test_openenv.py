@@ -650,7 +650,7 @@ def test_a_trajectory_gives_its_session_back_wherever_it_ends(address: str) -> N
         asyncio.run(scheduler.on_trajectory_start([asked]))
         ended = turn(scheduler, asked, "<stay>", 1)
         assert (ended["done"], ended["rollout_infos"]["gym_done"]) == (True, False)
-    with pytest.raises(ValueError, match="expected at most 1 trajectories to start together, got 2"):
+    with pytest.raises(ValueError, match="expected at most 1 trajectories in one call, got 2"):
         asyncio.run(scheduler.on_trajectory_start([request("h", address), request("i", address)]))
     scheduler.wait_seconds = 0.1
     asyncio.run(scheduler.on_trajectory_start([request("h", address)]))

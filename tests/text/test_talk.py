@@ -42,7 +42,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == b""
     assert b"Invalid reply: expected one of" in finished.stdout
-    assert finished.stdout.endswith(b"No more replies: reward 0 in 1 replies.\n")
+    assert finished.stdout.endswith(b"No more replies: reward 0 in 1 reply.\n")
 
 
 @pytest.mark.parametrize(
