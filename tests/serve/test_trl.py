@@ -85,7 +85,7 @@ def test_an_instance_is_reset_often_and_rewarded_at_the_end(pool: SessionPool) -
     assert env.get_reward() == 0.0
     opened = env.reset(prompt=[{"role": "user", "content": "x"}], seed=3, other=1)
     assert opened.startswith("Reach the goal")
-    assert opened.endswith("Act by calling exactly one tool in each turn. Tools: reply.\n\n....A...")
+    assert opened.endswith("Act by calling exactly one tool in each turn. Tools: reply(message: string).\n\n....A...")
     assert env.reply("<left>") == "1: ...A...."
     assert env.reply("jump").startswith("2: Say left, stay or right.")
     assert env.get_reward() == 0.0
