@@ -340,10 +340,8 @@ def test_texts_for_tools_name_the_tools_and_no_form_of_a_reply() -> None:
         call("tools/call", name="begin", arguments={"seed": 3}),
         *(call("tools/call", name="place", arguments=arguments) for arguments in wrong),
     ]
-    assert (
-        "\n\nAct by calling exactly one tool in each turn. Tools: place(row: integer, column: integer, number: integer).\n\n"
-        in begun["data"]
-    )
+    tools = "place(row: integer, column: integer, number: integer)"
+    assert f"\n\nAct by calling exactly one tool in each turn. Tools: {tools}.\n\n" in begun["data"]
     for received in (begun, *moved):
         assert form not in json.dumps(received).replace("\\n", "\n")
         assert "Reply in this form" not in json.dumps(received)
