@@ -1,6 +1,7 @@
 """The command `jaxgym`: list, show, record and play environments, with keys or as text."""
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ MISUSED, FAILED = 2, 1
 def run(argv: Sequence[str] | None = None) -> str:
     """Run a command line without the program's name, by default that of the process, and return the output."""
     argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["rollout"]:
+        _check_order(argv)
     if argv[:1] == ["serve"]:
         run_server(argv[1:])
         return ""
@@ -32,6 +35,19 @@ def run(argv: Sequence[str] | None = None) -> str:
 
     interrupts.started()
     return commands.run(arguments)
+
+
+def _check_order(argv: Sequence[str]) -> None:
+    """Raise `OptionError` if NAME=VALUE follows another flag than `--env`, and that flag already has a value."""
+    flag, has_value = "", False
+    for word in argv:
+        if word.startswith("--"):
+            flag, _, value = word.partition("=")
+            has_value = bool(value)
+        elif flag not in ("", "--env") and has_value and re.match(r"[a-z_]+=", word):
+            raise OptionError(f"{word}: expected NAME=VALUE directly after --env ID, got it after {flag}.")
+        else:
+            has_value = True
 
 
 def main() -> None:

@@ -100,6 +100,11 @@ def test_an_option_that_is_given_twice_is_rejected() -> None:
         parse_options(["preset=jmlr2025", "preset=iclr2023"])
 
 
+def test_an_option_after_another_flag_than_env_is_rejected() -> None:
+    with pytest.raises(OptionError, match=r"^size=8: expected NAME=VALUE directly after --env ID"):
+        cli.run(["rollout", "--env", "FrozenLake-v0", "--model", "expert", "size=8"])
+
+
 def test_show_writes_a_picture_with_and_without_what_is_hidden(tmp_path: Path) -> None:
     plain, whole = tmp_path / "plain.png", tmp_path / "whole.png"
     cli.run(["show", ENV, *OPTIONS, "--out", str(plain), "--seed", "3"])

@@ -73,7 +73,15 @@ ARROWS = {
     "jaxgym.text": CORE | {"jaxgym.registration", "jaxgym.registry", "jaxgym.spec"},
     "jaxgym.human": CORE
     | SHARED
-    | {"jaxgym.extras", "jaxgym.registration", "jaxgym.rendering", "jaxgym.serve.pool", "jaxgym.spec", "jaxgym.text"},
+    | {
+        "jaxgym.extras",
+        "jaxgym.registration",
+        "jaxgym.rendering",
+        "jaxgym.serve.pool",
+        "jaxgym.serve.sessions",
+        "jaxgym.spec",
+        "jaxgym.text",
+    },
     "jaxgym.serve.sessions": {"jaxgym.options"},
     "jaxgym.serve.pool": CORE
     | {

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym import text
+from jaxgym.errors import OptionError
 from jaxgym.serve.pool.logic import Logic
+from jaxgym.serve.sessions import SESSION_OPTIONS
 from jaxgym.text import ParsedAction, Turn
 
 
@@ -22,6 +24,12 @@ class TerminalSession:
             UnknownIdError: If there is no such environment, or it has no text interface.
             OptionError: If an option does not exist or its value is invalid.
         """
+        session_option = next(iter(options.keys() & SESSION_OPTIONS.keys()), None)
+        if session_option is not None:
+            raise OptionError(
+                f"{name}: expected an option of the environment or of its text interface, got {session_option!r}. An "
+                "option of a session needs a session pool, a server or `jaxgym rollout`."
+            )
         env, self.params, self.interface = text.make(name, **{"levels": "fresh", **options})
         logic = Logic(env, max_actions=1)
         self._start, self._move = jax.jit(logic.start), jax.jit(logic.move)
@@ -58,4 +66,4 @@ class TerminalSession:
             out.write(prompt)
             out.flush()
         ending = "The episode is over" if terminated or truncated else "No more replies"
-        out.write(f"{ending}: reward {total:g} in {number} replies.\n")
+        out.write(f"{ending}: reward {total:g} in {number} {'reply' if number == 1 else 'replies'}.\n")

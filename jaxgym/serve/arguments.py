@@ -20,6 +20,7 @@ _KINDS = {str: "string", int: "integer"}
 _NOUNS = {"string": "a string", "integer": "an integer"}
 _NAMES = {None: "null", True: "true", False: "false"}
 _ARGUMENT = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$", re.MULTILINE)
+_TEXT = "a text without the characters < > [ ] { } ` and line breaks"  # of the patterns of all tools
 _MOST_BITS = 63
 _MOST_SHOWN = 60
 
@@ -73,7 +74,7 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
     values = dict[str, Any]()
     for name, value in given.items():
         if name not in properties:
-            return _reason(tool, schema, f"expected no argument {quoted(name)}, got {quoted(value)}")
+            return _reason(tool, schema, f"unknown argument {quoted(name)}")
         entry = properties[name]
         values[name] = _typed(value, entry["type"])
         choices, pattern = entry.get("enum"), entry.get("pattern")
@@ -81,10 +82,10 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
         if values[name] is None or (choices and value not in choices):
             return _reason(tool, schema, f"expected {expected} for {name}, got {quoted(value)}")
         if pattern and not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value):
-            return _reason(tool, schema, f"expected plain words without brackets for {name}, got {quoted(value)}")
+            return _reason(tool, schema, f"expected {_TEXT} for {name}, got {quoted(value)}")
     for name in required:
         if name not in given:
-            return _reason(tool, schema, f"expected the argument {name}, got none of that name")
+            return _reason(tool, schema, f"missing argument {name}")
     return values
 
 

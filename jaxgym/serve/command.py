@@ -14,7 +14,7 @@ _NO_WORKERS = (
     "--workers is not supported, because a server is one process. Run several servers on Ray Serve or behind a reverse "
     "proxy; docs/how_to/scale_out.md has both recipes."
 )
-_ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8000"
+_ABOUT = "Serve text environments to the clients of a protocol: jaxgym serve openenv --env sudoku --port 8001"
 
 
 def run(argv: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ level and the options.
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from jaxgym import text
@@ -90,7 +90,8 @@ class _TextEnv:
         opening = self._episode.start()
         form = "" if isinstance(self, _ReplyEnv) else opening.reply_format
         rules = opening.system_prompt.removesuffix(form).rstrip()
-        return f"{rules}\n\n{how_to_act(_tools_of(type(self)))}\n\n{opening.text}"
+        schemas = {name: getattr(self, name).schema for name in _tools_of(type(self))}
+        return f"{rules}\n\n{how_to_act(schemas)}\n\n{opening.text}"
 
     def get_reward(self) -> float:
         """Return the sum of the rewards of the episode."""
@@ -108,9 +109,9 @@ class _TextEnv:
         return with_tool_call(result.text, tool_call, keeps_form=isinstance(self, _ReplyEnv))
 
 
-def how_to_act(tools: Iterable[str]) -> str:
-    """Return the sentences of a prompt that ask for tool calls, in place of the form of a reply."""
-    return _HOW.format(tools=", ".join(tools))
+def how_to_act(schemas: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the sentences of a prompt that ask for calls of these tools, in place of the form of a reply."""
+    return _HOW.format(tools=", ".join(arguments.call_text(*tool) for tool in schemas.items()))
 
 
 def with_tool_call(answer: str, tool_call: str, *, keeps_form: bool = False) -> str:

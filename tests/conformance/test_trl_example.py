@@ -57,7 +57,7 @@ def test_the_trainer_plays_an_episode_with_the_tool_and_gets_its_reward(tmp_path
 
     trainer._generate_single_turn = completions
     trainer.train()
-    assert "Act by calling exactly one tool in each turn. Tools: move." in prompts[0]
+    assert "Act by calling exactly one tool in each turn. Tools: move(direction: " in prompts[0]
     assert "<action>" not in prompts[0]
     assert "<tool_response>" in prompts[1]
     (step,) = (row for row in trainer.state.log_history if "reward" in row)

@@ -287,8 +287,8 @@ def test_chats_that_wait_make_one_batch() -> None:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (lambda chats: [RIGHT] * (len(chats) + 1), "expected 1 replies of the function, got 2"),
-        (lambda chats: [7 for _ in chats], "expected a string or a Choice of the function, got 7"),
+        (lambda chats: [RIGHT] * (len(chats) + 1), "expected 1 replies from the function, got 2"),
+        (lambda chats: [7 for _ in chats], "expected a string or a Choice from the function, got 7"),
         (lambda chats: chats[0]["no"], "the function raised TypeError"),
     ],
 )

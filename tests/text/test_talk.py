@@ -42,7 +42,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == b""
     assert b"Invalid reply: expected one of" in finished.stdout
-    assert finished.stdout.endswith(b"No more replies: reward 0 in 1 replies.\n")
+    assert finished.stdout.endswith(b"No more replies: reward 0 in 1 reply.\n")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
         (["Nothing-v0"], "Unknown text environment 'Nothing-v0'"),
         (["mystery_path_girdd"], "did you mean 'mystery_path_grid'"),
         ([*GAME, "nothing=1"], "expected an option, got 'nothing'"),
+        ([*GAME, "max_turns=5"], "got 'max_turns'. An option of a session needs a session pool"),
         ([*GAME, "--seed", "-1"], "--seed: expected an integer from 0"),
     ],
 )

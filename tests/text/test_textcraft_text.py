@@ -307,7 +307,7 @@ def test_the_name_of_a_tag_stands_for_its_first_item_where_all_of_them_are_gathe
         ("get flax", f'Could not execute "get flax": expected an amount and an item. {GET_FORM}'),
         (
             "craft 1 stool",
-            'Could not extract recipe from "craft 1 stool": expected amounts, items and inputs. '
+            'Could not extract recipe from "craft 1 stool": expected craft AMOUNT ITEM using INPUTS. '
             "Reply in this format: <action>craft 2 flax yarn using 2 flax</action>.",
         ),
         ("craft 1 throne using 3 flax", "Could not find throne: there is no such item."),

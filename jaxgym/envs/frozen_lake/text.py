@@ -19,7 +19,7 @@ from jaxgym.text.forms import whole_number
 from jaxgym.text.interface import BatchTextInterface
 from jaxgym.text.json_forms import Call
 from jaxgym.text.reasoning import ascii_lower
-from jaxgym.text.replies import invalid, last_phrase, read_answer
+from jaxgym.text.replies import FORM, invalid, last_phrase, read_answer
 from jaxgym.text.turns import InvalidReply, ParsedAction, Turns, batch_of_one
 
 OPTIONS: Mapping[str, Option] = {
@@ -50,7 +50,7 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    text_version: ClassVar[int] = 4
+    text_version: ClassVar[int] = 5
 
     dialect: str
 
@@ -95,7 +95,6 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         size = scenes.cells.shape[-1]
         verb = "tried to move" if params.is_slippery else "moved"
         says = _patterns(self.dialect, size, verb)
-        afterwards = (dialect.retry, " The game is over.")
         has_ended = np.asarray(turns.terminated) | np.asarray(turns.truncated)
         endings = has_ended * _CUT
         endings[scenes.is_in_hole] = _IN_HOLE
@@ -105,15 +104,24 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
             turns.actions,
             np.asarray(scenes.player_cell).tolist(),
             endings.tolist(),
+            np.asarray(turns.truncated).tolist(),
             boards(scenes, self.dialect),
             strict=True,
         )
         return [
-            dialect.invalid.format(board=board, reason=move.reason + afterwards[ending > _ONGOING])
+            dialect.invalid.format(board=board, reason=_reason(dialect, move.reason, ending, is_truncated))
             if isinstance(move, InvalidReply)
             else says[ending][move.text] % (row, column, number, board)
-            for number, move, (row, column), ending, board in rows
+            for number, move, (row, column), ending, is_truncated, board in rows
         ]
+
+
+def _reason(dialect: Dialect, reason: str, ending: int, is_truncated: bool) -> str:
+    """Return the error text of an invalid reply: with the form of a reply, or with the reason why the episode ended."""
+    if ending == _ONGOING:
+        return reason + dialect.retry
+    why = "the limit of turns is reached" if is_truncated else "the reply was invalid"
+    return f"{reason.partition(f' {FORM}')[0]} The game is over: {why}."
 
 
 @functools.cache

@@ -40,7 +40,8 @@ _REWARDS = {
 Reward: Your score is 0 at the start. The reward of a move is the change of the score. After a move, the score is the \
 sum of five numbers:
 1. The mean over all moves so far of: 1 if the cell was empty, -1 if not.
-2. The mean over all moves so far of: 1 if the move was accepted, -0.5 if it was rejected (0 if the episode ended).
+2. The mean over all moves so far of: 1 if the move was accepted, -0.5 if it was rejected (0 if it was the \
+last allowed move).
 3. The mean over all moves so far of: 0 for a new move, -2 for the first repetition of a move, -4 for the second, -8 \
 for the third, and -10 for each further one.
 4. The number of digits that you have placed, divided by the number of cells that were empty at the start.
@@ -175,7 +176,7 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
         hints: Whether boards are followed by hints, which contain more than the frame.
     """
 
-    text_version: ClassVar[int] = 3
+    text_version: ClassVar[int] = 4
 
     flat_actions: bool
     hints: bool

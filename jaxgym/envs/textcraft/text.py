@@ -58,7 +58,7 @@ These inputs are groups of items: {groups}. An item is in a group if the last wo
 group. Choose one item of the group and use it for the whole amount: 2 planks can be 2 ash planks or 2 elm planks, but \
 not one of each. Write the name of the item in your command.
 These groups contain only items that you can gather: {gathered}. You can write the name of such a group in your \
-command. It means the first item of the group, for example log means ash log.
+command. It means one item of the group: {firsts}.
 
 Reward: 1 for crafting the goal item, 0 for every other command.
 The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
@@ -66,7 +66,7 @@ The episode ends when you craft the goal item{limit}. Each turn has exactly one 
 """
 _REPLY_FORMAT = (
     "Reply with one command in this format: <action>get 3 flax</action>\n"
-    f"The command in this line is only an example. {LAST_COUNTS}"
+    f"This command is only an example. {LAST_COUNTS}"
 )
 
 
@@ -74,7 +74,7 @@ _REPLY_FORMAT = (
 class TextCraftTextInterface(BatchTextInterface[Scene]):
     """Text interface of TextCraft."""
 
-    text_version: ClassVar[int] = 4
+    text_version: ClassVar[int] = 5
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
@@ -232,7 +232,7 @@ def _command(text: str) -> ParsedAction | InvalidReply | None:
     verb = line.partition(" ")[0]
     if verb == "craft":
         return InvalidReply(
-            f"Could not extract recipe from {excerpt(line)}: expected amounts, items and inputs. {_CRAFT_FORM}"
+            f"Could not extract recipe from {excerpt(line)}: expected craft AMOUNT ITEM using INPUTS. {_CRAFT_FORM}"
         )
     if verb == "get":
         return InvalidReply(f"Could not execute {excerpt(line)}: expected an amount and an item. {_GET_FORM}")
@@ -246,9 +246,11 @@ def _is_gathered(group: str) -> bool:
 
 
 def _groups() -> dict[str, str]:
-    """Return the names of all groups and of the groups of gathered items, for the prompt."""
-    groups = world().tags
-    return {"groups": ", ".join(groups), "gathered": ", ".join(filter(_is_gathered, groups))}
+    """Return all groups, the groups of gathered items, and what the names of the latter mean, for the prompt."""
+    groups, names = world().tags, world().names
+    gathered = list(filter(_is_gathered, groups))
+    firsts = (f"{group} means {names[groups[group][0]]}" for group in gathered)
+    return {"groups": ", ".join(groups), "gathered": ", ".join(gathered), "firsts": ", ".join(firsts)}
 
 
 def _item(name: str) -> int | InvalidReply:

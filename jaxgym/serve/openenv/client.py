@@ -81,8 +81,8 @@ class OpenEnvScheduler(_Scheduler):
         """
         if self.max_trajectories is not None and len(requests) > self.max_trajectories:
             raise ValueError(
-                f"expected at most {self.max_trajectories} trajectories to start together, got {len(requests)}. "
-                "Increase max_trajectories and the sessions of the server."
+                f"expected at most {self.max_trajectories} trajectories in one call, got {len(requests)}. Increase "
+                "max_trajectories, and start the server with a --max-sessions of at least that number."
             )
         together = asyncio.Semaphore(self.max_concurrent_envs)
 

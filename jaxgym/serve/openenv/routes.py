@@ -187,9 +187,11 @@ class _Routes:
         first, end = 0 if first is None else first, SPLIT_SIZE if end is None else end
         is_range = type(first) is int and type(end) is int and 0 <= first <= end <= SPLIT_SIZE
         if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
-            raise HTTPException(_MISSING, f"expected a range of at most {_MOST_TASKS} of the 2^31 tasks.")
+            reason = f"A split has 2^31 tasks. Request at most {_MOST_TASKS} of them with /task_range."
+            raise HTTPException(_MISSING, reason)
         if not is_range:
-            raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}, with start up to stop")
+            got = f"got start {quoted(given.get('start'))} and stop {quoted(given.get('stop'))}"
+            raise HTTPException(_BAD, f"Invalid task range: expected 0 <= start <= stop <= 2^31, {got}.")
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
     async def _check_name(self, request: Request) -> None:
@@ -202,7 +204,7 @@ def _task(split: str, index: Any) -> dict[str, Any]:
     try:
         seed = seed_of(split, index)
     except FrameError as error:
-        raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}") from error
+        raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}, got {quoted(index)}.") from error
     return {"split": split, "index": index, "seed": seed}
 
 

@@ -120,7 +120,7 @@ class Methods:
             about = f"{_IN_PLACE} {hosted.reply_format}".rstrip()
             self._moves[REPLY] = self._moves[REPLY]._replace(description=about)
             rules = rules.removesuffix(hosted.reply_format).rstrip()
-        self.prompt = f"{rules}\n\n{trl.how_to_act(own or [REPLY])}"
+        self.prompt = f"{rules}\n\n{trl.how_to_act({name: self._moves[name].schema for name in own or [REPLY]})}"
 
     async def answer_text(self, session: ClientSession, text: str) -> str:
         """Answer a call in JSON; see `answer`."""

@@ -42,7 +42,8 @@ class ClientSessions:
         """
         if len(self._open) >= self.max_sessions:
             raise CapacityError(
-                f"{len(self._open)} of {self.max_sessions} sessions are open; close one, or serve more of them."
+                f"expected at most {self.max_sessions} open sessions, got one more. Close one, or start the server "
+                "with a larger --max-sessions."
             )
         session = self._new()
         self._open[session.id] = session

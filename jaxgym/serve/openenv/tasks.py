@@ -51,5 +51,6 @@ def seed_of(split: Any, index: Any, place: tuple[str | int, ...] = ()) -> int:
     if not isinstance(split, str) or split not in SPLITS:
         raise FrameError([fault("enum", (*place, "split"), f"Input should be one of {', '.join(SPLITS)}", split)])
     if type(index) is not int or not 0 <= index < SPLIT_SIZE:
-        raise FrameError([fault("int_type", (*place, "index"), f"Input should be from 0 below {SPLIT_SIZE}", index)])
+        text = f"Input should be an integer from 0 to {SPLIT_SIZE - 1}"
+        raise FrameError([fault("int_type", (*place, "index"), text, index)])
     return SPLITS[split] + index

@@ -34,7 +34,7 @@ from jaxgym.serve.web.serving import Serving
 
 PREFIX = "/page/"
 MOST_PLAYED = 8
-"""Maximum number of open sessions of people, over all browsers."""
+"""Maximum number of open sessions played in browsers, over all browsers."""
 
 PLAY_SECONDS = 900.0
 """Seconds without a reply after which a person's session is closed."""
@@ -187,7 +187,9 @@ class _Page:
         self._close_idle()
         seed = _seed(given)
         if len(self._played) + self._opening >= MOST_PLAYED:
-            raise CapacityError(f"expected at most {MOST_PLAYED} sessions of people, got one more. Close one, or wait.")
+            raise CapacityError(
+                f"expected at most {MOST_PLAYED} sessions played in browsers, got one more. Close one, or wait."
+            )
         self._opening += 1  # counted before the next call runs
         try:
             opening = await self._pool.aopen(game.env_id, seed, game.options)
@@ -264,7 +266,7 @@ class _Page:
         watch, count = self._watches[name]
         last, state = session.last, "waiting" if session.text is None else "playing"
         if last is not None:
-            state = "solved" if last.is_solved else "over" if last.terminated else "cut off"
+            state = "solved" if last.is_solved else "over" if last.terminated else "truncated"
         return {
             "watch": watch,
             "count": count,

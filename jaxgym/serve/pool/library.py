@@ -61,8 +61,8 @@ class Games:
         check_names(env_id, options, known)
         if options.get("parsing") == "lenient" and not self._allows_lenient:
             raise OptionError(
-                f"{env_id}: parsing: expected 'strict', got 'lenient'. To accept it, make the pool with "
-                "allows_lenient=True."
+                f"{env_id}: parsing: expected 'strict', got 'lenient'. Leave it out. Only `jaxgym talk`, "
+                "`jaxgym serve agentgym` and SessionPool(allows_lenient=True) accept 'lenient'."
             )
         given = {name: value for name, value in options.items() if name in SESSION_OPTIONS}
         session_options = SessionOptions(**resolve(env_id, SESSION_OPTIONS, given))

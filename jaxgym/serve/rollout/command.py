@@ -30,7 +30,7 @@ _COLUMNS = {
     "turns": "{0.turns:.1f}",
     "invalid_replies": "{0.invalid_replies:.2f}",
     "max_turns": "{0.max_turns:.1%}",
-    "length": "{0.length:.2f}",
+    "truncated_replies": "{0.truncated_replies:.2f}",
     "tokens_in": "{0.prompt_tokens:.0f}",
     "tokens_out": "{0.completion_tokens:.0f}",
     "failures": "{0.failures}",
@@ -83,7 +83,8 @@ def rows_for(
         OptionError: If both or neither are given, a seed is too large, or the dataset is invalid or too short.
     """
     if bool(names) == (dataset is not None):
-        raise OptionError("expected environments with --env or a file with --rows, got both or neither.")
+        got = "both" if names else "neither"
+        raise OptionError(f"expected environments with --env or a file with --rows, got {got}. Pass exactly one.")
     if episodes is not None and episodes < 1:
         raise OptionError(f"--episodes: expected an integer of at least 1, got {episodes}.")
     if dataset is not None:

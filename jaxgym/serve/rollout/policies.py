@@ -131,7 +131,7 @@ class BatchPolicy(Policy):
         except Exception as error:  # an exception of the user's function ends these episodes only
             return [PolicyError(f"the function raised {type(error).__name__}: {error}") for _ in chats]
         if len(replies) != len(chats):
-            return [PolicyError(f"expected {len(chats)} replies of the function, got {len(replies)}.") for _ in chats]
+            return [PolicyError(f"expected {len(chats)} replies from the function, got {len(replies)}.") for _ in chats]
         return list(map(_choice, replies))
 
 
@@ -140,4 +140,4 @@ def _choice(reply: Any) -> Choice | PolicyError:
         return reply
     if reply is None or isinstance(reply, str):
         return Choice(Message(reply))
-    return PolicyError(f"expected a string or a Choice of the function, got {reply!r}.")
+    return PolicyError(f"expected a string or a Choice from the function, got {reply!r}.")

@@ -164,7 +164,7 @@ class Summary:
     turns: float
     invalid_replies: float
     max_turns: float
-    length: float
+    truncated_replies: float
     prompt_tokens: float
     completion_tokens: float
     failures: int
