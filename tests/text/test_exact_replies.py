@@ -221,7 +221,7 @@ REPLIES = [
     # A typographic apostrophe.
     ("frozen_lake", "Here’s my thought process: <action>up</action> Here’s my response: right", "right"),
     # Brackets are Sudoku's form, also around words in capitals.
-    ("sudoku", "[1 2 3] [TODO]", None),
+    ("sudoku", "[1 2 3] [WAIT]", None),
     ("frozen_lake", "about ~~ 3 steps <!-- no --> <action>up</action>", "up"),
 ]  # fmt: skip
 
