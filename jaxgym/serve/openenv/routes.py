@@ -186,10 +186,12 @@ class _Routes:
         first, end = given.get("start"), given.get("stop")
         first, end = 0 if first is None else first, SPLIT_SIZE if end is None else end
         is_range = type(first) is int and type(end) is int and 0 <= first <= end <= SPLIT_SIZE
-        if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
-            raise HTTPException(_MISSING, f"expected a range of at most {_MOST_TASKS} of the 2^31 tasks.")
+        if kind == "tasks":
+            raise HTTPException(_MISSING, f"This list has 2^31 tasks. Use task_range for up to {_MOST_TASKS} tasks.")
         if not is_range:
             raise HTTPException(_BAD, f"Invalid task index: {_ALLOWED}, with start up to stop")
+        if end - first > _MOST_TASKS:
+            raise HTTPException(_BAD, f"expected a range of at most {_MOST_TASKS} tasks, got {end - first}.")
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
     async def _check_name(self, request: Request) -> None:
@@ -210,7 +212,7 @@ async def _body(request: Request) -> Any:
     body = await request.body()
     try:
         return read_json(body) if body.strip() else {}
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         text = f"JSON decode error: {error}"
         raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error
 
