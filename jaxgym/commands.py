@@ -19,6 +19,7 @@ from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import TerminalSession
 from jaxgym.human.window import WindowError, play
 from jaxgym.options import Option, parse_options
+from jaxgym.serve.sessions import SESSION_OPTIONS
 
 _MOST_NAMES = 5
 _ZOO = "zoo"
@@ -197,7 +198,14 @@ def play_game(arguments: Play) -> str:
 
 def talk(arguments: Talk) -> str:
     """Play as text on stdin and stdout, until the episode or the input ends."""
-    game = TerminalSession(arguments.env_id, _options_of_level(arguments.options))
+    options = _options_of_level(arguments.options)
+    of_session = next((name for name in options if name in SESSION_OPTIONS), None)
+    if of_session is not None:
+        raise OptionError(
+            f"{arguments.env_id}: expected an option of the environment or of its text interface, got {of_session}, an "
+            "option of sessions. Use it with jaxgym serve or a SessionPool."
+        )
+    game = TerminalSession(arguments.env_id, options)
     if sys.stdin is None:
         raise FailureError("expected replies on stdin, got a closed stdin. Open it, or redirect a file to it.")
     if isinstance(sys.stdin, io.TextIOWrapper):

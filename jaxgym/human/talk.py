@@ -8,9 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym import text
-from jaxgym.errors import OptionError
 from jaxgym.serve.pool.logic import Logic
-from jaxgym.serve.sessions import SESSION_OPTIONS
 from jaxgym.text import ParsedAction, Turn
 
 
@@ -24,12 +22,6 @@ class TerminalSession:
             UnknownIdError: If there is no such environment, or it has no text interface.
             OptionError: If an option does not exist or its value is invalid.
         """
-        for option in options:
-            if option in SESSION_OPTIONS:
-                raise OptionError(
-                    f"{name}: expected an option of the environment or of its text interface, got {option}, an option "
-                    "of sessions. Use it with jaxgym serve or a SessionPool."
-                )
         env, self.params, self.interface = text.make(name, **{"levels": "fresh", **options})
         logic = Logic(env, max_actions=1)
         self._start, self._move = jax.jit(logic.start), jax.jit(logic.move)
