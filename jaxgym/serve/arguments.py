@@ -78,8 +78,10 @@ def read(tool: str, schema: Mapping[str, Any], given: Any) -> dict[str, Any] | s
         entry = properties[name]
         values[name] = _typed(value, entry["type"])
         choices, pattern = entry.get("enum"), entry.get("pattern")
-        expected = f"one of {', '.join(choices)}" if choices else _NOUNS[entry["type"]]
         if values[name] is None or (choices and value not in choices):
+            expected = f"one of {', '.join(choices)}" if choices else _NOUNS[entry["type"]]
+            if entry["type"] == "integer" and whole_number(value) is not None:
+                expected += f" of at most {_MOST_BITS} bits"
             return _reason(tool, schema, f"expected {expected} for {name}, got {quoted(value)}")
         if pattern and not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value):
             return _reason(tool, schema, f"expected {_TEXT} for {name}, got {quoted(value)}")

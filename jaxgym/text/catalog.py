@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from jaxgym import registration, registry
-from jaxgym.errors import UnknownIdError, listed, nearest, shown
+from jaxgym.errors import UnknownIdError, nearest, shown
 from jaxgym.options import check_names, resolve
 from jaxgym.spec import TextSpec
 from jaxgym.text.interface import PARSING, TextInterface
@@ -37,10 +37,9 @@ def text_spec_of(name: str) -> tuple[str, TextSpec]:
     if spec is None:
         short_names = text_envs()
         known = [*short_names.values(), *short_names]
-        raise UnknownIdError(
-            f"Unknown text environment {shown(name)}{nearest(name, known)}. "
-            f"Use one of {listed(short_names)}, or its id."
-        )
+        hint = nearest(name, known)
+        fix = "" if hint else " `jaxgym list` and `jaxgym.text.text_envs()` list all."
+        raise UnknownIdError(f"Unknown text environment {shown(name)}{hint}.{fix}")
     return env_id, spec
 
 

@@ -158,6 +158,40 @@ def test_what_is_quoted_is_short_in_json() -> None:
     assert quoted("plain text") == "plain text"
 
 
+BAD_JSON = {
+    '{"id": 0, "id": 1}': "expected each key of an object once, got id twice",
+    '{"id": NaN}': "expected a finite number, got NaN",
+    '{"id": ' + "9" * 5000 + "}": "expected at most 4300 digits in an integer",
+    '{"id": ' + "[" * 100_000: "expected fewer nested arrays and objects",
+    '{"id": 0': "Expecting",
+}
+
+
+@pytest.mark.parametrize("content", BAD_JSON, ids=["key", "nan", "digits", "nested", "end"])
+def test_the_error_of_malformed_json_names_the_fault(address: str, agentgym: str, content: str) -> None:
+    base = f"http://{address}"
+    received = [httpx.post(url, content=content) for url in (f"{base}/reset", f"{base}/mcp", f"{agentgym}/step")]
+    assert [answer.status_code for answer in received] == [422, 400, 422]
+    texts = [answer.text for answer in received]
+    for path in ("ws", "mcp"):
+        with connect(f"ws://{address}/{path}", proxy=None) as client:
+            client.send(content)
+            texts.append(str(client.recv(10)))
+    for text in texts:
+        assert BAD_JSON[content] in text
+        assert "sys." not in text
+        assert "recursion" not in text
+
+
+def test_a_parameter_of_a_query_that_is_given_twice_is_an_error(address: str, agentgym: str) -> None:
+    received = httpx.get(f"{agentgym}/observation?id=0&id=1")
+    assert received.status_code == 422
+    assert "expected the parameter id once, got it twice" in received.text
+    assert httpx.get(f"{agentgym}/observation?id=0&x=1").status_code == 200
+    with connect(f"ws://{address}/ws?session_id=a&session_id=b", proxy=None) as client:
+        assert "expected one session_id, got 2" in str(client.recv(10))
+
+
 # Limits.
 
 
@@ -214,8 +248,33 @@ def test_clients_have_as_many_sessions_as_they_may_however_they_ask_at_once(addr
     assert sum(at_once(24, ask)) == test_openenv.ROOM
 
 
+def test_calls_without_a_session_leave_none_at_a_full_server() -> None:
+    corridor.register()
+    hosted = http.host(OpenEnv(env="corridor", max_sessions=test_openenv.ROOM), {"rewards": "environment"}, spare=SPARE)
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "begin"}}
+    calls = [("/reset", {}), ("/step", {"action": {"message": "<stay>"}}), ("/mcp", begin)]
+    with test_openenv.served(hosted) as where, httpx.Client(base_url=f"http://{where}", timeout=60) as client:
+        create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
+        for _ in range(test_openenv.ROOM):
+            assert "result" in client.post("/mcp", json=create).json()
+        assert "error" in client.post("/mcp", json=create).json()
+        received = at_once(60, lambda number: client.post(calls[number % 3][0], json=calls[number % 3][1]).status_code)
+        assert set(received) <= {200, 503}
+        assert len(hosted.pool) == test_openenv.ROOM
+        # As many temporary sessions as there may be, and one more.
+        extra = [hosted.pool.open("corridor", None, hosted.options, start=False).id for _ in range(SPARE)]
+        for path, body in calls[:2]:
+            full = client.post(path, json=body)
+            assert (full.status_code, "--max-sessions" in full.text) == (503, True)
+        full = client.post("/mcp", json=begin)
+        assert (full.json()["error"]["code"], "--max-sessions" in full.text) == (-32000, True)
+        hosted.pool.close(extra)
+        assert [client.post(path, json=body).status_code for path, body in calls] == [200] * 3
+
+
 def test_environments_are_as_many_as_there_may_be_however_many_ask_at_once() -> None:
     serving = AgentGym("frozen_lake", port=0, max_sessions=5, idle_seconds=0)
     with running(load(serving), serving) as (port, _):
-        received = at_once(20, lambda _: httpx.post(f"http://127.0.0.1:{port}/create", timeout=60).status_code)
-    assert Counter(received) == {200: 5, 503: 15}
+        received = at_once(20, lambda _: httpx.post(f"http://127.0.0.1:{port}/create", timeout=60))
+    assert Counter(answer.status_code for answer in received) == {200: 5, 503: 15}
+    assert all("--max-sessions" in answer.text for answer in received if answer.status_code == 503)

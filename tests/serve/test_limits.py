@@ -238,6 +238,15 @@ def test_the_host_is_checked_on_every_route() -> None:
             assert heard(line_to(port, asked.encode())).startswith(b"HTTP/1.1 403")
 
 
+def test_only_a_request_of_http_1_0_needs_no_host() -> None:
+    for version, status in ((b"1.0", b"200"), (b"1.1", b"400")):
+        with served() as (port, _):
+            head = b"GET / HTTP/" + version + b"\r\nConnection: close\r\n"
+            assert heard(line_to(port, head + b"\r\n")).startswith(b"HTTP/1.1 " + status)
+            for host in (b"", b"rebound.example"):
+                assert heard(line_to(port, head + b"Host: " + host + b"\r\n\r\n")).startswith(b"HTTP/1.1 403")
+
+
 def test_the_page_is_shown_under_a_known_host_only() -> None:
     with served(page=True) as (port, _):
         for host, status in (("localhost", 200), ("rebound.example", 403)):
@@ -378,6 +387,30 @@ def test_what_is_no_http_is_told_shortly_and_is_nothing_to_log(capfd: pytest.Cap
             assert len(received) <= 4096
         assert is_served(port)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "codings", [[b"gzip, chunked"], [b"gzip", b"chunked"], [b"chunked", b"chunked"], [b"identity"]]
+)
+def test_a_transfer_coding_other_than_chunked_is_rejected(codings: list[bytes]) -> None:
+    lines = b"".join(b"Transfer-Encoding: " + coding + b"\r\n" for coding in codings)
+    with served(app=repeat) as (port, _):
+        received = heard(line_to(port, b"POST / HTTP/1.1\r\n" + HOST + lines + b"\r\n1\r\nx\r\n0\r\n\r\n"))
+        assert re.findall(rb"HTTP/1.1 (\d+)", received) in ([b"501"], [b"400"])
+        for same in (b"Chunked", b"chunked "):
+            head = LAST_CHUNKED.replace(b": chunked", b": " + same)
+            assert heard(line_to(port, head + b"1\r\nx\r\n0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("version", [b"2.0", b"0.9", b"1.2", b"3.0"])
+@pytest.mark.parametrize("method", [b"GET", b"POST"])
+def test_another_version_of_http_is_rejected(method: bytes, version: bytes) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    with served() as (port, _):
+        for more in (b"", upgrade + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"):
+            received = heard(line_to(port, method + b" / HTTP/" + version + b"\r\n" + HOST + more + b"\r\n"))
+            assert re.findall(rb"HTTP/1.1 (\d+)", received) in ([b"505"], [b"400"])
+        assert is_served(port)
 
 
 def test_a_connection_goes_on_behind_a_body_that_was_rejected() -> None:

@@ -152,6 +152,58 @@ def test_a_key_is_found_twice_in_linear_time() -> None:
     assert time.process_time() - started < 10.0
 
 
+@pytest.mark.parametrize("call_id", ["x" * 128, "☃" * 128, "🂡" * 128, "\0" * 128, "", 0, -5, 2**64, 10**100])
+def test_an_id_is_a_string_of_128_characters_or_an_integer(client: httpx.Client, call_id: Any) -> None:
+    asked = {"jsonrpc": "2.0", "id": call_id, "method": "tools/list"}
+    assert client.post("/mcp", json=asked).json()["id"] == call_id
+    bad = client.post("/mcp", json={**asked, "method": "tools/call", "params": {"name": '"' * 5000}})
+    assert (bad.json()["id"], bad.json()["error"]["code"]) == (call_id, -32602)
+    assert len(bad.content) <= 4096
+    client.headers["Mcp-Session-Id"] = initialize(client).headers["mcp-session-id"]
+    for method in ("ping", "tools/list", "no/method"):
+        received = client.post("/mcp", json={**asked, "method": method})
+        assert (received.status_code, received.json()["id"]) == (200, call_id)
+    client.delete("/mcp")
+
+
+@pytest.mark.parametrize("call_id", ["x" * 129, 10**130, True, [1], {}, 1.5, None])
+def test_the_error_of_another_id_names_the_ids_that_are_allowed(client: httpx.Client, call_id: Any) -> None:
+    asked = {"jsonrpc": "2.0", "id": call_id, "method": "tools/list"}
+    is_json_rpc = call_id in (1.5, None)  # allowed in a call of OpenEnv, but not in MCP
+    received = client.post("/mcp", json=asked)
+    assert received.status_code == (200 if is_json_rpc else 400)
+    if not is_json_rpc:
+        assert "string of at most 128 characters" in received.json()["error"]["message"]
+        assert "for id, got" in received.json()["error"]["message"]
+    client.headers["Mcp-Session-Id"] = initialize(client).headers["mcp-session-id"]
+    for method in ("initialize", "tools/list"):
+        received = client.post("/mcp", json={**asked, "method": method})
+        assert (received.status_code, received.json()["id"]) == (400, None)
+        assert "string of at most 128 characters" in received.json()["error"]["message"]
+    client.delete("/mcp")
+
+
+def test_an_unknown_session_has_to_initialize(client: httpx.Client) -> None:
+    received = client.post("/mcp", json=PING, headers={"Mcp-Session-Id": "nothing"})
+    assert received.status_code == 404
+    assert "Session not found" in received.json()["error"]["message"]
+    assert "Send initialize" in received.json()["error"]["message"]
+
+
+def test_the_name_of_a_tool_is_a_string(client: httpx.Client) -> None:
+    for params, message in (
+        ({}, "expected the name of a tool for name, got none"),
+        ({"name": 1}, "expected the name of a tool for name, got 1"),
+        ({"name": None}, "expected the name of a tool for name, got null"),
+        ({"name": ""}, "Tool not found"),
+    ):
+        received = client.post(
+            "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        ).json()
+        assert received["error"]["code"] == -32602
+        assert message in received["error"]["message"]
+
+
 def test_an_argument_that_is_given_twice_is_an_error_and_no_turn(session: httpx.Client) -> None:
     begun = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "begin", "arguments": {"seed": 3}}}
     assert not session.post("/mcp", json=begun).json()["result"]["isError"]

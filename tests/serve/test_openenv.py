@@ -281,6 +281,8 @@ def test_the_tasks_are_seeds(address: str) -> None:
         assert client.post(f"/{name}/task", json={"split": "train", "index": 7}).json()["task"]["seed"] == 7
         assert client.post(f"/{name}/task", json={"split": "train", "index": -1}).status_code == 400
         assert client.post(f"/{name}/tasks", json={"split": "train"}).status_code == 501
+        long = client.post(f"/{name}/task_range", json={"split": "train", "stop": 10_001})
+        assert (long.status_code, "at most 10000" in long.text, "10001" in long.text) == (400, True, True)
         assert client.get("/another/splits").status_code == 404
 
 

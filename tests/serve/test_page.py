@@ -186,6 +186,7 @@ def test_a_session_is_watched_by_an_id_that_only_lets_watch(hosted: http.Hosted,
     assert "A" in seen["opening"]
     later = get(client, f"{path}?episode={seen['episode']}&number=2")
     assert [turn["number"] for turn in later["turns"]] == [3]
+    assert get(client, f"{path}?episode={seen['episode']}&number={'9' * 5000}")["turns"] == []
     scene = corridor.scene_of(hosted.pool, session_id)
     with Image.open(io.BytesIO(client.get(f"/page/{path}/frame").content)) as frame:
         assert frame.size == (84, 84)

@@ -51,7 +51,7 @@ def test_a_pipe_of_any_bytes_is_read_and_ends_with_0() -> None:
         (["Nothing-v0"], "Unknown text environment 'Nothing-v0'"),
         (["mystery_path_girdd"], "did you mean 'mystery_path_grid'"),
         ([*GAME, "nothing=1"], "expected an option, got 'nothing'"),
-        ([*GAME, "max_turns=5"], "got 'max_turns'. An option of a session needs a session pool"),
+        ([*GAME, "max_turns=3"], "got 'max_turns'. An option of a session needs a session pool"),
         ([*GAME, "--seed", "-1"], "--seed: expected an integer from 0"),
     ],
 )

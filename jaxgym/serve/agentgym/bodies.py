@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from jaxgym.serve.web.parsing import read_json
+from jaxgym.serve.web.parsing import quoted, read_json
 
 _DIGITS = re.compile(r"\s*[-+]?[0-9]{1,64}\s*", re.ASCII)
 _NEEDED = object()
@@ -94,7 +94,7 @@ def read_fields(route: CallRoute, query: bytes, body: bytes) -> list[Any]:
     if not route.fields:
         return values
     where = "query" if route.method == "GET" else "body"
-    sent = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if where == "query" else _object(body)
+    sent = _parameters(query) if where == "query" else _object(body)
     for name, read, default in route.fields:
         if name in sent:
             try:
@@ -108,11 +108,21 @@ def read_fields(route: CallRoute, query: bytes, body: bytes) -> list[Any]:
     return values
 
 
+def _parameters(query: bytes) -> dict[str, str]:
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    sent = dict[str, str]()
+    for name, value in pairs:
+        if name in sent:
+            raise BodyError(["query"], f"expected the parameter {quoted(name)} once, got it twice")
+        sent[name] = value
+    return sent
+
+
 def _object(body: bytes) -> dict[str, Any]:
     try:
         sent = read_json(body)
-    except (ValueError, RecursionError):
-        raise BodyError(["body"], "Field required" if not body else "JSON decode error") from None
+    except ValueError as error:
+        raise BodyError(["body"], f"JSON decode error: {error}" if body else "Field required") from None
     if not isinstance(sent, dict):
         raise BodyError(["body"], "Input should be a valid dictionary")
     return sent

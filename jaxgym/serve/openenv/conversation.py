@@ -35,11 +35,11 @@ class Conversations:
     async def talk(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a WebSocket until it closes; then close its session, unless the session was created before it."""
         is_rpc = scope["path"] == "/mcp"
-        named = None if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id")
+        named = [] if is_rpc else parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [])
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            session = self._attached(named[0]) if named else self._opened(is_rpc)
+            session = self._attached(named) if named else self._opened(is_rpc)
         except HangUp as end:
             await turn_away(receive, send, end.last or "")
             return
@@ -55,7 +55,10 @@ class Conversations:
             if not named or session.is_ending:
                 self._sessions.close(session)
 
-    def _attached(self, session_id: str) -> ClientSession:
+    def _attached(self, named: list[str]) -> ClientSession:
+        if len(named) > 1:
+            raise HangUp(frames.error_frame(frames.SESSION_ERROR, f"expected one session_id, got {len(named)}."))
+        session_id = named[0]
         session = self._sessions.get(session_id)
         if session is None or session.hang_up is not None:
             why = "Unknown session_id" if session is None else "Another WebSocket is attached to session"
@@ -97,7 +100,7 @@ class Conversations:
         """Answer a frame of `/ws`."""
         try:
             frame = read_json(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             return frames.error_frame(frames.INVALID_JSON, f"Invalid JSON: {error}")
         if type(frame) is not dict:
             raise HangUp(frames.error_frame(frames.SESSION_ERROR, "expected a JSON object with the key type."))

@@ -37,7 +37,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
         return _rejected(f"unsupported {VERSION} {quoted(version)}; send one of {', '.join(VERSIONS)}.")
     session = sessions.get(named)
     if named is not None and (session is None or session.is_ending):
-        return _rejected("Session not found: initialize", _GONE)
+        return _rejected("Session not found. Send initialize to open another one.", _GONE)
     if request.method in ("GET", "HEAD"):
         reason = {"detail": "expected POST, got GET. This server opens no streams."}
         return answer(reason, _NOT_ALLOWED, {"Allow": "POST, DELETE"})
@@ -50,7 +50,7 @@ async def respond(request: Request, sessions: ClientSessions, methods: Methods) 
         return Response(status_code=_EMPTY)
     try:
         given = read_json(text.decode())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return _rejected(f"Parse error: expected JSON in UTF-8. {error}", code=rpc.PARSE_ERROR)
     if session is not None:
         session.used = time.monotonic()
@@ -82,7 +82,8 @@ async def _answered(given: Any, methods: Methods, session: ClientSession) -> Res
         return _rejected(f"expected 1 to {_MOST_IN_BATCH} messages in a batch, got {len(messages)}. Send more batches.")
     kinds = [_kind(message) for message in messages]
     if None in kinds:
-        return _rejected("expected a request, a notification or a response of JSON-RPC 2.0.")
+        wanted = f"a request, a notification or a response of JSON-RPC 2.0. The id is {rpc.ALLOWED_ID}"
+        return _rejected(f"expected {wanted}; null and fractions are not allowed in MCP.")
     calls = [message for message, kind in zip(messages, kinds, strict=True) if kind == _CALL]
     if not calls:
         return Response(status_code=_TAKEN)

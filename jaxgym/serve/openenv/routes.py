@@ -186,12 +186,14 @@ class _Routes:
         first, end = given.get("start"), given.get("stop")
         first, end = 0 if first is None else first, SPLIT_SIZE if end is None else end
         is_range = type(first) is int and type(end) is int and 0 <= first <= end <= SPLIT_SIZE
-        if kind == "tasks" or (is_range and end - first > _MOST_TASKS):
+        if kind == "tasks":
             reason = f"A split has 2^31 tasks. Request at most {_MOST_TASKS} of them with /task_range."
             raise HTTPException(_MISSING, reason)
         if not is_range:
             got = f"got start {quoted(given.get('start'))} and stop {quoted(given.get('stop'))}"
             raise HTTPException(_BAD, f"Invalid task range: expected 0 <= start <= stop <= 2^31, {got}.")
+        if end - first > _MOST_TASKS:
+            raise HTTPException(_BAD, f"expected a range of at most {_MOST_TASKS} tasks, got {end - first}.")
         return answer({"tasks": [_task(split, index) for index in range(first, end)]})
 
     async def _check_name(self, request: Request) -> None:
@@ -212,7 +214,7 @@ async def _body(request: Request) -> Any:
     body = await request.body()
     try:
         return read_json(body) if body.strip() else {}
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         text = f"JSON decode error: {error}"
         raise FrameError([{"type": "json_invalid", "loc": ["body"], "msg": text, "input": {}}]) from error
 

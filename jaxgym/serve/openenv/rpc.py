@@ -23,8 +23,10 @@ from jaxgym.text import InvalidReply
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR, SERVER_ERROR = -32602, -32603, -32000
-LONGEST_CALL_ID = 100
-"""Maximum length of the id of a call, in bytes of JSON; the response repeats it."""
+LONGEST_CALL_ID = 128
+"""Maximum number of characters or digits of the id of a call; the response of at most 4 kB repeats it."""
+
+ALLOWED_ID = f"a string of at most {LONGEST_CALL_ID} characters or an integer of at most as many digits"
 
 BEGIN, REPLY = "begin", "reply"
 """Tool that starts an episode, and tool that takes any reply; the other tools are those of the environment."""
@@ -70,9 +72,7 @@ def rpc_error(call_id: Any, error: RpcError) -> dict[str, Any]:
 def id_of(given: Any) -> str | int | float | None:
     """Return the id of a call for its response, or None if it is missing, invalid or too long."""
     call_id = given.get("id") if isinstance(given, dict) else None
-    if not isinstance(call_id, str | int | float) or len(json.dumps(call_id)) > LONGEST_CALL_ID:
-        return None
-    return call_id
+    return call_id if type(call_id) in (str, int, float) and len(str(call_id)) <= LONGEST_CALL_ID else None
 
 
 class Tool(NamedTuple):
@@ -126,7 +126,7 @@ class Methods:
         """Answer a call in JSON; see `answer`."""
         try:
             given = read_json(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             return json.dumps(rpc_error(None, RpcError(PARSE_ERROR, f"Parse error: {error}")))
         return json.dumps(await self.answer(given, session))
 
@@ -135,9 +135,12 @@ class Methods:
         call_id = id_of(given)
         try:
             is_call = isinstance(given, dict) and given.get("jsonrpc") == "2.0" and isinstance(given.get("method"), str)
-            if not is_call or call_id != given.get("id"):
+            if not is_call:
                 wanted = '{"jsonrpc": "2.0", "id": ..., "method": "tools/list"}'
                 raise RpcError(INVALID_REQUEST, f"Invalid request: expected a call such as {wanted}")
+            if call_id is None and given.get("id") is not None:
+                got = arguments.quoted(given["id"])
+                raise RpcError(INVALID_REQUEST, f"Invalid request: expected {ALLOWED_ID} for id, got {got}")
             params = {} if given.get("params") is None else given["params"]
             if not isinstance(params, dict):
                 raise RpcError(INVALID_PARAMS, "Params must be an object")
@@ -195,8 +198,9 @@ class Methods:
         """Call a tool."""
         name, given = params.get("name"), params.get("arguments")
         given = {} if given is None else given
-        if not isinstance(name, str) or not name:
-            raise RpcError(INVALID_PARAMS, "Missing 'name' in params")
+        if not isinstance(name, str):
+            got = arguments.quoted(name) if "name" in params else "none"
+            raise RpcError(INVALID_PARAMS, f"expected the name of a tool for name, got {got}")
         tool = self._moves.get(name)
         if name != BEGIN and tool is None:
             known = ", ".join([BEGIN, *self._moves])

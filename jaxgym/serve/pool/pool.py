@@ -135,7 +135,7 @@ class SessionPool(OpenSessions):
             if len(self._sessions) + len(seeds) > self.capacity:
                 raise CapacityError(
                     f"expected at most {self.capacity} open sessions, got {len(seeds)} more than the "
-                    f"{len(self._sessions)} open ones. Close some, or make a pool of a larger capacity."
+                    f"{len(self._sessions)} open ones. Close some, or increase the capacity (--max-sessions)."
                 )
             opened = {secrets.token_hex(16): game.take(seed, used) for seed in seeds}
             if self._keeps_history:

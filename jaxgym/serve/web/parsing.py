@@ -4,9 +4,14 @@ import collections
 import json
 import math
 import reprlib
+import sys
 from typing import Any
 
 _MOST_QUOTED, _MOST_KEY = 80, 40
+
+
+class JsonError(ValueError):
+    """JSON text with a value that a request can't contain."""
 
 
 def quoted(given: Any, most: int = _MOST_QUOTED) -> str:
@@ -24,7 +29,7 @@ def quoted(given: Any, most: int = _MOST_QUOTED) -> str:
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):  # JSON responses with error messages can't contain it
-        raise ValueError(f"expected a finite number, got {text[:20]}")
+        raise JsonError(f"expected a finite number, got {text[:20]}")
     return number
 
 
@@ -33,7 +38,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) < len(pairs):
         counts = collections.Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
-        raise ValueError(f"expected each key of an object once, got {quoted(twice, _MOST_KEY)} twice")
+        raise JsonError(f"expected each key of an object once, got {quoted(twice, _MOST_KEY)} twice")
     return entries
 
 
@@ -44,9 +49,17 @@ def read_json(text: str | bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: If it is not JSON, has a number that is not finite, or has a key twice in one object.
-        RecursionError: If it is nested too deeply.
+        ValueError: If it is not JSON, has a number that is not finite or too long, has a key twice in one object, or is
+            nested too deeply.
     """
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
-    return _decoder.decode(text)
+    try:
+        return _decoder.decode(text)
+    except RecursionError:
+        raise JsonError("expected fewer nested arrays and objects") from None
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        # Python converts no longer integers; its message names a setting of Python.
+        raise JsonError(f"expected at most {sys.get_int_max_str_digits()} digits in an integer") from None

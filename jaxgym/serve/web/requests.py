@@ -23,6 +23,7 @@ DISCARD_SECONDS = 1.0
 At shutdown, it is also the time in which a client can complete its request.
 """
 
+_VERSIONS = ("1.1", "1.0")
 _LINE_END = b"\r\n"
 _END = _LINE_END * 2
 _CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
@@ -45,6 +46,8 @@ _TOO_LONG = _answer(
     f"expected at most {LONGEST_HEAD} bytes in a head, and as many in chunk extensions and trailers.",
 )
 _NO_HTTP = _answer(400, "Bad Request", "expected a request of HTTP/1.1, got something else.")
+_NO_CODING = _answer(501, "Not Implemented", "expected no header Transfer-Encoding but chunked. Send the body uncoded.")
+_NO_VERSION = _answer(505, "HTTP Version Not Supported", "expected HTTP/1.1 or HTTP/1.0, got another version.")
 _LONG_HANDSHAKE = _answer(
     431,
     "Request Header Fields Too Large",
@@ -230,6 +233,11 @@ class HttpConnection(HttpToolsProtocol):
         self._is_over = True
         self.transport.close()
 
+    def _refuse(self, answer: bytes) -> None:
+        """Reject a request from a callback of the parser, which stops."""
+        self._reject(answer)
+        raise httptools.HttpParserError
+
     def on_message_begin(self) -> None:
         """Begin a request, unless the connection ends."""
         if self._is_over:
@@ -238,12 +246,18 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
+        if self.parser.get_http_version() not in _VERSIONS:  # pyright: ignore[reportOptionalMemberAccess]
+            self._refuse(_NO_VERSION)
         absolute = None if self.url[:1] == b"/" else _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
             self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")  # the WebSocket protocol reads paths only
         headers = dict(self.headers)
         self._is_in_body, self._is_chunked = True, b"transfer-encoding" in headers
+        if self._is_chunked:
+            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+            if codings != [b"chunked"]:
+                self._refuse(_NO_CODING)
         self._left, self._framing, self._tail = int(headers.get(b"content-length", 0)), 0, b""
         super().on_headers_complete()
         if self._is_chunked:
