@@ -504,7 +504,7 @@ def test_a_completion_without_text_is_an_invalid_turn_that_counts(said: Any) -> 
     summary = rollouts.summaries([record, record])[0]
     assert (summary.episodes, summary.turns, summary.invalid_replies) == (2, 3.0, 2.0)
     assert (summary.prompt_tokens, summary.completion_tokens) == (60.0, 15.0)
-    assert summary.length == record["num_length"]
+    assert summary.truncated_replies == record["num_length"]
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "20", "completion_tokens": True}])
