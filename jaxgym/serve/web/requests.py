@@ -26,6 +26,7 @@ At shutdown, it is also the time in which a client can complete its request.
 _VERSIONS = ("1.1", "1.0")
 _LINE_END = b"\r\n"
 _END = _LINE_END * 2
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]+")
 _CHUNK_FRAMING = 20  # 16 digits of a size and two line ends
 # HTTP/1.1 allows a server to ignore an upgrade, such as one to h2c (RFC 9110, 7.8). The parser would treat the body as
 # another protocol, so the header is renamed before parsing.
@@ -183,10 +184,10 @@ class HttpConnection(HttpToolsProtocol):
         """Return the length of the part of `data` that belongs to a chunked body; the parser does not tell."""
         text, at = self._tail + data, self._left
         while (line := text.find(_LINE_END, at)) >= at:
-            try:
-                size = int(text[at:line].partition(b";")[0], 16)
-            except ValueError:
+            digits = _CHUNK_SIZE.match(text, at, line)
+            if digits is None:
                 break  # the parser rejects the body
+            size = int(digits[0], 16)
             if size == 0:  # trailers and an empty line follow
                 end = text.find(_END, line)
                 if end < 0:
