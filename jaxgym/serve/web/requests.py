@@ -234,7 +234,7 @@ class HttpConnection(HttpToolsProtocol):
         self._is_over = True
         self.transport.close()
 
-    def _refuse(self, answer: bytes) -> None:
+    def _reject_in_parser(self, answer: bytes) -> None:
         """Reject a request from a callback of the parser, which stops."""
         self._reject(answer)
         raise httptools.HttpParserError
@@ -248,7 +248,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Process the end of a head; an absolute target names the host in place of `Host` (RFC 9112, 3.2.2)."""
         if self.parser.get_http_version() not in _VERSIONS:  # pyright: ignore[reportOptionalMemberAccess]
-            self._refuse(_NO_VERSION)
+            self._reject_in_parser(_NO_VERSION)
         absolute = None if self.url[:1] == b"/" else _ABSOLUTE.match(self.url)
         if absolute:
             self.headers[:] = [(name, absolute[1] if name == b"host" else value) for name, value in self.headers]
@@ -258,7 +258,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_chunked:
             codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
             if codings != [b"chunked"]:
-                self._refuse(_NO_CODING)
+                self._reject_in_parser(_NO_CODING)
         self._left, self._framing, self._tail = int(headers.get(b"content-length", 0)), 0, b""
         super().on_headers_complete()
         if self._is_chunked:
