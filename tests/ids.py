@@ -45,6 +45,11 @@ def short_names() -> list[str]:
     return [short_name for short_name, env_id in jaxgym.text.text_envs().items() if env_id in families()]
 
 
+def short_names_of_programs() -> list[str]:
+    """Return the short names of the first id of each program."""
+    return [short_name for short_name, env_id in jaxgym.text.text_envs().items() if env_id in set(families()) - TWINS]
+
+
 def memory_gym() -> list[str]:
     """Return the ids whose original is memory-gym."""
     return [

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance import run
 from tests.conformance.experts import expert
-from tests.ids import short_names
+from tests.ids import short_names_of_programs
 
 pytest.importorskip("fastmcp")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -26,7 +26,7 @@ def arguments_of(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: about.get("enum", [SAMPLES[about["type"]]])[0] for name, about in properties.items()}
 
 
-@pytest.mark.parametrize("nick", short_names())
+@pytest.mark.parametrize("nick", short_names_of_programs())
 def test_fastmcp_lists_and_calls_the_tools_of_every_game(nick: str) -> None:
     client_of = importlib.import_module("fastmcp").Client
 
