@@ -296,6 +296,8 @@ class Encoder(nn.Module):
                 part = nn.relu(dense(vector_size, self.dtype, name=f"{name}_linear")(leaf.reshape(len(leaf), -1)))
             parts.append(part.reshape(len(leaf), -1))
         features = jnp.concatenate(parts, axis=-1)
+        if self.symbols:  # residual blocks and missions of many words add up to features that would saturate the memory
+            features = nn.RMSNorm(name="norm")(features.astype(jnp.float32)).astype(self.dtype)
         return nn.relu(dense(self.hidden_size, self.dtype, name="embedding")(features)) if self.embed else features
 
     def _features(self, share: int) -> int:

@@ -33,12 +33,22 @@ def observation(mission: str = "open the red door", state: int = CLOSED, directi
     return {"direction": jnp.asarray([direction], jnp.int32), "image": image, "mission": tokens(mission)}
 
 
+def parameters(module: Any, seen: Any) -> Any:
+    """Return random parameters; the initializers of the module take seconds to compile."""
+    draws = np.random.default_rng(0)
+
+    def draw(leaf: jax.ShapeDtypeStruct) -> jax.Array:
+        scale = np.prod(leaf.shape[:-1]) ** -0.5 if leaf.ndim > 1 else 0.1
+        return jnp.asarray(draws.normal(0, scale, leaf.shape), jnp.float32)
+
+    return jax.tree.map(draw, jax.eval_shape(module.init, jax.random.key(0), seen))
+
+
 @pytest.fixture(scope="module")
 def encode() -> Callable[[dict[str, jax.Array]], np.ndarray]:
-    """Return an encoder of small random weights."""
-    encoder = Encoder(64, symbols=SYMBOLS)
-    params = jax.jit(encoder.init)(jax.random.key(0), observation())
-    apply = jax.jit(encoder.apply)
+    """Return an encoder with random weights, without the embedding of all parts."""
+    encoder = Encoder(64, embed=False, symbols=SYMBOLS)
+    params, apply = parameters(encoder, observation()), jax.jit(encoder.apply)
     return lambda seen: np.asarray(apply(params, seen))
 
 
@@ -62,7 +72,7 @@ def test_different_observations_have_different_features(encode: Any, first: Any,
 def test_padding_does_not_change_the_features_of_a_mission() -> None:
     encoder, padded = MissionEncoder(len(WORDS) + 1, 8, 16), tokens("put the red ball next to the blue box")
     length = int((padded > 0).sum())
-    params = encoder.init(jax.random.key(0), padded)["params"]
+    params = parameters(encoder, padded)["params"]
     short = {**params, "position": params["position"][:length]}
     expected = encoder.apply({"params": short}, padded[:, :length])
     np.testing.assert_allclose(encoder.apply({"params": params}, padded), expected, atol=1e-6)
@@ -71,46 +81,48 @@ def test_padding_does_not_change_the_features_of_a_mission() -> None:
 
 def test_a_mission_without_words_has_no_features() -> None:
     encoder, empty = MissionEncoder(5, 8, 16), jnp.zeros((2, 6), jnp.uint8)
-    assert (np.asarray(encoder.apply(encoder.init(jax.random.key(0), empty), empty)) == 0).all()
+    assert (np.asarray(encoder.apply(parameters(encoder, empty), empty)) == 0).all()
 
 
 def test_an_embedding_is_the_sum_of_a_vector_for_each_channel() -> None:
     symbols = jnp.asarray([[4, 0, 2], [1, 0, 0]], jnp.uint8)
-    variables = SymbolEmbedding(11, 6).init(jax.random.key(0), symbols)
+    variables = parameters(SymbolEmbedding(11, 6), symbols)
     table = np.asarray(variables["params"]["table"])
     expected = [sum(table[channel, symbol] for channel, symbol in enumerate(cell)) for cell in np.asarray(symbols)]
     np.testing.assert_allclose(SymbolEmbedding(11, 6).apply(variables, symbols), expected, rtol=1e-5)
 
 
-def test_the_mission_scales_what_the_view_shows() -> None:
+def test_the_mission_scales_what_the_view_shows(encode: Any) -> None:
     # A sum of a feature of the view and a feature of the mission would have the same difference for both missions.
-    encoder = Encoder(64, embed=False, symbols=SYMBOLS)
-    params = jax.jit(encoder.init)(jax.random.key(0), observation())
-    apply = jax.jit(encoder.apply)
     differences = [
-        np.asarray(apply(params, observation(mission, CLOSED)) - apply(params, observation(mission, LOCKED)))
+        encode(observation(mission, CLOSED)) - encode(observation(mission, LOCKED))
         for mission in ("open the red door", "go to the red door")
     ]
     assert np.abs(differences[0] - differences[1]).max() > 0.02 * np.abs(differences[0]).max()
 
 
-@pytest.mark.parametrize("image", [None, (36, 36, 3)], ids=["symbols", "frame"])
-def test_gradients_reach_all_parameters(image: tuple[int, ...] | None, get_key: Callable[[], jax.Array]) -> None:
+def test_gradients_reach_all_parameters() -> None:
     draws = np.random.default_rng(0)
     seen: dict[str, jax.Array] = {
         "direction": jnp.asarray(draws.integers(0, 4, 16), jnp.int32),
         "image": jnp.asarray(draws.integers(0, 11, (16, 7, 7, 3)), jnp.uint8),
         "mission": jnp.asarray(draws.integers(1, 34, (16, MISSION_LENGTH)), jnp.uint8),
     }
-    symbols = SYMBOLS
-    if image:
-        seen["image"] = jnp.asarray(draws.integers(0, 256, (16, *image)), jnp.uint8)
-        symbols = tuple(pair for pair in SYMBOLS if pair[0] != "image")
-    encoder = Encoder(64, symbols=symbols)
-    params = jax.jit(encoder.init)(get_key(), seen)
+    encoder = Encoder(64, symbols=SYMBOLS)
+    params = parameters(encoder, seen)
     gradients = jax.jit(jax.grad(lambda params: jnp.square(encoder.apply(params, seen)).sum()))(params)
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
         assert np.abs(leaf).max() > 0, jax.tree_util.keystr(path)
+
+
+@pytest.mark.parametrize("kind", ["nature", "impala"])
+def test_a_mission_modulates_a_frame_too(kind: EncoderName) -> None:
+    seen = observation() | {"image": jnp.zeros((1, 56, 56, 3), jnp.uint8)}
+    symbols = tuple(pair for pair in SYMBOLS if pair[0] != "image")
+    for given, blocks in ((seen, 2), ({"image": seen["image"]}, 0)):
+        encoder = Encoder(64, kind, symbols=symbols if blocks else ())
+        names = jax.eval_shape(encoder.init, jax.random.key(0), given)["params"]
+        assert len([name for name in names if "film" in name]) == blocks
 
 
 def test_symbols_are_found_by_bounds_dtype_and_rank_in_any_environment() -> None:
