@@ -8,6 +8,7 @@ reads them completely. The figure is the best of the repeats, without compile ti
 """
 
 import argparse
+import dataclasses
 import time
 from functools import partial
 from typing import Any
@@ -45,7 +46,7 @@ def main() -> None:
     env, params = xminigrid.make(settings.env)
     env = GymAutoResetWrapper(env)
     if settings.view_size:
-        params = params.replace(view_size=settings.view_size)
+        params = dataclasses.replace(params, view_size=settings.view_size)
     timestep = jax.jit(jax.vmap(partial(env.reset, params)))(jax.random.split(jax.random.key(0), settings.batch))
     best = float("inf")
     for repeat in range(settings.repeats + 1):  # the first run compiles

@@ -52,7 +52,10 @@ ARROWS = {
     "jaxgym.level_buffer_files": set[str](),
     "jaxgym.threefry": set[str](),
     "jaxgym.levels": {"jaxgym.level_buffer_files", "jaxgym.errors", "jaxgym.options", "jaxgym.registry"},
-    "jaxgym.environment": {"jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.pytrees", "jaxgym.spaces"},
+    "jaxgym.auto_reset": {"jaxgym.levels"},
+    "jaxgym.environment": {
+        *("jaxgym.auto_reset", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.pytrees", "jaxgym.spaces")
+    },
     "jaxgym.wrappers": CORE | SHARED | {"jaxgym.envs.searing_spotlights"},
     "jaxgym.instrumented": {"jaxgym.environment"},
     "jaxgym.testing": CORE | {"jaxgym.instrumented"},
