@@ -366,3 +366,33 @@ def params_axes(params: Any) -> Any:
     axes = dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)
     inner = getattr(params, "inner", None)
     return axes if not hasattr(inner, "SHARED") else dataclasses.replace(axes, inner=params_axes(inner))
+
+
+def stack_params(first: Any, *others: Any) -> Any:
+    """Stack parameters along a leading axis, one environment for each argument; see `params_axes`.
+
+    The fields that all environments share, such as the level buffer, are not stacked.
+
+    Raises:
+        LevelError: If a shared field differs between the parameters.
+    """
+
+    def stack(path: Any, axis: int | None, *parts: Any) -> Any:
+        if axis is not None:
+            return jnp.stack([jnp.asarray(part, jnp.result_type(*parts)) for part in parts])
+        if not all(_equal(parts[0], part) for part in parts[1:]):
+            field = jax.tree_util.keystr(path).lstrip(".")
+            raise LevelError(
+                f"stack_params: expected the same {field} in all parameters, got different ones. Set one for all with "
+                f"dataclasses.replace(params, {field}=...)."
+            )
+        return parts[0]
+
+    axes = params_axes(first)
+    return jax.tree_util.tree_map_with_path(stack, axes, first, *others, is_leaf=lambda axis: axis is None)
+
+
+def _equal(tree: Any, other: Any) -> bool:
+    if jax.tree.structure(tree) != jax.tree.structure(other):
+        return False
+    return jax.tree.all(jax.tree.map(lambda leaf, twin: leaf is twin or np.array_equal(leaf, twin), tree, other))
