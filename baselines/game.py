@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +11,8 @@ import numpy as np
 
 import jaxgym  # it imports `levels` on first use, which starts a JAX backend, and a command first sets flags
 from baselines.config import Config
+from baselines.encoders import Symbols, check_frames, symbols_of
 from baselines.errors import ConfigError
-from baselines.networks import check_frames
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.pytrees import first_frame
 
@@ -97,7 +97,8 @@ def _as_seen(config: Config, game: TrainingGame) -> TrainingGame:
 def _make_game(config: Config, flag: str) -> TrainingGame:
     env, params = jaxgym.make(config.env, **config.env_options)
     # Before levels are generated, which takes minutes in BabyAI.
-    check_frames(jax.eval_shape(env.reset, jax.random.key(0), params)[0], config.encoder)
+    observation = jax.eval_shape(env.reset, jax.random.key(0), params)[0]
+    check_frames(observation, config.encoder, symbols_of(env.observation_space(params)))
     held_out = jaxgym.levels.make_level_buffer(env, params, held_out_seeds(config))
     if not config.train_levels:
         training = jaxgym.levels.make_level_buffer(env, params, jaxgym.levels.train_seeds(config.held_out_levels))
@@ -168,7 +169,14 @@ def with_frames(env: Any) -> Any:
     return dataclasses.replace(env, observation="pixels") if is_drawn else env
 
 
+def observed_symbols(game: TrainingGame) -> Symbols:
+    """Return the arrays of symbols in the observation."""
+    return symbols_of(game.env.observation_space(game.params))
+
+
 def frame_shape(game: TrainingGame) -> tuple[int, ...] | None:
     """Return height, width and channels of the frame in the observation; None without a frame."""
-    frame = first_frame(jax.eval_shape(game.env.reset, jax.random.key(0), game.params)[0])
+    observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
+    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
+    frame = first_frame({name: leaves[name] for name in leaves.keys() - dict(observed_symbols(game)).keys()})
     return None if frame is None else frame.shape

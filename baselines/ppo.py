@@ -22,11 +22,12 @@ import optax
 from jax import lax
 
 from baselines.config import Config
+from baselines.encoders import Observation
 from baselines.errors import ConfigError
-from baselines.game import TrainingGame, frame_shape, ground_truth_of, success_of
+from baselines.game import TrainingGame, frame_shape, ground_truth_of, observed_symbols, success_of
 from baselines.losses import Sizes, entropy, gae, log_prob, normalize, policy_loss, sample_action, value_loss
 from baselines.memories.cell import State
-from baselines.networks import ActorCritic, Observation, Output, make_network, reconstruction_loss
+from baselines.networks import ActorCritic, Output, make_network, reconstruction_loss
 from baselines.rates import Rates, rates_of
 from jaxgym.pytrees import first_frame
 
@@ -97,7 +98,7 @@ def make_setup(config: Config, game: TrainingGame) -> Setup:
         raise ConfigError("expected JAX with 32 bits, got jax_enable_x64. Unset JAX_ENABLE_X64.")
     space = game.env.action_space(game.params)
     ground_truth_fn, ground_truth_size = _truth(config, game)
-    network = make_network(config, space, frame_shape(game), ground_truth_size)
+    network = make_network(config, space, frame_shape(game), ground_truth_size, observed_symbols(game))
     optimizer = optax.chain(
         optax.clip_by_global_norm(config.max_grad_norm),
         optax.scale_by_adam(),

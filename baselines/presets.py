@@ -2,7 +2,7 @@
 
 Games, agents and settings of `jmlr` are those of Pleines et al., Memory Gym to Endless Tasks, JMLR 26(6), 2025 (arXiv
 2309.17207); the games' options are jaxgym's presets of that name. `fast` has the same games and agents, and minGRU,
-with batch sizes and lengths from our own experiments.
+with batch sizes and lengths from our own experiments. BabyAI and MiniGrid-Memory have only `fast` presets.
 """
 
 import dataclasses
@@ -144,6 +144,40 @@ _FAST_ENDLESS = {
 _FAST_ENDLESS_LINEAR = {**_FAST_ENDLESS, "num_envs": 32, "num_steps": 512}
 
 
+@dataclasses.dataclass(frozen=True)
+class GridTask:
+    """A game of symbolic views, of BabyAI or MiniGrid-Memory.
+
+    Attributes:
+        env: id of the environment.
+        agents: names of the agents.
+        steps: environment steps of a run.
+        changes: settings that differ from those of all grid tasks.
+    """
+
+    env: str
+    agents: tuple[str, ...]
+    steps: int
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+# Clip range and discount are those of BabyAI (Chevalier-Boisvert et al., 2019, arXiv 1810.08272). With normalized
+# advantages, an entropy coefficient does not depend on the scale of the reward, which falls with the episode's length.
+_GRID: dict[str, Any] = {
+    **{"num_envs": 1024, "num_steps": 64, "minibatches": 8, "gamma": 0.99, "clip": 0.2, "normalize_advantage": True},
+    **{"learning_rate_start": 3e-4, "entropy_start": 1e-2, "entropy_end": 1e-3, "options": ("observation=symbolic",)},
+}
+# The way back to the cue and the hallway take up to 30 steps, so a discount of 0.99 would reward a guess.
+_GRID_MEMORY = {"gamma": 0.995, "eval_repeats": 20}
+
+GRID_TASKS: dict[str, GridTask] = {
+    "gotolocal": GridTask("BabyAI-GoToLocal-v0", ("gru",), 98_000_000, {"held_out_levels": 1000}),
+    "putnextlocal": GridTask("BabyAI-PutNextLocal-v0", ("gru",), 196_000_000, {"held_out_levels": 1000}),
+    "bosslevel": GridTask("BabyAI-BossLevel-v0", ("gru",), 524_000_000, {"held_out_levels": 1000, "gamma": 0.995}),
+    "memory-s17r": GridTask("MiniGrid-MemoryS17Random-v0", ("gru", "mingru", "none"), 65_000_000, _GRID_MEMORY),
+}
+
+
 def _options(task: PaperTask, is_transformer: bool) -> tuple[str, ...]:
     suffix = "-transformer" if task.is_endless and is_transformer else ""
     return (f"preset={task.game_preset}{suffix}",)
@@ -188,12 +222,20 @@ def _fast(name: str, agent: str) -> Config:
     return dataclasses.replace(SCALES["throughput"], **changes, **_shared(name, agent, "fast"))
 
 
+def _grid(name: str, agent: str) -> Config:
+    task = GRID_TASKS[name]
+    changes = {**_GRID, **task.changes, **AGENTS[agent].changes, "env": task.env, "total_steps": task.steps}
+    return dataclasses.replace(SCALES["throughput"], **changes, preset=f"fast/{name}-{agent}")
+
+
 def _all() -> Iterator[Config]:
     for name, task in TASKS.items():
         yield from (_published(name, agent) for agent in task.agents)
     for name, task in TASKS.items():
         linear = "mingru-rec" if name in ("ss", "ess") else "mingru"
         yield from (_fast(name, agent) for agent in (*task.agents, linear))
+    for name, grid_task in GRID_TASKS.items():
+        yield from (_grid(name, agent) for agent in grid_task.agents)
 
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _all()}

@@ -6,7 +6,8 @@ evaluated on levels that they were not trained on. If an environment has few lev
 levels; see `exclude`.
 
 A level buffer is a stack of levels in `params.levels`. With a buffer, a reset only reads one level from an array.
-Without one, auto-reset under `vmap` generates a level for every environment on every step, which is far slower.
+Without one, auto-reset samples a level for each episode that ends, which is slower in environments whose levels need
+long computations.
 """
 
 import dataclasses
@@ -160,13 +161,17 @@ def draw(env: Any, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
         LevelError: If `params.levels` is not a level buffer of the environment.
     """
     if params.levels is None:
-        # Shifting right keeps the upper 31 bits, which makes it a training seed.
-        seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
-        return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
+        return _level(env, random_training_seed(key), params), jnp.asarray(NO_INDEX)
     check_level(env, params.levels, params, is_buffer=True)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
     level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
     return level, index.astype(jnp.int32)
+
+
+def random_training_seed(key: jax.Array) -> jax.Array:
+    """Return a training seed, uint32 (); consumes `key`."""
+    # Shifting right keeps the upper 31 bits, which makes it a training seed.
+    return jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
 
 
 def make_level_buffer(env: Any, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:
@@ -369,9 +374,7 @@ def params_axes(params: Any) -> Any:
 
 
 def stack_params(first: Any, *others: Any) -> Any:
-    """Stack parameters along a leading axis, one environment for each argument; see `params_axes`.
-
-    The fields that all environments share, such as the level buffer, are not stacked.
+    """Stack the parameters of several environments, except for fields that they share, such as the level buffer.
 
     Raises:
         LevelError: If a shared field differs between the parameters.
@@ -380,19 +383,17 @@ def stack_params(first: Any, *others: Any) -> Any:
     def stack(path: Any, axis: int | None, *parts: Any) -> Any:
         if axis is not None:
             return jnp.stack([jnp.asarray(part, jnp.result_type(*parts)) for part in parts])
-        if not all(_equal(parts[0], part) for part in parts[1:]):
-            field = jax.tree_util.keystr(path).lstrip(".")
+        if not all(_equal(parts[0], part) for part in parts):
             raise LevelError(
-                f"stack_params: expected the same {field} in all parameters, got different ones. Set one for all with "
-                f"dataclasses.replace(params, {field}=...)."
+                f"stack_params: expected the same {jax.tree_util.keystr(path).lstrip('.')} in all parameters, got "
+                "different ones. Set it to one value with dataclasses.replace."
             )
         return parts[0]
 
-    axes = params_axes(first)
-    return jax.tree_util.tree_map_with_path(stack, axes, first, *others, is_leaf=lambda axis: axis is None)
+    trees = params_axes(first), first, *others
+    return jax.tree_util.tree_map_with_path(stack, *trees, is_leaf=lambda axis: axis is None)
 
 
 def _equal(tree: Any, other: Any) -> bool:
-    if jax.tree.structure(tree) != jax.tree.structure(other):
-        return False
-    return jax.tree.all(jax.tree.map(lambda leaf, twin: leaf is twin or np.array_equal(leaf, twin), tree, other))
+    is_alike = jax.tree.structure(tree) == jax.tree.structure(other)
+    return is_alike and jax.tree.all(jax.tree.map(lambda a, b: a is b or np.array_equal(a, b), tree, other))

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 
 from baselines.config import Config, from_json, from_name
 from baselines.devices import make_init
+from baselines.encoders import Observation
 from baselines.game import TrainingGame, make_game
 from baselines.losses import sample_action
 from baselines.memories.cell import State
-from baselines.networks import Observation
 from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, pack_state, read_config, unpack_state
 from baselines.zoo import files

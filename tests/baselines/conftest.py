@@ -49,6 +49,12 @@ class Recall:
         del params
         return spaces.Discrete(CUES)
 
+    def observation_space(self, params: RecallParams) -> spaces.Dict | spaces.Box:
+        del params
+        vector = spaces.Box(0.0, 1.0, (CUES + 1,))
+        frame = spaces.Box(0, 255, (44, 44, 3), jnp.uint8)
+        return spaces.Dict({"vector_observation": vector, "visual_observation": frame}) if self.frames else vector
+
     def reset(self, key: jax.Array, params: RecallParams) -> tuple[Any, RecallState]:
         return self.reset_to_level(key, jax.random.randint(key, (), 0, CUES), params)
 

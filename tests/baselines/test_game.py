@@ -11,7 +11,7 @@ import pytest
 import jaxgym
 from baselines.config import Config
 from baselines.errors import ConfigError
-from baselines.game import make_game, success_of
+from baselines.game import TrainingGame, frame_shape, make_game, observed_symbols, success_of
 from jaxgym.wrappers import FromGymnax, LastActionReward
 
 COUNTS = {
@@ -89,10 +89,28 @@ def test_an_agent_can_be_shown_its_last_action_and_reward() -> None:
     assert not isinstance(make_game(Config(**options, held_out_levels=1)).env, LastActionReward)
 
 
-def test_babyai_is_rejected_before_levels_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_that_is_too_small_is_rejected_before_levels_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise AssertionError("levels were generated")
 
     monkeypatch.setattr(jaxgym.levels, "make_level_buffer", fail)
-    with pytest.raises(ConfigError, match="got mission of shape"):
-        make_game(Config(env="BabyAI-GoToLocal-v0", options=("observation=pixels", "tile_size=12")))
+    with pytest.raises(ConfigError, match=r"^expected frames of at least 36 x 36 px, got image of shape \(28, 28, 3\)"):
+        make_game(Config(env="BabyAI-GoToLocal-v0", options=("observation=pixels", "tile_size=4")))
+
+
+@pytest.mark.parametrize(
+    ("options", "symbols", "frame"),
+    [
+        (("observation=symbolic",), {"direction": 4, "image": 11, "mission": 34}, None),
+        (("observation=one_hot",), {"direction": 4, "image": 2, "mission": 34}, None),
+        (("observation=pixels",), {"direction": 4, "mission": 34}, (56, 56, 3)),
+    ],
+)
+def test_symbols_are_told_from_frames_by_the_bounds_of_their_space(
+    options: tuple[str, ...], symbols: dict[str, int], frame: tuple[int, ...] | None
+) -> None:
+    config = Config(env="BabyAI-GoToObjS4-v0", options=options)
+    env, params = jaxgym.make(config.env, **config.env_options)
+    game = TrainingGame(env, params, None, None, "")
+    assert dict(observed_symbols(game)) == symbols
+    assert frame_shape(game) == frame

@@ -1,6 +1,5 @@
 """The network computes the published layers, for every kind of observation and action."""
 
-import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,18 +10,10 @@ import numpy as np
 import pytest
 from gymnax.environments import spaces
 
-from baselines.config import Config, EncoderName
+from baselines.config import Config
+from baselines.encoders import BlockConv, space_to_depth
 from baselines.errors import ConfigError
-from baselines.networks import (
-    BlockConv,
-    BlockDeconv,
-    Encoder,
-    action_sizes,
-    depth_to_space,
-    make_network,
-    reconstruction_loss,
-    space_to_depth,
-)
+from baselines.networks import BlockDeconv, action_sizes, depth_to_space, make_network, reconstruction_loss
 
 
 @pytest.mark.parametrize(
@@ -110,15 +101,6 @@ def test_the_heads_fit_the_spaces(observation: Any, space: Any, dtype: Any) -> N
     assert state.shape == (3, 512)
     dtypes = {leaf.dtype for leaf in jax.tree.leaves((variables, state, output))}
     assert dtypes == {jnp.dtype("float32")}
-
-
-@pytest.mark.parametrize("kind", ["nature", "impala"])
-@pytest.mark.parametrize(("name", "shape"), [("image", (7, 7, 3)), ("mission", (72,))])
-def test_symbols_and_missions_are_rejected_by_their_name(kind: EncoderName, name: str, shape: tuple[int, ...]) -> None:
-    observation = {name: jnp.zeros((2, *shape), jnp.uint8), "direction": jnp.zeros(2, jnp.int32)}
-    message = rf"^expected frames of at least .* px, got {name} of shape {re.escape(str(shape))}\."
-    with pytest.raises(ConfigError, match=message):
-        jax.eval_shape(Encoder(8, kind).init, jax.random.key(0), observation)
 
 
 def test_the_published_agent_has_its_number_of_parameters() -> None:
