@@ -371,3 +371,29 @@ def params_axes(params: Any) -> Any:
     axes = dataclasses.replace(jax.tree.map(lambda _: 0, dataclasses.replace(params, **shared)), **shared)
     inner = getattr(params, "inner", None)
     return axes if not hasattr(inner, "SHARED") else dataclasses.replace(axes, inner=params_axes(inner))
+
+
+def stack_params(first: Any, *others: Any) -> Any:
+    """Stack the parameters of several environments, except for fields that they share, such as the level buffer.
+
+    Raises:
+        LevelError: If a shared field differs between the parameters.
+    """
+
+    def stack(path: Any, axis: int | None, *parts: Any) -> Any:
+        if axis is not None:
+            return jnp.stack([jnp.asarray(part, jnp.result_type(*parts)) for part in parts])
+        if not all(_equal(parts[0], part) for part in parts):
+            raise LevelError(
+                f"stack_params: expected the same {jax.tree_util.keystr(path).lstrip('.')} in all parameters, got "
+                "different ones. Set it to one value with dataclasses.replace."
+            )
+        return parts[0]
+
+    trees = params_axes(first), first, *others
+    return jax.tree_util.tree_map_with_path(stack, *trees, is_leaf=lambda axis: axis is None)
+
+
+def _equal(tree: Any, other: Any) -> bool:
+    is_alike = jax.tree.structure(tree) == jax.tree.structure(other)
+    return is_alike and jax.tree.all(jax.tree.map(lambda a, b: a is b or np.array_equal(a, b), tree, other))

@@ -517,7 +517,7 @@ def test_make_rejects_a_level_buffer_whose_commands_lead_out_of_the_arena(grid_b
         ("SearingSpotlights-v0", {"spot_max_radius": 9.0}, {"spot_min_radius": 10.0}, "tracks.radius_px"),
         ("SearingSpotlights-v0", {}, {"spot_min_speed": 0.006}, "tracks.speed.high"),
         ("SearingSpotlights-v0", {}, {"sample_agent_position": False}, "start_px"),
-        ("Endless-SearingSpotlights-v0", {"max_listed_spotlights": 9}, {"spot_max_radius": 8.0}, "tracks.radius_px"),
+        ("Endless-SearingSpotlights-v0", {"max_given_spotlights": 9}, {"spot_max_radius": 8.0}, "tracks.radius_px"),
         ("Endless-MortarMayhem-v0", {"initial_command_count": 2}, {}, "command_count"),
     ],
 )

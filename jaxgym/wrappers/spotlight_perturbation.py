@@ -61,7 +61,8 @@ class PerturbedParams(OuterParams, spotlight_game.LightParams):
 OPTIONS: Mapping[str, Option] = {
     **declared(PerturbedParams),
     "max_spotlights": dataclasses.replace(
-        spotlight_game.MAX_SPOTLIGHTS, none=f"the largest possible number, at most {_MOST_SPOTLIGHTS}"
+        spotlight_game.MAX_SPOTLIGHTS,
+        none=f"the largest number alive with these options, at most {_MOST_SPOTLIGHTS}",
     ),
 }
 """The options of the perturbation; those of one name mean what they mean in Searing Spotlights."""

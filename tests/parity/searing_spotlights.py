@@ -37,7 +37,7 @@ def common_fields(recording: Recording, env: Any) -> dict[str, Any]:
     return {
         "heading": np.int32(recording.meta["layout"]["start_rot"] // arena.HEADING_DEGREES),
         "start_px": recording.arrays["start_pos"].astype(np.int32),
-        "tracks": tracks_of(recording, env.max_listed_spotlights),
+        "tracks": tracks_of(recording, env.max_given_spotlights),
         "num_tracks": np.int32(len(recording.arrays["spot_radius"])),
         "seed": np.zeros(2, np.uint32),
     }
@@ -57,7 +57,7 @@ def level_of(recording: Recording, env: searing_spotlights.SearingSpotlights) ->
 
 def capacities_of(recording: Recording) -> dict[str, Any]:
     # Few sizes, so that recordings with the same options share a program.
-    return {"max_listed_spotlights": 40 * math.ceil(max(len(recording.arrays["spot_radius"]), 1) / 40)}
+    return {"max_given_spotlights": 40 * math.ceil(max(len(recording.arrays["spot_radius"]), 1) / 40)}
 
 
 def leaks_of(recording: Recording) -> set[int]:
@@ -95,7 +95,7 @@ def answers_of(_: Any, state: searing_spotlights.State, params: Any) -> dict[str
 
 
 def endless_level_of(recording: Recording, env: Any) -> endless_searing_spotlights.EndlessSearingSpotlightsLevel:
-    coins = np.zeros((env.max_listed_coins, 2), np.int32)
+    coins = np.zeros((env.max_given_coins, 2), np.int32)
     count = len(recording.arrays["coins"])
     coins[:count] = recording.arrays["coins"]
     return endless_searing_spotlights.EndlessSearingSpotlightsLevel(
@@ -104,7 +104,7 @@ def endless_level_of(recording: Recording, env: Any) -> endless_searing_spotligh
 
 
 def endless_capacities_of(recording: Recording) -> dict[str, Any]:
-    return {**capacities_of(recording), "max_listed_coins": 40 * math.ceil(len(recording.arrays["coins"]) / 40)}
+    return {**capacities_of(recording), "max_given_coins": 40 * math.ceil(len(recording.arrays["coins"]) / 40)}
 
 
 def endless_answers_of(

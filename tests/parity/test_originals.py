@@ -235,7 +235,7 @@ def test_a_list_holds_as_much_as_the_options_ask_for() -> None:
     shapes = {
         "whole episode": levels.original(IDS["ss"], [0]).tracks.radius_px.shape,
         "no limit": levels.original(IDS["ss"], [0], max_steps=0).tracks.radius_px.shape,
-        "asked for": levels.original(IDS["ss"], [0], max_listed_spotlights=20).tracks.radius_px.shape,
+        "asked for": levels.original(IDS["ss"], [0], max_given_spotlights=20).tracks.radius_px.shape,
         "until the first coin": levels.original(IDS["ess"], [0]).tracks.radius_px.shape,
         "commands": levels.original(IDS["emm"], [0]).commands.shape,
         "segments": levels.original(IDS["emp"], [0], max_segments=5).segments.shape,

@@ -2,7 +2,7 @@
 
 `iclr2023` is Pleines et al., Memory Gym (ICLR 2023); `jmlr2025` is Pleines et al., Memory Gym to Endless Tasks
 (JMLR 26(6), 2025). Every preset has the rules of memory-gym 1.0.2. Where the earlier paper used a release with other
-rules, its preset is an approximation. Sizes that the earlier paper does not give as numbers are chosen here, and the
+rules, its preset is an approximation. Sizes that the earlier paper does not give as numbers are our choice, and the
 description of the preset says so.
 """
 

@@ -8,7 +8,7 @@ Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2.
 exactly, including these peculiarities:
 
 - An agent whose center is outside of the screen stands on no tile and fails every check.
-- The length of the longest sequence includes a command that was added by a failed check.
+- If the agent fails the check of the last command, the next command is still added to the length of the sequence.
 - While a new command is shown, the tiles stay deadly, but the agent cannot move.
 
 Differences: a time limit truncates; in the original it terminates. The original's clue frames of later episodes show
@@ -90,7 +90,7 @@ class EndlessMortarMayhem(
     """Endless Mortar Mayhem.
 
     Observation:
-        uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
+        uint8 (84, 84, 3): row, column, channel. With `observation="symbolic"`, a float32 vector instead (see
         `jaxgym.envs.mortar_mayhem.visible.symbols`).
     Action:
         Horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one number
@@ -98,7 +98,8 @@ class EndlessMortarMayhem(
     Start:
         Near the center of a random tile, heading up.
     Reward:
-        `reward_command_success` for each passed check.
+        `reward_command_success` for each passed check, `reward_command_failure` for a failed one, and for leaving the
+        target while the others are deadly.
     End:
         Terminated when a check fails, or when the agent leaves the tile while the others are deadly. Truncated after
         `max_steps`, if it is set.
@@ -115,7 +116,7 @@ class EndlessMortarMayhem(
     max_given_commands: int = static(
         Static(
             None,
-            "capacity for commands stored in a level; its seed determines the later ones",
+            "number of commands that a level stores; the seed of the level determines the later ones",
             low=1,
             high=_MOST_GIVEN_COMMANDS,
             none="that of the level buffer, or 1 without one",

@@ -120,9 +120,11 @@ class CommandParams(EnvParams):
     )
     command_show_duration: Choices = traced(IntegerList([3], "frames for which each command is shown", high=MOST_STEPS))
     command_show_delay: Choices = traced(IntegerList([1], "blank frames after each command", high=MOST_STEPS))
-    explosion_duration: Choices = traced(IntegerList([6], "steps for which the other tiles are deadly", 1, MOST_STEPS))
+    explosion_duration: Choices = traced(
+        IntegerList([6], "observations per command in which the other tiles are deadly", 1, MOST_STEPS)
+    )
     explosion_delay: Choices = traced(
-        IntegerList([18], "steps that the agent has to reach the target tile", 1, MOST_STEPS)
+        IntegerList([18], "one less than the number of steps to reach the target tile", 1, MOST_STEPS)
     )
     visual_feedback: jax.Array = traced(Flag(True, "paint deadly tiles red"))
     reward_command_failure: jax.Array = traced(Real(0.0, "reward of a failed command"))
@@ -145,10 +147,10 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     """Mortar Mayhem with free or grid movement, with a clue phase or act-only.
 
     Observation:
-        uint8 (84, 84, 3), row first; the act-only games give a dict of that as `visual_observation` and the commands
-        as `vector_observation`, float32 (180,): a one-hot code of nine for each of 20 slots, in the order stay, right,
-        left, up, down, right-down, right-up, left-down, left-up. With `observation="symbolic"`, a float32 vector
-        instead of either (see `jaxgym.envs.mortar_mayhem.visible.symbols`).
+        uint8 (84, 84, 3): row, column, channel; the act-only games give a dict of that as `visual_observation` and the
+        commands as `vector_observation`, float32 (180,): a one-hot code of nine for each of 20 slots, in the order
+        stay, right, left, up, down, right-down, right-up, left-down, left-up. With `observation="symbolic"`, a
+        float32 vector instead of either (see `jaxgym.envs.mortar_mayhem.visible.symbols`).
     Action:
         Free: horizontal (0 stay, 1 left, 2 right) and vertical (0 stay, 1 up, 2 down), or with `flat_actions` one
         number 3 · horizontal + vertical. Grid: 0 nothing, 1 turn left, 2 turn right, 3 forward. Ignored while
@@ -156,7 +158,8 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
     Start:
         On a random tile, heading up.
     Reward:
-        `reward_command_success` for each passed check.
+        `reward_command_success` for each passed check, `reward_command_failure` for a failed one, and for leaving the
+        target while the others are deadly.
     End:
         Terminated when a check fails, when the agent leaves the tile while the others are deadly, or at the check of
         the last command. Truncated after `max_steps`, if it is set.

@@ -28,24 +28,28 @@ _ENDLESS_MORTAR_MAYHEM: Options = {
 }
 
 FREE_PRESETS = {
-    "iclr2023": Preset({"command_count": [5]}, "MM: five commands of nine", VARIANTS),
-    "jmlr2025": Preset({**_MORTAR_MAYHEM, **_CLUES, **FREE}, "MM: ten commands of nine", PUBLISHED),
+    "iclr2023": Preset({"command_count": [5]}, "MM: 5 commands of 9 kinds", VARIANTS),
+    "jmlr2025": Preset({**_MORTAR_MAYHEM, **_CLUES, **FREE}, "MM: 10 commands of 9 kinds", PUBLISHED),
 }
 GRID_PRESETS = {
-    "iclr2023": Preset({"command_count": [10], "allowed_commands": 5}, "MMGrid: ten commands of five", VARIANTS),
-    "jmlr2025": Preset({**_MORTAR_MAYHEM, **_CLUES, **_GRID}, "MMGrid: ten commands of five", PUBLISHED),
+    "iclr2023": Preset({"command_count": [10], "allowed_commands": 5}, "MMGrid: 10 commands of 5 kinds", VARIANTS),
+    "jmlr2025": Preset({**_MORTAR_MAYHEM, **_CLUES, **_GRID}, "MMGrid: 10 commands of 5 kinds", PUBLISHED),
 }
 ACT_ONLY_PRESETS = {
-    "iclr2023": Preset({"command_count": [5]}, "MMAct: five commands of nine, all given at once", VARIANTS),
+    "iclr2023": Preset({"command_count": [5]}, "MMAct: 5 commands of 9 kinds, all in every observation", VARIANTS),
 }
 ACT_ONLY_GRID_PRESETS = {
     "iclr2023": Preset(
-        {"command_count": [10], "allowed_commands": 5}, "MMActGrid: ten commands of five, all given at once", VARIANTS
+        {"command_count": [10], "allowed_commands": 5},
+        "MMActGrid: 10 commands of 5 kinds, all in every observation",
+        VARIANTS,
     ),
-    "jmlr2025": Preset({**_MORTAR_MAYHEM, **_GRID}, "MMActGrid: ten commands of five, all given at once", PUBLISHED),
+    "jmlr2025": Preset(
+        {**_MORTAR_MAYHEM, **_GRID}, "MMActGrid: 10 commands of 5 kinds, all in every observation", PUBLISHED
+    ),
 }
 ENDLESS_PRESETS = endless_presets(
-    "EMM: one command more each time",
+    "EMM: the sequence grows by one command at a time",
     {**_ENDLESS_MORTAR_MAYHEM, "max_steps": 0},
     {**_ENDLESS_MORTAR_MAYHEM, "max_steps": 2560},
 )

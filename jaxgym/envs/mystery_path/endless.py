@@ -1,17 +1,17 @@
-"""Endless Mystery Path: an invisible path without end; a fall leads back to its start.
+"""Endless Mystery Path: an invisible path without end; after a fall, the agent returns to the start of the path.
 
 The path leads to the right through segments that are seven tiles high. An agent that leaves it starts again and has to
-remember the path; only the last tiles of the current walk are shown. Stamina decreases on every step, and a path tile
-restores it when it is reached for the first time since the last fall. The episode also ends when the agent falls left
-of the furthest column that it reached, or onto the same tile again.
+remember the path; only the last tiles of the current walk are shown. Stamina decreases on every step. A fall restores
+it, and so does a path tile that is reached for the first time since the last fall. The episode ends when stamina is 0,
+when the agent falls to the left of the rightmost column that it has reached, or when it falls on the same tile again.
 
 Source: Pleines et al., Memory Gym (JMLR 26(6), 2025), package memory-gym 1.0.2. Rules and frames are reproduced
 exactly, including these peculiarities:
 
-- About one segment in 1 100 needs a step to the left, which is impossible.
+- In about one of 1 100 segments, the path goes left at one place, where the agent cannot follow it.
 - `show_origin` has no effect.
-- The first tile refreshes stamina, but gives no reward.
-- The shown part of the past path starts at a column, at the tile where the path last left that column.
+- The start tile restores stamina, but gives no reward.
+- In the leftmost shown column of the past path, only the last tile of the path in this column is shown.
 
 Differences: a time limit truncates; in the original it terminates. The path ends after `max_segments`, and its last
 tile truncates; the original's path does not end. Segments are drawn from a buffer of 50 176 by start and end row, which
@@ -45,7 +45,7 @@ NUM_DIRECTIONS = 3
 """Number of path directions: right, up, down."""
 
 _DEFAULT_SEGMENTS, _MOST_SEGMENTS = 64, 10_000
-# One word of rows per column, from the furthest column on: with the largest agent and speed, falls reach the tenth.
+# One word of rows per column, from the rightmost reached column on. Falls of the largest agent reach the tenth.
 _FALL_COLUMNS = 10
 _FIRST_FALL_ROW = -7
 _ROW_BITS = 32
@@ -67,8 +67,8 @@ class EndlessMysteryPathState(EnvState):
         falls: Tiles onto which the agent fell, uint32 (10,): a word of rows for each column from `max_x` on.
         num_fails: Number of falls, int32 ().
         stamina: Remaining steps, int32 ().
-        max_x: Furthest column reached on the path, int32 ().
-        tiles_visited: Number of tiles reached in this episode, without the first one, int32 ().
+        max_x: Rightmost column reached on the path, int32 ().
+        tiles_visited: Number of tiles reached in this episode, without the start tile, int32 ().
     """
 
     position_px: jax.Array
@@ -88,11 +88,10 @@ class EndlessMysteryPathState(EnvState):
 
 @struct.dataclass
 class EndlessMysteryPathParams(EnvParams):
-    """The traced options, and what follows from them in float64.
+    """The traced options, and tables.
 
     Attributes:
-        camera: Place of the camera, from `camera_offset_scale`.
-        stamina_rows: Largest stamina with which each row of the bar is red, from `stamina_level`, int32 (84,).
+        stamina_table: The stamina bar for the value of `stamina_level` that `make` was given.
         segments: The segment buffer.
     """
 
@@ -105,15 +104,23 @@ class EndlessMysteryPathParams(EnvParams):
     show_stamina: jax.Array = traced(Flag(False, "show stamina as a bar at the right edge"))
     visual_feedback: jax.Array = traced(Flag(True, "show a red cross when the agent is off the path"))
     camera_offset_scale: jax.Array = traced(
-        Real(5.0, "tiles visible behind the agent; clipped to 0 … 5.5 for the camera")
+        Real(5.0, "number of columns visible behind the agent; the camera uses 0 to 5.5")
     )
     stamina_level: jax.Array = traced(Integer(20, "steps without a new tile that end the episode", low=1))
     reward_fall_off: jax.Array = traced(Real(0.0, "reward of a fall"))
     reward_path_progress: jax.Array = traced(Real(0.1, "reward of a tile reached for the first time"))
     reward_step: jax.Array = traced(Real(0.0, "reward of every step"))
-    camera: seen.Camera = dataclasses.field(kw_only=True)
-    stamina_rows: jax.Array = dataclasses.field(kw_only=True)
+    stamina_table: seen.StaminaTable = dataclasses.field(kw_only=True)
     segments: jax.Array = dataclasses.field(kw_only=True)
+
+    @property
+    def camera(self) -> seen.Camera:
+        """Position of the camera."""
+        return seen.Camera.of(jnp.asarray(self.camera_offset_scale))
+
+    def lost_stamina_px(self, stamina: jax.Array) -> jax.Array:
+        """Return the red rows of the stamina bar, int32 ()."""
+        return self.stamina_table.lost_px(stamina, self.stamina_level)
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -125,7 +132,7 @@ class EndlessMysteryPath(
     """Endless Mystery Path.
 
     Observation:
-        uint8 (84, 84, 3), row first. With `observation="symbolic"`, a float32 vector instead (see
+        uint8 (84, 84, 3): row, column, channel. With `observation="symbolic"`, a float32 vector instead (see
         `jaxgym.envs.mystery_path.endless_visible.endless_symbols`).
     Action:
         0 nothing, 1 right, 2 up, 3 down. Ignored on the step after a fall, which leads back to the start.
@@ -135,12 +142,12 @@ class EndlessMysteryPath(
         `reward_path_progress` for each tile reached for the first time in the episode, `reward_fall_off` for each fall,
         `reward_step` on every step.
     End:
-        Terminated when stamina is used up, when the agent falls left of the furthest column that it reached, or when
-        it falls onto the same tile again. Truncated after `max_steps`, if it is set, and on the last tile of segment
+        Terminated when stamina is 0, when the agent falls to the left of the rightmost column that it has reached, or
+        when it falls on the same tile again. Truncated after `max_steps`, if it is set, and on the last tile of segment
         `max_segments`.
     Info:
-        `reward` and `length` so far, `num_fails` (falls), `max_x` (furthest column reached), `tiles_visited` (tiles
-        reached, without the first one), `ground_truth` (whether the path leads right, up, down from the last path tile
+        `reward` and `length` so far, `num_fails` (falls), `max_x` (rightmost column reached), `tiles_visited` (tiles
+        reached, without the start tile), `ground_truth` (whether the path leads right, up, down from the last path tile
         that the agent stood on, float32 (3,)).
     Versions:
         v0: as memory-gym 1.0.2.
@@ -161,22 +168,21 @@ class EndlessMysteryPath(
     max_given_segments: int = static(
         Static(
             None,
-            "capacity for segments stored in a level; its seed determines the later ones",
+            "number of segments that a level stores; the seed of the level determines the later ones",
             low=1,
             high=_MOST_SEGMENTS,
-            none="that of the level buffer",
+            none="that of the level buffer, or 0 without one",
         )
     )
     observation: str = static(OBSERVATION)
 
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the numbers of segments, the camera, the rows of the stamina bar, and the segment buffer."""
+        """Return the numbers of segments, the table of the stamina bar, and the segment buffer."""
         return {
             "max_segments": values["max_segments"] or _DEFAULT_SEGMENTS,
             "max_given_segments": values["max_given_segments"] or 0,
-            "camera": seen.camera_of(values["camera_offset_scale"]),
-            "stamina_rows": seen.stamina_rows(values["stamina_level"]),
+            "stamina_table": seen.StaminaTable.of(values["stamina_level"]),
             "segments": segments.make_segment_buffer(),
         }
 
@@ -267,17 +273,17 @@ class EndlessMysteryPath(
         """Return the scene: the agent, the past path, and what the options show."""
         walked_px = state.position_px[0] - arena.agent_radius(self.agent_scale)
         tiles, is_shown = past_tiles(state, params)
-        path_columns, path_left_px = seen.columns_of(tiles, is_shown & params.show_past_path, walked_px, params.camera)
-        red = jnp.sum(state.stamina <= params.stamina_rows, dtype=jnp.int32)
+        camera = params.camera
+        path_columns, path_left_px = seen.columns_of(tiles, is_shown & params.show_past_path, walked_px, camera)
         return seen.EndlessMysteryPathScene(
-            agent_px=jnp.stack([seen.agent_x_px(self.agent_scale, params.camera), state.position_px[1]]),
+            agent_px=jnp.stack([seen.agent_x_px(self.agent_scale, camera), state.position_px[1]]),
             agent_heading=state.heading,
-            cross_x_px=arena.agent_radius(self.agent_scale) + jnp.asarray(params.camera.cross_offset_px),
+            cross_x_px=arena.agent_radius(self.agent_scale) + camera.cross_offset_px,
             has_cross=state.is_off_path & params.visual_feedback,
             path_columns=path_columns,
             path_left_px=path_left_px,
             background_px=jnp.where(params.show_background, moved_ground_px(walked_px, params), -1),
-            lost_stamina_px=jnp.where(params.show_stamina, red, -1),
+            lost_stamina_px=jnp.where(params.show_stamina, params.lost_stamina_px(state.stamina), -1),
         )
 
     def visible(self, scene: seen.EndlessMysteryPathScene) -> EndlessMysteryPathVisible:

@@ -4,7 +4,6 @@ The camera follows the agent, whose x on the screen is constant. Up to nine colu
 """
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,6 @@ _BORDER, _TILE, _ICE, _STAMINA, _LOST_STAMINA = np.asarray(
 )[:, None, None]
 BAR_LEFT_PX = SCREEN_PX - 4
 _EDGE_PX = 2
-_HALF = 0.5
 _LARGEST_CAMERA_OFFSET = 5.5
 _MOST_COLUMNS = 1 << 10
 _BLACK = TILE_PX
@@ -48,15 +46,63 @@ class Camera:
         past_columns: Number of columns of the past path to show, int32 ().
     """
 
-    offset_px: jax.Array | np.ndarray
-    is_between: jax.Array | np.ndarray
-    cross_offset_px: jax.Array | np.ndarray
-    past_columns: jax.Array | np.ndarray
+    offset_px: jax.Array
+    is_between: jax.Array
+    cross_offset_px: jax.Array
+    past_columns: jax.Array
+
+    @classmethod
+    def of(cls, scale: jax.Array) -> "Camera":
+        """Return the camera of a `camera_offset_scale`, float32 ()."""
+        offset = TILE_PX * jnp.clip(scale, 0.0, _LARGEST_CAMERA_OFFSET)
+        whole = jnp.trunc(offset)
+        return cls(
+            offset_px=whole.astype(jnp.int32),
+            is_between=offset != whole,
+            cross_offset_px=((2 * offset).astype(jnp.int32) + 1) // 2,
+            past_columns=jnp.clip(scale, -_MOST_COLUMNS, _MOST_COLUMNS).astype(jnp.int32),
+        )
 
     def cut_px(self, place_px: jax.Array | int) -> jax.Array:
         """Return the drawn position of a position in px without the camera's offset: truncated towards zero."""
         place = place_px + self.offset_px
         return jnp.asarray(place + ((place < 0) & self.is_between).astype(np.int32), dtype=jnp.int32)
+
+
+@struct.dataclass
+class StaminaTable:
+    """The stamina bar for one value of `stamina_level`.
+
+    Attributes:
+        stamina_level: int32 ().
+        rows: Largest stamina at which each row of the bar is red, from the top, int32 (84,).
+    """
+
+    stamina_level: jax.Array | np.ndarray
+    rows: jax.Array | np.ndarray
+
+    @classmethod
+    def of(cls, level: int) -> "StaminaTable":
+        """Return the table for a `stamina_level`, from float64 as in the original."""
+
+        def red_px(stamina: int) -> int:
+            return int(SCREEN_PX * (1 - stamina / level))
+
+        rows = []
+        for row in range(SCREEN_PX):
+            # Rounding changes the exact solution by at most one.
+            stamina = level - level * (row + 1) // SCREEN_PX + 1
+            while red_px(stamina) <= row:
+                stamina -= 1
+            rows.append(stamina)
+        return cls(stamina_level=np.asarray(level, np.int32), rows=np.asarray(rows, np.int32))
+
+    def lost_px(self, stamina: jax.Array, level: jax.Array) -> jax.Array:
+        """Return the red rows of the bar for a `stamina_level`, int32 (); not from the table if it has another one."""
+        row = np.arange(1, SCREEN_PX + 1, dtype=np.float32)
+        full = jnp.asarray(level).astype(jnp.float32)
+        computed = SCREEN_PX * (full - stamina.astype(jnp.float32)) >= row * full
+        return jnp.sum(jnp.where(level == self.stamina_level, stamina <= self.rows, computed), dtype=jnp.int32)
 
 
 @struct.dataclass
@@ -82,34 +128,6 @@ class EndlessMysteryPathScene:
     path_left_px: jax.Array
     background_px: jax.Array
     lost_stamina_px: jax.Array
-
-
-def camera_of(scale: float) -> Camera:
-    """Return the camera of a `camera_offset_scale`."""
-    offset = TILE_PX * min(max(scale, 0.0), _LARGEST_CAMERA_OFFSET)
-    columns = int(min(max(scale, -_MOST_COLUMNS), _MOST_COLUMNS))
-    return Camera(
-        offset_px=np.asarray(int(offset), np.int32),
-        is_between=np.asarray(offset != int(offset)),
-        cross_offset_px=np.asarray(math.floor(offset + _HALF), np.int32),
-        past_columns=np.asarray(columns, np.int32),
-    )
-
-
-def stamina_rows(level: int) -> np.ndarray:
-    """Return the largest stamina at which each row of the bar is red, from the top, int32 (84,)."""
-
-    def red_px(stamina: int) -> int:
-        return int(SCREEN_PX * (1 - stamina / level))
-
-    rows = []
-    for row in range(SCREEN_PX):
-        # Rounding changes the exact solution by at most one.
-        stamina = level - level * (row + 1) // SCREEN_PX + 1
-        while red_px(stamina) <= row:
-            stamina -= 1
-        rows.append(stamina)
-    return np.asarray(rows, dtype=np.int32)
 
 
 def agent_x_px(agent_scale: float, camera: Camera) -> jax.Array:

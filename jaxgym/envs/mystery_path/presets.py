@@ -61,7 +61,7 @@ GRID_PRESETS = {
     ),
 }
 ENDLESS_PRESETS = endless_presets(
-    "EMP: twenty steps from tile to tile, past path shown",
+    "EMP: 20 steps from tile to tile, past path shown",
     {**_ENDLESS_MYSTERY_PATH, "max_steps": 0},
     {**_ENDLESS_MYSTERY_PATH, "max_steps": 1280},
 )

@@ -46,14 +46,15 @@ def endless_view(env: Any, state: Any, params: Any) -> jax.Array:
     tiles = jnp.stack([columns, cells % segments.NUM_ROWS], axis=-1).reshape(-1, 2)
     is_there = ((cells != segments.NO_TILE) & (numbers[:, None] >= 0)).reshape(-1)
     walked_px = state.position_px[0] - arena.agent_radius(env.agent_scale)
-    path, _ = seen.columns_of(tiles, is_there, walked_px, params.camera)
+    camera = params.camera
+    path, _ = seen.columns_of(tiles, is_there, walked_px, camera)
     # The original shifts an image of the whole path, which is truncated to whole px once.
-    left = params.camera.cut_px(-walked_px) + seen.TILE_PX * seen.columns_near(walked_px, params.camera)
+    left = camera.cut_px(-walked_px) + seen.TILE_PX * seen.columns_near(walked_px, camera)
     scene = dataclasses.replace(
         env.scene(state, params),
         path_columns=path,
         path_left_px=left,
-        lost_stamina_px=jnp.sum(state.stamina <= params.stamina_rows, dtype=jnp.int32),
+        lost_stamina_px=params.lost_stamina_px(state.stamina),
     )
     ground = seen.ground(scene).astype(jnp.int32)
     covered = ground + (_WHITE - ground) * _PATH_ALPHA // _OPAQUE

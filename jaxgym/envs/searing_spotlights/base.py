@@ -12,7 +12,7 @@ from flax import struct
 
 from jaxgym.environment import Environment, EnvParams, EnvState, starts_at
 from jaxgym.envs.memory_gym import arena
-from jaxgym.envs.searing_spotlights import free_cells, spotlights
+from jaxgym.envs.searing_spotlights import free_cells, health, spotlights
 from jaxgym.envs.searing_spotlights import scene as seen
 from jaxgym.envs.searing_spotlights.spotlights import FULL_ALPHA
 from jaxgym.envs.searing_spotlights.visible import Visible, symbols, visible_in
@@ -32,9 +32,6 @@ MOST_LISTED = 100_000
 """Largest number of objects of a kind that a level can list."""
 MOST_SPOTLIGHTS = 4096
 """The most slots for spotlights alive at the same time."""
-_NEVER = 2**31 - 1
-_MOST_HITS = 100_000
-"""Maximum number of counted hits; an agent that survives them never dies."""
 _SMALLEST_PX = float(spotlights.SMALLEST_RADIUS_PX)
 
 MAX_SPOTLIGHTS = Static(
@@ -42,7 +39,7 @@ MAX_SPOTLIGHTS = Static(
     "capacity for spotlights alive at the same time; it must suffice for all params of this env",
     low=1,
     high=MOST_SPOTLIGHTS,
-    none=f"the largest possible number, at most {MOST_SPOTLIGHTS}",
+    none=f"the largest number alive with these options, at most {MOST_SPOTLIGHTS}",
 )
 """The option `max_spotlights`."""
 
@@ -133,11 +130,10 @@ class LightParams(EnvParams):
 
 @struct.dataclass
 class SpotlightParams(LightParams):
-    """The traced options of both games, and two tables that `health_tables` makes of `agent_health` and `spot_damage`.
+    """The traced options of both games.
 
     Attributes:
-        fatal_hits: Number of hits that kill, int32 ().
-        bar_hits: Number of hits that each column of the health bar takes to turn red, int32 (42,).
+        health_tables: Tables for the values of `agent_health` and `spot_damage` that `make` was given.
     """
 
     spot_damage: jax.Array = traced(Real(1.0, "health lost in a step with a hit", low=0.0))
@@ -157,26 +153,7 @@ class SpotlightParams(LightParams):
     reward_outside_spotlight: jax.Array = traced(Real(0.0, "reward of a step without a hit"))
     reward_death: jax.Array = traced(Real(0.0, "reward when health is used up"))
     reward_coin: jax.Array = traced(Real(0.25, "reward of a coin"))
-    fatal_hits: jax.Array = dataclasses.field(kw_only=True)
-    bar_hits: jax.Array = dataclasses.field(kw_only=True)
-
-
-def health_tables(agent_health: float, spot_damage: float) -> dict[str, np.ndarray]:
-    """Return the tables of `SpotlightParams`.
-
-    The tables are counted in float64 by repeated subtraction; float32 and closed forms end a hit earlier or later.
-    """
-    fatal, bar = _NEVER, np.full(seen.HEALTH_BAR_PX, _NEVER, dtype=np.int64)
-    health = agent_health
-    for num_hits in range(1, _MOST_HITS + 1):
-        health -= spot_damage
-        red = int(seen.HEALTH_BAR_PX * (1 - health / agent_health))
-        bar[:red] = np.minimum(bar[:red], num_hits)
-        if health <= 0:
-            fatal = num_hits
-        if health <= 0 or spot_damage == 0:
-            break
-    return {"fatal_hits": np.asarray(fatal, dtype=np.int32), "bar_hits": bar.astype(np.int32)}
+    health_tables: health.HealthTables = dataclasses.field(kw_only=True)
 
 
 def _check_ranges(env_id: str, values: Mapping[str, Any]) -> None:
@@ -247,10 +224,10 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     agent_scale: float = static(arena.AGENT_SCALE)
     coin_scale: float = static(Real(0.375, "size of coins", low=0.1, high=1.0))
-    max_listed_spotlights: int = static(
+    max_given_spotlights: int = static(
         Static(
             None,
-            "number of spotlights stored in a level; its seed determines the later ones",
+            "number of spotlights that a level stores; the seed of the level determines the later ones",
             low=1,
             high=MOST_LISTED,
             none="that of the level buffer, or initial_spawns without one",
@@ -262,9 +239,10 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return `max_listed_spotlights` and the tables of health."""
-        listed = max(values["initial_spawns"], values["max_listed_spotlights"] or 1)
-        return {"max_listed_spotlights": listed, **health_tables(values["agent_health"], values["spot_damage"])}
+        """Return `max_given_spotlights` and the tables of health."""
+        listed = max(values["initial_spawns"], values["max_given_spotlights"] or 1)
+        tables = health.HealthTables.of(values["agent_health"], values["spot_damage"])
+        return {"max_given_spotlights": listed, "health_tables": tables}
 
     @property
     def render_options(self) -> seen.RenderOptions:
@@ -332,14 +310,14 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
 
     def light_reward(self, state: TState, params: TParams) -> tuple[jax.Array, jax.Array]:
         """Return the reward of light and death, float32 (), and whether the agent is dead."""
-        is_dead = state.num_hits >= params.fatal_hits
+        is_dead = health.is_fatal(state.num_hits, params)
         reward = jnp.where(state.is_hit, params.reward_inside_spotlight, params.reward_outside_spotlight)
         return reward + jnp.where(is_dead, params.reward_death, 0.0), is_dead
 
     def health_share(self, state: TState, params: TParams) -> jax.Array:
         """Return the remaining share of the health, float32 ()."""
-        health = params.agent_health - state.num_hits.astype(jnp.float32) * params.spot_damage
-        return health / params.agent_health
+        left = params.agent_health - state.num_hits.astype(jnp.float32) * params.spot_damage
+        return left / params.agent_health
 
     def is_in_reach(self, things_px: jax.Array, state: TState, reach_px: float) -> jax.Array:
         """Return whether the agent touches each object at int32 (N, 2), at most `reach_px` plus its radius away."""
@@ -365,7 +343,7 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             "spots_radius_px": state.lights.tracks.radius_px,
             "is_lit": state.lights.is_lit & (jnp.arange(self.max_spotlights) < state.lights.count),
             "has_rings": jnp.asarray(params.black_background),
-            "lost_health_px": jnp.sum(state.num_hits >= params.bar_hits, dtype=jnp.int32),
+            "lost_health_px": health.lost_px(state.num_hits, params),
             "shown_action": jnp.where(params.show_last_action, state.shown_action, seen.NOT_SHOWN),
             "shown_reward": jnp.where(params.show_last_positive_reward, state.shown_positive, seen.NOT_SHOWN),
         }

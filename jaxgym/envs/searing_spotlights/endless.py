@@ -44,7 +44,7 @@ class EndlessSearingSpotlightsLevel(spotlight_game.SpotlightLevel):
     """Sampled parts of an episode.
 
     Attributes:
-        coins_px: Centers of the first coins, int32 (max_listed_coins, 2); further coins are drawn from `seed`.
+        coins_px: Centers of the first coins, int32 (max_given_coins, 2); further coins are drawn from `seed`.
         num_coins: Number of listed coins in use, int32 ().
     """
 
@@ -107,10 +107,10 @@ class EndlessSearingSpotlights(
 
     metric: ClassVar[str] = "coins_collected"
 
-    max_listed_coins: int = static(
+    max_given_coins: int = static(
         Static(
             None,
-            "number of coins stored in a level; its seed determines the later ones",
+            "number of coins that a level stores; the seed of the level determines the later ones",
             low=1,
             high=spotlight_game.MOST_LISTED,
             none="that of the level buffer, or 1 without one",
@@ -129,7 +129,7 @@ class EndlessSearingSpotlights(
         return {
             **super().derive(env_id, values),
             "max_spotlights": spotlight_game.capacity_of(env_id, values, needed),
-            "max_listed_coins": values["max_listed_coins"] or 1,
+            "max_given_coins": values["max_given_coins"] or 1,
         }
 
     @property
@@ -139,12 +139,12 @@ class EndlessSearingSpotlights(
 
     def sample_level(self, key: jax.Array, params: EndlessSearingSpotlightsParams) -> EndlessSearingSpotlightsLevel:
         """Sample the agent, the spotlights and the first coins, in this order."""
-        num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
-        sizes = (3, cell, cell * self.max_listed_coins, spotlights.TRACK_WORDS * num_tracks)
+        num_tracks, cell = self.max_given_spotlights, free_cells.DRAW_WORDS
+        sizes = (3, cell, cell * self.max_given_coins, spotlights.TRACK_WORDS * num_tracks)
         bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
         head, start_bits, coin_bits, track_bits = jnp.split(bits, np.cumsum(sizes[:-1]))
         coins = []
-        for words in coin_bits.reshape(self.max_listed_coins, cell):
+        for words in coin_bits.reshape(self.max_given_coins, cell):
             coins.append(next_place(words, coins[-1] if coins else None))
         return EndlessSearingSpotlightsLevel(
             heading=(head[0] % jnp.uint32(arena.NUM_HEADINGS)).astype(jnp.int32),
@@ -153,7 +153,7 @@ class EndlessSearingSpotlights(
             num_tracks=jnp.int32(num_tracks),
             seed=head[1:],
             coins_px=jnp.stack(coins),
-            num_coins=jnp.int32(self.max_listed_coins),
+            num_coins=jnp.int32(self.max_given_coins),
         )
 
     def initial_state(

@@ -164,7 +164,7 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
 
     def sample_level(self, key: jax.Array, params: Params) -> Level:
         """Sample the agent, the spotlights, the coins and the exit, in this order."""
-        num_tracks, cell = self.max_listed_spotlights, free_cells.DRAW_WORDS
+        num_tracks, cell = self.max_given_spotlights, free_cells.DRAW_WORDS
         sizes = (4, cell, cell * self.max_coins, cell, spotlights.TRACK_WORDS * num_tracks)
         bits = jax.random.bits(key, (sum(sizes),), jnp.uint32)
         head, start_bits, coin_bits, exit_bits, track_bits = jnp.split(bits, np.cumsum(sizes[:-1]))

@@ -34,16 +34,16 @@ def sizes(options: Mapping[str, Any]) -> dict[str, int]:
     total, limit = options["num_spawns"], options["max_steps"]
     interval = max(int(options["initial_spawn_interval"] + options["spawn_interval_threshold"]), 1)
     later = min(total, limit // interval) if limit > 0 else total
-    return {"max_listed_spotlights": max(options["initial_spawns"] + later, 1)}
+    return {"max_given_spotlights": max(options["initial_spawns"] + later, 1)}
 
 
 def sizes_of(buffer: Any) -> dict[str, int]:
     """Return the size with which `make` accepts a level buffer."""
     if not isinstance(buffer, spotlight_game.SpotlightLevel):
         return {}
-    listed = {"max_listed_spotlights": buffer.tracks.radius_px.shape[-1]}
+    listed = {"max_given_spotlights": buffer.tracks.radius_px.shape[-1]}
     if isinstance(buffer, endless_searing_spotlights.EndlessSearingSpotlightsLevel):
-        listed["max_listed_coins"] = buffer.coins_px.shape[-2]
+        listed["max_given_coins"] = buffer.coins_px.shape[-2]
     return listed
 
 
@@ -68,12 +68,12 @@ def levels(
     if options["use_exit"]:
         exit_px = np.clip(_place(draws, blocked, spotlight_game.NEAR_BLOCK_PX), *spotlight_game.PLACES_PX)
     draws.start_of_play = draws.places
-    listed = min(total, env.max_listed_spotlights)
+    listed = min(total, env.max_given_spotlights)
     tracks += [track(draws, options) for _ in range(initial, listed)]
     return searing_spotlights.Level(
         heading=whole(heading),
         start_px=whole(start),
-        tracks=stack(tracks, draws, env.max_listed_spotlights),
+        tracks=stack(tracks, draws, env.max_given_spotlights),
         num_tracks=whole(np.full(len(draws), listed)),
         seed=_seed(draws),
         num_coins=whole(count),
@@ -85,7 +85,7 @@ def levels(
 def endless_sizes(options: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of listed spotlights of an endless level: all that can spawn before the first deadline."""
     later = options["steps_per_coin"] // max(options["spawn_interval"], 1)
-    return {"max_listed_spotlights": max(options["initial_spawns"] + later, 1)}
+    return {"max_given_spotlights": max(options["initial_spawns"] + later, 1)}
 
 
 def endless_levels(
@@ -99,14 +99,14 @@ def endless_levels(
     heading, start, _ = _start(draws, options)
     initial = options["initial_spawns"]
     tracks = [track(draws, options) for _ in range(initial)]
-    coins = np.zeros((len(draws), env.max_listed_coins, 2), dtype=np.int64)
+    coins = np.zeros((len(draws), env.max_given_coins, 2), dtype=np.int64)
     coins[:, 0] = next_coin(draws, None)
     draws.start_of_play = draws.places
-    tracks += [track(draws, options) for _ in range(initial, env.max_listed_spotlights)]
+    tracks += [track(draws, options) for _ in range(initial, env.max_given_spotlights)]
     return endless_searing_spotlights.EndlessSearingSpotlightsLevel(
         heading=whole(heading),
         start_px=whole(start),
-        tracks=stack(tracks, draws, env.max_listed_spotlights),
+        tracks=stack(tracks, draws, env.max_given_spotlights),
         num_tracks=whole(np.full(len(draws), len(tracks))),
         seed=_seed(draws),
         coins_px=whole(coins),

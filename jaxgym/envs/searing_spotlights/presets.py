@@ -48,24 +48,22 @@ def _ablation(line: str, **options: Any) -> Preset:
 
 
 _ABLATIONS_OF_SEARING_SPOTLIGHTS = {
-    "ablation-agent-speed": _ablation("a faster agent; the speed is chosen here", agent_speed=5.0),
+    "ablation-agent-speed": _ablation("a faster agent (our choice: 5)", agent_speed=5.0),
     "ablation-large-things": _ablation(
-        "agent, coin and exit larger, spotlights not; twice the size is chosen here",
+        "larger agent, coin and exit (our choice: twice the size), same spotlights",
         agent_scale=0.5,
         coin_scale=0.75,
         exit_scale=1.0,
     ),
     "ablation-light-penalty": _ablation("a penalty in each step in the light", reward_inside_spotlight=-0.01),
     "ablation-still-spotlights": _ablation(
-        "spotlights do not move: they stay outside of the screen, as the original's do",
+        "spotlights do not move; they stay outside of the screen, as in the original",
         spot_min_speed=0.0,
         spot_max_speed=0.0,
     ),
-    "ablation-few-spotlights": _ablation(
-        "fewer spotlights; half of them is chosen here", initial_spawns=2, num_spawns=15
-    ),
+    "ablation-few-spotlights": _ablation("half as many spotlights (our choice)", initial_spawns=2, num_spawns=15),
     "ablation-equal-spotlights": _ablation(
-        "all spotlights of one size and speed; both are chosen here",
+        "all spotlights of one size and speed (our choice)",
         spot_min_radius=10.0,
         spot_max_radius=10.0,
         spot_min_speed=0.005,
@@ -74,24 +72,22 @@ _ABLATIONS_OF_SEARING_SPOTLIGHTS = {
     "ablation-no-exit": _ablation("one coin and no exit", use_exit=False),
     "ablation-no-coin": _ablation("an exit and no coin", num_coins=[0]),
     "ablation-center-start": _ablation("the agent starts in the center", sample_agent_position=False),
-    "ablation-more-health": _ablation("more health; twice as much is chosen here", agent_health=200),
+    "ablation-more-health": _ablation("twice as much health (our choice)", agent_health=200),
     "ablation-death-penalty": _ablation("a penalty for dying", reward_death=-0.1),
     "ablation-slow-dimming": _ablation(
-        "everything is seen for longer; the duration is chosen here", light_dim_off_duration=60
+        "the light goes off more slowly (our choice: in 60 steps)", light_dim_off_duration=60
     ),
-    "ablation-visible-agent": _ablation("the agent is always seen", agent_visible=True),
-    "ablation-visible-coin": _ablation("the coin is always seen", coins_visible=True),
-    "ablation-visible-exit": _ablation("the exit is always seen", exit_visible=True),
+    "ablation-visible-agent": _ablation("the agent is always visible", agent_visible=True),
+    "ablation-visible-coin": _ablation("the coin is always visible", coins_visible=True),
+    "ablation-visible-exit": _ablation("the exit is always visible", exit_visible=True),
     "ablation-all-visible": _ablation(
-        "agent, coin and exit are always seen", agent_visible=True, coins_visible=True, exit_visible=True
+        "agent, coin and exit are always visible", agent_visible=True, coins_visible=True, exit_visible=True
     ),
     "ablation-last-action": _ablation("the last action is in the bar, as it is by default", show_last_action=True),
     "ablation-dim-light": _ablation(
-        "the light stays on, dimmed, so that everything is seen; how dark is chosen here", light_threshold=100
+        "the light stays on, dimmed (our choice: darkness 100 of 255)", light_threshold=100
     ),
-    "ablation-no-spotlights": _ablation(
-        "no spotlights, and the light goes off as ever", initial_spawns=0, num_spawns=0
-    ),
+    "ablation-no-spotlights": _ablation("no spotlights; the light goes off as usual", initial_spawns=0, num_spawns=0),
     "ablation-no-chessboard": _ablation("a white floor", hide_chessboard=True),
     "ablation-black-floor": _ablation("a black floor, and spotlights with a white outline", black_background=True),
 }

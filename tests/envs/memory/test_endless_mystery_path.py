@@ -196,8 +196,7 @@ def test_only_the_tiles_before_the_last_one_are_shown_back_to_the_cameras_column
 
     def shown(actions: list[int], columns: int) -> list[list[int]]:
         state = play(step, start, actions)[0]
-        camera = dataclasses.replace(params.camera, past_columns=np.int32(columns))
-        tiles, is_shown = game.past_tiles(state, dataclasses.replace(params, camera=camera))
+        tiles, is_shown = game.past_tiles(state, dataclasses.replace(params, camera_offset_scale=columns))
         return tiles[is_shown].tolist()
 
     assert shown(WALK[:4], 5) == [[0, 3], [1, 3], [2, 3], [2, 2]]
@@ -230,9 +229,28 @@ def test_environments_share_one_segment_buffer(made: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("level", [1, 3, 7, 10, 19, 20, 27, 100, 1000])
 def test_the_bar_loses_the_rows_that_the_original_loses(level: int) -> None:
-    rows = game.seen.stamina_rows(level)
+    rows = game.seen.StaminaTable.of(level).rows
     for stamina in range(level + 1):
         assert np.sum(stamina <= rows) == int(84 * (1 - stamina / level))
+
+
+@pytest.mark.parametrize("level", [3, 7, 20, 1000])
+def test_the_bar_follows_a_stamina_level_that_is_set_in_the_parameters(level: int) -> None:
+    _, params = jaxgym.make("Endless-MysteryPath-v0", stamina_level=30)
+    params = dataclasses.replace(params, stamina_level=level)
+    stamina = np.arange(level + 1)
+    red = jax.vmap(params.lost_stamina_px)(jnp.asarray(stamina))
+    np.testing.assert_array_equal(red, 84 * (level - stamina) // level)
+
+
+def test_the_camera_is_that_of_float64() -> None:
+    scales = np.concatenate([np.arange(-48, 240) / 24, np.arange(-2000, 9000) / 1000, [-1e9, 1e9]])
+    camera = jax.jit(jax.vmap(game.seen.Camera.of))(jnp.asarray(scales, jnp.float32))
+    offset = 12 * np.clip(scales, 0, 5.5)
+    np.testing.assert_array_equal(camera.offset_px, np.trunc(offset))
+    np.testing.assert_array_equal(camera.is_between, offset != np.trunc(offset))
+    np.testing.assert_array_equal(camera.cross_offset_px, np.floor(offset + 0.5))
+    np.testing.assert_array_equal(camera.past_columns, np.trunc(np.clip(scales, -1024, 1024)))
 
 
 @pytest.mark.parametrize("stamina", [0, -3])

@@ -1,6 +1,7 @@
 """Rules of Searing Spotlights without recordings, its distributions, and two complete recordings."""
 
 import dataclasses
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 import jaxgym
 from jaxgym import levels
-from jaxgym.envs.searing_spotlights import base as spotlight_game
 from jaxgym.envs.searing_spotlights import bitplanes, double_float, free_cells, spotlights
 from jaxgym.envs.searing_spotlights import endless as endless_searing_spotlights
+from jaxgym.envs.searing_spotlights.health import HealthTables, lost_px
+from jaxgym.envs.searing_spotlights.health import is_fatal as is_fatal_of
 from jaxgym.errors import OptionError
 from tests.parity import memory_gym
 from tests.parity.recordings import Recording
@@ -161,12 +163,25 @@ def test_the_free_pixels_are_those_of_the_full_mask() -> None:
 
 @pytest.mark.parametrize(("health", "damage", "fatal"), [(5.0, 1.0, 5), (10.0, 0.1, 101), (1.0, 0.3, 4)])
 def test_hits_are_counted_as_float64_counts_them(health: float, damage: float, fatal: int) -> None:
-    assert spotlight_game.health_tables(health, damage)["fatal_hits"] == fatal
+    assert HealthTables.of(health, damage).fatal_hits == fatal
 
 
 def test_the_bar_is_cut_as_float64_cuts_it() -> None:
-    bar = spotlight_game.health_tables(3.0, 1.0)["bar_hits"]
+    bar = HealthTables.of(3.0, 1.0).bar_hits
     assert [(bar <= hits).sum() for hits in (1, 2, 3)] == [int(42 * (1 - 2 / 3)), int(42 * (1 - 1 / 3)), 42]
+
+
+@pytest.mark.parametrize(("health", "damage"), [(200.0, 1.0), (7.0, 2.0), (2.5, 0.5), (5.0, 0.0)])
+def test_hits_count_for_the_health_and_damage_that_are_set_in_the_parameters(health: float, damage: float) -> None:
+    _, params = jaxgym.make("SearingSpotlights-v0", spot_damage=3)
+    params = dataclasses.replace(params, agent_health=health, spot_damage=damage)
+    hits = np.arange(1, 250)
+    left = np.maximum(health - damage * hits, 0)
+    is_fatal, red = jax.vmap(lambda count: (is_fatal_of(count, params), lost_px(count, params)))(jnp.asarray(hits))
+    np.testing.assert_array_equal(is_fatal, left <= 0)
+    np.testing.assert_array_equal(
+        red, [int(Fraction(42) * Fraction(health - rest) / Fraction(health)) for rest in left]
+    )
 
 
 def test_after_a_removed_element_the_next_is_not_visited() -> None:
