@@ -230,16 +230,20 @@ def _is_encoded(name: str, space: Any, count: int) -> bool:
     return dims == 0 or (dims == 1 and name == MISSION) or (dims == len("HWC") and count <= _MOST_SYMBOLS)
 
 
+def without_symbols(observation: Observation, symbols: Symbols) -> dict[str, Any]:
+    """Return the arrays of an observation that are not symbols, by name; one of them can be a frame."""
+    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
+    return {name: leaves[name] for name in sorted(leaves.keys() - dict(symbols).keys())}
+
+
 def check_frames(observation: Any, kind: EncoderName, symbols: Symbols = ()) -> None:
     """Check that each uint8 array of an observation, without a batch axis, is symbols or a frame that is large enough.
 
     Raises:
         ConfigError: if an array is neither, or a frame is too small for the encoder.
     """
-    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
     smallest = _SMALLEST_PX[kind]
-    for name in sorted(leaves.keys() - dict(symbols).keys()):
-        leaf = leaves[name]
+    for name, leaf in without_symbols(observation, symbols).items():
         if leaf.dtype == jnp.uint8 and (leaf.ndim != len("HWC") or min(leaf.shape[:2]) < smallest):
             raise ConfigError(
                 f"expected frames of at least {smallest} x {smallest} px, got {name} of shape {leaf.shape}. "
