@@ -17,7 +17,7 @@ from flax import struct
 from gymnax.environments import environment as gymnax_environment
 from jax import lax
 
-from jaxgym import forks, levels, pytrees
+from jaxgym import auto_reset, forks, levels, pytrees
 from jaxgym.errors import ActionError, LevelError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frames_or_symbols, unbounded
 
@@ -261,11 +261,12 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def _step(
         self, key: jax.Array, state: TState, action: jax.Array, params: TParams
     ) -> tuple[Any, TState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        started = self._start(key, params)
-        pytrees.check_state(self.env_id, state, started)
+        pytrees.check_state(self.env_id, state, jax.eval_shape(self._start, key, params))
         stepped, reward, terminated, info = self._advance(state, action, params)
         truncated = self.is_truncated(stepped, params)
         ended = terminated | truncated
+        level, index = auto_reset.following_level(self, key, params, ended, state.level)
+        started = dataclasses.replace(self.initial_state(level, params), level_index=index)
         following = jax.tree.map(partial(jnp.where, ended), started, stepped)
         info = {
             **info,
@@ -391,8 +392,7 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     def state_space(self, params: TParams | None = None) -> Dict:
         """Return a dict space with an unbounded box for each array of the state, by path."""
         params = self.default_params if params is None else params
-        level = jax.eval_shape(self.sample_level, jax.random.key(0), params)
-        state = jax.eval_shape(self.initial_state, level, params)
+        state = jax.eval_shape(self._start, jax.random.key(0), params)
         leaves = jax.tree_util.tree_leaves_with_path(state)
         return Dict({jax.tree_util.keystr(path).lstrip("."): unbounded(leaf) for path, leaf in leaves})
 

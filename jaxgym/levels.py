@@ -6,7 +6,8 @@ evaluated on levels that they were not trained on. If an environment has few lev
 levels; see `exclude`.
 
 A level buffer is a stack of levels in `params.levels`. With a buffer, a reset only reads one level from an array.
-Without one, auto-reset under `vmap` generates a level for every environment on every step, which is far slower.
+Without one, auto-reset samples a level for each episode that ends, which is slower in environments whose levels need
+long computations.
 """
 
 import dataclasses
@@ -160,13 +161,17 @@ def draw(env: Any, key: jax.Array, params: Any) -> tuple[Any, jax.Array]:
         LevelError: If `params.levels` is not a level buffer of the environment.
     """
     if params.levels is None:
-        # Shifting right keeps the upper 31 bits, which makes it a training seed.
-        seed = jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
-        return env.sample_level(level_key(seed), params), jnp.asarray(NO_INDEX)
+        return _level(env, random_training_seed(key), params), jnp.asarray(NO_INDEX)
     check_level(env, params.levels, params, is_buffer=True)
     index = jax.random.randint(key, (), 0, num_levels(params.levels))
     level = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(jnp.asarray(leaf), index, keepdims=False), params.levels)
     return level, index.astype(jnp.int32)
+
+
+def random_training_seed(key: jax.Array) -> jax.Array:
+    """Return a training seed, uint32 (); consumes `key`."""
+    # Shifting right keeps the upper 31 bits, which makes it a training seed.
+    return jax.random.bits(key, (), jnp.uint32) >> jnp.uint32(1)
 
 
 def make_level_buffer(env: Any, params: Any, seeds: Sequence[int] | np.ndarray) -> Any:

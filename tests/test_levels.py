@@ -392,6 +392,37 @@ def test_each_environment_of_vmapped_parameters_plays_its_own_difficulty() -> No
         chex.assert_trees_all_equal(after_alone, expected)
 
 
+@jax.debug_key_reuse(False)  # the test uses the keys of the step again, to compare the levels
+@pytest.mark.parametrize("num_ended", [0, 1, 3, 40], ids="{} ended".format)
+def test_the_episodes_that_end_start_on_fresh_levels_and_the_others_go_on(num_ended: int) -> None:
+    env, params = jaxgym.make("MortarMayhemB-Grid-v0", observation="symbolic", command_count=[2], max_commands=2)
+    keys = jax.random.split(jax.random.key(4), 40)
+    _, state = jax.vmap(env.reset, in_axes=(0, None))(keys[::-1], params)
+    order = np.random.default_rng(0).permutation(40)
+    limits = np.where(order < num_ended, 1, 0).astype(np.int32)
+    many = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (40, *np.shape(leaf))), params)
+    many = dataclasses.replace(many, max_steps_in_episode=limits)
+    step = jax.vmap(env.step, in_axes=(0, 0, 0, 0))
+    _, after, _, terminated, truncated, _ = step(keys, state, jnp.zeros(40, jnp.int32), many)
+    ended = np.asarray(terminated | truncated)
+    assert ended[limits == 1].all()
+    fresh = jax.vmap(lambda key: levels.draw(env, key, params)[0])(keys)
+    expected = jax.tree.map(
+        lambda new, old: jnp.where(ended.reshape(-1, *[1] * (new.ndim - 1)), new, old), fresh, state.level
+    )
+    chex.assert_trees_all_equal(after.level, expected)
+    # The same keys give the same levels in a batch of batches, and one by one.
+    pairs = jax.tree.map(
+        lambda leaf: leaf.reshape(20, 2, *leaf.shape[1:]), (keys, state, jnp.zeros(40, jnp.int32), many)
+    )
+    _, nested, *_ = jax.vmap(step)(*pairs)
+    chex.assert_trees_all_equal(jax.tree.map(lambda leaf: leaf.reshape(40, *leaf.shape[2:]), nested), after)
+    for index in (int(order.argmin()), int(order.argmax())):
+        one = jax.tree.map(lambda leaf, index=index: leaf[index], (keys, state, jnp.zeros(40, jnp.int32), many))
+        _, alone, *_ = env.step(*one)
+        chex.assert_trees_all_equal(alone, jax.tree.map(lambda leaf, index=index: leaf[index], after))
+
+
 def test_environments_share_one_level_buffer(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
     params = dataclasses.replace(params, levels=buffer)
