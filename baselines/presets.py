@@ -170,11 +170,11 @@ _GRID: dict[str, Any] = {
     **{"learning_rate_start": 3e-4, "entropy_start": 1e-2, "entropy_end": 1e-3, "options": ("observation=symbolic",)},
 }
 # Random actions rarely fulfill these missions, so normalized advantages are mostly noise. With them, PutNextLocal
-# learned more slowly, and BossLevel did not learn (docs/results/minigrid.md). BabyAI multiplies rewards by 20 and has an
-# entropy coefficient of 0.01, which is 5e-4 for rewards of 1.
+# learned more slowly, and BossLevel did not learn (docs/results/minigrid.md). BabyAI multiplies rewards by 20 and has
+# an entropy coefficient of 0.01, which is 5e-4 for rewards of 1.
 _RARE = {"normalize_advantage": False, "entropy_start": 5e-4, "entropy_end": 5e-5, "gae_lambda": 0.99}
-# A discount of 0.99 would favor a guess, because the way back to the cue takes up to 15 steps. Of the 396 levels, few are
-# held out: agents that trained on 348 of them failed in 4 to 16 % of the episodes on the others.
+# A discount of 0.99 would favor a guess, because the way back to the cue takes up to 15 steps. Of the 396 levels, few
+# are held out: agents that trained on 348 of them failed in 4 to 16 % of the episodes on the others.
 _GRID_MEMORY = {"gamma": 0.995, "held_out_levels": 8, "eval_repeats": 100}
 
 GRID_TASKS: dict[str, GridTask] = {
