@@ -1,10 +1,12 @@
-"""Compare the speed of memory-gym and jaxgym: random actions, auto-reset, the same machine, one process each.
+"""Compare the speed of jaxgym with memory-gym and minigrid: random actions, auto-reset, one machine, one process each.
 
-    make parity PARITY_FLAGS='--seeds 1'     # once: makes .parity, which contains both
-    .parity/bin/python -m benchmarks.against_memory_gym --batch 1024
+    make parity PARITY_FLAGS='--seeds 1'     # once: makes .parity, which contains all three
+    .parity/bin/python -m benchmarks.against_originals --batch 1024
+    .parity/bin/python -m benchmarks.against_originals --env BabyAI-GoToLocal-v0 --levels 10000
 
-memory-gym steps one environment; jaxgym steps a batch in one program, and reads every frame (see `throughput.py`). Each
-figure is the best of the repeats, in steps of one environment, without compile time. The output is a Markdown table.
+The original steps one environment; jaxgym steps a batch in one program, and reads every observation (see
+`throughput.py`). Each figure is the best of the repeats, in steps of one environment, without compile time. The output
+is a Markdown table.
 """
 
 import argparse
@@ -18,9 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-SIDES = ("memory-gym", "jaxgym")
+SIDES = ("original", "jaxgym")
 VERSIONS = {
-    "memory-gym": ("memory-gym", "pygame", "gymnasium", "numpy"),
+    "original": ("memory-gym", "minigrid", "pygame", "gymnasium", "numpy"),
     "jaxgym": ("jax", "jaxlib", "numpy"),
 }
 DEFAULTS = (
@@ -37,13 +39,14 @@ DEFAULTS = (
 )
 
 
-def measure_memory_gym(env_id: str, settings: argparse.Namespace) -> float:
-    """Return steps/s of one environment of memory-gym."""
+def measure_original(env_id: str, settings: argparse.Namespace) -> float:
+    """Return steps/s of one environment of memory-gym or minigrid."""
     os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy", PYGAME_HIDE_SUPPORT_PROMPT="1")
     import gymnasium
     import memory_gym
+    import minigrid
 
-    gymnasium.register_envs(memory_gym)
+    gymnasium.register_envs((memory_gym, minigrid))
     env = gymnasium.make(env_id, disable_env_checker=True).unwrapped
     env.action_space.seed(0)
     env.reset(seed=0)
@@ -52,8 +55,8 @@ def measure_memory_gym(env_id: str, settings: argparse.Namespace) -> float:
         actions = [env.action_space.sample() for _ in range(settings.original_steps)]
         begun = time.perf_counter()
         for action in actions:
-            _, _, terminated, _, _ = env.step(action)
-            if terminated:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
                 env.reset()
         best = min(best, time.perf_counter() - begun)
     return settings.original_steps / best
@@ -64,7 +67,7 @@ def measure_jaxgym(env_id: str, settings: argparse.Namespace) -> float:
     import jaxgym
     from benchmarks import throughput
 
-    env, params = jaxgym.make(env_id)
+    env, params = jaxgym.make(env_id, levels=settings.levels)
     made = throughput.measure(env, params, settings.batch, settings.steps, settings.repeats, "frames")
     return made["steps_per_s"]
 
@@ -87,7 +90,7 @@ def processor() -> str:
 
 def measure_side(settings: argparse.Namespace) -> dict[str, Any]:
     """Measure one side in this process."""
-    measure = {"memory-gym": measure_memory_gym, "jaxgym": measure_jaxgym}[settings.side]
+    measure = {"original": measure_original, "jaxgym": measure_jaxgym}[settings.side]
     rates = {env_id: measure(env_id, settings) for env_id in settings.env}
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in VERSIONS[settings.side])
     return {"rates": rates, "versions": versions, "device": device() if settings.side == "jaxgym" else processor()}
@@ -95,7 +98,7 @@ def measure_side(settings: argparse.Namespace) -> dict[str, Any]:
 
 def measure_elsewhere(side: str) -> dict[str, Any]:
     """Measure one side in a process of its own with the same arguments."""
-    command = [sys.executable, "-m", "benchmarks.against_memory_gym", *sys.argv[1:], "--side", side]
+    command = [sys.executable, "-m", "benchmarks.against_originals", *sys.argv[1:], "--side", side]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(finished.stdout.splitlines()[-1])
 
@@ -103,12 +106,12 @@ def measure_elsewhere(side: str) -> dict[str, Any]:
 def table(sides: dict[str, dict[str, Any]], settings: argparse.Namespace) -> str:
     """Return a Markdown table of the results, with the setup above it."""
     lines = [
-        f"- memory-gym: one environment; {sides['memory-gym']['device']}; {sides['memory-gym']['versions']}",
+        f"- original: one environment; {sides['original']['device']}; {sides['original']['versions']}",
         f"- jaxgym: a batch of {settings.batch}; {sides['jaxgym']['device']}; {sides['jaxgym']['versions']}",
         f"- Python {platform.python_version()}; best of {settings.repeats} runs, of {settings.original_steps} steps "
-        f"for memory-gym and {settings.batch} × {settings.steps} for jaxgym",
+        f"for the original and {settings.batch} × {settings.steps} for jaxgym",
         "",
-        "| environment | memory-gym, steps/s | jaxgym, steps/s | ratio |",
+        "| environment | original, steps/s | jaxgym, steps/s | ratio |",
         "| --- | ---: | ---: | ---: |",
     ]
     for env_id in settings.env:
@@ -119,10 +122,11 @@ def table(sides: dict[str, dict[str, Any]], settings: argparse.Namespace) -> str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", nargs="+", default=DEFAULTS, choices=DEFAULTS)
+    parser.add_argument("--env", nargs="+", default=DEFAULTS, metavar="ID", help="ids of Memory Gym or MiniGrid")
+    parser.add_argument("--levels", type=int, help="training levels in a level buffer; else as `make` has it")
     parser.add_argument("--batch", type=int, default=1024, help="environments of jaxgym side by side")
     parser.add_argument("--steps", type=int, default=100, help="steps a run of jaxgym")
-    parser.add_argument("--original-steps", type=int, default=5000, help="steps a run of memory-gym")
+    parser.add_argument("--original-steps", type=int, default=5000, help="steps a run of the original")
     parser.add_argument("--repeats", type=int, default=5, help="runs; the best counts")
     parser.add_argument("--side", choices=SIDES, help="measure this side only, and print it as JSON")
     settings = parser.parse_args()
