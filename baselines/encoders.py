@@ -33,6 +33,7 @@ HIDDEN_GAIN = 2**0.5
 """Gain of initial weights that keeps the variance through a ReLU."""
 
 _MOST_SYMBOLS = 64  # a grid of more different numbers is a frame
+_MOST_WORDS = 4096  # one-hot vectors of more numbers take too much memory
 _VECTOR_FEATURES = 128
 _SMALLEST_PX = {"nature": 36, "impala": 8}  # smallest edge of a frame, of which each encoder leaves something
 _SECTIONS = (16, 32, 32)  # features of each section of the IMPALA encoder
@@ -110,15 +111,14 @@ class Impala(nn.Module):
         """Map bytes (N, H, W, C) to features (N, H / 8, W / 8, 32), with edges rounded up."""
         image = image.astype(self.dtype) * (1 / BYTE_MAX)
         for section, features in enumerate(_SECTIONS):
-            image = self._convolve(f"enter{section}", image, features)
+            image = convolution(features, (3, 3), self.dtype, f"enter{section}")(image)
             image = nn.max_pool(image, (3, 3), (2, 2), "SAME")
             for block in range(2):
-                inner = self._convolve(f"block{section}{block}_first", nn.relu(image), features)
-                image = image + self._convolve(f"block{section}{block}_second", nn.relu(inner), features)
+                inner = convolution(features, (3, 3), self.dtype, f"block{section}{block}_first")(nn.relu(image))
+                image = image + convolution(features, (3, 3), self.dtype, f"block{section}{block}_second")(
+                    nn.relu(inner)
+                )
         return nn.relu(image)
-
-    def _convolve(self, name: str, image: jax.Array, features: int) -> jax.Array:
-        return convolution(features, (3, 3), self.dtype, name)(image)
 
 
 class SymbolEmbedding(nn.Module):
@@ -208,8 +208,8 @@ class FiLM(nn.Module):
 def symbols_of(space: Any) -> Symbols:
     """Return the arrays of symbols in an observation space; symbols are small integers whose order means nothing.
 
-    These are a grid (H, W, C) of at most 64 different numbers, such as the types of objects; a single number of a
-    `Discrete` space or a box; and the tokens (L,) of the entry `mission`. A frame has more numbers, 0 to 255.
+    These are a grid (H, W, C) of at most 64 different numbers, such as the types of objects; and, of at most 4096
+    numbers, a single number and the tokens (L,) of the entry `mission`. A frame has 256 different numbers.
     """
     leaves = space.spaces if isinstance(space, Dict) else {"observation": space}
     counts = {name: _count(leaf) for name, leaf in sorted(leaves.items())}
@@ -227,7 +227,14 @@ def _count(space: Any) -> int:
 
 def _is_encoded(name: str, space: Any, count: int) -> bool:
     dims = len(space.shape)
-    return dims == 0 or (dims == 1 and name == MISSION) or (dims == len("HWC") and count <= _MOST_SYMBOLS)
+    is_word = dims == 0 or (dims == 1 and name == MISSION)
+    return (is_word and count <= _MOST_WORDS) or (dims == len("HWC") and count <= _MOST_SYMBOLS)
+
+
+def without_symbols(observation: Observation, symbols: Symbols) -> dict[str, Any]:
+    """Return the arrays of an observation that are not symbols, by name; one of them can be a frame."""
+    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
+    return {name: leaves[name] for name in sorted(leaves.keys() - dict(symbols).keys())}
 
 
 def check_frames(observation: Any, kind: EncoderName, symbols: Symbols = ()) -> None:
@@ -236,10 +243,8 @@ def check_frames(observation: Any, kind: EncoderName, symbols: Symbols = ()) -> 
     Raises:
         ConfigError: if an array is neither, or a frame is too small for the encoder.
     """
-    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
     smallest = _SMALLEST_PX[kind]
-    for name in sorted(leaves.keys() - dict(symbols).keys()):
-        leaf = leaves[name]
+    for name, leaf in without_symbols(observation, symbols).items():
         if leaf.dtype == jnp.uint8 and (leaf.ndim != len("HWC") or min(leaf.shape[:2]) < smallest):
             raise ConfigError(
                 f"expected frames of at least {smallest} x {smallest} px, got {name} of shape {leaf.shape}. "

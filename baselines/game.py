@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxgym  # it imports `levels` on first use, which starts a JAX backend, and a command first sets flags
 from baselines.config import Config
-from baselines.encoders import Symbols, check_frames, symbols_of
+from baselines.encoders import Symbols, check_frames, symbols_of, without_symbols
 from baselines.errors import ConfigError
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.pytrees import first_frame
@@ -177,6 +177,5 @@ def observed_symbols(game: TrainingGame) -> Symbols:
 def frame_shape(game: TrainingGame) -> tuple[int, ...] | None:
     """Return height, width and channels of the frame in the observation; None without a frame."""
     observation, _ = jax.eval_shape(game.env.reset, jax.random.key(0), game.params)
-    leaves = observation if isinstance(observation, Mapping) else {"observation": observation}
-    frame = first_frame({name: leaves[name] for name in leaves.keys() - dict(observed_symbols(game)).keys()})
+    frame = first_frame(without_symbols(observation, observed_symbols(game)))
     return None if frame is None else frame.shape

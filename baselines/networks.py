@@ -20,6 +20,7 @@ from baselines.encoders import (
     Symbols,
     dense,
     space_to_depth,
+    without_symbols,
 )
 from baselines.errors import ConfigError
 from baselines.losses import Sizes
@@ -184,7 +185,7 @@ class ActorCritic(nn.Module):
             ground_truth = dense(self.ground_truth_size, jnp.float32, 1.0, name="truth")(hidden.astype(jnp.float32))
         if not reconstruct:
             return state, Output(logits, value[..., 0], ground_truth)
-        frame = first_frame(observation, batch_dims=2)
+        frame = first_frame(without_symbols(observation, self.symbols), batch_dims=2)
         if frame is None:
             raise ConfigError(_NO_FRAME)
         decoded = Decoder(frame.shape[2:], self.dtype, name="decoder")(
@@ -253,7 +254,7 @@ def make_network(
         ConfigError: if the memory or the encoder is unknown or unsuited, there is no frame to reconstruct, or the
             action space is of another kind.
     """
-    if config.reconstruction and symbols and frame is None:
+    if config.reconstruction and frame is None:
         raise ConfigError(_NO_FRAME)
     if config.encoder != "nature" and frame is None:
         raise ConfigError(f"--encoder {config.encoder}: expected an observation with a frame, got none. Leave it out.")

@@ -22,7 +22,7 @@ import optax
 from jax import lax
 
 from baselines.config import Config
-from baselines.encoders import Observation
+from baselines.encoders import Observation, without_symbols
 from baselines.errors import ConfigError
 from baselines.game import TrainingGame, frame_shape, ground_truth_of, observed_symbols, success_of
 from baselines.losses import Sizes, entropy, gae, log_prob, normalize, policy_loss, sample_action, value_loss
@@ -417,9 +417,8 @@ def minibatch_loss(
         "clip_fraction": policy.clip_fraction,
     }
     if reconstruct:
-        metrics["reconstruction_loss"] = reconstruction_loss(
-            output.reconstruction, first_frame(rollout.observation, batch_dims=2)[:, :reconstruct]
-        )
+        frame = first_frame(without_symbols(rollout.observation, setup.network.symbols), batch_dims=2)
+        metrics["reconstruction_loss"] = reconstruction_loss(output.reconstruction, frame[:, :reconstruct])
         loss = loss + config.reconstruction * metrics["reconstruction_loss"]
     if setup.ground_truth_fn:
         metrics["ground_truth_loss"] = ((output.ground_truth - rollout.ground_truth) ** 2).mean()

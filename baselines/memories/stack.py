@@ -52,7 +52,7 @@ class FrameStack(Stateless):
     def preprocess(self, state: jax.Array, observation: Any, starts: jax.Array) -> tuple[jax.Array, Any]:
         """Return the state after the last step and the observation with its stack, uint8 (T, B, H, W, frames C)."""
         leaves, structure = jax.tree.flatten(observation)
-        place = [leaf.dtype == jnp.uint8 for leaf in leaves].index(True)
+        place = [leaf.dtype == jnp.uint8 and leaf.shape[2:] == self.shape for leaf in leaves].index(True)
         frame = _brightness(leaves[place]) if self.gray else leaves[place]
         count = starts.shape[0]
         series = jnp.concatenate([state.swapaxes(0, 1)[::-1], frame])

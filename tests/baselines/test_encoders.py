@@ -136,6 +136,7 @@ def test_symbols_are_found_by_bounds_dtype_and_rank_in_any_environment() -> None
             "vector": Box(low=0.0, high=1.0, shape=(6,), dtype=jnp.float32),
             "signed": Box(low=-1, high=1, shape=(5, 9, 2), dtype=jnp.int32),
             "counters": MultiDiscrete((2, 3)),
+            "time": Box(low=0, high=2**31 - 1, shape=(), dtype=jnp.int32),
             "maps": Box(low=0.0, high=1.0, shape=(5, 9, 2), dtype=jnp.float32),
         }
     )

@@ -46,6 +46,19 @@ def test_a_transformer_has_the_settings_of_its_recorded_run(preset: str, run: st
     assert ran.total_steps == PRESETS[preset].total_steps
 
 
+@pytest.mark.parametrize(
+    ("preset", "run", "steps"),
+    [
+        ("fast/gotolocal-gru", "gotolocal-gru-66m-h200", 66_000_000),
+        ("fast/memory-s17r-mingru", "memory-s17r-mingru-16m-h200", 16_000_000),
+    ],
+)
+def test_a_preset_of_symbols_has_the_settings_of_its_recorded_run(preset: str, run: str, steps: int) -> None:
+    ran = from_json(json.loads((RESULTS / run / "config.json").read_text()))
+    assert differences(PRESETS[preset], ran) == []
+    assert PRESETS[preset].total_steps == ran.total_steps == steps
+
+
 def test_a_large_batch_preset_of_an_endless_game_has_long_rollouts_and_the_published_decay() -> None:
     endless = [config for name, config in PRESETS.items() if name.startswith(("fast/emm", "fast/emp", "fast/ess"))]
     assert len(endless) == 17
