@@ -201,7 +201,7 @@ def demos(arguments: Demos) -> str:
 
     env_id, out, count = arguments.env_id, arguments.out, arguments.episodes
     seeds = (levels.train_seeds if arguments.split == "train" else levels.held_out_seeds)(count, arguments.start)
-    options = _options_of_level(arguments.options)
+    options = _options_of_level(arguments.options, "--start")
     if not out.absolute().parent.is_dir():
         raise OptionError(f"--out: the directory {out.parent} does not exist. Create it, or choose another path.")
     if arguments.format == "chat":
@@ -266,9 +266,9 @@ def _checked(seed: int) -> int:
     return seed
 
 
-def _options_of_level(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the options of NAME=VALUE pairs, for an environment whose level `--seed` selects."""
+def _options_of_level(pairs: Sequence[str], flag: str = "--seed") -> dict[str, Any]:
+    """Return the options of NAME=VALUE pairs, for an environment whose level a flag selects."""
     options = parse_options(pairs)
     if "levels" in options:
-        raise OptionError("expected no levels= option, got one. --seed selects the level.")
+        raise OptionError(f"expected no levels= option, got one. {flag} selects the level.")
     return options

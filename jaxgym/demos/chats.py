@@ -1,7 +1,8 @@
 """Demonstrations as chats, one JSON object on each line, for supervised fine-tuning."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,37 +34,36 @@ def write_chats(
         UnknownIdError, OptionError, LevelError: If the environment, an option or a seed is invalid.
     """
     ScriptedPolicy("expert").check(name, options)
-    results = list[tuple[float, bool]]()
-    beside = path.with_name(f"{path.name}.partial")
-    with beside.open("w", encoding="utf-8") as file:
-        for row in _rows(name, options, seeds, max_steps):
-            file.write(f"{json.dumps(row)}\n")
-            results.append((row["return"], row["success"]))
-    beside.replace(path)
+    env, params, interface = game_of(name, options)
+    played, pool, results = play(env, params, seeds, max_steps), SessionPool(BATCH), list[tuple[float, bool]]()
+    pool.prepare(env.env_id, options)
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as beside:
+        made = Path(beside) / path.name
+        with made.open("w", encoding="utf-8") as file:
+            for demonstrations in played:
+                for row in _chats(pool, interface, options, demonstrations):
+                    file.write(f"{json.dumps(row)}\n")
+                    results.append((row["return"], row["success"]))
+        made.replace(path)
     return results
 
 
-def _rows(name: str, options: Mapping[str, Any], seeds: Sequence[int] | np.ndarray, max_steps: int) -> Iterator[Row]:
-    env, params, interface = game_of(name, options)
-    pool = SessionPool(BATCH)
-    for demonstrations in play(env, params, seeds, max_steps):
-        yield from _chats(pool, interface, {"name": env.env_id, **options}, demonstrations)
-
-
 def _chats(
-    pool: SessionPool, interface: TextInterface[Any], config: Mapping[str, Any], demonstrations: Sequence[Demonstration]
-) -> Iterable[Row]:
+    pool: SessionPool,
+    interface: TextInterface[Any],
+    options: Mapping[str, Any],
+    demonstrations: Sequence[Demonstration],
+) -> list[Row]:
     """Return the rows of episodes that are played again in sessions, which make the texts."""
-    options = {option: value for option, value in config.items() if option != "name"}
-    openings = pool.open_many(config["name"], [one.seed for one in demonstrations], options)
+    openings = pool.open_many(interface.env_id, [one.seed for one in demonstrations], options)
     ids, rows = [opening.id for opening in openings], list[Row]()
     for opening in openings:
         messages = [{"role": "system", "content": opening.system_prompt}, {"role": "user", "content": opening.text}]
-        config_of_row = {"name": config["name"], "seed": opening.seed, **options}
+        config_of_row = {"name": opening.env_id, "seed": opening.seed, **options}
         rows.append({"messages": messages, "env_config": config_of_row, "text_version": opening.text_version})
     actions = [one.actions.tolist() for one in demonstrations]
-    playing = list(range(len(rows)))
-    for turn in range(max(map(len, actions))):
+    playing, turn = list(range(len(rows))), 0
+    while playing:
         replies = [
             interface.reply_of(tuple(action) if isinstance(action, list) else action)
             for action in (actions[row][turn] for row in playing)
@@ -76,8 +76,6 @@ def _chats(
             if not (result.terminated or result.truncated) and turn + 1 < len(actions[row]):
                 rows[row]["messages"].append({"role": "user", "content": result.text})
                 still.append(row)
-        playing = still
-        if not playing:
-            break
+        playing, turn = still, turn + 1
     pool.close(ids)
     return rows

@@ -38,36 +38,6 @@ class Demonstration(NamedTuple):
     observations: Any
 
 
-def play(
-    env: Any, params: Any, seeds: Sequence[int] | np.ndarray, max_steps: int, *, observe: bool = False
-) -> Iterator[list[Demonstration]]:
-    """Play the levels of seeds with the expert; yield the episodes in batches, in the order of the seeds.
-
-    Args:
-        env: An environment of `jaxgym.make`.
-        params: Its parameters.
-        seeds: Level seeds, at least one.
-        max_steps: Number of steps after which an episode is truncated.
-        observe: Whether to return the observations.
-
-    Raises:
-        OptionError: If the environment has no expert, or `max_steps` is not positive.
-        LevelError: If there are no seeds, or one is invalid.
-    """
-    expert = registry.load(env.env_id).expert
-    if expert is None:
-        raise OptionError(f"{env.env_id} has no expert. Choose another environment.")
-    if max_steps < 1:
-        raise OptionError(f"expected at least 1 step, got {max_steps}.")
-    seeds = np.asarray(levels.checked_seeds(seeds))
-    batch = min(BATCH, len(seeds))
-    for first in range(0, len(seeds), batch):
-        part = seeds[first : first + batch]
-        # Batches of equal size compile once; the additional episodes of the last one are dropped.
-        buffer = levels.make_level_buffer(env, params, np.resize(part, batch))
-        yield _played(_Program(env, expert, observe), params, buffer, part.tolist(), max_steps)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Program:
     """Start and step of a batch of episodes of the expert."""
@@ -102,6 +72,40 @@ class _Program:
 
     def _kept(self, observation: Any) -> Any:
         return observation if self.observe else None
+
+
+def play(
+    env: Any, params: Any, seeds: Sequence[int] | np.ndarray, max_steps: int, *, observe: bool = False
+) -> Iterator[list[Demonstration]]:
+    """Play the levels of seeds with the expert; return the episodes in batches, in the order of the seeds.
+
+    Args:
+        env: An environment of `jaxgym.make`.
+        params: Its parameters.
+        seeds: Level seeds, at least one.
+        max_steps: Number of steps after which an episode is truncated.
+        observe: Whether to return the observations.
+
+    Raises:
+        OptionError: If the environment has no expert, or `max_steps` is not positive.
+        LevelError: If a seed is invalid.
+    """
+    expert = registry.load(env.env_id).expert
+    if expert is None:
+        raise OptionError(f"{env.env_id} has no expert. Choose another environment.")
+    if max_steps < 1:
+        raise OptionError(f"expected at least 1 step, got {max_steps}.")
+    program = _Program(env, expert, observe)
+    return _batches(program, params, np.asarray(levels.checked_seeds(seeds)), max_steps)
+
+
+def _batches(program: _Program, params: Any, seeds: np.ndarray, max_steps: int) -> Iterator[list[Demonstration]]:
+    batch = min(BATCH, len(seeds))
+    for first in range(0, len(seeds), batch):
+        part = seeds[first : first + batch]
+        # Batches of equal size compile once; the additional episodes of the last one are dropped.
+        buffer = levels.make_level_buffer(program.env, params, np.resize(part, batch))
+        yield _played(program, params, buffer, part.tolist(), max_steps)
 
 
 def _played(program: _Program, params: Any, buffer: Any, seeds: Sequence[int], max_steps: int) -> list[Demonstration]:
