@@ -11,7 +11,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-import jaxgym
 from jaxgym import extras
 from jaxgym.demos.episodes import Demonstration, play
 from jaxgym.errors import OptionError
@@ -63,7 +62,6 @@ def write_dataset(
                 "minari_version": minari.__version__,
                 "algorithm_name": "scripted expert",
                 "description": f"Episodes of the scripted expert of {env_id}.",
-                "requirements": [f"jaxgym=={jaxgym.__version__}"],
             }
         )
         results = list[tuple[float, bool]]()
