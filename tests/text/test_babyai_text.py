@@ -19,7 +19,8 @@ from jaxgym.envs.babyai.mission import Plan, num_units
 from jaxgym.envs.babyai.rooms import Rooms
 from jaxgym.envs.common.draws import Draws, Stream
 from jaxgym.envs.minigrid.world import WALL
-from tests.text.babyai_player import Player, phrases_of
+from tests.text.babyai_missions import phrases_of
+from tests.text.babyai_player import Player
 
 SIDE = 22
 """Side of the grids that levels are padded to with walls, so that one program plays all ids."""
