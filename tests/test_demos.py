@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def test_a_chat_is_an_episode_of_the_game(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["env_config"]["seed"] for row in rows] == [SPLIT_SIZE, SPLIT_SIZE + 1, SPLIT_SIZE + 2]
     env, params, interface = text.make("frozen_lake", size=5, levels="fresh")
+    step = jax.jit(env.step_env)
     for row in rows:
         assert row["env_config"] | {"seed": 0} == {
             "name": "FrozenLake-v0", "seed": 0, "size": 5,  "step_penalty": 0.01
@@ -55,7 +57,7 @@ def test_a_chat_is_an_episode_of_the_game(tmp_path: Path) -> None:
             parsed = interface.parse(reply)
             assert isinstance(parsed, text.ParsedAction)
             assert parsed.is_exact
-            _, state, reward, ended, _ = env.step_env(jax.random.key(0), state, parsed.actions[0], params)
+            _, state, reward, ended, _ = step(jax.random.key(0), state, parsed.actions[0], params)
             total += float(reward) - 0.01
         assert ended
         assert (row["success"], row["return"]) == (True, pytest.approx(total))
@@ -68,6 +70,7 @@ def test_demonstrations_are_the_experts_episodes() -> None:
     env, params = jaxgym.make(MEMORY, levels="fresh", observation="symbolic")
     expert = jaxgym.spec_of(MEMORY).expert
     assert expert is not None
+    choose, step = jax.jit(partial(expert, env)), jax.jit(env.step_env)
     played = [one for batch in demos.play(env, params, [5, 6, 7], 100, observe=True) for one in batch]
     assert [one.seed for one in played] == [5, 6, 7]
     for one in played:
@@ -76,8 +79,8 @@ def test_demonstrations_are_the_experts_episodes() -> None:
         )
         assert_equal(observation, jax.tree.map(lambda leaf: leaf[0], one.observations))
         for time, (action, reward) in enumerate(zip(one.actions, one.rewards, strict=True), start=1):
-            assert action == expert(env, state, params)
-            observation, state, made, terminated, _ = env.step_env(jax.random.key(0), state, action, params)
+            assert action == choose(state, params)
+            observation, state, made, terminated, _ = step(jax.random.key(0), state, action, params)
             assert_equal(observation, jax.tree.map(lambda leaf: leaf[time], one.observations))  # noqa: B023
             assert made == reward
             assert bool(terminated) == (time == len(one.actions))

@@ -6,6 +6,7 @@ missions and time limits are equal. The original draws the task when the environ
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,8 +53,10 @@ def _two_objects(b: Builder, num_dists: int) -> tuple[Any, Any]:
     objects = _objects(b, num_dists + 2)
     one, other = b.subset(objects, 2)
     repeats = b.integer(len(objects)) == 0
-    looks = ((b.kind_of(one) == b.kind_of(each)) & (b.color_of(one) == b.color_of(each)) for each in objects)
-    return _named(b, one), _named(b, b.choose(repeats & (sum(looks) > 1), one, other))
+    kind, color = b.kind_of(one), b.color_of(one)
+    twins = ((one != each) & (b.kind_of(each) == kind) & (b.color_of(each) == color) for each in objects)
+    has_twin = functools.reduce(operator.or_, twins)
+    return _named(b, one), _named(b, b.choose(repeats & has_twin, one, other))
 
 
 def put_next(b: Builder, *, num_dists: int) -> Plan:

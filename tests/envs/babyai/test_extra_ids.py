@@ -24,7 +24,7 @@ MISSIONS = {  # number of objects that are needed, the time limit, and the missi
     "putnext": (2, 128, f"put {OBJECT} next to {OBJECT}"),
     "pick_up_seq_go_to": (2, 128, f"pick up {OBJECT}, then go to {OBJECT}|go to {OBJECT} after you pick up {OBJECT}"),
 }
-QUICK = ("open", "pick_up_seq_go_to")
+QUICK = ("open",)
 
 
 @functools.cache
