@@ -43,7 +43,7 @@ class Thing:
 
 
 class Way(NamedTuple):
-    """First action, which is empty at the end, cells, whether an object lies on one, and the cell faced at the end."""
+    """First action, which is empty at the end, cells to enter, whether an object lies on one, and the cell to face."""
 
     action: str
     cells: set[Cell]
@@ -217,13 +217,14 @@ class Player:
         for cell, door in locked:
             yield lambda cell=cell, door=door: self._unlock(cell, door)
         if locked:
-            yield lambda: self._at_thing(lambda thing: thing.kind == "box" and not self._is_named(thing), "toggle")
+            yield lambda: self._at_thing(self._is_useless_box, "toggle")
         for cell, door in locked:
             yield lambda cell=cell, door=door: self._unlock(cell, door, is_clearing=True)
 
-    def _is_named(self, thing: Thing) -> bool:
+    def _is_useless_box(self, thing: Thing) -> bool:
         clauses = [clause for phrase in self.phrases for clause in phrase]
-        return any(self._fits(thing, each) for clause in clauses for each in (clause.first, clause.second) if each)
+        names = [name for clause in clauses for name in (clause.first, clause.second) if name]
+        return thing.kind == "box" and not any(self._fits(thing, name) for name in names)
 
     def _is_unknown(self, cell: Cell) -> bool:
         return cell not in self.floor and cell not in self.walls
@@ -263,22 +264,27 @@ class Player:
         if self.hand and is_wanted(self.hand):
             return self._facing(is_place, "drop", is_clearing=is_clearing)
         # First find and clear the way to the place, with free hands.
-        if self._way(is_place, is_clearing=False):
-            return self._take(is_wanted, is_clearing=is_clearing)
-        if not is_clearing:
+        held, self.hand = self.hand, None
+        way = self._way(is_place, is_clearing=False)
+        self.hand = held
+        if way:
+            return self._take(is_wanted, way.cells | {self.position}, is_clearing=is_clearing)
+        if not is_clearing or not any(map(is_wanted, self.things.values())):
             return None
-        taken = {id(self.things[cell]) for cell in beside if self._has_object(cell)}
+        taken = {id(thing) for cell, thing in self.things.items() if cell in beside and thing.kind != "door"}
         return self._facing(is_place, is_clearing=True) or self._take(lambda each: id(each) in taken, is_clearing=True)
 
     def _is_bare(self, cell: Cell) -> bool:
         return cell in self.floor and cell not in self.things
 
-    def _take(self, is_wanted: Callable[[Thing], bool], *, is_clearing: bool = False) -> str | None:
+    def _take(
+        self, is_wanted: Callable[[Thing], bool], needed: Collection[Cell] = (), *, is_clearing: bool = False
+    ) -> str | None:
         held, self.hand = self.hand, None
         way = self._way(self._holds(is_wanted), is_clearing=is_clearing)
         self.hand = held
         if held and (way or is_wanted(held)):
-            return self._drop(way.cells if way else ())
+            return self._drop(way.cells.union(needed) if way else ())
         # With a key in the hand, there may be a way through a locked door.
         return self._at_thing(is_wanted, "pick up", is_clearing=is_clearing)
 
@@ -357,15 +363,17 @@ class Player:
     def _way_of(self, end: Pose, came: dict[Pose, tuple[Pose, str]]) -> Way:
         """Return the way to a pose."""
         (x, y), (dx, dy) = end
-        action, cells, pose = "", {end[0]}, end
+        action, cells, pose = "", set[Cell](), end
         while pose in came:
-            pose, action = came[pose]
             cells.add(pose[0])
-        is_blocked = any(map(self._has_object, cells - {self.position}))
-        return Way(action, cells, is_blocked, (x + dx, y + dy))
+            pose, action = came[pose]
+        cells.discard(self.position)
+        return Way(action, cells, any(map(self._has_object, cells)), (x + dx, y + dy))
 
     def _has_object(self, cell: Cell) -> bool:
-        return cell in self.things and self.things[cell].kind != "door"
+        """Return whether there is an object that must be picked up; other boxes can be opened and vanish."""
+        thing = self.things.get(cell)
+        return thing is not None and thing.kind != "door" and not self._is_useless_box(thing)
 
     def _can_pass(self, cell: Cell, *, is_clearing: bool) -> bool:
         thing = self.things.get(cell)
@@ -380,4 +388,4 @@ class Player:
         ahead = self.things.get(self._at(1, 0))
         if action != "forward" or ahead is None or ahead.state == "open":
             return action
-        return "toggle" if ahead.kind == "door" else "pick up"
+        return "toggle" if ahead.kind == "door" or self._is_useless_box(ahead) else "pick up"
