@@ -12,7 +12,7 @@ import numpy as np
 from jaxgym import levels, registry
 from jaxgym.errors import OptionError
 
-BATCH = 64
+BATCH = 32
 """Number of episodes that are played at once."""
 
 
@@ -119,13 +119,14 @@ def _played(program: _Program, params: Any, buffer: Any, seeds: Sequence[int], m
         _, _, terminated, truncated, _ = steps[-1]
         has_ended = (terminated | truncated)[: len(seeds)]
         lengths = np.where((lengths == 0) & has_ended, len(steps), lengths)
-    seen = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *observations)
     actions, rewards, *flags = (np.stack(column, axis=1) for column in zip(*steps, strict=True))
     played = list[Demonstration]()
     for row, (seed, length) in enumerate(zip(seeds, lengths.tolist(), strict=True)):
         steps_of_row = length or len(steps)
         terminated, truncated, is_success = (bool(flag[row, steps_of_row - 1]) for flag in flags)
-        own = jax.tree.map(lambda leaf, row=row, end=steps_of_row: leaf[row, : end + 1], seen)
+        seen = jax.tree.map(
+            lambda *leaves, row=row: np.stack([leaf[row] for leaf in leaves]), *observations[: steps_of_row + 1]
+        )
         made = actions[row, :steps_of_row], rewards[row, :steps_of_row]
-        played.append(Demonstration(seed, *made, terminated, truncated or not length, is_success, own))
+        played.append(Demonstration(seed, *made, terminated, truncated or not length, is_success, seen))
     return played
