@@ -9,7 +9,7 @@ import tyro
 
 from jaxgym import interrupts
 from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
-from jaxgym.flags import FailureError, List, Play, Record, Rollout, Serve, Show, Talk
+from jaxgym.flags import Demos, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
 from jaxgym.serve.web.serving import use_cpu_by_default
 
@@ -25,7 +25,7 @@ def run(argv: Sequence[str] | None = None) -> str:
     if argv[:1] == ["serve"]:
         run_server(argv[1:])
         return ""
-    kinds = {"list": List, "show": Show, "record": Record, "play": Play, "talk": Talk}
+    kinds = {"list": List, "show": Show, "record": Record, "play": Play, "demos": Demos, "talk": Talk}
     kinds |= {"rollout": Rollout, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
     if isinstance(arguments, Rollout):

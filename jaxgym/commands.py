@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxgym import extras, levels, registration, registry, text
 from jaxgym.errors import OptionError, UnknownIdError, grouped, listed, shown
-from jaxgym.flags import FailureError, List, Play, Record, Rollout, Show, Talk
+from jaxgym.flags import Demos, FailureError, List, Play, Record, Rollout, Show, Talk
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import TerminalSession
@@ -30,7 +30,7 @@ def run(arguments: Any) -> str:
         env_id = registry.id_of(registry.import_module_of(arguments.env_id))
         arguments = dataclasses.replace(arguments, env_id=env_id)
     runners: dict[type, Callable[[Any], str]] = {List: list_games, Show: show, Record: record, Play: play_game}
-    runners |= {Talk: talk, Rollout: rollout}
+    runners |= {Demos: demos, Talk: talk, Rollout: rollout}
     return runners[type(arguments)](arguments)
 
 
@@ -195,6 +195,28 @@ def play_game(arguments: Play) -> str:
     return "".join(f"{name}: {np.asarray(value).tolist()}\n" for name, value in info.items())
 
 
+def demos(arguments: Demos) -> str:
+    """Write episodes of the expert and return the output of the command."""
+    from jaxgym import demos as demonstrations
+
+    env_id, out, count = arguments.env_id, arguments.out, arguments.episodes
+    seeds = (levels.train_seeds if arguments.split == "train" else levels.held_out_seeds)(count, arguments.start)
+    options = _options_of_level(arguments.options, "--start")
+    if not out.absolute().parent.is_dir():
+        raise OptionError(f"--out: the directory {out.parent} does not exist. Create it, or choose another path.")
+    if arguments.format == "chat":
+        _writable(out, (".jsonl",))
+        results = demonstrations.write_chats(out, env_id, options, seeds, arguments.steps)
+    else:
+        try:
+            results = demonstrations.write_dataset(out, env_id, options, seeds, arguments.steps)
+        except ImportError as error:
+            raise FailureError(str(error)) from error
+    successes = sum(is_success for _, is_success in results)
+    mean = sum(total for total, _ in results) / count
+    return f"{out}: {count} episodes, {successes} with success, mean return {mean:.3g}\n"
+
+
 def talk(arguments: Talk) -> str:
     """Play as text on stdin and stdout, until the episode or the input ends."""
     game = TerminalSession(arguments.env_id, _options_of_level(arguments.options))
@@ -244,9 +266,9 @@ def _checked(seed: int) -> int:
     return seed
 
 
-def _options_of_level(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the options of NAME=VALUE pairs, for an environment whose level `--seed` selects."""
+def _options_of_level(pairs: Sequence[str], flag: str = "--seed") -> dict[str, Any]:
+    """Return the options of NAME=VALUE pairs, for an environment whose level a flag selects."""
     options = parse_options(pairs)
     if "levels" in options:
-        raise OptionError("expected no levels= option, got one. --seed selects the level.")
+        raise OptionError(f"expected no levels= option, got one. {flag} selects the level.")
     return options

@@ -74,6 +74,6 @@ def grouped(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names, separated by commas; a family of more than ten is one entry, such as `BabyAI-* (96 ids)`."""
+    """Return names, separated by commas; a family of more than ten is one entry, such as `BabyAI-* (98 ids)`."""
     groups = grouped(names).items()
     return ", ".join(group if len(members) == 1 else f"{group} ({len(members)} ids)" for group, members in groups)

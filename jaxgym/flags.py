@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -67,6 +67,29 @@ class Play(LevelFlags):
 
     ground_truth: bool = False
     """Show hidden information."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demos:
+    """Write episodes of the scripted expert, as chats for fine-tuning or as a Minari dataset for offline RL."""
+
+    env_id: _Positional[str]
+    """Id or short name of an environment with an expert, such as frozen_lake."""
+    options: _Positional[tuple[str, ...]] = ()
+    """Options of the environment, NAME=VALUE, with VALUE in JSON or a plain string; preset=NAME selects a preset.
+    For chats, also options of the text interface and of sessions."""
+    format: Literal["chat", "minari"]
+    """chat: one JSON object with the messages of an episode on each line. minari: a dataset of Minari."""
+    out: Path
+    """NAME.jsonl for chat; a new folder NAME-v0 for minari."""
+    episodes: int = 100
+    """Number of episodes, each on another level."""
+    split: Literal["train", "heldout"] = "train"
+    """Levels: training or held-out levels."""
+    start: int = 0
+    """Number of the first level in the split."""
+    steps: int = 512
+    """Maximum number of steps of an episode."""
 
 
 @dataclasses.dataclass(frozen=True)

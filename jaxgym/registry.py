@@ -55,7 +55,7 @@ KeyCorridorS5R3-v0 KeyCorridorS6R3-v0 OneRoomS8-v0 OneRoomS12-v0 OneRoomS16-v0 O
 MoveTwoAcrossS5N2-v0 MoveTwoAcrossS8N9-v0 Synth-v0 SynthS5R2-v0 SynthLoc-v0 SynthSeq-v0 MiniBossLevel-v0
 BossLevel-v0 BossLevelNoUnlock-v0
 """
-"""Ids of BabyAI without the prefix `BabyAI-`."""
+"""Ids of BabyAI in minigrid, without the prefix `BabyAI-`."""
 
 
 def _short_name_of(env_id: str) -> str:
@@ -83,6 +83,8 @@ _BUILT_IN = {
     "MiniGrid-MemoryS13Random-v0": ("minigrid_memory:S13_RANDOM", "minigrid_memory_s13_random"),
     "MiniGrid-MemoryS17Random-v0": ("minigrid_memory:S17_RANDOM", "minigrid_memory_s17_random"),
     **{f"BabyAI-{name}": ("babyai:SPECS", f"babyai_{_short_name_of(name)}") for name in _BABYAI.split()},
+    "BabyAI-PutNext-v0": ("babyai:EXTRA_SPECS", "babyai_put_next"),
+    "BabyAI-MixedTrainLocal-v0": ("babyai:EXTRA_SPECS", "babyai_mixed_train_local"),
 }
 """Entry point in `jaxgym.envs`, and short name, of each environment of this package."""
 

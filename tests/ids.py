@@ -27,11 +27,11 @@ TWINS = {
 }
 
 BABYAI = "BabyAI-GoToLocalS5N2-v0", "BabyAI-OpenRedDoor-v0", "BabyAI-PutNextS5N2Carrying-v0", "BabyAI-MiniBossLevel-v0"
-"""These stand for the 96 ids of BabyAI, which have one program and differ in the levels that they draw."""
+"""These stand for the ids of BabyAI, which have one program and differ in the levels that they draw."""
 
 
 def is_babyai(env_id: str) -> bool:
-    """Return whether an id is one of BabyAI's 96."""
+    """Return whether an id is one of BabyAI."""
     return env_id.startswith("BabyAI-")
 
 

@@ -112,6 +112,15 @@ ARROWS = {
         "jaxgym.serve.web",
         "jaxgym.text",
     },
+    "jaxgym.demos": CORE
+    | {
+        "jaxgym.extras",
+        "jaxgym.gymnasium_api",
+        "jaxgym.registry",
+        "jaxgym.serve.pool",
+        "jaxgym.serve.rollout",
+        "jaxgym.text",
+    },
     "jaxgym.serve": CORE | {"jaxgym.envs", "jaxgym.extras", "jaxgym.registry", "jaxgym.text", "jaxgym.threefry"},
 }
 UNBOUND = ("jaxgym", "jaxgym.__main__", "jaxgym.cli", "jaxgym.commands")  # re-exports and command line: every room

@@ -18,6 +18,7 @@ import pytest
 
 import jaxgym
 from jaxgym import text
+from jaxgym.envs.babyai import EXTRA_SPECS
 from jaxgym.envs.babyai.table import LEVELS
 from jaxgym.errors import ActionError, LevelError, OptionError, StateError, UnknownIdError, grouped, listed, nearest
 from jaxgym.spaces import MultiDiscrete
@@ -70,7 +71,7 @@ def test_an_unknown_id_is_rejected_with_the_nearest_and_all_ids(given: str, mean
         sentence = str(raised.value)
         assert sentence.startswith(f"Unknown environment id {given!r} (did you mean {meant!r}?). The ids are ")
         assert all(env_id in sentence for env_id in jaxgym.registered_envs() if not is_babyai(env_id))
-        assert sentence.endswith(", BabyAI-* (96 ids).")
+        assert sentence.endswith(", BabyAI-* (98 ids).")
 
 
 @pytest.mark.parametrize("given", [["a"], None, 3, {}])
@@ -212,7 +213,7 @@ def test_an_entry_point_may_name_a_mapping_of_specs_by_id(tmp_path: Path, monkey
 
 def test_the_table_has_the_ids_of_babyai() -> None:
     names = [env_id.removeprefix("BabyAI-") for env_id in jaxgym.registered_envs() if is_babyai(env_id)]
-    assert names == list(LEVELS)
+    assert names == [*LEVELS, *(env_id.removeprefix("BabyAI-") for env_id in EXTRA_SPECS)]
     assert text.text_envs()["babyai_go_to_local_s5_n2"] == "BabyAI-GoToLocalS5N2-v0"
 
 

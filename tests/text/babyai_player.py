@@ -4,20 +4,22 @@ Positions are (x, y) with x to the east and y to the south; the start is (0, 0).
 """
 
 import dataclasses
+import heapq
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from tests.text.babyai_missions import DESCRIPTION, Clause, phrases_of
+
 Cell = tuple[int, int]
+Pose = tuple[Cell, Cell]  # position and heading
 
 COMPASS = {"east": (1, 0), "south": (0, 1), "west": (-1, 0), "north": (0, -1)}
 HEADINGS = list(COMPASS.values())
-CLAUSE = re.compile(r"(go to|open|pick up|put) (.+?)(?: next to (.+))?")
-DESCRIPTION = re.compile(
-    r"(?:a|the) (?:(red|green|blue|purple|yellow|grey) )?(key|ball|box|door|object)"
-    r"(?: (on your left|on your right|in front of you|behind you))?"
-)
 FRONT_ROW, MIDDLE = 6, 3
+CLEARING = 20
+"""Steps that it costs to take an object out of the way."""
 
 
 @dataclasses.dataclass
@@ -40,10 +42,13 @@ class Thing:
         return self.name.split()[0] if self.kind == "door" else ""
 
 
-class Clause(NamedTuple):
-    verb: str
-    first: str
-    second: str | None
+class Way(NamedTuple):
+    """First action, which is empty at the end, cells to enter, whether an object lies on one, and the cell to face."""
+
+    action: str
+    cells: set[Cell]
+    is_blocked: bool
+    target: Cell
 
 
 class Player:
@@ -56,6 +61,7 @@ class Player:
         self.walls, self.floor = set[Cell](), set[Cell]([self.position])
         self.things = dict[Cell, Thing]()
         self.hand: Thing | None = None
+        self.place_to_drop: Cell | None = None
         self.room, self.unknown_in_room = set[Cell](), set[Cell]()
         self.phrases = list[list[Clause]]()
 
@@ -126,7 +132,7 @@ class Player:
             self.hand = self.things.pop(front)
         elif action == "drop" and self.hand and front in self.floor and ahead is None:
             self.things[front] = dropped = self.hand
-            self.hand = None
+            self.hand = self.place_to_drop = None
         elif action == "toggle" and ahead and ahead.kind == "box":
             del self.things[front]
         elif action == "toggle" and ahead and ahead.kind == "door":
@@ -211,9 +217,14 @@ class Player:
         for cell, door in locked:
             yield lambda cell=cell, door=door: self._unlock(cell, door)
         if locked:
-            yield lambda: self._at_thing(lambda thing: thing.kind == "box", "toggle")
+            yield lambda: self._at_thing(self._is_useless_box, "toggle")
         for cell, door in locked:
             yield lambda cell=cell, door=door: self._unlock(cell, door, is_clearing=True)
+
+    def _is_useless_box(self, thing: Thing) -> bool:
+        clauses = [clause for phrase in self.phrases for clause in phrase]
+        names = [name for clause in clauses for name in (clause.first, clause.second) if name]
+        return thing.kind == "box" and not any(self._fits(thing, name) for name in names)
 
     def _is_unknown(self, cell: Cell) -> bool:
         return cell not in self.floor and cell not in self.walls
@@ -239,23 +250,43 @@ class Player:
             case "pick up":
                 return self._take(is_first, is_clearing=is_clearing)
             case _:
-                if not (self.hand and is_first(self.hand)):
-                    return self._take(is_first, is_clearing=is_clearing)
-                targets = [cell for cell, thing in self.things.items() if self._fits(thing, clause.second or "")]
-                beside = {(x + dx, y + dy) for x, y in targets for dx, dy in HEADINGS}
-                return self._facing(lambda cell: cell in beside and self._is_bare(cell), "drop")
+                return self._put(is_first, clause.second or "", is_clearing=is_clearing)
+
+    def _put(self, is_wanted: Callable[[Thing], bool], second: str, *, is_clearing: bool) -> str | None:
+        targets = [cell for cell, thing in self.things.items() if self._fits(thing, second)]
+        if not targets and self.hand and self._fits(self.hand, second):
+            return self._drop() if any(map(is_wanted, self.things.values())) else None
+        beside = {(x + dx, y + dy) for x, y in targets for dx, dy in HEADINGS}
+
+        def is_place(cell: Cell) -> bool:
+            return cell in beside and self._is_bare(cell)
+
+        if self.hand and is_wanted(self.hand):
+            return self._facing(is_place, "drop", is_clearing=is_clearing)
+        # First find and clear the way to the place, with free hands.
+        held, self.hand = self.hand, None
+        way = self._way(is_place, is_clearing=False)
+        self.hand = held
+        if way:
+            return self._take(is_wanted, way.cells | {self.position}, is_clearing=is_clearing)
+        if not is_clearing or not any(map(is_wanted, self.things.values())):
+            return None
+        taken = {id(thing) for cell, thing in self.things.items() if cell in beside and thing.kind != "door"}
+        return self._facing(is_place, is_clearing=True) or self._take(lambda each: id(each) in taken, is_clearing=True)
 
     def _is_bare(self, cell: Cell) -> bool:
         return cell in self.floor and cell not in self.things
 
-    def _take(self, is_wanted: Callable[[Thing], bool], *, is_clearing: bool = False) -> str | None:
+    def _take(
+        self, is_wanted: Callable[[Thing], bool], needed: Collection[Cell] = (), *, is_clearing: bool = False
+    ) -> str | None:
         held, self.hand = self.hand, None
-        step = self._at_thing(is_wanted, "pick up", is_clearing=is_clearing)
+        way = self._way(self._holds(is_wanted), is_clearing=is_clearing)
         self.hand = held
-        if held and (step or is_wanted(held)):
-            return self._drop()
+        if held and (way or is_wanted(held)):
+            return self._drop(way.cells.union(needed) if way else ())
         # With a key in the hand, there may be a way through a locked door.
-        return step or self._at_thing(is_wanted, "pick up", is_clearing=is_clearing)
+        return self._at_thing(is_wanted, "pick up", is_clearing=is_clearing)
 
     def _unlock(self, cell: Cell, door: Thing, *, is_clearing: bool = False) -> str | None:
         def is_key(thing: Thing) -> bool:
@@ -269,47 +300,80 @@ class Player:
             return self._facing(lambda front: front == cell, is_clearing=True) if is_clearing else None
         return self._take(is_key, is_clearing=is_clearing)
 
-    def _at_thing(self, is_wanted: Callable[[Thing], bool], action: str, *, is_clearing: bool = False) -> str | None:
+    def _holds(self, is_wanted: Callable[[Thing], bool]) -> Callable[[Cell], bool]:
         cells = {cell for cell, thing in self.things.items() if is_wanted(thing)}
-        return self._facing(lambda cell: cell in cells, action, is_clearing=is_clearing) if cells else None
+        return lambda cell: cell in cells
 
-    def _drop(self) -> str | None:
-        """Return the next action of a way to a cell where a dropped thing blocks no path."""
+    def _at_thing(self, is_wanted: Callable[[Thing], bool], action: str, *, is_clearing: bool = False) -> str | None:
+        return self._facing(self._holds(is_wanted), action, is_clearing=is_clearing)
+
+    def _drop(self, needed: Collection[Cell] = ()) -> str | None:
+        """Return the next action of a way to a cell where a dropped thing blocks no path and none of `needed`."""
 
         def crowd(cell: Cell) -> int:
             around = [(cell[0] + dx, cell[1] + dy) for dx, dy in HEADINGS]
             doors = sum(neighbor in self.things and self.things[neighbor].kind == "door" for neighbor in around)
-            return 9 * doors + sum(neighbor in self.things for neighbor in around)
+            return 9 * doors + sum(neighbor in self.things for neighbor in around) + 40 * (cell in needed)
 
-        for most in (0, 1, 8, 99):
-            step = self._facing(lambda cell, most=most: self._is_bare(cell) and crowd(cell) <= most, "drop")
-            if step:
-                return step
-        return None
+        # A choice stands until it is carried out: a better cell from each next place would lead in circles.
+        choices = [lambda cell: cell == self.place_to_drop and self._is_bare(cell)]
+        choices += [lambda cell, most=most: self._is_bare(cell) and crowd(cell) <= most for most in (0, 1, 8, 39, 99)]
+        way = next(filter(None, (self._way(is_choice, is_clearing=False) for is_choice in choices)), None)
+        if way is None:
+            return None
+        self.place_to_drop = way.target
+        return self._cleared(way.action or "drop")
 
     def _facing(
         self, is_target: Callable[[Cell], bool], action: str = "wait", *, is_clearing: bool = False
     ) -> str | None:
-        """Return the next action on the shortest way to face a target, or `action` there; None without a way."""
+        """Return the next action on the best way to face a target, or `action` there; None without a way."""
+        way = self._way(is_target, is_clearing=is_clearing)
+        if way is None:
+            return None
+        if way.is_blocked and self.hand:
+            return self._drop(way.cells)
+        return self._cleared(way.action or action)
+
+    def _way(self, is_target: Callable[[Cell], bool], *, is_clearing: bool) -> Way | None:
+        """Return the best way to face a target; taking an object out of the way costs some steps."""
         start = self.position, self.heading
-        first = {start: ("", False)}  # the first action, and whether the way leads through an object
-        queue = [start]
-        for position, heading in queue:
+        came = dict[Pose, tuple[Pose, str]]()  # the pose before each, and the action
+        best, queue, number = {start: 0}, [(0, 0, start)], 0
+        while queue:
+            cost, _, pose = heapq.heappop(queue)
+            if cost > best[pose]:
+                continue
+            position, heading = pose
             front = position[0] + heading[0], position[1] + heading[1]
-            action_of_way, is_blocked = first[position, heading]
             if is_target(front):
-                return self._drop() if is_blocked and self.hand else self._cleared(action_of_way or action)
+                return self._way_of(pose, came)
             index = HEADINGS.index(heading)
             left, right = HEADINGS[index - 1], HEADINGS[(index + 1) % 4]
-            following = [(position, left, "turn left"), (position, right, "turn right")]
+            following = [((position, left), "turn left", 1), ((position, right), "turn right", 1)]
             if self._can_pass(front, is_clearing=is_clearing):
-                following.insert(0, (front, heading, "forward"))
-            for cell, direction, move in following:
-                if (cell, direction) not in first:
-                    is_object = cell in self.things and self.things[cell].kind != "door"
-                    first[cell, direction] = action_of_way or move, is_blocked or is_object
-                    queue.append((cell, direction))
+                following.insert(0, ((front, heading), "forward", 1 + CLEARING * self._has_object(front)))
+            for after, move, price in following:
+                if cost + price < best.get(after, math.inf):
+                    number += 1
+                    best[after], came[after] = cost + price, (pose, move)
+                    heapq.heappush(queue, (cost + price, number, after))
         return None
+
+    def _way_of(self, end: Pose, came: dict[Pose, tuple[Pose, str]]) -> Way:
+        """Return the way to a pose."""
+        (x, y), (dx, dy) = end
+        action, cells, pose = "", set[Cell](), end
+        while pose in came:
+            cells.add(pose[0])
+            pose, action = came[pose]
+        cells.discard(self.position)
+        return Way(action, cells, any(map(self._has_object, cells)), (x + dx, y + dy))
+
+    def _has_object(self, cell: Cell) -> bool:
+        """Return whether there is an object that must be picked up; other boxes can be opened and vanish."""
+        thing = self.things.get(cell)
+        return thing is not None and thing.kind != "door" and not self._is_useless_box(thing)
 
     def _can_pass(self, cell: Cell, *, is_clearing: bool) -> bool:
         thing = self.things.get(cell)
@@ -324,19 +388,4 @@ class Player:
         ahead = self.things.get(self._at(1, 0))
         if action != "forward" or ahead is None or ahead.state == "open":
             return action
-        return "toggle" if ahead.kind == "door" else "pick up"
-
-
-def phrases_of(mission: str) -> list[list[Clause]]:
-    """Return the clauses of the phrases, in the order in which they must be fulfilled."""
-    first, then, second = mission.partition(", then ")
-    if not then:
-        second, after, first = mission.partition(" after you ")
-        first, second = (first, second) if after else (second, "")
-    return [[clause_of(part) for part in phrase.split(" and ")] for phrase in (first, second) if phrase]
-
-
-def clause_of(text: str) -> Clause:
-    found = CLAUSE.fullmatch(text)
-    assert found is not None, text
-    return Clause(*found.groups())
+        return "toggle" if ahead.kind == "door" or self._is_useless_box(ahead) else "pick up"

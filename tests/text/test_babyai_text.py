@@ -19,18 +19,34 @@ from jaxgym.envs.babyai.mission import Plan, num_units
 from jaxgym.envs.babyai.rooms import Rooms
 from jaxgym.envs.common.draws import Draws, Stream
 from jaxgym.envs.minigrid.world import WALL
-from tests.text.babyai_player import Player, phrases_of
+from tests.text.babyai_missions import phrases_of
+from tests.text.babyai_player import Player
 
 SIDE = 22
 """Side of the grids that levels are padded to with walls, so that one program plays all ids."""
 
 NUM_LEVELS, FIRST_SEED = 100, 10_000
-QUICK = ("PickupLoc-v0", "PutNextLocal-v0", "GoToSeqS5R2-v0", "UnlockPickup-v0", "KeyCorridorS3R3-v0")
+QUICK = ("PickupLoc-v0", "PutNextLocal-v0", "GoToSeqS5R2-v0", "BlockedUnlockPickup-v0", "KeyCorridorS3R3-v0")
 OTHERS = (
     *("GoToObj-v0", "GoToRedBall-v0", "GoToLocalS8N7-v0", "GoToDoor-v0", "GoToObjMazeS5-v0"),
     *("OpenRedDoor-v0", "OpenDoorLoc-v0", "OpenTwoDoors-v0", "OpenDoorsOrderN4-v0", "PickupDist-v0"),
     *("PickupAbove-v0", "PutNextS5N2-v0", "PutNextS7N4-v0", "PutNextS5N2Carrying-v0", "UnlockLocal-v0", "KeyInBox-v0"),
-    *("UnlockToUnlock-v0", "ActionObjDoor-v0", "FindObjS6-v0", "OneRoomS12-v0", "MoveTwoAcrossS5N2-v0"),
+    *(
+        "UnlockPickup-v0",
+        "UnlockPickupDist-v0",
+        "UnlockLocalDist-v0",
+        "UnblockPickup-v0",
+        "SynthS5R2-v0",
+        "SynthSeq-v0",
+    ),
+    *(
+        "MiniBossLevel-v0",
+        "UnlockToUnlock-v0",
+        "ActionObjDoor-v0",
+        "FindObjS6-v0",
+        "OneRoomS12-v0",
+        "MoveTwoAcrossS5N2-v0",
+    ),
 )
 
 

@@ -204,6 +204,12 @@ def _put(b: Builder, moved: Any, fixed: Any) -> Clause:
     return Clause(int(MissionVerb.PUT), like(b, moved), like(b, fixed))
 
 
+def put_next_maze(b: Builder) -> Plan:
+    """Put an object of a maze next to another one."""
+    one, other = b.subset(_maze(b, 18), 2)
+    return only(_put(b, one, other))
+
+
 def put_next(b: Builder, *, objs_per_room: int) -> Plan:
     """Put an object of one room next to an object of the other room."""
     left, right = _two_rooms(b, objs_per_room)

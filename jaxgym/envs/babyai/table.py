@@ -183,4 +183,7 @@ LEVELS = {
     "BossLevel-v0": _random(_MAZE),
     "BossLevelNoUnlock-v0": _random(_MAZE, locked_room_prob=0.0, **_EXPLICIT),
 }
-"""The level classes by id, without the prefix `BabyAI-`."""
+"""The level classes of minigrid by id, without the prefix `BabyAI-`."""
+
+PUT_NEXT = _level(classes.put_next_maze, _MAZE, _PUT_UNITS)
+"""The level PutNext of the BabyAI paper, which minigrid does not have."""
