@@ -64,7 +64,7 @@ def png(pixels: np.ndarray, scale: int = 1) -> bytes:
     rows[:, 0, 1:] = parts
     rows[:, 1:, 0] = _UP
     header = struct.pack(">IIBBBBB", width * scale, height * scale, _BITS, kind, 0, 0, 0)
-    chunks = [_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows, _LEVEL)), _chunk(b"IEND", b"")]
+    chunks = [_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows.data, _LEVEL)), _chunk(b"IEND", b"")]
     if palette is not None:
         chunks.insert(1, _chunk(b"PLTE", palette))
     return b"".join([_SIGNATURE, *chunks])

@@ -72,7 +72,8 @@ class Games:
             # With the default level buffer of an environment, a held-out seed would select a training level.
             others["levels"] = "fresh"
         has_images = session_options.observation_mode != "text"
-        if has_images and "observation" in registry.load(env_id).all_options:
+        observation = registry.load(env_id).all_options.get("observation")
+        if has_images and observation is not None and observation.accepts("pixels"):
             others.setdefault("observation", "pixels")
         env, params, interface = text.make_registered(env_id, **others)
         interface = dataclasses.replace(interface, rewards=session_options.rewards)
