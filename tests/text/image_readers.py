@@ -4,6 +4,7 @@ They are written from the legends in the prompts. The text of `tests.text.player
 """
 
 import io
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +14,6 @@ SCREEN_PX = 84
 SKIN, DARK_HAND, CROSS, DEADLY = (250, 204, 153), (50, 50, 50), (255, 0, 0), (81, 18, 26)
 TILE = (21, 43, 77)
 DISC, ICE, SAND, GREEN = (214, 60, 52), (198, 226, 243), (226, 196, 140), (84, 176, 96)
-HEADINGS = ("up", "left", "down", "right")
 
 # The digits of Sudoku, as a reader sees them.
 DIGITS = """
@@ -77,35 +77,60 @@ def sudoku(screen: np.ndarray, beside: str) -> str:
     return "\n".join(lines)
 
 
-def agent(screen: np.ndarray) -> tuple[float, float, str]:
-    """Return the center (y, x) of the skin-colored disc, and the direction of its hands."""
-    body, hands = where(screen, SKIN).mean(axis=0), where(screen, DARK_HAND).mean(axis=0)
-    y, x = hands - body
-    return body[0], body[1], HEADINGS[(0 if y < 0 else 2) if abs(y) > abs(x) else (1 if x < 0 else 3)]
+def agent(screen: np.ndarray) -> tuple[int, int, str]:
+    """Return the center (y, x) of the skin-colored disc, and the direction of its hands, which cover its front."""
+    skin, hands = where(screen, SKIN), where(screen, DARK_HAND)
+    (top, left), (bottom, right) = skin.min(axis=0), skin.max(axis=0) + 1
+    y, x = hands.mean(axis=0) - skin.mean(axis=0)
+    if abs(y) > abs(x):
+        radius = (right - left) // 2
+        return (bottom - radius if y < 0 else top + radius), left + radius, "up" if y < 0 else "down"
+    radius = (bottom - top) // 2
+    return top + radius, (right - radius if x < 0 else left + radius), "left" if x < 0 else "right"
+
+
+def command(screen: np.ndarray) -> str:
+    """Return the command of the white symbol in the center; "none" without one."""
+    symbol = where(screen, (255, 255, 255))
+    if not len(symbol):
+        return "none"
+    # Most pixels of an arrow are in its head.
+    y, x = symbol.mean(axis=0) - (symbol.min(axis=0) + symbol.max(axis=0)) / 2
+    names = ["left" if x < 0 else "right"] * int(abs(x) > 1) + ["up" if y < 0 else "down"] * int(abs(y) > 1)
+    return "-".join(names) or "stay"
 
 
 def mortar_mayhem(screen: np.ndarray, beside: str) -> str:
-    """Read an arena; the commands are beside it."""
+    """Read an arena; the commands of the act-only games are beside it."""
     y, x, facing = agent(screen)
     blue, red = where(screen, TILE), where(screen, DEADLY)
     top = min(place.min() for place in (blue, red) if len(place)) - 1
-    (row, column), red_tiles = (np.asarray([y, x]) - top) // 14 + 1, "none" if not len(red) else "some"
-    listed = beside.removeprefix("You chose:").partition("Commands:")[2]
-    return f"Commands:{listed}\nYou: row {row:.0f}, column {column:.0f}, facing {facing}\nRed tiles: {red_tiles}"
+    (row, column), red_tiles = (np.asarray([y, x]) - top) // 14 + 1, "some" if len(red) else "none"
+    listed = re.search("Commands: .*", beside)
+    commands = listed[0] if listed else f"Command shown: {command(screen)}"
+    return f"{commands}\nYou: row {row}, column {column}, facing {facing}\nRed tiles: {red_tiles}"
 
 
 def mystery_path(screen: np.ndarray, beside: str) -> str:
     """Read a square of 7 x 7 tiles."""
     del beside
     cross = where(screen, CROSS)
-    y, x, facing = (*cross.mean(axis=0), "up") if len(cross) else agent(screen)
+    y, x, facing = (*(cross.min(axis=0) + 5), "up") if len(cross) else agent(screen)
     crossed = "\nRed cross: on you" if len(cross) else ""
-    return f"You: row {y // 12 + 1:.0f}, column {x // 12 + 1:.0f}, facing {facing}{crossed}"
+    return f"You: row {y // 12 + 1}, column {x // 12 + 1}, facing {facing}{crossed}"
+
+
+def textcraft(screen: np.ndarray, beside: str) -> str:
+    """Return the crafting commands and the goal, which are beside the first image."""
+    del screen
+    return beside
 
 
 READERS: dict[str, Callable[[np.ndarray, str], str]] = {
     "FrozenLake-v0": frozen_lake,
     "Sudoku-v0": sudoku,
-    "MortarMayhemB-Grid-v0": mortar_mayhem,
+    **dict.fromkeys((f"MortarMayhem{kind}-v0" for kind in ("", "-Grid", "B", "B-Grid")), mortar_mayhem),
+    "MysteryPath-v0": mystery_path,
     "MysteryPath-Grid-v0": mystery_path,
+    "TextCraft-v0": textcraft,
 }
