@@ -239,6 +239,8 @@ def rollout(arguments: Rollout) -> str:
         concurrency=arguments.concurrency,
         turn_seconds=arguments.turn_seconds,
         retries=arguments.retries,
+        history_turns=arguments.history_turns,
+        history_images=arguments.history_images,
     )
     blend = rollouts.Blend(arguments.reward_funcs, arguments.reward_weights)
     player = command.Player(

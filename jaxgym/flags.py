@@ -123,6 +123,10 @@ class Rollout:
     """Folder for the chats; run the same command again to continue a run."""
     max_turns: int | None = 512
     """Maximum number of turns of an episode; with None some episodes never end."""
+    history_turns: int | None = None
+    """Number of the last turns that the model sees, in addition to the first one; by default all."""
+    history_images: int | None = None
+    """Number of the last turns whose images the model sees; by default those of all turns that it sees."""
     concurrency: int = 64
     """Number of concurrent episodes."""
     turn_seconds: float = 120.0

@@ -85,12 +85,13 @@ ARROWS = {
         "jaxgym.spec",
         "jaxgym.text",
     },
-    "jaxgym.serve.sessions": {"jaxgym.options"},
+    "jaxgym.serve.sessions": {"jaxgym.options", "jaxgym.serve.images"},
     "jaxgym.serve.pool": CORE
     | {
         "jaxgym.registry",
         "jaxgym.rows",
         "jaxgym.serve.errors",
+        "jaxgym.serve.images",
         "jaxgym.serve.sessions",
         "jaxgym.text",
         "jaxgym.threefry",
@@ -130,7 +131,10 @@ DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 # What `import jaxgym` leaves out, since it needs other packages, or is of use to their users alone.
 BRIDGES = {
     f"jaxgym.serve.{name}"
-    for name in ("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.sudoku", "textarena", "trl")
+    for name in (
+        *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
+        *("textarena", "trl"),
+    )
 }
 
 # What can't be imported without a package that is no dependency.

@@ -1,9 +1,56 @@
 """Contents of chat messages, in the formats of clients and endpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jaxgym.serve.images import data_url
+
 _TEXTS = ("text", "input_text", "output_text")
+
+OMITTED = "[image omitted]"
+"""Text in place of an older image; see `recent`."""
+
+
+def user_message(text: str, image: bytes | None = None) -> dict[str, Any]:
+    """Return a user message with a text and a PNG; with an image, the content is a list of parts in OpenAI's format.
+
+    >>> user_message("Go!")
+    {'role': 'user', 'content': 'Go!'}
+    """
+    if image is None:
+        return {"role": "user", "content": text}
+    parts = [{"type": "image_url", "image_url": {"url": data_url(image)}}]
+    return {"role": "user", "content": [*parts, {"type": "text", "text": text}] if text else parts}
+
+
+def recent(chat: Sequence[dict[str, Any]], turns: int | None, images: int | None) -> list[dict[str, Any]]:
+    """Return the part of a chat that a model sees.
+
+    A turn is a user message with the reply to it. The messages before the first turn are always kept. The first turn is
+    kept as well, because in some games only its text has the task.
+
+    Args:
+        chat: The messages, the oldest first.
+        turns: Number of the last turns to keep; None keeps all.
+        images: Number of the last turns whose images are kept; None keeps the images of the last `turns`. Other images
+            are replaced by the text `OMITTED`.
+    """
+    starts = [place for place, message in enumerate(chat) if message["role"] == "user"]
+    shown = starts if turns is None else starts[-turns:]
+    pictured = shown if images is None else shown[-images:] if images else []
+    spans = dict(zip(starts, [*starts[1:], len(chat)], strict=True))
+    kept = list(chat[: starts[0]]) if starts else list(chat)
+    for start in dict.fromkeys([*starts[:1], *shown]):
+        first = chat[start] if start in pictured else _without_images(chat[start])
+        kept += [first, *chat[start + 1 : spans[start]]]
+    return kept
+
+
+def _without_images(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    if not isinstance(content, list) or all(part.get("type") != "image_url" for part in content):
+        return message
+    return {**message, "content": "\n".join(filter(None, (OMITTED, content_text(content))))}
 
 
 def content_text(content: Any) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxgym.options import Integer, OneOf, Option, Real, declared, static
+from jaxgym.serve.images import DEFAULT_SIDE_PX, MOST_SCALE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,22 @@ class SessionOptions:
             "components",
             "reward of a turn: the components of the text interface, or the environment's reward only",
             values=("components", "environment"),
+        )
+    )
+    observation_mode: str = static(
+        OneOf(
+            "text",
+            "form of the observations: the text, the frame as an image with only the text that the frame lacks, or the "
+            "text and the image",
+            values=("text", "image", "both"),
+        )
+    )
+    image_scale: int = static(
+        Integer(
+            0,
+            f"width and height of a pixel of the frame in the image; 0 makes images of about {DEFAULT_SIDE_PX} px",
+            0,
+            MOST_SCALE,
         )
     )
 
@@ -69,6 +86,7 @@ class Opening(NamedTuple):
         reply_format: The end of the system prompt that describes the form of a reply; empty if it is not separate.
         text: The first observation text; empty if the session has not started.
         text_version: Version of the wording, see `jaxgym.text.TextInterface`.
+        image: The first frame as PNG; None without images, or if the session has not started.
     """
 
     id: str
@@ -78,6 +96,7 @@ class Opening(NamedTuple):
     reply_format: str
     text: str
     text_version: int
+    image: bytes | None = None
 
 
 class TurnResult(NamedTuple):
@@ -95,6 +114,7 @@ class TurnResult(NamedTuple):
         total_reward: Sum of the rewards of this episode.
         is_solved: Whether the episode has ended with success.
         info: The environment's `info` at the end of the episode, as plain Python values; empty before.
+        image: The frame as PNG; None without images.
     """
 
     text: str
@@ -107,6 +127,7 @@ class TurnResult(NamedTuple):
     total_reward: float
     is_solved: bool
     info: dict[str, Any]
+    image: bytes | None = None
 
 
 def repeated(last: TurnResult) -> TurnResult:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxgym import text
+from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode
 from jaxgym.serve.errors import RequestError
 from jaxgym.serve.messages import content_text
@@ -69,6 +70,9 @@ class TextArenaEnv(_arena.Env):
         self._episode: Episode | None = None
         self._replies: list[str] = []
         self._text = ""
+        mode = options.get("observation_mode", "text")
+        if mode != "text":
+            raise OptionError(f"{self.game}: observation_mode: expected 'text', got {mode!r}. TextArena has no images.")
         Episode(self.game, None, self._options).check()
 
     def reset(self, num_players: int, seed: int | None = None) -> None:

@@ -18,6 +18,7 @@ from jaxgym import text
 from jaxgym.envs.frozen_lake.dialects import DIALECTS
 from jaxgym.serve import arguments
 from jaxgym.serve.episodes import Episode, options_of
+from jaxgym.serve.images import pil_image
 from jaxgym.serve.swift import class_name
 from jaxgym.text import InvalidReply
 from jaxgym.text.replies import FORM
@@ -66,7 +67,7 @@ class _TextEnv:
         self._options = self._played = options
         self._episode: Episode | None = None
 
-    def reset(self, seed: int | None = None, env_config: Mapping[str, Any] | None = None, **columns: Any) -> str:
+    def reset(self, seed: int | None = None, env_config: Mapping[str, Any] | None = None, **columns: Any) -> Any:
         """Start an episode.
 
         Args:
@@ -75,7 +76,8 @@ class _TextEnv:
             **columns: The other columns of the row; ignored.
 
         Returns:
-            The system prompt with the tools instead of the form of a reply, and the first observation text.
+            The system prompt with the tools instead of the form of a reply, and the first observation text. In
+            sessions with images, a list of content parts: the first image, and this text.
 
         Raises:
             OptionError: If an entry is not an option or its value is invalid.
@@ -91,22 +93,30 @@ class _TextEnv:
         form = "" if isinstance(self, _ReplyEnv) else opening.reply_format
         rules = opening.system_prompt.removesuffix(form).rstrip()
         schemas = {name: getattr(self, name).schema for name in _tools_of(type(self))}
-        return f"{rules}\n\n{how_to_act(schemas)}\n\n{opening.text}"
+        return _parts("\n\n".join(filter(None, (rules, how_to_act(schemas), opening.text))), opening.image)
 
     def get_reward(self) -> float:
         """Return the sum of the rewards of the episode."""
         result = None if self._episode is None else self._episode.result
         return 0.0 if result is None else float(result.total_reward)
 
-    def _reply(self, reply: str | InvalidReply, tool_call: str) -> str:
+    def _reply(self, reply: str | InvalidReply, tool_call: str) -> Any:
         if self._episode is None:
             self.reset()
         if self._episode is None or self._episode.has_ended:
             raise ValueError(_OVER)
         result = self._episode.step(reply)
-        if result.invalid_reply is None:
-            return result.text
-        return with_tool_call(result.text, tool_call, keeps_form=isinstance(self, _ReplyEnv))
+        text = result.text
+        if result.invalid_reply is not None:
+            text = with_tool_call(text, tool_call, keeps_form=isinstance(self, _ReplyEnv))
+        return _parts(text, result.image)
+
+
+def _parts(text: str, image: bytes | None) -> str | list[dict[str, Any]]:
+    """Return a text, or with an image the list of content parts that TRL passes to a vision-language model."""
+    if image is None:
+        return text
+    return [{"type": "image", "image": pil_image(image)}, {"type": "text", "text": text}]
 
 
 def how_to_act(schemas: Mapping[str, Mapping[str, Any]]) -> str:

@@ -26,6 +26,9 @@ PARSING: Mapping[str, Option] = {
 }
 """The option that every environment with a text interface has."""
 
+TRUNCATED = "The episode has ended: a limit on steps or turns was reached."
+"""Text of an episode that a limit has ended."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TextInterface(Generic[TScene]):
@@ -96,6 +99,39 @@ class TextInterface(Generic[TScene]):
         """Return the observation texts after B turns; games override it to make a batch of texts faster."""
         return [self.respond(turn, params) for turn in turns]
 
+    # Sessions with images; see the session option `observation_mode`.
+
+    def image_prompt(self, params: Any) -> str:
+        """Return the system prompt for observations that are images: the rules, `image_legend`, the form of a reply."""
+        raise NotImplementedError  # Every game has its own.
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the frame; if text and image are shown, it follows the rules of `system_prompt`."""
+        raise NotImplementedError  # Every game has its own.
+
+    def beside(self, scenes: TScene, params: Any, *, is_first: bool) -> list[str]:
+        """Return the texts beside the images of B scenes: what the frame lacks, such as a mission; empty by default.
+
+        Args:
+            scenes: The scenes, with a leading axis B.
+            params: The parameters.
+            is_first: Whether the images are the first ones of their episodes.
+        """
+        return [""] * len(jax.tree.leaves(scenes)[0])
+
+    def open_beside(self, scenes: TScene, params: Any) -> list[str]:
+        """Return the texts beside the first images of B sessions."""
+        return self.beside(scenes, params, is_first=True)
+
+    def respond_beside(self, turns: Turns[TScene], params: Any) -> list[str]:
+        """Return the texts beside the images after B turns: the action or the error, `beside`, and the end."""
+        beside = self.beside(turns.scenes, params, is_first=False)
+        ends = zip(turns.terminated.tolist(), turns.truncated.tolist(), strict=True)
+        return [
+            "\n".join(filter(None, (_choice_of(move), text, _ending(terminated=terminated, truncated=truncated))))
+            for move, text, (terminated, truncated) in zip(turns.actions, beside, ends, strict=True)
+        ]
+
     def reward_tracker(self, scene: TScene, params: Any) -> RewardTracker:
         """Return the reward tracker of an episode that starts with `scene`."""
         return RewardTracker()
@@ -103,6 +139,14 @@ class TextInterface(Generic[TScene]):
     def is_solved(self, info: Mapping[str, Any]) -> bool:
         """Return whether the `info` of the last step, on the host, reports success."""
         return bool(info.get("success", False))
+
+
+def _choice_of(move: ParsedAction | InvalidReply) -> str:
+    return move.reason if isinstance(move, InvalidReply) else f"You chose: {move.text}."
+
+
+def _ending(*, terminated: bool, truncated: bool) -> str:
+    return "The episode has ended." if terminated else TRUNCATED if truncated else ""
 
 
 class BatchTextInterface(TextInterface[TScene]):

@@ -172,7 +172,7 @@ class Base:
 def ms_swift(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     tables = types.SimpleNamespace(envs={}, multi_turns={})
     parts = {"gym_env": {"Env": Base, "envs": tables.envs}}
-    parts["multi_turn"] = {"OpenEnvScheduler": Base, "multi_turns": tables.multi_turns}
+    parts["multi_turn"] = {"OpenEnvScheduler": Base, "GYMScheduler": Base, "multi_turns": tables.multi_turns}
     for name in ("swift", "swift.rollout"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     for name, entries in parts.items():
@@ -195,7 +195,8 @@ def test_the_plugin_registers_every_game_and_the_schedulers(ms_swift: types.Simp
     loaded(PLUGIN, "_plugin_0f3a")
     assert set(ms_swift.envs) == {*text.text_envs(), *text.text_envs().values()}
     assert ms_swift.envs["frozen_lake"] is swift.env_class("frozen_lake")
-    assert set(ms_swift.multi_turns) == {"jaxgym_sudoku_scheduler", "jaxgym_openenv_scheduler"}
+    kinds = ("sudoku", "openenv", "image")
+    assert set(ms_swift.multi_turns) == {f"jaxgym_{kind}_scheduler" for kind in kinds}
 
 
 @pytest.mark.parametrize("entries", ["x", 3, ["seed"]])

@@ -11,14 +11,15 @@ import numpy as np
 
 from jaxgym.envs.babyai.game import Scene, VisibleMission
 from jaxgym.envs.babyai.mission import text_of
-from jaxgym.envs.common.text import TRUNCATED, actions_option, number, visible_in
+from jaxgym.envs.common.text import actions_option, number, visible_in
 from jaxgym.envs.minigrid.reward import reward_at
-from jaxgym.envs.minigrid.text import MiniGridTextInterface, actions_of, name_of
+from jaxgym.envs.minigrid.text import COMPASS, MiniGridTextInterface, actions_of, name_of
 from jaxgym.envs.minigrid.view import OWN, SIZE
-from jaxgym.envs.minigrid.world import EMPTY, UNSEEN, WALL, MiniGridAction
+from jaxgym.envs.minigrid.world import EMPTY, UNSEEN, WALL, Direction, MiniGridAction
 from jaxgym.options import OneOf, Option
 from jaxgym.spec import TextSpec
 from jaxgym.text.actions import ActionSet
+from jaxgym.text.interface import TRUNCATED
 from jaxgym.text.turns import InvalidReply, ParsedAction, RewardTracker, Turn, Turns
 
 _MOST_ACTIONS = 8
@@ -80,14 +81,27 @@ class BabyAITextInterface(MiniGridTextInterface[Scene]):
             f'for each "put"; the limit is at most {most} steps.'
         )
 
-    def legend(self, params: Any) -> str:
-        """Return the explanation of the observation and of the moves."""
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
         return (
-            f'{super().legend(params)} You can enter an open door. "pick up" takes the key, ball or box in the cell '
+            f'{super().effects(params)} You can enter an open door. "pick up" takes the key, ball or box in the cell '
             'ahead of you if your hands are free. "drop" puts what you carry on the cell ahead if it is free floor. '
             '"toggle" opens or closes the door ahead; a locked door opens if you carry a key of its color. "toggle" '
             'also opens the box ahead: its content replaces it, and an empty box vanishes. "wait" does nothing.'
         )
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the image."""
+        carried = " Your own cell also shows what you carry." if self.env.observation == "pixels" else ""
+        return f"{super().image_legend(params)}{carried}"
+
+    def beside(self, scenes: Scene, params: Any, *, is_first: bool) -> list[str]:
+        """Return the missions and the directions, which are not in the frame."""
+        directions = np.asarray(scenes.world.direction).tolist()
+        return [
+            f"Mission: {text_of(tokens)}.\nYou face {COMPASS[Direction(direction)]}."
+            for tokens, direction in zip(np.asarray(scenes.tokens), directions, strict=True)
+        ]
 
     def describe_visible(self, seen: VisibleMission) -> list[str]:
         """Return the mission, the direction, the map, and the list of things."""
@@ -141,12 +155,22 @@ class BalrogTextInterface(BabyAITextInterface):
         return super().reward_rule(params)
 
     def legend(self, params: Any) -> str:
-        """Return the explanation of the observation and of the moves."""
+        """Return the explanation of the observation."""
         return (
             f"Observation: You see a square of {SIZE} x {SIZE} cells. You are in the middle of its last row. Each line "
             "names a visible thing, and how many steps it is to your right or left and forward. A wall is listed only "
             "if it is straight forward, left or right and no thing is in between. The first line names what you "
-            "carry, if anything. If you see nothing, the observation is empty.\n"
+            "carry, if anything. If you see nothing, the observation is empty."
+        )
+
+    def beside(self, scenes: Scene, params: Any, *, is_first: bool) -> list[str]:
+        """Return the missions, in the first observation only."""
+        missions = [f"Mission: {text_of(tokens)}." for tokens in np.asarray(scenes.tokens)]
+        return missions if is_first else [""] * len(missions)
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
+        return (
             "turn left, turn right: turn by 90 degrees.\n"
             "go forward: move one step forward, if the cell ahead is free floor or an open door.\n"
             "pick up: take the key, ball or box ahead of you, if your hands are free.\n"

@@ -17,16 +17,13 @@ from jaxgym.options import Integer, Option
 from jaxgym.rows import Rows
 from jaxgym.spec import TextSpec
 from jaxgym.text.actions import ActionSet
-from jaxgym.text.interface import BatchTextInterface, TextInterface
+from jaxgym.text.interface import TRUNCATED, BatchTextInterface, TextInterface
 from jaxgym.text.turns import Action, InvalidReply, ParsedAction, Turns
 
 TScene = TypeVar("TScene")
 
 MOST_ACTIONS = 64
 """Largest number of actions that one reply may be allowed to give."""
-
-TRUNCATED = "The episode has ended: a limit on steps or turns was reached."
-"""Text of an episode that a limit has ended."""
 
 _CHUNKS = (8, 64)
 _OBSERVERS = dict[Any, tuple[Rows, Callable[[Any], jax.Array]]]()
@@ -41,7 +38,7 @@ def actions_option(default: int) -> dict[str, Option]:
 class FrameTextInterface(BatchTextInterface[TScene]):
     """Text interface that is made of the facts that a frame shows.
 
-    Subclasses define `rules`, `legend` and `describe_visible`.
+    Subclasses define `rules`, `legend`, `image_legend`, `effects` and `describe_visible`.
 
     Attributes:
         env: The environment.
@@ -70,7 +67,11 @@ class FrameTextInterface(BatchTextInterface[TScene]):
         raise NotImplementedError  # Every game has its own.
 
     def legend(self, params: Any) -> str:
-        """Return the explanation of the observation texts and of the effects of actions."""
+        """Return the explanation of the observation texts."""
+        raise NotImplementedError  # Every game has its own.
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
         raise NotImplementedError  # Every game has its own.
 
     def describe_visible(self, seen: Any) -> list[str]:
@@ -83,7 +84,15 @@ class FrameTextInterface(BatchTextInterface[TScene]):
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules, the legend and the reply format."""
-        return f"{self.rules(params)}{self.time_limit(params)}\n\n{self.legend(params)}\n\n{self.action_set.help()}"
+        return self._prompt(self.legend(params), params)
+
+    def image_prompt(self, params: Any) -> str:
+        """Return the rules, the explanation of the image, and the reply format."""
+        return self._prompt(self.image_legend(params), params)
+
+    def _prompt(self, legend: str, params: Any) -> str:
+        rules, actions = f"{self.rules(params)}{self.time_limit(params)}", self.action_set.help()
+        return f"{rules}\n\n{legend}\n{self.effects(params)}\n\n{actions}"
 
     def time_limit(self, params: Any) -> str:
         """Return the time limit as text."""

@@ -20,6 +20,16 @@ _SLIPPERY = """
 The ice is slippery: you move in the direction of your action with probability 1/3, and in each of the two \
 perpendicular directions with probability 1/3."""
 
+_IMAGE_RULES = """\
+You are crossing a frozen lake, a square of cells, to reach the goal.
+Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
+At the goal the episode ends with a reward of +1. In a hole it ends with 0."""
+
+IMAGE_LEGEND = """\
+Each observation has an image of the lake. You are the red disc. Safe ice is light blue, a hole is a dark blue disc, \
+the start is sand-colored, and the goal is green with a yellow flag."""
+"""Explanation of the image."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
@@ -63,8 +73,15 @@ class Dialect:
 
     def system_prompt(self, max_steps: int, *, is_slippery: bool) -> str:
         """Return the rules and the reply format."""
+        return self._prompt(self.rules, max_steps, is_slippery=is_slippery)
+
+    def image_prompt(self, max_steps: int, *, is_slippery: bool) -> str:
+        """Return the rules for observations that are images, and the reply format."""
+        return self._prompt(f"{_IMAGE_RULES}\n{IMAGE_LEGEND}", max_steps, is_slippery=is_slippery)
+
+    def _prompt(self, rules: str, max_steps: int, *, is_slippery: bool) -> str:
         limit = f"\nThe episode ends after {max_steps} moves." if max_steps > 0 else ""
-        return f"{self.rules}{_SLIPPERY if is_slippery else ''}{limit}\n{self.form}"
+        return f"{rules}{_SLIPPERY if is_slippery else ''}{limit}\n{self.form}"
 
 
 def _cells(plain: dict[Cell, str], held: dict[Cell, str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxgym.envs.frozen_lake.dialects import DIALECTS, WORDS, Dialect
+from jaxgym.envs.frozen_lake.dialects import DIALECTS, IMAGE_LEGEND, WORDS, Dialect
 from jaxgym.envs.frozen_lake.game import Action
 from jaxgym.envs.frozen_lake.scene import NUM_KINDS, Scene
 from jaxgym.options import OneOf, Option
@@ -59,6 +59,16 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         return DIALECTS[self.dialect].system_prompt(
             int(params.max_steps_in_episode), is_slippery=bool(params.is_slippery)
         )
+
+    def image_prompt(self, params: Any) -> str:
+        """Return the rules, the explanation of the image, and the reply format."""
+        return DIALECTS[self.dialect].image_prompt(
+            int(params.max_steps_in_episode), is_slippery=bool(params.is_slippery)
+        )
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the image."""
+        return IMAGE_LEGEND
 
     def reply_format(self) -> str:
         """Return the form of a reply."""

@@ -98,6 +98,21 @@ def screen(tile_px: int) -> str:
     )
 
 
+IMAGE = "Each observation has an image."
+"""Start of the explanation of an image."""
+
+FIGURE = "You are the skin-colored disc. Its two dark hands point in the direction that you are facing."
+"""Explanation of the agent in an image."""
+
+
+def image_px() -> str:
+    """Return the coordinates of an image as text."""
+    return (
+        f"The image is the whole screen of {SCREEN_PX} x {SCREEN_PX} px, enlarged. Distances in px are distances on "
+        "the screen."
+    )
+
+
 NUMBERING = "Rows are numbered from 1 at the top, columns from 1 at the left."
 
 GRID_STEPS = (

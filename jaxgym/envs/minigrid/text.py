@@ -29,6 +29,18 @@ COMPASS = {Direction.RIGHT: "east", Direction.DOWN: "south", Direction.LEFT: "we
 _UNSEEN, _FLOOR, _WALL, _YOU = "?.#@"
 _LETTERS = {Type.KEY: "K", Type.BALL: "B", Type.BOX: "X"}
 _DOORS = {Door.OPEN: "O", Door.CLOSED: "D", Door.LOCKED: "L"}
+_DRAWN = {
+    Type.KEY: ("key", "a key"),
+    Type.BALL: ("ball", "a disc"),
+    Type.BOX: ("box", "a square frame with a line in the middle"),
+    Type.DOOR: (
+        "door",
+        "a square: an open door as a narrow frame at one edge of its cell, a closed door as a frame with a knob, a "
+        "locked door as a filled square with a keyhole",
+    ),
+}
+"""Name of each type of things, and how it is drawn."""
+
 _NOUNS = {Type.DOOR: "door", Type.KEY: "key", Type.BALL: "ball", Type.BOX: "box"}
 
 
@@ -83,7 +95,28 @@ class MiniGridTextInterface(FrameTextInterface[TScene]):
             "the middle of the bottom row, and the direction that you face is up on the map. The characters: "
             f"{_FLOOR} free floor, {_WALL} wall, {_UNSEEN} not visible{things}. Walls hide the cells behind them. "
             "Below the map is a list of the visible things. For each thing, it says how many cells it is ahead of you "
-            "and to your left or right.\n"
+            "and to your left or right."
+        )
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the image."""
+        if self.env.observation == "full_pixels":
+            where = (
+                "It shows the whole grid from above, north at the top. The cells that you see are lighter. You are the "
+                "red triangle, which points in the direction that you face."
+            )
+        else:
+            where = (
+                f"It shows a square of {SIZE} x {SIZE} cells from above, which turns with you. You are the red "
+                "triangle in the middle of the bottom row, and the direction that you face is up in the image. Visible "
+                "floor is dark gray, and cells that you do not see are black. Walls hide the cells behind them."
+            )
+        things = [f"a {name} as {drawn}" for kind, (name, drawn) in _DRAWN.items() if kind in self.kinds]
+        return f"Each observation has an image. {where} A wall is drawn as a gray square, {', '.join(things)}."
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
+        return (
             '"turn left" and "turn right" turn you by 90 degrees. "forward" moves you one cell in the direction that '
             "you face. It has no effect if that cell is not free."
         )

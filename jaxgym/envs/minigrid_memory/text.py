@@ -42,9 +42,9 @@ class MiniGridMemoryTextInterface(MiniGridTextInterface[GridWorld]):
             "one."
         )
 
-    def legend(self, params: Any) -> str:
-        """Return the explanation of the observation and of the moves."""
-        return f'{super().legend(params)} "wait", "pick up", "drop" and "toggle" have no effect in this game.'
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
+        return f'{super().effects(params)} "wait", "pick up", "drop" and "toggle" have no effect in this game.'
 
 
 TEXT = MiniGridMemoryTextInterface.spec(8)

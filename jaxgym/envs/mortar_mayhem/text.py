@@ -7,7 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxgym.envs.common.text import counted, rewards, values_of
-from jaxgym.envs.memory_gym.text import GRID_STEPS, NUMBERING, MemoryGymTextInterface, free_speed, screen, tile_name
+from jaxgym.envs.memory_gym.text import (
+    FIGURE,
+    GRID_STEPS,
+    IMAGE,
+    NUMBERING,
+    MemoryGymTextInterface,
+    free_speed,
+    image_px,
+    screen,
+    tile_name,
+)
 from jaxgym.envs.mortar_mayhem.commands import COMMANDS, NO_COMMAND
 from jaxgym.envs.mortar_mayhem.scene import LARGEST_ARENA, TILE_PX, Scene, arena_corner_px
 from jaxgym.envs.mortar_mayhem.visible import Visible
@@ -130,12 +140,39 @@ class MortarMayhemTextInterface(MemoryGymTextInterface[Scene]):
         lines = [f"Observation: {NUMBERING}"]
         if bool(params.visual_feedback):
             lines[0] += " Deadly tiles are red."
-        if self._is_grid:
-            return "\n".join([*lines, GRID_STEPS])
-        size = LARGEST_ARENA if self._is_endless else int(params.arena_size)
-        corner, edge = int(arena_corner_px(size)), "" if self._is_endless else " The edge of the arena stops you."
-        begins = f"The arena begins at x {corner}, y {corner}."
-        return "\n".join([*lines, f"{screen(TILE_PX)} {begins}", f"{free_speed(params)}{edge}"])
+        if not self._is_grid:
+            corner = int(arena_corner_px(LARGEST_ARENA if self._is_endless else int(params.arena_size)))
+            lines.append(f"{screen(TILE_PX)} The arena begins at x {corner}, y {corner}.")
+        return "\n".join(lines)
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
+        edge = "" if self._is_endless else " The edge of the arena stops you."
+        return GRID_STEPS if self._is_grid else f"{free_speed(params)}{edge}"
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the tiles, the agent and the symbols of commands."""
+        parts = [f"{IMAGE} It shows the arena from above. The tiles are blue squares with lighter edges."]
+        if bool(params.visual_feedback):
+            parts.append("Deadly tiles are red.")
+        parts.append(FIGURE)
+        if self._is_endless or not self.env.act_only:
+            stay = ""
+            if int(params.allowed_commands) >= _STRAIGHT_COMMANDS:
+                stay = ', or a circle with a bar across it for "stay"'
+            parts.append(
+                "A command is shown as a white symbol in the center of the image: an arrow in the direction of the "
+                f"command{stay}."
+            )
+        if not self._is_grid:
+            parts.append(f"{image_px()} Each tile is {TILE_PX} px wide and {TILE_PX} px high.")
+        return " ".join(parts)
+
+    def beside(self, scenes: Scene, params: Any, *, is_first: bool) -> list[str]:
+        """Return the lists of commands of the act-only games, which are not in the frame."""
+        if scenes.commands is None:
+            return super().beside(scenes, params, is_first=is_first)
+        return _lists(np.asarray(scenes.commands))
 
     def describe_visible(self, seen: Visible) -> list[str]:
         """Return the texts of the command, the agent's position and heading, and the tiles."""

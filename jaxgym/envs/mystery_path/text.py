@@ -9,10 +9,13 @@ import numpy as np
 from jaxgym.envs.common.text import TScene, rewards
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.envs.memory_gym.text import (
+    FIGURE,
     GRID_STEPS,
+    IMAGE,
     NUMBERING,
     MemoryGymTextInterface,
     free_speed,
+    image_px,
     path_actions,
     screen,
     tile_name,
@@ -74,10 +77,30 @@ class MysteryPathTextInterface(_PathTextInterface[Scene]):
 
     def legend(self, params: Any) -> str:
         """Return the explanation of positions."""
-        steps = [screen(TILE_PX), f"{free_speed(params)} The edge of the screen stops you. You cannot fall off it."]
+        return f"Observation: {NUMBERING}" + ("" if self.env.grid else f"\n{screen(TILE_PX)}")
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
         if self.env.grid:
-            steps = [f"{GRID_STEPS} You cannot fall off the edge of the square."]
-        return "\n".join([f"Observation: {NUMBERING}", *steps])
+            return f"{GRID_STEPS} You cannot fall off the edge of the square."
+        return f"{free_speed(params)} The edge of the screen stops you. You cannot fall off it."
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the square, the agent and the ends of the path."""
+        parts = [
+            f"{IMAGE} It shows the square of {SIZE} x {SIZE} tiles from above. The ground is black, and the tiles have "
+            f"no visible edges: each tile is 1/{SIZE} as wide and 1/{SIZE} as high as the image.",
+            FIGURE,
+        ]
+        if bool(params.visual_feedback):
+            parts.append("A red cross on you means that you have fallen.")
+        if bool(params.show_origin):
+            parts.append("The start tile is blue.")
+        if bool(params.show_goal):
+            parts.append("The goal tile is green.")
+        if not self.env.grid:
+            parts.append(f"{image_px()} Your tile is the one below your center.")
+        return " ".join(parts)
 
     def ending(self, reward: float) -> str:
         """Return the text for reaching the goal, the only way to terminate."""
@@ -147,9 +170,35 @@ class EndlessMysteryPathTextInterface(_PathTextInterface[endless.EndlessMysteryP
                 "Stamina bar: its red part grows with each step without a new path tile. The episode ends when all of "
                 "it is red."
             )
-        return "\n".join(
-            [*lines, f"right, up and down move you {int(float(params.agent_speed))} px. wait does not move you."]
+        return "\n".join(lines)
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
+        return f"right, up and down move you {int(float(params.agent_speed))} px. wait does not move you."
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the path, the agent and the bar."""
+        rows = endless.NUM_ROWS
+        ground = (
+            "blue ice with gray edges, which moves left while you walk right" if bool(params.show_background) else ""
         )
+        parts = [
+            f"{IMAGE} It shows the part of the world around you from above, and moves along with you: your distance "
+            f"from its left edge stays the same. It has {rows} rows of tiles. Each tile is 1/{rows} as wide and "
+            f"1/{rows} as high as the image. The ground is {ground or 'black, and its tiles have no visible edges'}.",
+            FIGURE,
+            "You start at the left edge of your tile.",
+        ]
+        if bool(params.show_past_path):
+            parts.append("Visible path tiles are white with gray edges.")
+        if bool(params.visual_feedback):
+            parts.append("A red cross on you means that you have fallen.")
+        if bool(params.show_stamina):
+            parts.append(
+                "The bar at the right edge is your stamina: its red part grows from the top with each step without a "
+                "new path tile. The episode ends when all of it is red."
+            )
+        return " ".join([*parts, image_px()])
 
     def describe_visible(self, seen: EndlessMysteryPathVisible) -> list[str]:
         """Return the texts of the agent's position and heading, its cross, and the visible path, ice and stamina."""

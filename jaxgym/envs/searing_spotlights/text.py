@@ -9,7 +9,7 @@ import numpy as np
 from jaxgym.envs.common.text import counted, number, rewards
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
-from jaxgym.envs.memory_gym.text import MemoryGymTextInterface, free_speed
+from jaxgym.envs.memory_gym.text import FIGURE, IMAGE, MemoryGymTextInterface, free_speed, image_px
 from jaxgym.envs.searing_spotlights.scene import BAR_PX, HEALTH_BAR_PX, SQUARE_PX, Scene, coin_radius_px
 from jaxgym.envs.searing_spotlights.visible import LIGHT_UNITS, SQUARES, Visible
 
@@ -104,7 +104,45 @@ class SearingSpotlightsTextInterface(MemoryGymTextInterface[Scene]):
                 "your last action was positive. It is not shown at the start. After your first action, it is not "
                 "positive."
             )
-        return "\n".join([*lines, free_speed(params)])
+        return "\n".join(lines)
+
+    def effects(self, params: Any) -> str:
+        """Return the effects of actions."""
+        return free_speed(params)
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the floor, the objects and the bar."""
+        parts = [f"{IMAGE} It shows the floor from above. {image_px()}", self._floor(params), FIGURE]
+        parts.append("A coin is an orange disc.")
+        if self._has_exit(params):
+            parts.append("The exit is a door with a black edge: dark gray while it is closed, green when it is open.")
+        parts.append(
+            f"A bar covers the top {BAR_PX} px of the screen. Its left half is your health: green is the health that "
+            f"you have left, red the health that you have lost; {HEALTH_BAR_PX} px stand for "
+            f"{number(params.agent_health)} health."
+        )
+        if bool(params.show_last_action):
+            parts.append(
+                "The right half of the bar shows the action before your last action, in two parts. The first part is "
+                "gray for no horizontal movement, purple for left and orange for right. The second part is gray for no "
+                "vertical movement, purple for up and orange for down."
+            )
+        if bool(params.show_last_positive_reward):
+            parts.append(
+                "A box in the right half of the bar is yellow if the reward of the action before your last action was "
+                "positive, else dark gray."
+            )
+        return "\n".join([" ".join(parts), *self._sizes(params)])
+
+    def _floor(self, params: Any) -> str:
+        """Return the colors of the floor and of spotlights in an image."""
+        if bool(params.black_background):
+            return "The floor is black. Spotlights have white outlines."
+        colors = "white" if bool(params.hide_chessboard) else "a chessboard of white and blue squares"
+        touched = ""
+        if bool(params.visual_feedback) and not bool(params.hide_chessboard):
+            touched = " While a spotlight touches you, the blue squares are red."
+        return f"The floor is {colors}.{touched} Spotlights are discs in which the floor is bright."
 
     def _sizes(self, params: Any) -> list[str]:
         """Return the explanation of the agent's size, its range, and contact with objects."""

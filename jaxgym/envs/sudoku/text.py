@@ -30,10 +30,20 @@ OPTIONS: Mapping[str, Option] = {
 
 _INSTRUCTIONS = """\
 Your task is to solve a Sudoku puzzle. Fill one empty cell per turn.
-The board has 9 rows (R1 to R9), 9 columns (C1 to C9) and 9 boxes of 3 x 3 cells. Empty cells are shown as dots. Each \
+The board has 9 rows{rows}, 9 columns{columns} and 9 boxes of 3 x 3 cells. {empty} Each \
 row, each column and each box must contain every digit from 1 to 9 exactly once. The puzzle has exactly one solution.
 A move is rejected if its cell is not empty or if its digit differs from the solution. The board then does not change.
 """
+_AS_TEXT = {"rows": " (R1 to R9)", "columns": " (C1 to C9)", "empty": "Empty cells are shown as dots."}
+_AS_IMAGE = {
+    "rows": " (row 1 at the top)",
+    "columns": " (column 1 at the left)",
+    "empty": "Empty cells contain no digit.",
+}
+_IMAGE_LEGEND = """\
+Each observation has an image of the board. Given digits are white, and digits that you have placed are blue. The \
+background of a cell shows the result of your last move: green if the digit was placed, orange if the cell was not \
+empty, red if the digit was wrong. A red cell shows the wrong digit, but the cell stays empty."""
 _REWARDS = {
     "environment": "Reward: 1 for the move that solves the puzzle, 0 for every other move.",
     "components": """\
@@ -183,10 +193,20 @@ class SudokuTextInterface(BatchTextInterface[Scene]):
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
+        return self._prompt(_INSTRUCTIONS.format(**_AS_TEXT) + (_HINTS if self.hints else ""), params)
+
+    def image_prompt(self, params: Any) -> str:
+        """Return the rules, the explanation of the image, and the reply format; without hints."""
+        return self._prompt(f"{_INSTRUCTIONS.format(**_AS_IMAGE)}\n{self.image_legend(params)}\n", params)
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the image."""
+        return _IMAGE_LEGEND
+
+    def _prompt(self, instructions: str, params: Any) -> str:
         limit = int(params.max_steps_in_episode)
         ends = f", or after {limit} moves, including rejected ones" if limit > 0 else ""
-        hints = _HINTS if self.hints else ""
-        return f"{_INSTRUCTIONS}{hints}\n{_REWARDS[self.rewards]}\n{_END}{ends}.\n\n{_REPLY_FORMAT}"
+        return f"{instructions}\n{_REWARDS[self.rewards]}\n{_END}{ends}.\n\n{_REPLY_FORMAT}"
 
     def reply_format(self) -> str:
         """Return the form of a reply."""

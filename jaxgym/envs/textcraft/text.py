@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxgym.envs.textcraft.game import MOST_GATHERED, Verb
-from jaxgym.envs.textcraft.scene import MOST_CARRIED, Scene, TextCraftOutcome
+from jaxgym.envs.textcraft.scene import MOST_CARRIED, NUM_SLOTS, Scene, TextCraftOutcome
 from jaxgym.envs.textcraft.world import NONE, NUM_INPUTS, Amount, world
 from jaxgym.spec import TextSpec
 from jaxgym.text.actions import LAST_COUNTS
@@ -50,10 +50,10 @@ crafting command makes. AMOUNT is a number from 1 to {most}. The supply is unlim
 craft AMOUNT ITEM using INPUTS: use one of the crafting commands, for example "craft 2 flax yarn using 2 flax". Write \
 exactly its amounts and inputs. The inputs must be in your inventory. Each use makes exactly the amount of the \
 command. To make more, use the command again.
-inventory: list the items in your inventory.
+inventory: {inventory}.
 
-An item that a crafting command makes must be crafted. If you try to gather it, the response begins with "Could \
-not find". Some crafting commands are not needed for the goal.
+An item that a crafting command makes must be crafted. If you try to gather it, {not_found}. \
+Some crafting commands are not needed for the goal.
 These inputs are groups of items: {groups}. An item is in a group if the last word of its name is the name of the \
 group. Choose one item of the group and use it for the whole amount: 2 planks can be 2 ash planks or 2 elm planks, but \
 not one of each. Write the name of the item in your command.
@@ -64,6 +64,14 @@ Reward: 1 for crafting the goal item, 0 for every other command.
 The episode ends when you craft the goal item{limit}. Each turn has exactly one command.
 
 """
+_IMAGE_LEGEND = """\
+Each observation has an image. Every item has its own icon. From top to bottom, the image shows:
+- The goal item in a golden frame; the item of your last command, with the amount that you gathered or crafted; and a \
+bar whose color is the result of the command: gray: you looked at the inventory; green: gathered; blue: crafted; \
+orange: the item cannot be gathered, only crafted; red: not enough inputs; purple: no room for more of this item; \
+brown: nothing happened.
+- Your inventory: up to {slots} icons with their amounts.
+- One small mark for each crafting command that exists; it is dark if the first message does not list the command."""
 _REPLY_FORMAT = (
     "Reply with one command in this format: <action>get 3 flax</action>\n"
     f"This command is only an example. {LAST_COUNTS}"
@@ -78,9 +86,27 @@ class TextCraftTextInterface(BatchTextInterface[Scene]):
 
     def system_prompt(self, params: Any) -> str:
         """Return the rules and the reply format."""
+        return self._prompt(params, "list the items in your inventory", 'the response begins with "Could not find"')
+
+    def image_prompt(self, params: Any) -> str:
+        """Return the rules, the explanation of the image, and the reply format."""
+        rules = self._prompt(params, "do nothing; the image shows your inventory", "nothing is gathered")
+        return f"{rules.removesuffix(_REPLY_FORMAT)}{self.image_legend(params)}\n\n{_REPLY_FORMAT}"
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the image."""
+        return _IMAGE_LEGEND.format(slots=NUM_SLOTS)
+
+    def _prompt(self, params: Any, inventory: str, not_found: str) -> str:
         steps = int(params.max_steps_in_episode)
         limit = f", or after {steps} commands" if steps > 0 else ""
-        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit, **_groups()) + _REPLY_FORMAT
+        told = {"inventory": inventory, "not_found": not_found}
+        return _INSTRUCTIONS.format(most=MOST_GATHERED, limit=limit, **told, **_groups()) + _REPLY_FORMAT
+
+    def beside(self, scenes: Scene, params: Any, *, is_first: bool) -> list[str]:
+        """Return the crafting commands and the goals, in the first observation only; the frame has no names."""
+        goals = np.asarray(scenes.goal).tolist()
+        return self.open_all(scenes, params) if is_first else [""] * len(goals)
 
     def reply_format(self) -> str:
         """Return the form of a reply."""

@@ -6,7 +6,6 @@ A wrapper follows AgentGym's guide for environments. A subclass can change respo
 """
 
 import asyncio
-import base64
 import dataclasses
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 from jaxgym import levels, text
 from jaxgym.serve.agentgym.bodies import CallRoute, Field, integer, integers, optional, string, texts
 from jaxgym.serve.errors import RequestError, SessionError, UnknownSessionError
-from jaxgym.serve.images import png
+from jaxgym.serve.images import as_base64, data_url, png
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.web.answers import message_of
@@ -40,7 +39,7 @@ class AgentGymSession:
         owner: Token of the client that created it; None if environments do not belong to tokens.
         text_version: Version of the wording.
         first: First observation text of the episode; empty before the first reset.
-        last: The last `observation`, `reward`, `score` and `done`.
+        last: The last `observation`, `reward`, `score` and `done`, and in sessions with images the last `image`.
     """
 
     key: str
@@ -50,20 +49,26 @@ class AgentGymSession:
     last: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
     def begin(self, opening: Opening) -> dict[str, Any]:
-        """Record the start of an episode and return its `observation`, `reward`, `score` and `done`."""
+        """Record the start of an episode and return `last`."""
         self.first = opening.text
-        self.last = {"observation": opening.text, "reward": 0.0, "score": 0.0, "done": False}
+        self.last = {"observation": opening.text, "reward": 0.0, "score": 0.0, "done": False, **_image(opening.image)}
         return self.last
 
     def note(self, result: TurnResult) -> dict[str, Any]:
-        """Record a turn and return its `observation`, `reward`, `score` and `done`."""
+        """Record a turn and return `last`."""
         self.last = {
             "observation": result.text,
             "reward": result.reward,
             "score": result.total_reward,
             "done": result.terminated or result.truncated,
+            **_image(result.image),
         }
         return self.last
+
+
+def _image(image: bytes | None) -> dict[str, str]:
+    """Return the entry of a response with a PNG as base64; empty without an image."""
+    return {} if image is None else {"image": as_base64(image)}
 
 
 class AgentGymWrapper:
@@ -182,7 +187,7 @@ class AgentGymWrapper:
             frame = await asyncio.to_thread(self._pool.frame, running.key)
         except UnknownSessionError:
             raise self._gone(number) from None
-        return f"data:image/png;base64,{base64.b64encode(png(frame)).decode()}"
+        return data_url(png(frame))
 
     async def list_envs(self, owner: str | None) -> Any:
         """Return the ids of the caller's environments."""
@@ -216,7 +221,7 @@ class AgentGymWrapper:
             answers[index] = self.reset_answer(numbers[index], found[index].begin(opening))
         return answers
 
-    # Responses; `last` has observation, reward, score and done.
+    # Responses; `last` has observation, reward, score, done and perhaps image.
 
     def step_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of a step."""

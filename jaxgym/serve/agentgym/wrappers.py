@@ -74,11 +74,11 @@ class TextCraftWrapper(AgentGymWrapper):
 
     def step_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of a step."""
-        return {"observation": last["observation"], "reward": last["reward"], "done": last["done"]}
+        return {name: entry for name, entry in last.items() if name != "score"}
 
     def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""
-        return {"id": number, "observation": last["observation"], "done": last["done"], "reward": last["reward"]}
+        return {"id": number, **self.step_answer(last)}
 
     def observation_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of an observation request."""

@@ -74,6 +74,12 @@ _OBSERVATION = {
         "metadata": _METADATA,
         "prompt": {"type": "string", "description": "The rules and the form of a reply."},
         "text": {"type": "string", "description": "The newest text."},
+        "image": {
+            "type": "string",
+            "contentEncoding": "base64",
+            "contentMediaType": "image/png",
+            "description": "The newest frame, in sessions with images.",
+        },
         "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text as TextArena has it."},
         "info": {
             "type": "object",

@@ -222,6 +222,9 @@ class Methods:
                 _name_call(observed["observation"], tool)
             text = observed["observation"]["text"]
         content = [{"type": "text", "text": text}]
+        image = observed["observation"].pop("image", None)
+        if image is not None:
+            content.append({"type": "image", "data": image, "mimeType": "image/png"})
         return {"content": content, "structured_content": observed, "data": text, "is_error": is_error}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from jaxgym.serve.errors import ClosedSessionError
+from jaxgym.serve.images import as_base64
 from jaxgym.serve.openenv.tasks import start_of
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult
@@ -76,7 +77,7 @@ class ClientSession:
         self._last = opening.text
         said = json.dumps(opening.text)
         info = {"turn": 0, "seed": opening.seed, "text_version": opening.text_version}
-        return self._observation(said, said, info, "null", False)
+        return self._observation(said + _image_field(opening.image), said, info, "null", False)
 
     def _stepped(self, result: TurnResult) -> str:
         """Return the observation after a step, as JSON."""
@@ -101,6 +102,7 @@ class ClientSession:
         if result.info:
             info["episode"] = result.info
         has_ended = result.terminated | result.truncated
+        said += _image_field(result.image)
         return self._observation(said, content, info, repr(float(result.reward)), has_ended)
 
     def _observation(self, said: str, content: str, info: Mapping[str, Any], reward: str, has_ended: bool) -> str:
@@ -108,3 +110,8 @@ class ClientSession:
             f'{self._prompt}{said},"messages":[{{"sender_id":{_GAME},"content":{content},"category":"MESSAGE"}}],'
             f'"info":{json.dumps(info)}}},"reward":{reward},"done":{"true" if has_ended else "false"}}}'
         )
+
+
+def _image_field(image: bytes | None) -> str:
+    """Return the entry of an observation with its image, after another entry; empty without an image."""
+    return "" if image is None else f',"image":"{as_base64(image)}"'

@@ -4,13 +4,15 @@ Replies become actions, and step outputs become texts and rewards.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
+from jaxgym.errors import OptionError
+from jaxgym.serve.images import Frame
 from jaxgym.serve.pool.logic import StepOutput
 from jaxgym.serve.pool.programs import Programs
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
@@ -92,13 +94,28 @@ class Session:
 
 
 def system_prompt_of(interface: TextInterface[Any], params: Any, session_options: SessionOptions) -> str:
-    """Return the system prompt of an interface, with the rules of the session options before the reply format."""
-    prompt, reply_format = interface.system_prompt(params), interface.reply_format()
+    """Return the system prompt of an interface, with the rules of the session options before the reply format.
+
+    Raises:
+        OptionError: If the options ask for images, and the interface does not describe them.
+    """
+    mode, reply_format = session_options.observation_mode, interface.reply_format()
+    try:
+        prompt = interface.image_prompt(params) if mode == "image" else interface.system_prompt(params)
+        legend = interface.image_legend(params) if mode == "both" else ""
+    except NotImplementedError as error:
+        if mode == "text":
+            raise
+        raise OptionError(
+            f"{interface.env_id}: observation_mode: expected 'text', got {mode!r}. To use it, define the methods "
+            "image_prompt and image_legend of the text interface."
+        ) from error
     has_fallback = session_options.on_invalid_reply == "fallback"
     rules = session_options.rules(interface.fallback().text if has_fallback else "")
-    if not rules:
+    if not (rules or legend):
         return prompt
-    return f"{prompt.removesuffix(reply_format).rstrip()}\n\n{rules}\n\n{reply_format}".rstrip()
+    parts = (prompt.removesuffix(reply_format).rstrip(), legend, rules, reply_format)
+    return "\n\n".join(filter(None, parts)).rstrip()
 
 
 class GameTable:
@@ -117,6 +134,10 @@ class GameTable:
         self.params = params
         self._interface, self._session_options = interface, session_options
         self._programs, self._on_device = programs, on_device
+        self._has_images = session_options.observation_mode != "text"
+        self._open_all, self._respond_all = interface.open_all, interface.respond_all
+        if session_options.observation_mode == "image":
+            self._open_all, self._respond_all = interface.open_beside, interface.respond_beside
         self._table = programs.new_table()
         self._rows = np.zeros((len(self._table), programs.output.width), np.uint8)
         self._read: dict[str | InvalidReply, ParsedAction | InvalidReply] = {}
@@ -138,7 +159,9 @@ class GameTable:
         """Make texts for batches of all sizes, so that text interfaces with jitted programs compile them."""
         outside = [len(self._table)] * _WARM_UP
         self._table, rows = self._programs.start(self._table, outside, range(_WARM_UP), self._on_device)
-        self._interface.open_all(self._programs.output.view(rows).scene, self.params)
+        self._open_all(self._programs.output.view(rows).scene, self.params)
+        if self._has_images:
+            self._programs.prepare_frames(self._table, self._on_device)
 
     def take(self, seed: int, used: float) -> Session:
         """Return a new session; the caller has checked that a row is free."""
@@ -152,21 +175,30 @@ class GameTable:
 
     def frame(self, session: Session) -> np.ndarray | None:
         """Return the frame of a session's state, or None if its observations are not frames."""
-        return self._programs.draw(self._table, session.slot, self._on_device)
+        frames = self._programs.draw(self._table, [session.slot], self._on_device)()
+        return None if frames is None else frames[0]
+
+    def _images(self, sessions: Sequence[Session]) -> Callable[[], Sequence[Any]]:
+        """Start to draw sessions; return a function that waits for a `Frame` of each, or for None without images."""
+        if not self._has_images:
+            return lambda: [None] * len(sessions)
+        draw = self._programs.draw(self._table, [session.slot for session in sessions], self._on_device)
+        return lambda: [Frame(pixels, self._session_options.image_scale) for pixels in draw()]
 
     def scene(self, session: Session) -> Any:
         """Return the scene of a session."""
         output: StepOutput = self._programs.output.view(self._rows[[session.slot]])
         return jax.tree.map(lambda leaf: leaf[0], output.scene)
 
-    def start(self, sessions: Sequence[Session]) -> None:
-        """Start the episodes of the sessions' seeds."""
+    def start(self, sessions: Sequence[Session]) -> Sequence[Any]:
+        """Start the episodes of the sessions' seeds; return a `Frame` for each, or None without images."""
         slots = np.asarray([session.slot for session in sessions], np.intp)
         seeds = [session.seed for session in sessions]
         self._table, rows = self._programs.start(self._table, slots, seeds, self._on_device)
         self._rows[slots] = rows
+        images = self._images(sessions)
         scenes = self._programs.output.view(rows).scene
-        texts = self._interface.open_all(scenes, self.params)
+        texts = self._open_all(scenes, self.params)
         for session, text in zip(sessions, texts, strict=True):
             session.text, session.number, session.total_reward, session.last = text, 0, 0.0, None
             if session.history is not None:
@@ -177,9 +209,13 @@ class GameTable:
                 session.reward_tracker = self._interface.reward_tracker(
                     shape.unflatten([leaf[row] for leaf in leaves]), self.params
                 )
+        return images()
 
     def step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
-        """Make a turn in each of several different sessions; start those that have not started."""
+        """Make a turn in each of several different sessions; start those that have not started.
+
+        The `image` of a result is a `Frame`, for the caller to encode, or None without images.
+        """
         fresh = [session for session in sessions if session.text is None]
         if fresh:
             self.start(fresh)
@@ -201,6 +237,7 @@ class GameTable:
             if session_options.on_invalid_reply == "fallback":
                 made = [self._interface.fallback() if isinstance(move, InvalidReply) else move for move in asked]
         output = self._made(sessions, made)
+        images = self._images(sessions)
         numbers = [session.number + 1 for session in sessions]
         terminated, truncated = output.terminated, output.truncated
         if session_options.on_invalid_reply == "end":
@@ -208,9 +245,9 @@ class GameTable:
         if session_options.max_turns:
             truncated = truncated | (np.asarray(numbers) >= session_options.max_turns)
         turns = Turns(numbers, made, output.scene, output.reward, terminated, truncated)
-        texts = self._interface.respond_all(turns, self.params)
+        texts = self._respond_all(turns, self.params)
         components = self._components(sessions, turns, asked)
-        results = self._results(sessions, turns, texts, components, reasons, output.info)
+        results = self._results(sessions, turns, texts, components, reasons, output.info, images())
         if sessions[0].history is not None:
             History.add_all([session.history for session in sessions], replies, results)
         return results
@@ -278,6 +315,7 @@ class GameTable:
         components: Sequence[dict[str, float]],
         reasons: Sequence[str | None],
         info: Any,
+        frames: Sequence[Any],
     ) -> list[TurnResult]:
         is_plain = not (self._penalties or self._keeps_trackers)
         rewards = turns.rewards.tolist() if is_plain else [sum(parts.values()) for parts in components]
@@ -294,9 +332,12 @@ class GameTable:
                 infos[index] = shape.unflatten([entry[index] for entry in entries])
                 are_solved[index] = self._interface.is_solved(infos[index])
         flags = (turns.terminated.tolist(), turns.truncated.tolist())
-        columns = (texts, rewards, *flags, turns.numbers, reasons, components, totals, are_solved, infos)
+        columns = (texts, rewards, *flags, turns.numbers, reasons, components, totals, are_solved, infos, frames)
         # `tuple.__new__` takes a third of the time of the NamedTuple's constructor.
         results = list(map(_new_result, zip(*columns, strict=True)))
         for index in ended:
             sessions[index].last = results[index]
+            if frames[index] is not None:  # a view would keep the frames of the whole batch
+                last = frames[index]._replace(pixels=frames[index].pixels.copy())
+                sessions[index].last = results[index]._replace(image=last)
         return results

@@ -13,6 +13,7 @@ import numpy as np
 from jaxgym import registry, text
 from jaxgym.errors import OptionError
 from jaxgym.options import check_names, plain, resolve
+from jaxgym.serve.images import default_scale
 from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.logic import Logic
 from jaxgym.serve.pool.programs import Programs
@@ -70,6 +71,10 @@ class Games:
         if others.get("levels") is None:
             # With the default level buffer of an environment, a held-out seed would select a training level.
             others["levels"] = "fresh"
+        has_images = session_options.observation_mode != "text"
+        observation = registry.load(env_id).all_options.get("observation")
+        if has_images and observation is not None and observation.accepts("pixels"):
+            others.setdefault("observation", "pixels")
         env, params, interface = text.make_registered(env_id, **others)
         interface = dataclasses.replace(interface, rewards=session_options.rewards)
         if session_options.on_invalid_reply == "fallback":
@@ -83,11 +88,23 @@ class Games:
         host = jax.tree.map(np.asarray, params)
         on_device = jax.device_put(host, self._device)
         logic = Logic(env, interface.max_actions)
+        if has_images:
+            session_options = _with_scale(env_id, session_options, logic.frame_shape(on_device))
         leaves, shape = jax.tree.flatten(host)
         key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
         return GameTable(env_id, interface, host, session_options, self._programs[key], on_device)
+
+
+def _with_scale(env_id: str, session_options: SessionOptions, shape: tuple[int, ...] | None) -> SessionOptions:
+    """Return the options with the scale for frames of a shape; raise `OptionError` if there are no frames."""
+    if shape is None:
+        raise OptionError(
+            f"{env_id}: observation_mode: expected 'text', got {session_options.observation_mode!r}. For images, the "
+            "observation needs a frame, uint8 (H, W, 3), as with observation='pixels'."
+        )
+    return dataclasses.replace(session_options, image_scale=session_options.image_scale or default_scale(shape))
 
 
 def _key(name: str, options: Options) -> Any:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxgym import levels, threefry
+from jaxgym.pytrees import frame_of
 
 
 class StepOutput(NamedTuple):
@@ -77,3 +78,13 @@ class Logic:
 
         _, state, output = lax.while_loop(go_on, act, (jnp.int32(0), state, self._unmoved(state, params)))
         return state, output
+
+    def frame(self, state: Any, params: Any) -> Any:
+        """Return the frame of a state, uint8 (H, W, 3), or None if the observations have none."""
+        return frame_of(self.env, self.env.observe(jax.random.key(0), state, None, params))
+
+    def frame_shape(self, params: Any) -> tuple[int, ...] | None:
+        """Return the shape of a frame in RGB, or None if the observations have none."""
+        state, _ = jax.eval_shape(self.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
+        frame = jax.eval_shape(self.frame, state, params)
+        return frame.shape if frame is not None and frame.shape[-1] == len("RGB") else None

@@ -1,11 +1,13 @@
 """Turns of the open sessions of a pool."""
 
+import asyncio
 import reprlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxgym.serve.errors import ClosedSessionError, RequestError, UnknownSessionError
+from jaxgym.serve.images import encode_all, png, threads
 from jaxgym.serve.pool.calls import Calls, PoolCall
 from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.sessions import Opening, TurnResult
@@ -66,17 +68,18 @@ class OpenSessions:
             for reply in replies:
                 check_reply(reply)
         with self._calls:
-            return self._step(self._sessions_of(ids), replies)
+            results = self._step(self._sessions_of(ids), replies)
+        return with_images(results)
 
     def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other threads and coroutines; see `step`."""
         check_reply(reply)
-        return self._calls.wait(checked_id(session_id), reply, None)
+        return with_images([self._calls.wait(checked_id(session_id), reply, None)])[0]
 
     async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other coroutines and threads; see `step`."""
         check_reply(reply)
-        return await self._calls.future(checked_id(session_id), reply, None)
+        return await awith_image(await self._calls.future(checked_id(session_id), reply, None))
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
         steps: list[tuple[PoolCall, Session]] = []
@@ -120,9 +123,11 @@ class OpenSessions:
         used = time.monotonic()
         for session, seed in zip(sessions, seeds, strict=True):
             session.seed, session.used = seed, used
+        images: dict[int, Any] = {}
         for game, indices in _by_game(sessions).items():
-            game.start([sessions[index] for index in indices])
-        return [opening_of(session_id, session) for session_id, session in zip(ids, sessions, strict=True)]
+            images.update(zip(indices, game.start([sessions[index] for index in indices]), strict=True))
+        pairs = enumerate(zip(ids, sessions, strict=True))
+        return [opening_of(session_id, session, images[index]) for index, (session_id, session) in pairs]
 
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(checked_id(session_id))
@@ -154,8 +159,30 @@ def _by_game(sessions: Sequence[Session]) -> dict[GameTable, list[int]]:
     return indices
 
 
-def opening_of(session_id: str, session: Session) -> Opening:
-    """Return the start of a session's current episode."""
+def opening_of(session_id: str, session: Session, image: Any) -> Opening:
+    """Return the start of a session's current episode; `image` is the first `Frame`, or None."""
     game = session.game
     prompts = game.system_prompt, game.reply_format
-    return Opening(session_id, game.env_id, session.seed, *prompts, session.text or "", game.text_version)
+    return Opening(session_id, game.env_id, session.seed, *prompts, session.text or "", game.text_version, image)
+
+
+# Frames are encoded without the pool's lock.
+
+Result = TypeVar("Result", Opening, TurnResult)
+
+
+def with_images(results: list[Result]) -> list[Result]:
+    """Return results with their frames encoded as PNG."""
+    frames: dict[int, Any] = {index: result.image for index, result in enumerate(results) if result.image is not None}
+    if not frames:
+        return results
+    images = dict(zip(frames, encode_all(list(frames.values())), strict=True))
+    return [result._replace(image=images[index]) if index in images else result for index, result in enumerate(results)]
+
+
+async def awith_image(result: Result) -> Result:
+    """Return a result with its frame encoded as PNG, without blocking the event loop."""
+    frame: Any = result.image
+    if frame is None:
+        return result
+    return result._replace(image=await asyncio.get_running_loop().run_in_executor(threads(), png, *frame))

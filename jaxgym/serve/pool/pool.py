@@ -15,7 +15,14 @@ from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import CapacityError, RequestError
 from jaxgym.serve.pool.games import History, Session
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.pool.open_sessions import OpenSessions, check_no_string, checked_id, opening_of
+from jaxgym.serve.pool.open_sessions import (
+    OpenSessions,
+    awith_image,
+    check_no_string,
+    checked_id,
+    opening_of,
+    with_images,
+)
 from jaxgym.serve.sessions import Opening
 
 MOST_SESSIONS = 2**20
@@ -120,7 +127,7 @@ class SessionPool(OpenSessions):
             start: Whether to start the episodes; otherwise the first step of a session starts its episode.
 
         Returns:
-            Session id, seed, system prompt and first observation text of each session.
+            Session id, seed, system prompt, first observation text and first image of each session.
 
         Raises:
             UnknownIdError, OptionError, LevelError: See `prepare`.
@@ -141,15 +148,18 @@ class SessionPool(OpenSessions):
             if self._keeps_history:
                 for session in opened.values():
                     session.history = History()
+            images: Sequence[Any] = [None] * len(opened)
             if start and opened:
                 try:
-                    game.start(list(opened.values()))
+                    images = game.start(list(opened.values()))
                 except BaseException:
                     for session in opened.values():
                         game.give_back(session)
                     raise
             self._sessions.update(opened)
-            return [opening_of(session_id, session) for session_id, session in opened.items()]
+            pairs = zip(opened.items(), images, strict=True)
+            openings = [opening_of(session_id, session, image) for (session_id, session), image in pairs]
+        return with_images(openings)
 
     def close(self, ids: Sequence[str]) -> None:
         """Close open sessions.
@@ -195,11 +205,12 @@ class SessionPool(OpenSessions):
             raise RequestError(f"seeds: expected one for each of {len(ids)} ids, got {len(seeds)}.")
         seeds = [_checked_seed(seed) for seed in seeds]
         with self._calls:
-            return self._reset(ids, self._sessions_of(ids), seeds)
+            openings = self._reset(ids, self._sessions_of(ids), seeds)
+        return with_images(openings)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return self._calls.wait(checked_id(session_id), None, _checked_seed(seed))
+        return with_images([self._calls.wait(checked_id(session_id), None, _checked_seed(seed))])[0]
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
@@ -212,7 +223,7 @@ class SessionPool(OpenSessions):
         if not start:
             return opening
         try:
-            return await self._calls.future(opening.id, None, seed)
+            return await awith_image(await self._calls.future(opening.id, None, seed))
         except BaseException:  # the caller does not get the id, so it can't close the session
             if opening.id in self:
                 self.close([opening.id])
@@ -220,7 +231,7 @@ class SessionPool(OpenSessions):
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return await self._calls.future(checked_id(session_id), None, _checked_seed(seed))
+        return await awith_image(await self._calls.future(checked_id(session_id), None, _checked_seed(seed)))
 
     async def aclose(self, session_id: str) -> None:
         """Close a session; see `close`."""

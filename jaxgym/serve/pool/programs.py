@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.pytrees import frame_of
 from jaxgym.rows import Rows
 from jaxgym.serve.pool.logic import Logic
 
@@ -26,6 +25,8 @@ SIZES = (16, 64, 256, 1024)
 A call has a fixed cost: four times the rows take 1 to 4 times the time. Most of the remaining time of a turn goes to
 texts, which are not made for padding.
 """
+
+_FRAME_SIZES = (1, *SIZES[:3])
 
 _FILLED = 0.5  # smallest share of a batch size that the capacity has to fill for this size to be compiled
 _START_SIZES = SIZES[:2]  # programs that sample levels compile slowly, and few sessions start at the same time
@@ -38,12 +39,12 @@ class Programs:
         states: Layout of a state in a row of the table.
         output: Layout of a `StepOutput` in a row of the result.
         max_actions: Maximum number of actions in a row of a request.
+        logic: The functions that are compiled.
     """
 
     def __init__(self, logic: Logic, params: Any, capacity: int, device: Any):
         """Compile all programs for a table of `capacity` rows; the parameters are on the device."""
-        self.max_actions = logic.max_actions
-        self._logic = logic
+        self.max_actions, self.logic = logic.max_actions, logic
         self._branches = logic.env.action_space(params).shape
         state, output = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
         self.states, self.output = Rows(state), Rows(output)
@@ -59,7 +60,7 @@ class Programs:
             compiled = list(executor.map(lambda lowered: lowered.compile(), started + moved))
         self._starts = dict(zip(_START_SIZES, compiled[: len(started)], strict=False))
         self._moves = dict(zip(SIZES, compiled[len(started) :], strict=False))
-        self._draw: Callable[..., Any] | None = None
+        self._draws = dict[int, Callable[..., Any]]()
 
     def new_table(self) -> jax.Array:
         """Return a table of zeros."""
@@ -67,14 +68,14 @@ class Programs:
 
     def _start(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
         slots, seeds = request[:, 0], request[:, 1]
-        states, output = jax.vmap(self._logic.start, in_axes=(0, None))(seeds, params)
+        states, output = jax.vmap(self.logic.start, in_axes=(0, None))(seeds, params)
         return table.at[slots].set(self.states.pack(states), mode="drop"), self.output.pack(output)
 
     def _move(self, table: jax.Array, request: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
         slots, counts = request[:, 0], request[:, 1]
         actions = request[:, 2:].reshape(len(request), self.max_actions, *self._branches)
         states = self.states.unpack(table.at[slots].get(mode="clip"))
-        states, output = jax.vmap(self._logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
+        states, output = jax.vmap(self.logic.move, in_axes=(0, 0, 0, None))(states, counts, actions, params)
         return table.at[slots].set(self.states.pack(states), mode="drop"), self.output.pack(output)
 
     def request(self, slots: Any, counts: Any, plans: Sequence[Sequence[Any]]) -> np.ndarray:
@@ -118,17 +119,39 @@ class Programs:
             parts.append(np.asarray(output)[: len(part)])
         return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def draw(self, table: jax.Array, slot: int, params: Any) -> Any:
-        """Return the frame of the state in a row, or None without frames; the first call compiles the program."""
-        slots = np.asarray([slot], np.int32)
-        if self._draw is None:
-            self._draw = jax.jit(self._frame).lower(table, slots, params).compile()
-        return jax.tree.map(np.asarray, self._draw(table, slots, params))
+    def prepare_frames(self, table: jax.Array, params: Any) -> None:
+        """Compile the programs that draw frames, for all batch sizes."""
+        with ThreadPoolExecutor() as executor:
+            list(executor.map(lambda size: self._drawing(size, table, params), _up_to(self._capacity, _FRAME_SIZES)))
 
-    def _frame(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
-        state = jax.tree.map(lambda leaf: leaf[0], self.states.unpack(table[slots]))
-        env = self._logic.env
-        return frame_of(env, env.observe(jax.random.key(0), state, None, params))
+    def draw(self, table: jax.Array, slots: Sequence[int], params: Any) -> Callable[[], Any]:
+        """Start to draw the states in n rows; return a function that waits for the frames, uint8 (n, H, W, 3).
+
+        The frames of up to 256 rows are one transfer. The function returns None if the observations have no frames. A
+        batch size that is not prepared is compiled.
+        """
+        sizes = _up_to(self._capacity, _FRAME_SIZES)
+        parts = list[tuple[Any, int]]()
+        for first in range(0, len(slots), sizes[-1]):
+            part = slots[first : first + sizes[-1]]
+            size = next(size for size in sizes if size >= len(part))
+            padded = np.full(size, self._capacity, np.int32)
+            padded[: len(part)] = part
+            parts.append((self._drawing(size, table, params)(table, padded, params), len(part)))
+        if parts[0][0] is None:
+            return lambda: None
+        return lambda: np.concatenate([np.asarray(frames)[:count] for frames, count in parts])
+
+    def _drawing(self, size: int, table: jax.Array, params: Any) -> Callable[..., Any]:
+        """Return the program that draws `size` rows."""
+        if size not in self._draws:
+            slots = np.zeros(size, np.int32)
+            self._draws[size] = jax.jit(self._frames).lower(table, slots, params).compile()
+        return self._draws[size]
+
+    def _frames(self, table: jax.Array, slots: jax.Array, params: Any) -> Any:
+        states = self.states.unpack(table.at[slots].get(mode="clip"))
+        return jax.vmap(self.logic.frame, in_axes=(0, None))(states, params)
 
 
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:

@@ -122,10 +122,17 @@ def play(
     except ImportError as error:
         raise ImportError(extras.missing("rollout", "tqdm")) from error
     check(rows, scheduler)  # before anything is written
+    modes = {(row.get("env_config") or {}).get("observation_mode") for row in rows}
+    if player.folder is not None and modes & {"image", "both"}:
+        raise OptionError(
+            "--hf: expected observation_mode=text, got images. Serve the model, for example with vLLM, and use --model."
+        )
+    history = {"history_turns": run_settings.history_turns, "history_images": run_settings.history_images}
     settings = {
         "rows": list(rows),
         "player": {**dataclasses.asdict(player), "folder": None if player.folder is None else str(player.folder)},
         "max_turns": run_settings.max_turns,
+        **{name: value for name, value in history.items() if value is not None},
         "rewards": dict(zip(blend.columns, blend.weights, strict=True)),
         "seed": seed,
     }

@@ -14,7 +14,7 @@ from typing import Any
 from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.errors import SessionError
-from jaxgym.serve.messages import content_text, usage_of
+from jaxgym.serve.messages import content_text, recent, usage_of, user_message
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
@@ -36,6 +36,9 @@ class RolloutSettings:
         turn_seconds: Timeout of a reply in seconds.
         retries: Number of retries of a failed reply; then the trajectory ends with an error.
         backoff_seconds: Waiting time before the first retry in seconds, doubled for each further retry.
+        history_turns: Number of the last turns that the policy sees, in addition to the first one; None shows all.
+        history_images: Number of the last turns whose images the policy sees; None shows those of the last
+            `history_turns`. The record of a trajectory has all turns and images.
     """
 
     max_turns: int | None = MOST_TURNS
@@ -43,11 +46,17 @@ class RolloutSettings:
     turn_seconds: float = 120.0
     retries: int = 3
     backoff_seconds: float = 1.0
+    history_turns: int | None = None
+    history_images: int | None = None
 
     def __post_init__(self) -> None:
         """Validate the settings."""
         if self.max_turns is not None and self.max_turns < 1:
             raise OptionError(f"max_turns: expected an integer of at least 1, or None, got {self.max_turns}.")
+        for name, low in (("history_turns", 1), ("history_images", 0)):
+            kept = getattr(self, name)
+            if kept is not None and kept < low:
+                raise OptionError(f"{name}: expected an integer of at least {low}, or None, got {kept}.")
         are_times = self.turn_seconds > 0 and self.backoff_seconds >= 0  # neither of NaN
         if self.concurrency < 1 or self.retries < 0 or not are_times:
             raise OptionError(
@@ -90,7 +99,7 @@ class Scheduler:
         opening = await episode.astart()
         request.messages = [
             {"role": "system", "content": opening.system_prompt},
-            {"role": "user", "content": opening.text},
+            user_message(opening.text, opening.image),
         ]
         request.data_dict = {**request.data_dict, "env_config": {"name": episode.name, "seed": opening.seed, **options}}
         self._episodes[request.uuid] = episode
@@ -122,10 +131,10 @@ class Scheduler:
         return self.settings.max_turns is not None and current_turn >= self.settings.max_turns
 
     def step(self, request: Request, choice: Choice, current_turn: int) -> dict[str, Any]:
-        """Add the next text to the messages; return the request."""
+        """Add the next text and image to the messages; return the request."""
         result = self._episodes[request.uuid].result
         if result is not None:
-            request.messages.append({"role": "user", "content": result.text})
+            request.messages.append(user_message(result.text, result.image))
         return {"infer_request": request}
 
     # The loop.
@@ -163,11 +172,12 @@ class Scheduler:
     async def _reply(self, request: Request) -> Choice:
         """Request a reply with retries; raise the last failure."""
         settings, failure = self.settings, PolicyError("no reply was requested.")
+        seen = self._seen(request)
         for attempt in range(settings.retries + 1):
             if attempt:
                 await asyncio.sleep(settings.backoff_seconds * 2 ** (attempt - 1))
             try:
-                choice = await asyncio.wait_for(self.policy.reply(request), settings.turn_seconds)
+                choice = await asyncio.wait_for(self.policy.reply(seen), settings.turn_seconds)
                 return choice._replace(message=Message(content_text(choice.message.content)))
             except TimeoutError:
                 failure = PolicyError(f"no reply within {settings.turn_seconds:g} s.")
@@ -180,6 +190,13 @@ class Scheduler:
             if failure.is_final:
                 break
         raise failure
+
+    def _seen(self, request: Request) -> Request:
+        """Return the request with the part of the chat that the policy sees."""
+        turns, images = self.settings.history_turns, self.settings.history_images
+        if turns is None and images is None:
+            return request
+        return dataclasses.replace(request, messages=recent(request.messages, turns, images))
 
 
 def _blank() -> dict[str, Any]:

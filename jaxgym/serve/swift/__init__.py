@@ -46,6 +46,7 @@ class TextEnv(_Env):
     Attributes:
         env_config: The entries of the row.
         env_id: The environment id; set in the subclass of each environment.
+        image: The last frame as PNG, in sessions with images; `jaxgym.serve.swift.images` passes it to ms-swift.
     """
 
     env_id: str = ""
@@ -54,6 +55,7 @@ class TextEnv(_Env):
         """Store the entries of a row; `reset` validates them."""
         super().__init__(env_config)
         self._episode: Episode | None = None
+        self.image: bytes | None = None
 
     async def reset(self, config: Any = None) -> tuple[str, dict[str, Any], str]:
         """Start an episode.
@@ -77,6 +79,7 @@ class TextEnv(_Env):
             )
         self._episode = Episode(self.env_id, entries.get("seed"), options_of(entries))
         opening: Opening = await self._episode.astart()
+        self.image = opening.image
         info = {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}
         return opening.text, info, opening.system_prompt
 
@@ -94,6 +97,7 @@ class TextEnv(_Env):
             await self.reset()
         reply = content_text(action[-1].get("content") if action else None)
         result = await cast(Episode, self._episode).astep(reply)
+        self.image = result.image
         has_ended = result.terminated or result.truncated
         return result.text, float(result.reward), has_ended, info_of(result)
 

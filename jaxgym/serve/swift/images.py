@@ -1,0 +1,62 @@
+"""Scheduler of ms-swift for sessions with images (`observation_mode` "image" or "both"), in the trainer's process.
+
+    --multi_turn_scheduler jaxgym_image_scheduler --gym_env frozen_lake
+
+The images go to the request, each with a mark `<image>` in its user message, and to the rollout infos, from which
+ms-swift takes them for training. In sessions without images it is ms-swift's `gym_scheduler`.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from jaxgym.serve.images import as_base64
+
+MARK = "<image>"
+"""Placeholder of an image in a message of ms-swift."""
+
+
+class ImageHooks:
+    """Hooks of the scheduler, to be combined with ms-swift's `GYMScheduler` as the second base class."""
+
+    _envs: dict[str, Any]
+
+    async def on_trajectory_start(self, requests: Sequence[Any]) -> None:
+        """Start an episode for each request, and attach the first images."""
+        hooks: Any = super()
+        await hooks.on_trajectory_start(requests)
+        for request in requests:
+            request.images = []
+            self._attach(request)
+
+    async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
+        """Make the step of a reply, and add the images so far to the rollout infos."""
+        hooks: Any = super()
+        ended = await hooks.on_turn_end(infer_request, response_choice, current_turn)
+        return {**ended, "rollout_infos": {**ended["rollout_infos"], **_infos(infer_request)}}
+
+    def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
+        """Add the next text and image to the request."""
+        hooks: Any = super()
+        stepped = hooks.step(infer_request, response_choice, current_turn)
+        self._attach(infer_request)
+        return {**stepped, "rollout_infos": {**stepped.get("rollout_infos", {}), **_infos(infer_request)}}
+
+    def _attach(self, request: Any) -> None:
+        """Attach the image of the last observation to the last message."""
+        image, message = getattr(self._envs.get(request.uuid), "image", None), request.messages[-1]
+        if image is not None and message["role"] == "user":
+            # An error text quotes the reply, which can contain the mark.
+            message["content"] = MARK + message["content"].replace(MARK, "< image >")
+            request.images.append(as_base64(image))
+
+
+def _infos(request: Any) -> dict[str, Any]:
+    """Return the images of a request for the rollout infos, as a copy, because ms-swift converts them in place."""
+    return {"images": list(request.images)} if request.images else {}
+
+
+def register(name: str = "jaxgym_image_scheduler") -> None:
+    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
+    swift: Any = importlib.import_module("swift.rollout.multi_turn")
+    swift.multi_turns[name] = type("ImageScheduler", (ImageHooks, swift.GYMScheduler), {"__doc__": __doc__})

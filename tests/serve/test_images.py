@@ -1,0 +1,272 @@
+"""Images of observations: the encoder, equal bytes over all protocols, histories, and errors of options."""
+
+import asyncio
+import base64
+import io
+import json
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from jaxgym.errors import OptionError
+from jaxgym.serve import episodes, images, swift, trl
+from jaxgym.serve import rollout as rollouts
+from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
+from jaxgym.serve.messages import OMITTED, recent, user_message
+from jaxgym.serve.openenv.rpc import Methods
+from jaxgym.serve.openenv.sessions import ClientSessions
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.swift.images import ImageHooks
+from jaxgym.serve.web.http import Hosted
+from tests.serve import corridor
+
+GAME, SEED = "FrozenLake-v0", 0
+OPTIONS = {"observation_mode": "image", "max_turns": 4, "map_name": "4x4", "size": 4}
+MOVES = ("right", "right", "left")  # over safe ice in the first row of the map SFFF
+REPLIES = tuple(f"<action>{move}</action>" for move in MOVES)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SessionPool]:
+    corridor.register()
+    made = SessionPool(capacity=16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(episodes, "_pools", [made])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected(pool: SessionPool) -> list[bytes]:
+    """Return the images of the episode, from single steps of the pool."""
+    opening = pool.open(GAME, SEED, OPTIONS)
+    made = [opening.image, *(pool.step_one(opening.id, reply).image for reply in REPLIES)]
+    pool.close([opening.id])
+    assert len({*made}) == 3  # the last image shows the same lake as the second one
+    return [image for image in made if image is not None]
+
+
+def decoded(image: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(image)).convert("RGB"))
+
+
+# The encoder.
+
+
+@pytest.mark.parametrize(("colors", "scale"), [(1, 1), (5, 3), (256, 2), (4000, 2)])
+def test_an_image_has_the_pixels_of_the_frame_enlarged(colors: int, scale: int) -> None:
+    draws = np.random.default_rng(colors)
+    palette = draws.integers(0, 256, (colors, 3), dtype=np.uint8)
+    frame = palette[draws.integers(colors, size=(40, 70))]
+    image = images.png(frame, scale)
+    np.testing.assert_array_equal(decoded(image), frame.repeat(scale, axis=0).repeat(scale, axis=1))
+    assert image == images.png(np.asfortranarray(frame), scale)
+
+
+@pytest.mark.parametrize(("shape", "scale"), [((84, 84, 3), 3), ((56, 56, 3), 4), ((400, 336, 3), 1), ((8, 4, 3), 32)])
+def test_the_default_scale_makes_images_of_about_252_px(shape: tuple[int, ...], scale: int) -> None:
+    assert images.default_scale(shape) == scale
+
+
+def test_frames_encoded_together_keep_their_order() -> None:
+    frames = [images.Frame(np.full((4, 4, 3), level, np.uint8), 1) for level in range(9)]
+    assert images.encode_all(frames) == [images.png(*frame) for frame in frames]
+
+
+# Equal bytes.
+
+
+def test_batches_and_coroutines_return_equal_images(pool: SessionPool, expected: list[bytes]) -> None:
+    openings = pool.open_many(GAME, [SEED] * 3, OPTIONS)
+    ids = [opening.id for opening in openings]
+    assert [opening.image for opening in openings] == expected[:1] * 3
+    for reply, image in zip(REPLIES, expected[1:], strict=True):
+        assert [result.image for result in pool.step(ids, [reply] * 3)] == [image] * 3
+    last = pool.step(ids, ["?"] * 3)[0]
+    assert (last.truncated, last.image) == (True, expected[-1])
+    assert pool.step_one(ids[0], "?").image == expected[-1]  # after the end
+    assert pool.reset(ids[:1], [SEED])[0].image == expected[0]
+
+    async def play() -> list[bytes | None]:
+        opening = await pool.areset(ids[1], SEED)
+        return [opening.image, *[(await pool.astep(ids[1], reply)).image for reply in REPLIES]]
+
+    assert asyncio.run(play()) == expected
+    pool.close(ids)
+
+
+def test_openenv_mcp_and_agentgym_send_equal_images(pool: SessionPool, expected: list[bytes]) -> None:
+    encoded = [base64.b64encode(image).decode() for image in expected]
+    hosted = Hosted(pool, GAME, "frozen_lake", OPTIONS, pool.prepare(GAME, OPTIONS))
+    sessions = ClientSessions(hosted, 4, 0.0)
+    methods, session, wrapper = Methods(sessions), sessions.open(), AgentGymWrapper(GAME, pool, OPTIONS)
+
+    async def call(tool: str, **arguments: Any) -> Any:
+        given = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        return (await methods.answer(given, session))["result"]
+
+    async def play() -> None:
+        seen = [await session.reset({"seed": SEED}), *[await session.step(reply) for reply in REPLIES]]
+        assert [json.loads(each)["observation"]["image"] for each in seen] == encoded
+        results = [await call("begin", seed=SEED), *[await call("move", direction=move) for move in MOVES]]
+        contents = [{"type": "image", "data": image, "mimeType": "image/png"} for image in encoded]
+        assert [result["content"][1] for result in results] == contents
+        assert "image" not in results[0]["structured_content"]["observation"]
+        number = (await wrapper.create(None))["id"]
+        last = [await wrapper.reset(None, number, SEED), *[await wrapper.step(None, number, each) for each in REPLIES]]
+        assert [each["image"] for each in last] == encoded
+        assert await wrapper.close(None, number) == {"closed": True}
+
+    asyncio.run(play())
+    sessions.close(session)
+
+
+@pytest.mark.usefixtures("pool")
+def test_trl_gets_images_of_pillow(expected: list[bytes]) -> None:
+    env = trl.make(GAME, **OPTIONS)
+    parts = [env.reset(seed=SEED), *(env.move(direction=move) for move in MOVES)]  # type: ignore[attr-defined]
+    for (image, said), png in zip(parts, expected, strict=True):
+        assert (image["type"], said["type"], image["image"].mode) == ("image", "text", "RGB")
+        np.testing.assert_array_equal(np.asarray(image["image"]), decoded(png))
+    assert "You are the red disc." in parts[0][1]["text"]
+    assert parts[1][1]["text"] == "You chose: right."
+    env._episode.close()  # type: ignore[union-attr]
+
+
+class GymScheduler:
+    """Part of ms-swift's `GYMScheduler` that runs without ms-swift."""
+
+    def __init__(self) -> None:
+        self._envs: dict[str, Any] = {}
+        self._next: str | None = None
+
+    async def on_trajectory_start(self, requests: list[Any]) -> None:
+        for request in requests:
+            env = self._envs[request.uuid] = swift.env_class(GAME)(request.data_dict["env_config"])
+            observation, _, system = await env.reset(request)
+            request.messages = [{"role": "system", "content": system}, {"role": "user", "content": observation}]
+
+    async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
+        self._next, _, has_ended, _ = await self._envs[infer_request.uuid].step(infer_request.messages)
+        if has_ended:
+            await self._envs.pop(infer_request.uuid).close()
+        return {"done": has_ended, "rollout_infos": {"gym_done": has_ended}}
+
+    def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
+        infer_request.messages.append({"role": "user", "content": self._next})
+        return {"infer_request": infer_request}
+
+
+@pytest.mark.usefixtures("pool")
+def test_the_scheduler_of_ms_swift_fills_images_and_rollout_infos(expected: list[bytes]) -> None:
+    encoded = [base64.b64encode(image).decode() for image in expected]
+    config = {"seed": SEED, **OPTIONS}
+    request = types.SimpleNamespace(uuid="a", data_dict={"env_config": config}, images=["old"], messages=[])
+
+    class Scheduler(ImageHooks, GymScheduler):
+        pass
+
+    async def play() -> None:
+        scheduler = Scheduler()
+        await scheduler.on_trajectory_start([request])
+        for turn, reply in enumerate((*REPLIES, "up <image>"), 1):
+            assert request.images == encoded[:turn]
+            assert sum(message["content"].count("<image>") for message in request.messages[1::2]) == turn
+            request.messages.append({"role": "assistant", "content": reply})
+            ended = await scheduler.on_turn_end(request, None, turn)
+            assert ended["rollout_infos"] == {"gym_done": turn == 4, "images": encoded[:turn]}
+            if not ended["done"]:
+                assert scheduler.step(request, None, turn)["rollout_infos"] == {"images": encoded[: turn + 1]}
+
+    asyncio.run(play())
+
+
+# Rollouts.
+
+
+class Replying(rollouts.Policy):
+    """Policy that repeats fixed replies and keeps the chats that it was given."""
+
+    def __init__(self) -> None:
+        self.chats: list[list[dict[str, Any]]] = []
+
+    async def reply(self, request: rollouts.Request) -> rollouts.Choice:
+        self.chats.append(request.messages)
+        return rollouts.Choice(rollouts.Message((*REPLIES, "?")[len(self.chats) - 1]))
+
+
+def test_rollouts_send_data_urls_and_only_the_recent_history(pool: SessionPool, expected: list[bytes]) -> None:
+    policy, settings = Replying(), rollouts.RolloutSettings(history_turns=2, history_images=1)
+    rows = [{"env_config": {"name": GAME, "seed": SEED, **OPTIONS}}]
+    record = rollouts.rollout(rows, rollouts.Scheduler(policy, settings, pool))[0]
+    assert record["error"] is None
+    users = [message for message in record["messages"] if message["role"] == "user"]
+    said = ["", *(f"You chose: {move}." for move in MOVES)]
+    assert users == [user_message(words, image) for words, image in zip(said, expected, strict=True)]
+    assert users[0]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    system, first, reply, *rest = policy.chats[-1]
+    assert (system["role"], first["content"], reply["content"]) == ("system", OMITTED, REPLIES[0])
+    assert [message["role"] for message in rest] == ["user", "assistant", "user"]
+    assert rest[0]["content"] == f"{OMITTED}\nYou chose: right."
+    assert rest[-1] == users[-1]
+
+
+def test_a_history_keeps_the_first_and_the_last_turns() -> None:
+    chat = [{"role": "system", "content": "rules"}]
+    for turn in range(4):
+        chat += [user_message(str(turn), b"png"), {"role": "assistant", "content": "go"}]
+    chat = chat[:-1]
+
+    def seen(turns: int | None, shown: int | None) -> list[str]:
+        kept = recent(chat, turns, shown)
+        assert kept[0] == chat[0]
+        return ["image" if isinstance(each["content"], list) else each["content"] for each in kept[1::2]]
+
+    without = [f"{OMITTED}\n{turn}" for turn in range(4)]
+    assert recent(chat, None, None) == chat
+    assert seen(1, None) == [without[0], "image"]
+    assert seen(4, None) == seen(9, 9) == ["image"] * 4
+    assert seen(None, 2) == [*without[:2], "image", "image"]
+    assert seen(2, 0) == [without[0], *without[2:]]
+
+
+@pytest.mark.parametrize("settings", [{"history_turns": 0}, {"history_images": -1}])
+def test_settings_of_the_history_are_validated(settings: dict[str, int]) -> None:
+    with pytest.raises(OptionError, match=r"^history_\w+: expected an integer of at least [01], or None, got "):
+        rollouts.RolloutSettings(**settings)
+
+
+# Options.
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("corridor", {"observation_mode": "image"}, "define the methods image_prompt and image_legend of the text"),
+        (
+            GAME,
+            {"observation_mode": "both", "observation": "symbolic"},
+            "got 'both'. For images, the observation needs a frame",
+        ),
+        (GAME, {"observation_mode": "picture"}, "expected 'text' or 'image' or 'both', got 'picture'"),
+        (GAME, {"observation_mode": "image", "image_scale": 17}, "expected an integer from 0 to 16, got 17"),
+    ],
+)
+def test_invalid_options_are_rejected(pool: SessionPool, name: str, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        pool.prepare(name, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["image", "both"])
+@pytest.mark.parametrize("name", ["babyai_go_to_local", "textcraft", "sudoku", "searing_spotlights", "mystery_path"])
+def test_games_have_images_of_their_frames(name: str, mode: str) -> None:
+    pool = SessionPool(capacity=1)
+    opening = pool.open(name, 3, {"observation_mode": mode, "image_scale": 2})
+    assert opening.image is not None
+    np.testing.assert_array_equal(decoded(opening.image), pool.frame(opening.id).repeat(2, axis=0).repeat(2, axis=1))
+    assert "Each observation has an image" in opening.system_prompt
+    assert opening.system_prompt.endswith(opening.reply_format)
