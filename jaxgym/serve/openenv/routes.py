@@ -74,7 +74,7 @@ _OBSERVATION = {
         "metadata": _METADATA,
         "prompt": {"type": "string", "description": "The rules and the form of a reply."},
         "text": {"type": "string", "description": "The newest text."},
-        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text as TextArena has it."},
+        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text for TextArena."},
         "info": {
             "type": "object",
             "additionalProperties": True,
