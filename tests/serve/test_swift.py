@@ -359,10 +359,11 @@ def test_the_prompt_states_the_limits_of_a_server() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({"hints", *SESSION_OPTIONS} - {"max_turns"}))
-def test_an_option_without_effect_is_an_error(name: str) -> None:
+@pytest.mark.parametrize("row", [{}, {"base_url": "http://host"}], ids=["pool", "server"])
+def test_an_option_without_effect_is_an_error(name: str, row: dict[str, str]) -> None:
     option = {**text.text_spec_of("sudoku")[1].options, **SESSION_OPTIONS}[name]
     with pytest.raises(OptionError, match=f"expected an option of this scheduler, got '{name}'"):
-        started({"seed": 0, name: option.default})
+        started({"seed": 0, name: option.default, **row})
 
 
 @pytest.mark.parametrize("content", [None, "", [{"type": "thinking", "thinking": "[1 1 1]"}]])

@@ -123,14 +123,7 @@ class LocalSudoku:
 
     def __init__(self, env_config: Mapping[str, Any]):
         """Make an episode of an `env_config` with `seed`, options of the environment, and `max_turns`."""
-        options = options_of(env_config, _APART)
-        fixed = [name for name in options if name in _FIXED]
-        if fixed:
-            raise OptionError(
-                f"Sudoku-v0: expected an option of this scheduler, got {fixed[0]!r}. Leave it out: the scheduler has "
-                "its own hints, rewards and penalties."
-            )
-        self._episode = Episode("sudoku", env_config.get("seed"), options)
+        self._episode = Episode("sudoku", env_config.get("seed"), options_of(env_config, _APART))
 
     async def areset(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start the episode; return the first observation, with the system prompt, and an empty dict."""
@@ -178,6 +171,12 @@ class SudokuScheduler(OpenEnvScheduler):
         self._trackers: dict[str, SudokuTextTracker] = {}
 
     def _create_env(self, env_config: dict[str, Any]) -> Any:
+        fixed = [name for name in env_config if name in _FIXED]
+        if fixed:
+            raise OptionError(
+                f"Sudoku-v0: expected an option of this scheduler, got {fixed[0]!r}. Leave it out: the scheduler has "
+                "its own hints, rewards and penalties."
+            )
         if not env_config.get("base_url"):
             return LocalSudoku(env_config)
         if "seed" in env_config:
