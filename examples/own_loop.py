@@ -3,7 +3,7 @@
     python examples/own_loop.py runs/own-loop --updates 400
 
 The loop stops early once the mean return of a block is at least `--target`. The page
-docs/tutorials/own_training_loop.md explains each call.
+docs/tutorials/own_training_loop.md explains each call. The example needs `pip install -e ".[baselines]"` in a checkout.
 """
 
 import argparse

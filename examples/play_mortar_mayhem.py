@@ -1,6 +1,9 @@
-"""Play one level of Mortar Mayhem by rule and write it as a GIF: `python examples/play_mortar_mayhem.py OUT.gif`.
+"""Play one level of Mortar Mayhem with a scripted player and write a GIF.
 
-The player reads the target tile from the state, which an agent cannot see. It shows a solved episode.
+    python examples/play_mortar_mayhem.py OUT.gif
+
+The player reads the target tile from the state, which an agent cannot see. It shows a solved episode. The
+example needs `pip install -e ".[cli]"` in a checkout.
 """
 
 import argparse

@@ -1,10 +1,11 @@
 """Train PPO with a GRU on a jaxgym environment: the whole agent in one file, to copy and change.
 
-    python examples/ppo_gru.py cpu    # two commands as symbols: about a minute on two cores
+    python examples/ppo_gru.py cpu    # two commands, symbolic observation: about a minute on two cores
     python examples/ppo_gru.py gpu    # ten commands in pixels, the settings of `baselines.train --preset fast/mmbg-gru`
 
 One jitted call makes a block of updates, environment steps included; then the script prints one JSON line. The layout
-follows CleanRL (every detail in one file) and PureJaxRL (the environment inside the jitted loop).
+follows CleanRL (every detail in one file) and PureJaxRL (the environment inside the jitted loop). The example needs
+`pip install -e ".[baselines]"` in a checkout.
 
 Array axes: T steps of a rollout, B environments. An observation is an array or a dict of arrays.
 """

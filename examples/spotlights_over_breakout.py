@@ -2,7 +2,8 @@
 
     python examples/spotlights_over_breakout.py OUT.png
 
-MinAtar's Breakout has no frames; here each of its 10 × 10 cells is a square of one color.
+MinAtar's Breakout has no frames; here each of its 10 × 10 cells is a square of one color. The example needs
+`pip install -e ".[cli]"` in a checkout.
 """
 
 import argparse

@@ -3,7 +3,8 @@
     python examples/sweep.py [UPDATES]
 
 Learning rate, entropy coefficient and clip range are traced, so other values do not recompile. A run of S seeds takes S
-values of each; here all runs have the same seed and differ only in their settings.
+values of each; here all runs have the same seed and differ only in their settings. The example needs
+`pip install -e ".[baselines]"` in a checkout.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Train a language model with TRL's GRPO trainer on Frozen Lake: `python examples/trl_frozen_lake.py [MODEL]`.
 
-It needs a GPU, and `pip install -e . "trl[vllm]" "transformers>=5.2" jmespath` in a checkout.
+It needs a GPU, and `pip install -e . "trl[vllm]==1.16.0" "transformers>=5.2" jmespath` in a checkout.
 """
 
 import functools

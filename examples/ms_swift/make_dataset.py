@@ -20,15 +20,15 @@ def main() -> None:
     parser.add_argument(
         "words",
         nargs="+",
-        help="games by short name or id, and options NAME=VALUE of all of them, values in JSON or bare words",
+        help="games by short name or id, and options NAME=VALUE for all of them; a value is JSON or a plain string",
     )
-    parser.add_argument("--rows", type=int, default=64, help="how many there are in all, 64 if not given")
-    parser.add_argument("--held-out", action="store_true", help="levels that training never sees")
+    parser.add_argument("--rows", type=int, default=64, help="number of rows (default: %(default)s)")
+    parser.add_argument("--held-out", action="store_true", help="use held-out levels")
     arguments = parser.parse_args()
     games = [word for word in arguments.words if "=" not in word]
     options = jaxgym.parse_options(word for word in arguments.words if "=" in word)
     if not games or arguments.rows < 1:
-        parser.error("give a game, and --rows from 1 up")
+        parser.error(f"expected a game and --rows of at least 1, got {' '.join(games) or 'no game'}, {arguments.rows}")
     for game in games:
         text.text_spec_of(game)
     seeds = levels.held_out_seeds if arguments.held_out else levels.train_seeds

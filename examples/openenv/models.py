@@ -18,5 +18,5 @@ class GameObservation(Observation):
 
     prompt: str = Field(default="", description="The rules and the form of a reply")
     text: str = Field(default="", description="The newest text")
-    messages: list[dict[str, Any]] = Field(default_factory=list, description="The newest text as TextArena has it")
+    messages: list[dict[str, Any]] = Field(default_factory=list, description="The newest text for TextArena")
     info: dict[str, Any] = Field(default_factory=dict, description="Turn, seed, invalid reply, reward signals")

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxgym.envs.frozen_lake.text import FrozenLakeTextInterface
 from jaxgym.envs.textcraft.world import world
 from jaxgym.errors import OptionError
 from jaxgym.serve.agentgym import wrappers
@@ -201,7 +202,8 @@ def test_other_environments_answer_with_the_keys_of_the_guide(frozen_lake: str) 
     made = post(frozen_lake, "/step", id=number, action="up")
     assert list(made) == ["observation", "reward", "score", "done"]
     assert get(frozen_lake, f"/observation?id={number}") == made
-    assert get(frozen_lake, f"/detail?id={number}") == {**made, "deleted": False, "text_version": 5}
+    version = FrozenLakeTextInterface.text_version
+    assert get(frozen_lake, f"/detail?id={number}") == {**made, "deleted": False, "text_version": version}
     assert post(frozen_lake, "/render", id=number).startswith("data:image/png;base64,iVBORw0KGgo")
     assert number in get(frozen_lake, "/list_envs")
     assert get(frozen_lake, "/instruction_text").startswith("You are crossing a frozen lake")

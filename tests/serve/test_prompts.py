@@ -8,6 +8,7 @@ from jaxgym import text
 from jaxgym.options import resolve
 from jaxgym.serve.pool.games import system_prompt_of
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
+from tests.ids import short_names_of_programs
 
 PARAMS, INTERFACE = text.make("frozen_lake", observation="symbolic")[1:]
 PENALTIES = {"step_penalty": 0.01, "invalid_reply_penalty": 0.5, "format_penalty": 0.25}
@@ -20,6 +21,13 @@ def prompt_of(**options: Any) -> str:
 
 def test_a_session_with_the_default_options_has_the_prompt_of_the_text_interface() -> None:
     assert prompt_of() == INTERFACE.system_prompt(PARAMS)
+
+
+@pytest.mark.parametrize("name", short_names_of_programs())
+def test_the_prompt_of_a_text_interface_leaves_the_effect_of_an_invalid_reply_to_the_session(name: str) -> None:
+    _, params, interface = text.make(name)
+    prompt = interface.system_prompt(params).replace("An invalid reply is a turn, too.", "")
+    assert "invalid repl" not in prompt.lower()
 
 
 @pytest.mark.parametrize(

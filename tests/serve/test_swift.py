@@ -255,6 +255,22 @@ class Server:
         self.is_closed = True
 
 
+def started(row: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a scheduler and the request of a row whose episode has started on the pool of this process."""
+    scheduler: Any = sudoku.SudokuScheduler()
+    request = types.SimpleNamespace(uuid="u", messages=[], data_dict={"env_config": row})
+    asyncio.run(scheduler.on_trajectory_start([request]))
+    return scheduler, request
+
+
+def made(scheduler: Any, request: Any, *replies: str) -> list[Any]:
+    """Make turns and close the episode; return their results."""
+    choices = [types.SimpleNamespace(message=types.SimpleNamespace(content=reply)) for reply in replies]
+    after = [asyncio.run(scheduler.on_turn_end(request, choice, turn)) for turn, choice in enumerate(choices, 1)]
+    asyncio.run(scheduler._close_and_remove("u"))
+    return after
+
+
 def trajectory(server: Server, *replies: str) -> tuple[list[Any], list[Any]]:
     scheduler: Any = sudoku.SudokuScheduler()
     scheduler._create_env = lambda _: server
@@ -280,7 +296,7 @@ def test_a_flawless_game_scores_4_and_shows_board_and_hints() -> None:
     assert said[2].startswith(f"Step 1. Progress: 1 cells filled.\n\nBoard:\n{last}\nMOVES TRIED")
     infos = turns[-1]["rollout_infos"]
     assert infos["total_reward"] == 4.0
-    assert infos["step_rewards"] == [2.5, 4.0]
+    assert infos["step_rewards"] == [2.5, 1.5]
     assert {name: infos[f"{name}_reward"] for name in ("empty_cell", "repetition", "progress", "correct")} == {
         "empty_cell": 1.0,
         "repetition": 0.0,
@@ -299,10 +315,56 @@ def test_rejected_and_repeated_moves_cost_and_no_move_ends_the_game() -> None:
     assert first["total_reward"] == 1 - 0.5
     assert second["total_reward"] == 1 - 0.5 - 1
     assert third["total_reward"] == second["total_reward"] - 1
-    assert third["step_rewards"][-1] == -1.0
+    assert third["step_rewards"] == [0.5, -1.0, -1.0]
     assert third["valid_move_reward"] == -0.5
     assert [turn["done"] for turn in turns] == [False, False, True]
     assert server.is_closed
+
+
+@pytest.mark.parametrize("replies", [("[1 1 1]", "[1 1 1]", "[1 1 2]"), ("[1 1 1]", "[9 9 9]", "?"), ("?",)])
+def test_step_rewards_are_changes_of_the_score(replies: tuple[str, ...]) -> None:
+    scheduler, request = started({"seed": 0, "clues": [60]})
+    infos = [after["rollout_infos"] for after in made(scheduler, request, *replies)]
+    totals = [0.0, *(info["total_reward"] for info in infos)]
+    assert infos[-1]["step_rewards"] == pytest.approx(np.diff(totals))
+    assert infos[-1]["total_reward"] == pytest.approx(sum(infos[-1]["step_rewards"]))
+
+
+@pytest.mark.parametrize(
+    ("entries", "stated"),
+    [
+        ({"max_turns": 2}, "The episode also ends after 2 turns."),
+        ({"max_steps": 7}, "solved, or after 7 moves, including rejected ones."),
+        ({}, "solved, or after 100 moves, including rejected ones."),
+    ],
+)
+def test_the_prompt_states_the_limits_of_an_episode(entries: dict[str, Any], stated: str) -> None:
+    scheduler, request = started({"seed": 0, "clues": [60], **entries})
+    assert stated in request.messages[0]["content"]
+    limit = min(entries.values(), default=100)
+    after = made(scheduler, request, *["[1 1 1]"] * limit)
+    assert [turn["done"] for turn in after] == [False] * (limit - 1) + [True]
+
+
+def test_the_prompt_states_the_limits_of_a_server() -> None:
+    server = Server(board_text((0, 0)))
+    limits = "The episode ends when the puzzle is solved, or after 9 moves.\nThe episode also ends after 3 turns."
+
+    async def areset() -> Any:
+        return {"messages": [{"content": server.texts.pop(0)}], "prompt": f"Rules.\n{limits}"}, {}
+
+    server.areset = areset
+    rules = trajectory(server)[1][0]
+    assert limits in rules
+    assert "The episode ends when the puzzle is solved.\n" not in rules
+
+
+@pytest.mark.parametrize("name", sorted({"hints", *SESSION_OPTIONS} - {"max_turns"}))
+@pytest.mark.parametrize("row", [{}, {"base_url": "http://host"}], ids=["pool", "server"])
+def test_an_option_without_effect_is_an_error(name: str, row: dict[str, str]) -> None:
+    option = {**text.text_spec_of("sudoku")[1].options, **SESSION_OPTIONS}[name]
+    with pytest.raises(OptionError, match=f"expected an option of this scheduler, got '{name}'"):
+        started({"seed": 0, name: option.default, **row})
 
 
 @pytest.mark.parametrize("content", [None, "", [{"type": "thinking", "thinking": "[1 1 1]"}]])

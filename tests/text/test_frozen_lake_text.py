@@ -302,7 +302,8 @@ def test_any_other_reply_is_invalid_and_the_moves_are_listed(dialect: str, reply
     invalid = interface_of(dialect).parse(reply)
     assert isinstance(invalid, InvalidReply)
     assert re.fullmatch(
-        r"expected one of left, down, right, up, got (no answer|\".*\")\. Reply in this format: \S+\.",
+        r"Invalid (reply|response): expected one of left, down, right, up, got (no answer|\".*\")\. "
+        r"Reply in this format: \S+\.",
         invalid.reason,
     )
 

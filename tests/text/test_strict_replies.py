@@ -14,6 +14,7 @@ from jaxgym.envs.textcraft.text import TextCraftTextInterface
 from jaxgym.errors import OptionError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.text import InvalidReply, ParsedAction
+from tests.ids import short_names_of_programs
 
 
 class Game(NamedTuple):
@@ -183,6 +184,24 @@ def test_a_number_is_a_plain_run_of_ascii_digits(name: str) -> None:
                 f"1e{digit}",
             ):
                 assert isinstance(game.parse(game.asked.format(legal.replace(digit, other, 1))), InvalidReply)
+
+
+PREFIXES = {"frozen_lake": "Invalid response:", "sudoku": "Invalid action:", "textcraft": "Could not "}
+"""First words of the reasons of games that keep the texts of another project."""
+
+
+@pytest.mark.parametrize("name", short_names_of_programs())
+def test_the_reason_of_an_invalid_reply_says_that_the_reply_is_invalid(name: str) -> None:
+    reason = text.make(name)[2].parse("zigzag")
+    assert isinstance(reason, InvalidReply)
+    assert reason.reason.startswith(PREFIXES.get(name, "Invalid reply:"))
+
+
+@pytest.mark.parametrize("dialect", ["ragen", "textarena"])
+def test_the_other_dialects_of_frozen_lake_use_the_common_prefix(dialect: str) -> None:
+    reason = text.make("frozen_lake", dialect=dialect)[2].parse("zigzag")
+    assert isinstance(reason, InvalidReply)
+    assert reason.reason.startswith("Invalid reply: expected one of ")
 
 
 def test_strict_is_the_default_and_pools_accept_nothing_else() -> None:

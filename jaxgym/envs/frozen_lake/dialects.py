@@ -36,7 +36,7 @@ class Dialect:
     """Texts of one suite.
 
     Texts are templates with the fields `board`, `move`, `verb` (verb of the action), `row` and `col` (player's cell,
-    from 0), `step` (number of replies), `size` and `reason`.
+    from 0), `step` (number of replies) and `size`.
 
     Attributes:
         cells: Text of each kind of cell in the order of `Cell`, then of each with the player in it; all of one width.
@@ -49,8 +49,8 @@ class Dialect:
         moves: Actions by the texts that are accepted for them.
         rules: Rules of the game, without the parts that depend on parameters.
         form: Description of the reply format.
-        opening, moved, cut, goal, hole, invalid: Texts at the start, after a move, at the time limit, at the goal, in a
-            hole, and after an invalid reply.
+        opening, moved, cut, goal, hole: Texts at the start, after a move, at the time limit, at the goal and in a hole.
+        invalid: Beginning of the error text of an invalid reply.
         retry: Text that is appended to the reason while the episode continues.
     """
 
@@ -107,7 +107,7 @@ You are crossing a frozen lake, drawn as a square of cells.
 P is you, S the start, F safe ice, H a hole, and G the goal; * is you at the goal.
 Rows and columns are numbered from 0, starting at the top left.
 Each turn takes you one cell up, down, left or right. A move off the lake leaves you where you are.
-"(step 3)" means the third turn. An invalid reply is a turn, too, but not a move.
+"(step 3)" means the third turn. An invalid reply is a turn, too.
 At G the episode ends with a reward of +1. In a hole it ends with 0.""",
     form="""\
 Reply with one move (up, down, left or right) in this format: <action>right</action>
@@ -117,7 +117,7 @@ If your reply has several such tags, only the first one counts.""",
     cut="You {verb} {move}. Now at row {row}, col {col} (step {step}). No moves are left: the game is over.\n{board}",
     goal="You {verb} {move} and reached the goal at row {row}, col {col} (step {step}).\n{board}",
     hole="You {verb} {move} and fell into a hole at row {row}, col {col} (step {step}). The game is over.\n{board}",
-    invalid="Invalid response: {reason}\n{board}",
+    invalid="Invalid response:",
     retry="",
 )
 
@@ -145,7 +145,7 @@ If your reply has several such tags, only the first one counts.""",
     cut="The game is over: no moves are left.\n{board}",
     goal="You reached the goal.\n{board}",
     hole="You fell into a hole. The game is over.\n{board}",
-    invalid="Invalid reply: {reason}\n{board}",
+    invalid="Invalid reply:",
     retry="",
 )
 
@@ -173,7 +173,7 @@ If your reply has several answers in brackets, only the first one counts.""",
     cut="You {verb} {move}. The game is over: no moves are left.\n{board}",
     goal="You {verb} {move} and reached the goal.\n{board}",
     hole="You {verb} {move} and fell into a hole. The game is over.\n{board}",
-    invalid="Invalid reply: {reason}\n{board}",
+    invalid="Invalid reply:",
     retry=" Please resubmit a valid move.",
 )
 

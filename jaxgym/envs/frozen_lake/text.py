@@ -50,7 +50,7 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
         dialect: A name of `jaxgym.envs.frozen_lake.dialects.DIALECTS`.
     """
 
-    text_version: ClassVar[int] = 5
+    text_version: ClassVar[int] = 6
 
     dialect: str
 
@@ -119,7 +119,7 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
             strict=True,
         )
         return [
-            dialect.invalid.format(board=board, reason=_reason(dialect, move.reason, ending, is_truncated))
+            f"{_reason(dialect, move.reason, ending, is_truncated)}\n{board}"
             if isinstance(move, InvalidReply)
             else says[ending][move.text] % (row, column, number, board)
             for number, move, (row, column), ending, is_truncated, board in rows
@@ -128,6 +128,8 @@ class FrozenLakeTextInterface(BatchTextInterface[Scene]):
 
 def _reason(dialect: Dialect, reason: str, ending: int, is_truncated: bool) -> str:
     """Return the error text of an invalid reply: with the form of a reply, or with the reason why the episode ended."""
+    if not reason.startswith(dialect.invalid):  # the reason of a tool call
+        reason = f"{dialect.invalid} {reason}"
     if ending == _ONGOING:
         return reason + dialect.retry
     why = "the limit of turns is reached" if is_truncated else "the reply was invalid"
@@ -215,7 +217,7 @@ def _read(dialect: Dialect, reply: str, parsing: str) -> ParsedAction | InvalidR
     if action is None and answer is not None and answer.is_plain and parsing == "lenient":
         action = last_phrase(answer.text, WORDS)
     if answer is None or action is None:
-        return InvalidReply(invalid(answer, _VALID, dialect.asked))
+        return InvalidReply(f"{dialect.invalid} {invalid(answer, _VALID, dialect.asked)}")
     return _MOVES[action, answer.is_exact]
 
 

@@ -110,8 +110,7 @@ class SudokuRewardTracker(RewardTracker):
     """Reward components of one episode: the five parts of ms-swift's Sudoku scheduler, by its names.
 
     `empty_cell`, `valid_move` and `repetition` are means over the moves so far, `progress` and `correct` are those of
-    the latest move. Their sum is the combined score of the turn. The latest combined score is the trajectory's
-    `total_reward`, not a sum over turns: a perfect game has 4.
+    the latest move. Their sum is the score, and the reward of a turn is its change: a perfect game has 4 in all.
 
     An invalid reply leaves the parts unchanged. The scheduler ends the trajectory there with the total less 1; here the
     caller decides this.

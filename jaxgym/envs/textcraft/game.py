@@ -1,8 +1,8 @@
 """TextCraft: craft a goal item from gathered materials by recipes, some of which are distractors.
 
 A level is a goal and a book of recipes. The book has all recipes of the goal and of its ingredients, and up to ten
-distractors that take the same inputs and make other items. Items without a recipe can be gathered in any amount. The
-game is solved when the goal is crafted.
+distractors, which share at least one input with these recipes and make other items. Items without a recipe can be
+gathered in any amount. The game is solved when the goal is crafted.
 
 Source: the rules are those of TextCraft (Prasad et al., ADaPT, NAACL Findings 2024) as AgentGym serves it. The world is
 our own, see `jaxgym.envs.textcraft.recipes`.

@@ -80,7 +80,7 @@ _OBSERVATION = {
             "contentMediaType": "image/png",
             "description": "The newest frame, in sessions with images.",
         },
-        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text as TextArena has it."},
+        "messages": {"type": "array", "items": _MESSAGE, "description": "The newest text for TextArena."},
         "info": {
             "type": "object",
             "additionalProperties": True,

@@ -15,8 +15,10 @@ import numpy as np
 
 from jaxgym.envs.sudoku import text as sudoku_text
 from jaxgym.envs.sudoku.board_text import board_texts, hint_texts
+from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.openenv.client import OpenEnvScheduler
+from jaxgym.serve.sessions import SESSION_OPTIONS
 from jaxgym.text import ParsedAction
 
 _SIZE = 9
@@ -27,11 +29,13 @@ _AGAIN = ("please resubmit", "avoid penalties")
 _SHOWN = 10
 _PARTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
 _APART = ("name", "seed", "base_url", "reset_kwargs", "system_message")
+_FIXED = {"hints", *SESSION_OPTIONS} - {"max_turns"}
 _PARSER = sudoku_text.SudokuTextInterface("Sudoku-v0", flat_actions=False, hints=True, rewards="components")
 _NOTES = (
     "\nA reply from which no move can be read ends the episode with a reward of -1. A rejected move does not end it."
 )
 _NO_MOVE = -1.0
+_ENDS = re.compile(r"^The episode (?:also )?ends .*$", re.MULTILINE)
 
 
 def parse_board(text: str) -> np.ndarray | None:
@@ -118,12 +122,13 @@ class LocalSudoku:
     """Episode on the pool of this process, with the coroutines of `OpenEnvWrapper`."""
 
     def __init__(self, env_config: Mapping[str, Any]):
-        """Make an episode of an `env_config` with `seed` and options of the environment and of sessions."""
+        """Make an episode of an `env_config` with `seed`, options of the environment, and `max_turns`."""
         self._episode = Episode("sudoku", env_config.get("seed"), options_of(env_config, _APART))
 
     async def areset(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start the episode; return the first observation and an empty dict."""
-        return {"prompt": (await self._episode.astart()).text}, {}
+        """Start the episode; return the first observation, with the system prompt, and an empty dict."""
+        opening = await self._episode.astart()
+        return {"messages": [{"content": opening.text}], "prompt": opening.system_prompt}, {}
 
     async def astep(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, dict[str, Any]]:
         """Make the turn of `message`; return observation, reward, whether the episode has ended, and an empty dict."""
@@ -146,11 +151,18 @@ def observed_text(observation: Any) -> str:
     return str(observation)
 
 
+def rules_with_limits(prompt: str) -> str:
+    """Return the rules of this scheduler, with the sentences of a system prompt that state when the episode ends."""
+    rules = _PARSER.system_prompt(types.SimpleNamespace(max_steps_in_episode=0))
+    ends = "\n".join(_ENDS.findall(prompt))
+    return (_ENDS.sub(lambda _: ends, rules) if ends else rules) + _NOTES
+
+
 class SudokuScheduler(OpenEnvScheduler):
     """Scheduler of Sudoku in this process, or on an OpenEnv server if the `env_config` of a row has a `base_url`.
 
-    `total_reward` is the latest combined reward, not a sum over turns; a perfect game has 4. An invalid reply ends the
-    trajectory and subtracts 1.
+    The reward of a turn is the change of the sum of the five components, so `total_reward` is the latest sum; a perfect
+    game has 4. An invalid reply ends the trajectory with reward -1.
     """
 
     def __init__(self, *args: Any, **more: Any):
@@ -159,6 +171,12 @@ class SudokuScheduler(OpenEnvScheduler):
         self._trackers: dict[str, SudokuTextTracker] = {}
 
     def _create_env(self, env_config: dict[str, Any]) -> Any:
+        fixed = [name for name in env_config if name in _FIXED]
+        if fixed:
+            raise OptionError(
+                f"Sudoku-v0: expected an option of this scheduler, got {fixed[0]!r}. Leave it out: the scheduler has "
+                "its own hints, rewards and penalties."
+            )
         if not env_config.get("base_url"):
             return LocalSudoku(env_config)
         if "seed" in env_config:
@@ -168,8 +186,7 @@ class SudokuScheduler(OpenEnvScheduler):
 
     def _first_messages(self, uuid: str, observation: Any, system: str | None) -> list[dict[str, str]]:
         self._trackers[uuid] = tracker = SudokuTextTracker(observed_text(observation))
-        unlimited = types.SimpleNamespace(max_steps_in_episode=0)
-        rules = system or _PARSER.system_prompt(unlimited) + _NOTES
+        rules = system or rules_with_limits(self.rules_of(observation))
         return [{"role": "system", "content": rules}, {"role": "user", "content": tracker.first_message()}]
 
     async def _take_turn(self, uuid: str, text: str) -> tuple[bool, dict[str, Any]]:
@@ -178,11 +195,11 @@ class SudokuScheduler(OpenEnvScheduler):
         if isinstance(move, ParsedAction):
             observation, reward, has_ended, _ = await self._envs[uuid].astep({"message": move.text})
             parts = tracker.note(move, observed_text(observation), float(reward))
-            score = gained = sum(parts.values())
+            score = sum(parts.values())
         else:
-            score, gained = self._total_rewards[uuid] + _NO_MOVE, _NO_MOVE
+            score = self._total_rewards[uuid] + _NO_MOVE
+        self._step_rewards[uuid].append(score - self._total_rewards[uuid])
         self._total_rewards[uuid] = score
-        self._step_rewards[uuid].append(gained)
         self._pending_obs[uuid] = tracker.next_message()
         return bool(has_ended), {f"{name}_reward": part for name, part in tracker.parts.items()}
 
