@@ -37,6 +37,7 @@ class Programs:
     Attributes:
         states: Layout of a state in a row of the table.
         output: Layout of a `StepOutput` in a row of the result.
+        space: The action space.
         max_actions: Maximum number of actions in a row of a request.
     """
 
@@ -45,6 +46,7 @@ class Programs:
         self.max_actions = logic.max_actions
         self._logic = logic
         self._branches = logic.env.action_space(params).shape
+        self.space = logic.env.action_space(params)
         state, output = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
         self.states, self.output = Rows(state), Rows(output)
         self._capacity, self._device = capacity, device
