@@ -9,6 +9,7 @@ from baselines.errors import EXTRA
 from jaxgym import extras, interrupts
 
 if TYPE_CHECKING:
+    from baselines.config import Config
     from baselines.memories.cell import MemoryCell
     from baselines.zoo import TrainedAgent
 
@@ -43,3 +44,25 @@ def register_memory(name: str, cell: "type[MemoryCell]") -> None:
     from baselines import memories
 
     memories.register_cell(name, cell)
+
+
+def check_memory(name: str, config: "Config | None" = None, *, seed: int = 0) -> None:
+    """Check a memory cell: shapes, equal outputs of single steps and sequences, episode starts, finite gradients.
+
+    - `initial_state` and `__call__` return the documented shapes, and the state keeps its shapes and dtypes.
+    - Calls with T = 1 and with a sequence give the same outputs and states.
+    - An episode does not depend on the episode before it, or on other environments.
+    - `precompute` does not change the outputs. Outputs and gradients are finite.
+
+    Args:
+        name: a registered name, or "my_package.module:MyCell".
+        config: settings of a run; by default, `memory_size=8` and `dtype="float32"`.
+        seed: seed of the parameters and inputs.
+
+    Raises:
+        ConfigError: if no cell has the name, or a setting does not suit it.
+        jaxgym.errors.ContractError: if the cell violates the contract.
+    """
+    from baselines import memories
+
+    memories.check_memory(name, config, seed=seed)

@@ -9,7 +9,7 @@ from jax.errors import JaxRuntimeError
 
 from baselines.errors import EXTRA, ConfigError, RunError
 from jaxgym import extras, interrupts
-from jaxgym.errors import LevelError, OptionError, UnknownIdError
+from jaxgym.errors import ContractError, LevelError, OptionError, UnknownIdError
 
 _FULL = "RESOURCE_EXHAUSTED"  # in XLA's message when a device is out of memory
 _SMALLER = "reduce --num-envs, --memory-window, --levels or --repeats"
@@ -33,7 +33,7 @@ def exit_on_error(resume: str = "") -> Iterator[None]:
         sys.exit(interrupts.CODE)
     except BrokenPipeError:
         interrupts.end_unread()
-    except (ConfigError, RunError, LevelError, OptionError, UnknownIdError) as error:
+    except (ConfigError, RunError, ContractError, LevelError, OptionError, UnknownIdError) as error:
         sys.exit(f"error: {error}")
     except ModuleNotFoundError as error:
         if str(error.name).startswith(("baselines", "jaxgym")):

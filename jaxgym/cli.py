@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tyro
 
 from jaxgym import interrupts
-from jaxgym.errors import ActionError, LevelError, OptionError, UnknownIdError
+from jaxgym.errors import ActionError, ContractError, LevelError, OptionError, UnknownIdError
 from jaxgym.flags import Demos, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
 from jaxgym.serve.web.serving import use_cpu_by_default
@@ -62,7 +62,7 @@ def main() -> None:
         sys.exit(interrupts.CODE)
     except BrokenPipeError:
         interrupts.end_unread()
-    except (UnknownIdError, OptionError, LevelError, ActionError) as error:
+    except (UnknownIdError, OptionError, LevelError, ActionError, ContractError) as error:
         sys.stderr.write(f"jaxgym: {error}\n")
         sys.exit(MISUSED)
     except OSError as error:

@@ -17,11 +17,12 @@ from flax import struct
 from gymnax.environments import environment as gymnax_environment
 from jax import lax
 
-from jaxgym import auto_reset, forks, levels, pytrees
-from jaxgym.errors import ActionError, LevelError
+from jaxgym import actions, auto_reset, forks, levels, pytrees
+from jaxgym.errors import LevelError
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frames_or_symbols, unbounded
 
-_ACTIONS = np.iinfo(np.int32)
+INFO = ("episode_return", "episode_length", "terminated", "truncated", "level_index", "final_observation")
+"""Entries of `info` that every environment has."""
 
 
 def starts_at(value: int | float | bool) -> Any:
@@ -73,7 +74,7 @@ class Transition:
         state: The state after the step.
         reward: float32 ().
         terminated: Whether the rules of the environment ended the episode, bool ().
-        metrics: The game's own entries of `info`; every step has the same keys.
+        metrics: The game's own entries of `info`; every step has the same keys, none of them in `INFO`.
     """
 
     state: Any
@@ -286,7 +287,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def _start(self, key: jax.Array, params: TParams) -> TState:
         level, index = levels.draw(self, key, params)
-        return dataclasses.replace(self.initial_state(level, params), level_index=index)
+        state = pytrees.checked_kind(self.env_id, "initial_state", self.initial_state(level, params), EnvState)
+        return dataclasses.replace(state, level_index=index)
 
     def step_env(
         self, key: jax.Array, state: TState, action: jax.Array | float, params: TParams
@@ -302,7 +304,9 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
     ) -> tuple[TState, jax.Array, jax.Array, dict[str, jax.Array]]:
         pytrees.register_nodes((state, params))
         action = self._checked_action(action, params)
-        made = self.transition(dataclasses.replace(state, time=state.time + 1), action, params)
+        before = dataclasses.replace(state, time=state.time + 1)
+        made = pytrees.checked_kind(self.env_id, "transition", self.transition(before, action, params), Transition)
+        pytrees.check_transition(self.env_id, made, before, INFO)
         stepped = dataclasses.replace(
             made.state,
             episode_return=state.episode_return + made.reward,
@@ -338,42 +342,11 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         return params
 
     def action_array(self, action: Any) -> jax.Array | np.ndarray:
-        """Return an action or a batch of actions as an array that JAX accepts.
-
-        Raises:
-            ActionError: If the value is not a number or a list of numbers, or contains an integer beyond int32.
-        """
-        if isinstance(action, jax.Array):
-            return action
-        try:
-            given = np.asarray(action)
-        except jax.errors.TracerArrayConversionError:  # a list of traced numbers
-            return jnp.asarray(action)
-        except ValueError:  # lists of different lengths
-            given = np.asarray(None)
-        is_integer = np.issubdtype(given.dtype, np.integer)
-        is_number = is_integer or np.issubdtype(given.dtype, np.floating) or given.dtype == np.bool_
-        if not is_number or (is_integer and ((given < _ACTIONS.min) | (given > _ACTIONS.max)).any()):
-            space = self.action_space(self.default_params)
-            raise ActionError(
-                f"{self.env_id}: action must be an int32 array of shape {space.shape} ({space!r}), got {action!r}."
-            )
-        return given
+        """Return an action or a batch of actions as an array that JAX accepts; raises `ActionError` for others."""
+        return actions.as_array(self, action)
 
     def _checked_action(self, action: jax.Array | float, params: TParams) -> jax.Array:
-        space = self.action_space(params)
-        action = jnp.asarray(self.action_array(action))
-        if action.shape != space.shape:
-            raise ActionError(
-                f"{self.env_id}: action must have shape {space.shape} ({space!r}), got {action.shape}. "
-                "For a batch of actions, jax.vmap the step."
-            )
-        if not jnp.issubdtype(action.dtype, jnp.integer):
-            raise ActionError(
-                f"{self.env_id}: action must be an integer array ({space!r}), got {action.dtype}. "
-                "Cast it with action.astype(jnp.int32)."
-            )
-        return action.astype(jnp.int32)
+        return actions.checked_action(self, action, params)
 
     @property
     def num_actions(self) -> int:

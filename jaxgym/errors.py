@@ -35,6 +35,10 @@ class WrapperError(ValueError):
     """Environment or argument that a wrapper does not support."""
 
 
+class ContractError(ValueError):
+    """Environment, text interface or memory cell whose methods return other values than documented."""
+
+
 class ForkError(RuntimeError):
     """Use of JAX in a forked child process, where it hangs."""
 

@@ -3,14 +3,17 @@
 import contextlib
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Collection
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax import export
 from jax.tree_util import keystr, tree_leaves_with_path
 
-from jaxgym.errors import StateError
+from jaxgym.errors import ContractError, StateError, shown
+
+Kind = TypeVar("Kind")
 
 
 def check_params(env_id: str, params: Any, own: type) -> None:
@@ -63,6 +66,83 @@ def check_state(env_id: str, state: Any, own: Any) -> None:
                 f"a state whose {keystr(path).lstrip('.')} has shape {own_shape}, got {shape}",
                 "jax.vmap the step over a batch of states.",
             )
+
+
+def checked_kind(env_id: str, method: str, value: Any, own: type[Kind]) -> Kind:
+    """Return the value of a method of an environment.
+
+    Raises:
+        ContractError: If it is not an instance of `own`.
+    """
+    if not isinstance(value, own):
+        raise ContractError(f"{env_id}: {method}: expected {_name(own)}, got {shown(value)}.")
+    return value
+
+
+def check_transition(env_id: str, made: Any, before: Any, reserved: Collection[str]) -> None:
+    """Check the fields of a transition; inside jit, it runs while a program is traced.
+
+    Args:
+        env_id: The environment id.
+        made: The transition.
+        before: The state that `transition` was called with.
+        reserved: Names that its metrics can't have.
+
+    Raises:
+        ContractError: If the state has another class, structure, shape or dtype than before, the reward is not a
+            floating-point scalar, `terminated` is not a bool scalar, or the metrics are not a dict of arrays with
+            names of their own.
+    """
+    checked_kind(env_id, "transition: state", made.state, type(before))
+    difference = first_difference(before, made.state)
+    if difference is not None:
+        path, wanted, found = difference
+        raise ContractError(f"{env_id}: transition: state{path}: expected {wanted}, as before the step, got {found}.")
+    for name, kind, wanted in (("reward", np.floating, "float32"), ("terminated", np.bool_, "bool")):
+        value = getattr(made, name)
+        found = array_of(value)
+        if found is None or found.shape or not jax.numpy.issubdtype(found.dtype, kind):
+            raise ContractError(f"{env_id}: transition: {name}: expected {wanted} (), got {described(value)}.")
+    checked_kind(env_id, "transition: metrics", made.metrics, dict)
+    for name, metric in made.metrics.items():
+        if not isinstance(name, str) or name in reserved:
+            raise ContractError(
+                f"{env_id}: transition: metrics: expected other names than {', '.join(reserved)}, got {name!r}. "
+                "Rename it."
+            )
+        for leaf in jax.tree.leaves(metric, is_leaf=lambda node: node is None):
+            if array_of(leaf) is None:
+                raise ContractError(f"{env_id}: transition: metrics: {name}: expected an array, got {shown(leaf)}.")
+
+
+def first_difference(one: Any, other: Any) -> tuple[str, str, str] | None:
+    """Return path, first and second description of the first arrays whose shape or dtype differs, or None."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return "", *(str(jax.tree.structure(tree)) for tree in (one, other))
+    for (path, left), right in zip(tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
+        if described(left) != described(right):
+            return keystr(path), described(left), described(right)
+    return None
+
+
+def array_of(value: Any) -> jax.ShapeDtypeStruct | None:
+    """Return the shape and dtype of an array or a number, or None for another value."""
+    if isinstance(value, bool | int | float):
+        return jax.ShapeDtypeStruct((), jax.numpy.result_type(value))
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        return None
+    if jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):  # PRNG keys
+        return jax.ShapeDtypeStruct(value.shape, value.dtype)
+    try:
+        return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype))
+    except TypeError:  # a dtype that JAX does not have
+        return None
+
+
+def described(value: Any) -> str:
+    """Return the dtype and shape of an array, such as `int32 (3,)`, or the shortened `repr` of another value."""
+    found = array_of(value)
+    return shown(value) if found is None else f"{found.dtype} {found.shape}"
 
 
 def frame_of(env: Any, observation: Any) -> Any:

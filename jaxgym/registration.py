@@ -22,15 +22,19 @@ def register(env_id: str, spec: Spec | str, *, short_name: str | None = None) ->
     """Add an environment to `jaxgym.make`, to `gymnax.make`, and as `jaxgym/<id>` to `gymnasium.make`.
 
     Args:
-        env_id: A new id, such as `"MyGame-v0"`, of letters, digits and `-`, `_` or `.`.
+        env_id: A new id, such as `"MyGame-v0"`: ASCII letters, digits and `-`, `_` or `.`, and a version at the end.
         spec: The declaration of the environment, or the entry point `"module:NAME"` of one, imported on first use.
-        short_name: Name of its text interface; if None, `"my_game"` for `"MyGame-v0"`.
+        short_name: Name of its text interface, of ASCII letters, digits and `_`; if None, `"my_game"` for
+            `"MyGame-v0"`.
 
     Raises:
-        ValueError: If the id or the short name is taken, or if a short name is given to a spec without text interface.
+        ValueError: If the id, the short name or the spec is malformed, if the id or the short name is taken, or if a
+            short name is given to a spec without text interface. Nothing is registered then.
     """
     if isinstance(spec, Spec) and spec.text is None and short_name is not None:
         raise ValueError(f"{env_id!r}: expected a spec with text for short_name={short_name!r}, got text=None. Add it.")
+    if env_id in gymnax_registration.registered_envs and env_id not in registry.ids():
+        raise ValueError(f"{env_id!r} is an id of gymnax. Choose another id.")
     registry.add(env_id, registry.Entry(spec, short_name))
     _add_to_gymnax(env_id)
 

@@ -7,13 +7,21 @@ strings of the form `"module:NAME"`, where `NAME` is a `jaxgym.Spec`, or a mappi
 import dataclasses
 import importlib
 import importlib.metadata
+import operator
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
 from jaxgym.errors import UnknownIdError, listed, nearest, shown
+
+
+class Declaration:
+    """Base class of `jaxgym.Spec`, whose module imports JAX."""
+
+    text: Any
 
 
 @dataclasses.dataclass
@@ -34,6 +42,9 @@ class Entry:
 GROUP = "jaxgym.envs"
 """Entry-point group in which an installed package declares environments: `"MyGame-v0" = "my_package:SPEC"`."""
 
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*-v[0-9]+")
+_SHORT_NAME = re.compile(r"[A-Za-z0-9_]+")
+_ENTRY_POINT = re.compile(r"[\w.]+:[\w.]+")
 _VERSION = re.compile(r"-v[0-9]+$")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.]+")
 
@@ -126,7 +137,7 @@ def import_module_of(name: str) -> str:
     module, _, env_id = name.partition(":")
     try:
         importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UnknownIdError(f"{shown(name)}: expected a module that can be imported, got {_cause(error)}.") from error
     return env_id
 
@@ -137,10 +148,24 @@ def add(env_id: str, entry: Entry) -> None:
     An entry without a short name gets one: `my_game` for `MyGame-v0`, or the id itself if that is taken.
 
     Raises:
-        ValueError: If the id has a colon, or the id or the short name is taken.
+        ValueError: If the id, the short name or the spec is malformed, or the id or the short name is taken. Nothing is
+            registered then.
     """
-    if ":" in env_id:
-        raise ValueError(f"expected an id without a colon, got {env_id!r}. A module name precedes a colon.")
+    if not _matches(_ID, env_id):
+        raise ValueError(
+            f"expected an id such as 'MyGame-v0', got {shown(env_id)}. "
+            "Use ASCII letters, digits, '-', '_' and '.', and end it with a version."
+        )
+    if entry.short_name is not None and not _matches(_SHORT_NAME, entry.short_name):
+        raise ValueError(
+            f"{env_id}: expected a short name such as 'my_game', got {shown(entry.short_name)}. "
+            "Use ASCII letters, digits and '_'."
+        )
+    if not isinstance(entry.spec, Declaration) and not _matches(_ENTRY_POINT, entry.spec):
+        raise ValueError(
+            f"{env_id}: expected a jaxgym.Spec or an entry point such as 'my_package.module:SPEC', "
+            f"got {shown(entry.spec)}."
+        )
     if env_id in _entries:
         raise ValueError(f"{env_id!r} is already registered. Choose another id.")
     taken = {other.short_name for other in _entries.values()}
@@ -176,15 +201,13 @@ def load(env_id: str) -> Any:
     if isinstance(entry.spec, str):
         module, _, name = entry.spec.partition(":")
         try:
-            found = getattr(importlib.import_module(module), name)
+            found = operator.attrgetter(name)(importlib.import_module(module))
             spec = found[env_id] if isinstance(found, Mapping) else found
-            entry.has_text = spec.text is not None
-        except Exception as error:
-            raise UnknownIdError(
-                f"{env_id}: expected its entry point {entry.spec!r} to be a jaxgym.Spec, got {_cause(error)}. "
-                "Repair or uninstall the package that declares it."
-            ) from error
-        entry.spec = spec
+        except (Exception, SystemExit) as error:
+            raise _not_a_spec(env_id, entry.spec, _cause(error)) from error
+        if not isinstance(spec, Declaration):
+            raise _not_a_spec(env_id, entry.spec, shown(spec))
+        entry.spec, entry.has_text = spec, spec.text is not None
     return entry.spec
 
 
@@ -196,7 +219,18 @@ def _entry_of(env_id: str) -> Entry:
     return _entries[env_id]
 
 
-def _cause(error: Exception) -> str:
+def _matches(pattern: re.Pattern[str], given: object) -> bool:
+    return isinstance(given, str) and pattern.fullmatch(given) is not None
+
+
+def _not_a_spec(env_id: str, entry_point: str, got: str) -> UnknownIdError:
+    return UnknownIdError(
+        f"{env_id}: expected its entry point {entry_point!r} to be a jaxgym.Spec, got {got}. "
+        "Correct the entry point, or repair the package that declares it."
+    )
+
+
+def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(". ")
 
 
@@ -211,8 +245,24 @@ def _add_to_gymnasium(env_id: str) -> None:
         )
 
 
+def _add_declared() -> None:
+    """Add the environments that installed packages declare; a warning names each one that can't be added."""
+    try:
+        declared = importlib.metadata.entry_points(group=GROUP)
+    except Exception as error:  # one malformed file in an installed package
+        warnings.warn(f"The entry points of installed packages can't be read: {_cause(error)}.", stacklevel=2)
+        return
+    for each in declared:
+        value = re.sub(r"\s|\[.*", "", each.value)  # without spaces and extras
+        if each.name in _entries and _entries[each.name].spec == value:
+            continue
+        try:
+            add(each.name, Entry(value))
+        except ValueError as error:
+            package = each.dist.name if each.dist else "an installed package"
+            warnings.warn(f"The environment {shown(each.name)} of {package} is not added: {error}", stacklevel=2)
+
+
 for _env_id in _entries:
     _add_to_gymnasium(_env_id)
-for _declared in importlib.metadata.entry_points(group=GROUP):
-    if _declared.name not in _entries:  # a package can't replace a registered id
-        add(_declared.name, Entry(_declared.value))
+_add_declared()

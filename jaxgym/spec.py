@@ -7,12 +7,15 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from jaxgym.environment import AnyEnvironment, EnvParams
+from jaxgym.environment import AnyEnvironment, Environment, EnvParams
+from jaxgym.errors import shown
 from jaxgym.options import Integer, Option, Preset, declared
+from jaxgym.registry import Declaration
 
 Controls = Literal["free", "grid", "path", "steps", "minigrid", "text"]
 
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
+_REQUIRED = ("sample_level", "initial_state", "transition", "action_space")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +62,26 @@ class TextSpec:
     Attributes:
         build: Takes the environment and a value for each option; returns a `jaxgym.text.TextInterface`.
         options: The options of the text interface by name; no name is one of the environment's options.
+
+    Raises:
+        ValueError: If `build` is not a function, or an option is of another kind.
     """
 
     build: Callable[[Any, Mapping[str, Any]], Any]
     options: Mapping[str, Option] = dataclasses.field(default_factory=dict[str, Option])
 
+    def __post_init__(self) -> None:
+        if not callable(self.build):
+            raise ValueError(f"build: expected a function of the environment and the options, got {shown(self.build)}.")
+        if not isinstance(self.options, Mapping):
+            raise ValueError(f"options: expected a mapping from names to options, got {shown(self.options)}.")
+        for name, option in self.options.items():
+            if not isinstance(option, Option):
+                raise ValueError(f"options: {name}: expected an option such as Integer, got {shown(option)}.")
+
 
 @dataclasses.dataclass(frozen=True)
-class Spec:
+class Spec(Declaration):
     """Declaration of an environment.
 
     Attributes:
@@ -89,8 +104,9 @@ class Spec:
         text: The text interface, if there is one.
 
     Raises:
-        ValueError: If an option of the text interface has the name of one of the environment's, or `changes` has a name
-            that is none of the options.
+        ValueError: If a field has a value of another kind, the class of the environment lacks a method, an option of
+            the text interface has the name of one of the environment's, or `changes` has a name that is none of the
+            options.
     """
 
     environment: type[AnyEnvironment]
@@ -108,6 +124,7 @@ class Spec:
     text: TextSpec | None = None
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         unknown = self.changes.keys() - self.options.keys()
         if unknown:
             raise ValueError(f"expected options in changes, got {', '.join(sorted(unknown))}. Correct their names.")
@@ -117,6 +134,25 @@ class Spec:
                 f"expected other option names for the text interface than for the environment, got "
                 f"{', '.join(sorted(taken))} for both. Rename them in the text interface."
             )
+
+    def _check_kinds(self) -> None:
+        """Raise `ValueError` if a field has a value of another kind, or the environment lacks a method."""
+        for name, base in (("environment", Environment), ("params", EnvParams)):
+            given = getattr(self, name)
+            if not (isinstance(given, type) and issubclass(given, base)):
+                raise ValueError(f"{name}: expected a subclass of jaxgym.{base.__name__}, got {shown(given)}.")
+        missing = [name for name in _REQUIRED if getattr(self.environment, name) is getattr(Environment, name)]
+        if missing:
+            raise ValueError(f"environment: expected {self.environment.__name__} to define {missing[0]}. Add it.")
+        if not _MAX_STEPS.accepts(self.max_steps):
+            raise ValueError(f"max_steps: expected {_MAX_STEPS.allowed}, got {shown(self.max_steps)}.")
+        for name, kind in (("original", Original), ("human", Human), ("text", TextSpec)):
+            given = getattr(self, name)
+            if not isinstance(given, kind | None):
+                raise ValueError(f"{name}: expected a jaxgym.{kind.__name__} or None, got {shown(given)}.")
+        for name in ("default_level_buffer", "valid_levels", "expert"):
+            if not (getattr(self, name) is None or callable(getattr(self, name))):
+                raise ValueError(f"{name}: expected a function or None, got {shown(getattr(self, name))}.")
 
     @property
     def options(self) -> dict[str, Option]:

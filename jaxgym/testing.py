@@ -5,8 +5,7 @@ jaxgym.testing.check_env(env, params)
 """
 
 import dataclasses
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,25 +13,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgym.environment import AnyEnvironment, EnvParams
-from jaxgym.instrumented import AlwaysTerminated, RenderCounter, jit
+from jaxgym.actions import checked_space
+from jaxgym.environment import INFO, AnyEnvironment, EnvParams, EnvState
+from jaxgym.errors import ContractError
+from jaxgym.instrumented import SEEDS, TIME_LIMIT, Case
 from jaxgym.options import declared
+from jaxgym.pytrees import checked_kind, described, first_difference
 from jaxgym.spaces import Box, Dict, Discrete
+from jaxgym.text.contract import check_text
+from jaxgym.wrappers.base import Wrapper
 
-_SEEDS = 8
-_TIME_LIMIT = 3
+__all__ = ["ContractError", "check_env", "check_text"]
+
 _EAGER_STEPS = 2
 _STEP_VALUES = 6
-
-
-class ContractError(AssertionError):
-    """Violation of the contract by an environment; the message names the part and the observed values."""
 
 
 def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int = 0) -> None:
     """Check that an environment satisfies the contract.
 
     - Parameters match their options.
+    - Methods return what `Environment` documents. Rewards are finite, and metrics have names of their own.
     - Spaces: they contain observations and actions; `reset` and `step` return equal structures, shapes and dtypes.
     - Keys: the same key gives the same episode; different keys give different levels.
     - Programs: jit equals eager execution, vmap equals a loop, and equal instances share a trace. A step renders once
@@ -49,8 +50,9 @@ def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int
         ContractError: If the environment violates the contract.
     """
     params = env.default_params if params is None else params
-    case = _Case(env, params, seed)
+    case = Case(env, params, seed)
     _check_options(case)
+    _check_methods(case)
     _check_structure(case)
     case.compile()
     for check in (
@@ -65,80 +67,6 @@ def check_env(env: AnyEnvironment, params: EnvParams | None = None, *, seed: int
         _check_drawings,
     ):
         check(case)
-
-
-class _Case:
-    """Environment under test with its jitted functions, each of which compiles once."""
-
-    def __init__(self, env: AnyEnvironment, params: Any, seed: int) -> None:
-        self.env, self.params = env, params
-        self.unlimited = dataclasses.replace(params, max_steps_in_episode=np.int32(0))
-        self.limited = dataclasses.replace(params, max_steps_in_episode=np.int32(_TIME_LIMIT))
-        self._key = jax.random.key(seed)
-        # Shared by all checks: `reset` and `step`, and `step_env`, which is the step before auto-reset.
-        self.reset, self.step, self.step_env = jit(env.reset), jit(env.step), jit(env.step_env)
-        self.reset_to_level = jit(env.reset_to_level)
-        self.ending, self.drawn = AlwaysTerminated(env), RenderCounter(env)
-        # Compilation dominates. Level sampling is often the largest program, so only checks of fresh levels compile it.
-        self.vmapped_reset = jit(jax.vmap(env.reset, in_axes=(0, None)))
-        self.fresh = dataclasses.replace(params, levels=None)
-
-    def compile(self) -> None:
-        """Make a level buffer and compile all programs side by side; each check then finds them compiled."""
-        key, keys, action = self.key(), self.keys(_SEEDS), self.action()
-        actions = jnp.stack([action] * _SEEDS)
-
-        def call_fresh() -> None:
-            state = self.reset(key, self.params)[1]
-            for step in (self.step, self.step_env):
-                step(key, state, action, self.params)
-
-        def call_eagerly() -> None:
-            with jax.disable_jit():
-                self.step(key, self.reset(key, self.buffered)[1], action, self.buffered)
-
-        # The block waits for all calls and ignores their errors. A check that meets the same error explains it.
-        with ThreadPoolExecutor() as executor:
-            executor.submit(call_fresh)
-            states = self.vmapped_reset(keys, self.fresh)[1]
-            self.buffer = states.level
-            self.buffered = dataclasses.replace(self.params, levels=self.buffer)
-            state = jax.tree.map(lambda leaf: leaf[0], states)
-            # They count while they are traced, so they are traced one after the other.
-            drawn = (self.drawn.step, self.drawn.step_unread)
-            steps = (self.step, self.ending.step, self.ending.step_env)
-            calls = (
-                lambda: [step(keys, states, actions, self.buffered) for step in drawn],
-                call_eagerly,
-                *(partial(step, key, state, action, self.buffered) for step in steps),
-                lambda: self.reset(key, self.buffered),
-                lambda: self.reset_to_level(key, state.level, self.fresh),
-            )
-            for call in calls:
-                executor.submit(call)
-
-    def key(self) -> jax.Array:
-        """Return a fresh key."""
-        self._key, key = jax.random.split(self._key)
-        return key
-
-    def keys(self, count: int) -> jax.Array:
-        """Return `count` fresh keys."""
-        return jax.random.split(self.key(), count)
-
-    def action(self) -> jax.Array:
-        """Return a random action."""
-        return self.env.action_space(self.params).sample(self.key())
-
-    def play(self, steps: int, params: EnvParams) -> Iterator[tuple[Any, jax.Array, Any, Any]]:
-        """Yield state, action, the result of `step_env` and the result of `step`, for a number of random steps."""
-        _, state = self.reset(self.key(), params)
-        for _ in range(steps):
-            action = self.action()
-            alone = self.step_env(self.key(), state, action, params)
-            stepped = self.step(self.key(), state, action, params)
-            yield state, action, alone, stepped
-            state = stepped[1]
 
 
 def _require(holds: Any, message: str) -> None:
@@ -158,7 +86,8 @@ def _difference(one: Any, other: Any) -> str | None:
     if [path for path, _ in ones] != [path for path, _ in others]:
         return "the structure"
     for (path, left), (_, right) in zip(ones, others, strict=True):
-        if jnp.shape(left) != jnp.shape(right) or not np.array_equal(np.asarray(left), np.asarray(right)):
+        left, right = np.asarray(left), np.asarray(right)
+        if left.shape != right.shape or not np.array_equal(left, right, equal_nan=True):
             return jax.tree_util.keystr(path) or "the array"
     return None
 
@@ -168,29 +97,64 @@ def _require_equal(one: Any, other: Any, message: str) -> None:
     _require(path is None, f"{message}: {path} differs")
 
 
-def _check_options(case: _Case) -> None:
+def _check_options(case: Case) -> None:
     for name, option in declared(type(case.params)).items():
         expected, found = (_describe(value) for value in (option.convert(option.default), getattr(case.params, name)))
         _require(expected == found, f"the parameter {name} is {found}; its option is declared as {expected}")
 
 
-def _check_structure(case: _Case) -> None:
+def _shapes(case: Case, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the shapes of what a method returns; raise `ContractError` if it raises."""
+    try:
+        return jax.eval_shape(function, *arguments)
+    except ContractError:
+        raise
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+        raise ContractError(f"{case.env.env_id}: {method}: expected arrays, got {cause}") from error
+
+
+def _check_methods(case: Case) -> None:
+    """Check the methods that an environment defines, one by one, so that an error names the method."""
+    env, key, params = case.env, case.key(), case.params
+    for name, space in (("action_space", env.action_space), ("observation_space", env.observation_space)):
+        try:
+            space(params)
+        except TypeError as error:
+            raise ContractError(f"{env.env_id}: {name}: expected a space of jaxgym.spaces, got {error}.") from error
+    checked_space(env.env_id, env.action_space(params))
+    level = _shapes(case, "sample_level", env.sample_level, key, params)
+    _require(jax.tree.leaves(level), f"{env.env_id}: sample_level: expected a level with arrays, got {level!r}")
+    # A value that is no pytree would be an error of JAX, so the class is checked inside.
+    state = _shapes(
+        case,
+        "initial_state",
+        lambda level: checked_kind(env.env_id, "initial_state", env.initial_state(level, params), EnvState),
+        level,
+    )
+    _shapes(case, "scene, observe_scene", lambda state: env.observe(key, state, None, params), state)
+    action = case.action()
+    _shapes(case, "transition", lambda state: env._advance(state, action, params), state)
+
+
+def _check_structure(case: Case) -> None:
     observation, state = jax.eval_shape(case.env.reset, case.key(), case.params)
     stepped = jax.eval_shape(case.env.step, case.key(), state, case.action(), case.params)
     _require(len(stepped) == _STEP_VALUES, f"step: expected {_STEP_VALUES} values, got {len(stepped)}")
     for name, first, later in (("observation", observation, stepped[0]), ("state", state, stepped[1])):
+        difference = first_difference(first, later)
+        path, *got = difference or ("", "", "")
         _require(
-            _describe(first) == _describe(later),
-            f"{name}: expected equal arrays from reset and step, got {_describe(first)} and {_describe(later)}",
+            difference is None, f"{name}{path}: expected equal arrays from reset and step, got {' and '.join(got)}"
         )
     info = stepped[5]
-    for name in ("episode_return", "episode_length", "terminated", "truncated", "level_index", "final_observation"):
+    for name in INFO:
         _require(name in info, f"info has no entry {name!r}")
     dtypes = {"reward": jnp.float32, "terminated": jnp.bool_, "truncated": jnp.bool_, "level_index": jnp.int32}
     for (name, dtype), value in zip(dtypes.items(), (*stepped[2:5], info["level_index"]), strict=True):
         _require(
             value.shape == () and value.dtype == dtype,
-            f"{name}: expected {np.dtype(dtype)} (), got {value.dtype} {value.shape}",
+            f"{name}: expected {np.dtype(dtype)} (), got {described(value)}",
         )
     _require(
         _describe(info["final_observation"]) == _describe(observation),
@@ -218,21 +182,22 @@ def _holds(space: Any, value: Any) -> str | None:
     return None
 
 
-def _check_spaces(case: _Case) -> None:
+def _check_spaces(case: Case) -> None:
     space = case.env.observation_space(case.params)
     _require(isinstance(space, Box | Dict), f"observation space: expected a Box or a Dict, got {space!r}")
-    for _ in range(_SEEDS):
+    for _ in range(SEEDS):
         reason = _holds(case.env.action_space(case.params), case.action())
         _require(reason is None, f"sample of the action space: {reason}")
     observation, _ = case.reset(case.key(), case.params)
     reason = _holds(space, observation)
     _require(reason is None, f"first observation: {reason}")
-    for _, _, _, stepped in case.play(_SEEDS, case.params):
+    for _, _, _, stepped in case.play(SEEDS, case.params):
         reason = _holds(space, stepped[0])
         _require(reason is None, f"observation of a step: {reason}")
+        _require(np.isfinite(stepped[2]), f"reward: expected a finite number, got {stepped[2]}")
 
 
-def _check_keys(case: _Case) -> None:
+def _check_keys(case: Case) -> None:
     key, action = case.key(), case.action()
     ones, others = (case.reset(jax.random.clone(key), case.params) for _ in range(2))
     _require_equal(ones, others, "two resets with the same key differ")
@@ -242,11 +207,12 @@ def _check_keys(case: _Case) -> None:
     levels = _levels(case.buffer)
     _require(
         any(_difference(levels[0], level) for level in levels[1:]),
-        f"expected different levels from {_SEEDS} resets with different keys, got one",
+        f"expected different levels from {SEEDS} resets with different keys, got one. In sample_level, derive all "
+        "random numbers from the key",
     )
 
 
-def _check_eager(case: _Case) -> None:
+def _check_eager(case: Case) -> None:
     # Sampling a level compiles each of its operations when jit is off, so the levels come from a level buffer.
     key, key_step = case.key(), case.key()
     jitted = case.reset(key, case.buffered)
@@ -268,12 +234,12 @@ def _stack(trees: list[Any]) -> Any:
 
 
 def _levels(buffer: Any) -> list[Any]:
-    return [jax.tree.map(lambda leaf: leaf[index], jax.device_get(buffer)) for index in range(_SEEDS)]  # noqa: B023
+    return [jax.tree.map(lambda leaf: leaf[index], jax.device_get(buffer)) for index in range(SEEDS)]  # noqa: B023
 
 
-def _check_vmap(case: _Case) -> None:
-    keys, keys_step = case.keys(_SEEDS), case.keys(_SEEDS)
-    actions = [case.action() for _ in range(_SEEDS)]
+def _check_vmap(case: Case) -> None:
+    keys, keys_step = case.keys(SEEDS), case.keys(SEEDS)
+    actions = [case.action() for _ in range(SEEDS)]
     one_by_one = [case.reset(key, case.params) for key in keys]
     together = case.vmapped_reset(jax.random.clone(keys), case.params)
     _require_equal(together, _stack(one_by_one), "vmapped resets and resets one by one differ")
@@ -286,7 +252,7 @@ def _check_vmap(case: _Case) -> None:
     _require_equal(together, _stack(one_by_one), "vmapped steps and steps one by one differ")
 
 
-def _check_traces(case: _Case) -> None:
+def _check_traces(case: Case) -> None:
     twin = dataclasses.replace(case.env)
     _require((twin, hash(twin)) == (case.env, hash(case.env)), "two equal instances are not equal or hash differently")
     traces = []
@@ -301,7 +267,7 @@ def _check_traces(case: _Case) -> None:
     _require(len(traces) == 1, f"expected one trace for two equal instances, got {len(traces)}")
 
 
-def _check_ending(case: _Case, params: EnvParams, alone: Any, stepped: Any, truncated: bool) -> None:
+def _check_ending(case: Case, params: EnvParams, alone: Any, stepped: Any, truncated: bool) -> None:
     """Compare one step with the same step without auto-reset."""
     last, last_state, reward, terminated, _ = alone
     observation, state, *_, info = stepped
@@ -330,8 +296,8 @@ def _check_index(params: EnvParams, state: Any) -> None:
     _require_equal(state.level, level, f"the level of a reset is not level {index} of the level buffer")
 
 
-def _check_auto_reset(case: _Case) -> None:
-    for _, _, alone, stepped in case.play(_SEEDS, case.unlimited):
+def _check_auto_reset(case: Case) -> None:
+    for _, _, alone, stepped in case.play(SEEDS, case.unlimited):
         _check_ending(case, case.unlimited, alone, stepped, truncated=False)
     # The game's own transition with `terminated` set, so that the next step ends the episode for any action.
     ending, params = case.ending, dataclasses.replace(case.unlimited, levels=case.buffer)
@@ -342,33 +308,36 @@ def _check_auto_reset(case: _Case) -> None:
     _check_ending(case, params, alone, ending.step(case.key(), state, action, params), truncated=False)
 
 
-def _check_time_limit(case: _Case) -> None:
-    for state, _, alone, stepped in case.play(3 * _TIME_LIMIT, case.limited):
-        # With frame skipping, a step counts as several.
+def _check_time_limit(case: Case) -> None:
+    for state, _, alone, stepped in case.play(3 * TIME_LIMIT, case.limited):
         time = alone[1].time
-        _require(time > state.time, f"state.time: expected more than {state.time} after a step, got {time}")
-        _check_ending(case, case.limited, alone, stepped, truncated=bool(time >= _TIME_LIMIT))
+        if isinstance(case.env, Wrapper):  # with frame skipping, a step counts as several
+            _require(time > state.time, f"state.time: expected more than {state.time} after a step, got {time}")
+        else:
+            fix = "In transition, do not change the time"
+            _require(time == state.time + 1, f"state.time: expected {state.time + 1} after a step, got {time}. {fix}")
+        _check_ending(case, case.limited, alone, stepped, truncated=bool(time >= TIME_LIMIT))
     _, state = case.reset(case.key(), case.limited)
-    state = dataclasses.replace(state, time=jnp.asarray(_TIME_LIMIT - 1, dtype=state.time.dtype))
+    state = dataclasses.replace(state, time=jnp.asarray(TIME_LIMIT - 1, dtype=state.time.dtype))
     action, ending, params = case.action(), case.ending, dataclasses.replace(case.limited, levels=case.buffer)
     alone = ending.step_env(case.key(), state, action, params)
     _check_ending(case, params, alone, ending.step(case.key(), state, action, params), truncated=True)
 
 
-def _check_levels(case: _Case) -> None:
+def _check_levels(case: Case) -> None:
     for level in _levels(case.buffer):
         _, state = case.reset_to_level(case.key(), level, dataclasses.replace(case.unlimited, levels=None))
         _require_equal(state.level, level, "reset_to_level does not start on the given level")
-    for key in case.keys(_SEEDS):
+    for key in case.keys(SEEDS):
         _check_index(case.buffered, case.reset(key, case.buffered)[1])
 
 
-def _check_drawings(case: _Case) -> None:
-    _, states = case.vmapped_reset(case.keys(_SEEDS), case.params)
-    actions = jnp.stack([case.action() for _ in range(_SEEDS)])
+def _check_drawings(case: Case) -> None:
+    _, states = case.vmapped_reset(case.keys(SEEDS), case.params)
+    actions = jnp.stack([case.action() for _ in range(SEEDS)])
     each = case.drawn.marks_of_a_drawing(case.key(), jax.tree.map(lambda leaf: leaf[0], states), case.params)
     for name, step, drawings in (("unread", case.drawn.step_unread, 1), ("read", case.drawn.step, 2)):
-        made = case.drawn.marks(step, case.keys(_SEEDS), states, actions, case.buffered) / each
+        made = case.drawn.marks(step, case.keys(SEEDS), states, actions, case.buffered) / each
         _require(
             made == drawings,
             f"expected {drawings} renderings in a step when final_observation is {name}, got {made:g}",

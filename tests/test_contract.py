@@ -164,7 +164,7 @@ class TestTheCheckFailsWhen:
             made = Walk.transition(self, state, action, params)
             return dataclasses.replace(made, state=dataclasses.replace(made.state, time=made.state.time - 1))
 
-        self.check("state.time: expected more than", transition=transition)
+        self.check("state.time: expected 1 after a step, got 0", transition=transition)
 
     def test_instances_hash_by_identity(self) -> None:
         self.check("two equal instances", __eq__=lambda self, other: self is other, __hash__=lambda self: id(self))

@@ -67,7 +67,7 @@ for name in ("Broken-v0", "no_such_module:Echo-v0", "echo_game:Ech-v0"):
     broken, missing, unknown = printed(program, environment).splitlines()
     assert broken == (
         "Broken-v0: expected its entry point 'echo_game.broken:SPEC' to be a jaxgym.Spec, got ImportError: the engine "
-        "of this game is not installed. Repair or uninstall the package that declares it."
+        "of this game is not installed. Correct the entry point, or repair the package that declares it."
     )
     assert missing == (
         "'no_such_module:Echo-v0': expected a module that can be imported, got ModuleNotFoundError: No module named "

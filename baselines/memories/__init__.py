@@ -1,12 +1,15 @@
 """Memory cells by name; `baselines.memories.cell` defines their contract."""
 
+import dataclasses
 import importlib
 
+import jax
 import jax.numpy as jnp
 
 from baselines.config import Config, from_name
 from baselines.errors import ConfigError
 from baselines.memories.cell import MemoryCell, NoMemory, ResidualStack, Shape
+from baselines.memories.checks import build, check_shapes, check_values
 from baselines.memories.clock import Clock
 from baselines.memories.deltanet import GatedDeltaNet
 from baselines.memories.ffm import FFM
@@ -17,6 +20,7 @@ from baselines.memories.mlstm import MLSTM
 from baselines.memories.s5 import S5
 from baselines.memories.stack import FrameStack
 from baselines.memories.transformer import TransformerXL
+from jaxgym.errors import ContractError
 
 _CELLS: dict[str, type[MemoryCell]] = {
     "clock": Clock,
@@ -47,9 +51,14 @@ def cell_of(name: str) -> type[MemoryCell]:
         return from_name("memory", name, _CELLS)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:
+        cause = (
+            str(error)
+            if isinstance(error, ImportError | AttributeError | ValueError)
+            else f"{type(error).__name__}: {error}"
+        )
         raise ConfigError(
-            f"expected memory to name a class as module:MyCell, got {name!r} ({error}). "
+            f"expected memory to name a class as module:MyCell, got {name!r} ({cause}). "
             "Install the package, or set PYTHONPATH to its folder."
         ) from error
     return _checked(name, found)
@@ -75,8 +84,11 @@ def _checked(name: str, cell: object) -> type[MemoryCell]:
 def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
     """Build the memory of a config; `frame` is height, width and channels of the observation's frame, if it has one.
 
+    The shapes of a cell that is not built in are checked.
+
     Raises:
         ConfigError: if no memory has that name, or another setting or the observation does not suit it.
+        ContractError: if the methods of a cell of your own return other shapes than `MemoryCell` documents.
     """
     cell = cell_of(config.memory)
     layers = config.memory_layers or cell.stacked_layers
@@ -86,8 +98,29 @@ def make_memory(config: Config, frame: Shape | None = None) -> MemoryCell:
             f"--residual: expected one layer of gru, lstm or your own cell, got memory {config.memory!r} with "
             f"{config.memory_layers or 'its'} layers. Leave the flag out."
         )
-    made = cell.from_config(config, frame)
+    made = build(config.memory, cell, config, frame)
+    if not cell.__module__.startswith("baselines."):
+        outputs = check_shapes(config.memory, made, _inputs(config))
+        if not is_bare and cell.stacked_layers and outputs.shape[-1] != config.memory_size:
+            raise ContractError(
+                f"memory {config.memory!r}: expected outputs of size {config.memory_size} (--memory-size) in a stack, "
+                f"got {outputs.shape[-1]}. Use --memory-layers 1, or change the size of the outputs."
+            )
     if is_bare or not cell.stacked_layers:
         return made
     cells = (made, *(cell.from_config(config, frame) for _ in range(layers - 1)))
     return ResidualStack(cells, config.memory_size, jnp.dtype(config.dtype))
+
+
+def check_memory(name: str, config: Config | None = None, *, seed: int = 0) -> None:
+    """Check a memory cell by its name, see `baselines.check_memory`."""
+    config = Config(memory_size=8, dtype="float32") if config is None else config
+    config = dataclasses.replace(config, memory=name)
+    cell, inputs = make_memory(config), _inputs(config)
+    check_shapes(name, cell, inputs)
+    check_values(name, cell, inputs, jax.random.key(seed))
+
+
+def _inputs(config: Config) -> jax.ShapeDtypeStruct:
+    """Return inputs of a cell for checks, (T, B, D)."""
+    return jax.ShapeDtypeStruct((6, 3, config.memory_size), jnp.dtype(config.dtype))

@@ -11,7 +11,7 @@ from jaxgym import text
 from jaxgym.errors import OptionError
 from jaxgym.serve.pool.logic import Logic
 from jaxgym.serve.sessions import SESSION_OPTIONS
-from jaxgym.text import ParsedAction, Turn
+from jaxgym.text import ParsedAction, Turn, contract
 
 
 class TerminalSession:
@@ -31,6 +31,7 @@ class TerminalSession:
                 "option of a session needs a session pool, a server or `jaxgym rollout`."
             )
         env, self.params, self.interface = text.make(name, **{"levels": "fresh", **options})
+        self._space = env.action_space(self.params)
         logic = Logic(env, max_actions=1)
         self._start, self._move = jax.jit(logic.start), jax.jit(logic.move)
 
@@ -46,11 +47,12 @@ class TerminalSession:
         interface, params = self.interface, self.params
         state, output = self._start(jnp.uint32(seed), params)
         scene = jax.tree.map(np.asarray, output.scene)
-        out.write(f"{interface.system_prompt(params)}\n\n{interface.open(scene, params)}\n\n{prompt}")
+        opening = contract.checked_text(interface.env_id, "open", interface.open(scene, params))
+        out.write(f"{interface.system_prompt(params)}\n\n{opening}\n\n{prompt}")
         out.flush()
         number, total, terminated, truncated = 0, 0.0, False, False
         for number, reply in enumerate(filter(str.strip, replies), start=1):
-            move, reward = interface.parse(reply), 0.0
+            move, reward = contract.parse(interface, reply, self._space), 0.0
             for action in move.actions if isinstance(move, ParsedAction) else ():
                 state, output = self._move(state, jnp.int32(1), jnp.asarray([action], jnp.int32), params)
                 output = jax.tree.map(np.asarray, output)
@@ -60,7 +62,8 @@ class TerminalSession:
                     break
             total += reward
             turn = Turn(number, move, scene, reward, terminated, truncated)
-            out.write(f"{interface.respond(turn, params)}\n[reward {reward:g}]\n\n")
+            response = contract.checked_text(interface.env_id, "respond", interface.respond(turn, params))
+            out.write(f"{response}\n[reward {reward:g}]\n\n")
             if terminated or truncated:
                 break
             out.write(prompt)

@@ -7,6 +7,7 @@ from jaxgym import registration, registry
 from jaxgym.errors import UnknownIdError, nearest, shown
 from jaxgym.options import check_names, resolve
 from jaxgym.spec import TextSpec
+from jaxgym.text.contract import check_interface
 from jaxgym.text.interface import PARSING, TextInterface
 
 
@@ -59,6 +60,7 @@ def make(name: str, **options: Any) -> tuple[Any, Any, TextInterface[Any]]:
         UnknownIdError: If there is no such environment, or it has no text interface.
         OptionError: If an option does not exist or its value is invalid.
         LevelError: See `jaxgym.make`.
+        ContractError: If the spec does not build a text interface, or its prompt is no string.
     """
     return make_registered(registry.import_module_of(name), **options)
 
@@ -73,4 +75,6 @@ def make_registered(name: str, **options: Any) -> tuple[Any, Any, TextInterface[
     values = resolve(env_id, declared, own)
     others = {option: value for option, value in options.items() if option not in own}
     env, params = registration.make_registered(env_id, **others)
-    return env, params, dataclasses.replace(spec.build(env, values), parsing=values["parsing"])
+    interface = spec.build(env, values)
+    check_interface(env_id, interface, params)
+    return env, params, dataclasses.replace(interface, parsing=values["parsing"])

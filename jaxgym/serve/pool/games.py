@@ -16,7 +16,7 @@ from jaxgym.serve.images import Frame
 from jaxgym.serve.pool.logic import StepOutput
 from jaxgym.serve.pool.programs import Programs
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
-from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns
+from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns, contract
 
 TURNS = 32
 """Maximum number of turns in a history."""
@@ -200,7 +200,8 @@ class GameTable:
         scenes = self._programs.output.view(rows).scene
         texts = self._open_all(scenes, self.params)
         for session, text in zip(sessions, texts, strict=True):
-            session.text, session.number, session.total_reward, session.last = text, 0, 0.0, None
+            session.text = contract.checked_text(self.env_id, "open", text)
+            session.number, session.total_reward, session.last = 0, 0.0, None
             if session.history is not None:
                 session.history.start(text)
         if self._keeps_trackers:
@@ -256,7 +257,7 @@ class GameTable:
         """Parse a reply; cache short replies, because models repeat a few of them."""
         if isinstance(reply, InvalidReply):
             return reply
-        move = self._interface.parse(reply)
+        move = contract.parse(self._interface, reply, self._programs.space)
         if len(reply) <= _SHORT:
             if len(self._read) >= _MOST_SHORT:
                 self._read.clear()
@@ -320,6 +321,7 @@ class GameTable:
         is_plain = not (self._penalties or self._keeps_trackers)
         rewards = turns.rewards.tolist() if is_plain else [sum(parts.values()) for parts in components]
         totals = [session.total_reward + reward for session, reward in zip(sessions, rewards, strict=True)]
+        contract.check_texts(self.env_id, "respond", texts, len(sessions))
         for session, text, number, total in zip(sessions, texts, turns.numbers, totals, strict=True):
             session.text, session.number, session.total_reward = text, number, total
         are_solved: list[bool] = [False] * len(sessions)

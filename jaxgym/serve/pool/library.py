@@ -18,6 +18,7 @@ from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.logic import Logic
 from jaxgym.serve.pool.programs import Programs
 from jaxgym.serve.sessions import SESSION_OPTIONS, SessionOptions
+from jaxgym.text import contract
 from jaxgym.text.interface import PARSING
 
 _MOST_IDLE = 64
@@ -79,7 +80,7 @@ class Games:
         interface = dataclasses.replace(interface, rewards=session_options.rewards)
         if session_options.on_invalid_reply == "fallback":
             try:
-                interface.fallback()
+                contract.checked_parsed(env_id, "fallback", interface.fallback(), env.action_space(params))
             except NotImplementedError as error:
                 raise OptionError(
                     f"{env_id}: on_invalid_reply: expected 'retry' or 'end', got 'fallback'. To use it, define the "

@@ -38,6 +38,7 @@ class Programs:
     Attributes:
         states: Layout of a state in a row of the table.
         output: Layout of a `StepOutput` in a row of the result.
+        space: The action space.
         max_actions: Maximum number of actions in a row of a request.
         logic: The functions that are compiled.
     """
@@ -46,6 +47,7 @@ class Programs:
         """Compile all programs for a table of `capacity` rows; the parameters are on the device."""
         self.max_actions, self.logic = logic.max_actions, logic
         self._branches = logic.env.action_space(params).shape
+        self.space = logic.env.action_space(params)
         state, output = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
         self.states, self.output = Rows(state), Rows(output)
         self._capacity, self._device = capacity, device

@@ -113,8 +113,8 @@ class Scheduler:
         """
         episode, infos = self._episodes[request.uuid], self._infos[request.uuid]
         interface = game_of(episode.name, options_of(request.env_config))[2]
-        move = interface.parse(choice.message.content)
         result = await episode.astep(choice.message.content)
+        move = interface.parse(choice.message.content)
         infos["total_reward"] = result.total_reward
         infos["step_rewards"].append(result.reward)
         parts: dict[str, float] = infos["components"]
