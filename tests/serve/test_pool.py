@@ -76,7 +76,7 @@ def one(pool: SessionPool, replies: list[str], seed: int = 3, **options: Any) ->
 def test_an_opening_has_id_seed_instructions_and_first_text(pool: SessionPool) -> None:
     opening = pool.open("Corridor-v0", 3)
     assert opening.id in pool
-    assert opening[1:] == ("Corridor-v0", 3, pool.prepare("corridor"), "", "....A...", 1)
+    assert opening[1:] == ("Corridor-v0", 3, pool.prepare("corridor"), "", "....A...", 1, None)
     pool.close([opening.id])
     assert opening.id not in pool
 
@@ -132,7 +132,7 @@ def test_with_a_level_buffer_the_seed_counts_through_it(pool: SessionPool) -> No
 
 def test_an_outcome_tells_text_reward_and_ending(pool: SessionPool) -> None:
     first, second, third = one(pool, ["<right>", "<right>", "<right>"])
-    assert first == ("1: .....A..", 0.0, False, False, 1, None, {"environment": 0.0}, 0.0, False, {})
+    assert first == ("1: .....A..", 0.0, False, False, 1, None, {"environment": 0.0}, 0.0, False, {}, None)
     assert not (second.terminated)
     assert not (second.truncated)
     assert not (second.info)

@@ -78,7 +78,8 @@ class TextCraftWrapper(AgentGymWrapper):
 
     def reset_answer(self, number: int, last: dict[str, Any]) -> Any:
         """Return the response of a reset."""
-        return {"id": number, **self.step_answer(last)}
+        keys = ("observation", "done", "reward", "image")  # in the order of AgentGym's server
+        return {"id": number, **{key: last[key] for key in keys if key in last}}
 
     def observation_answer(self, last: dict[str, Any]) -> Any:
         """Return the response of an observation request."""
