@@ -17,7 +17,7 @@ from tests.ids import one_of_each_program
 
 NUM_STEPS = 64
 
-SIZES = {"max_coins": 2, "max_spotlights": 16, "max_listed_spotlights": 9, "max_commands": 12}
+SIZES = {"max_coins": 2, "max_spotlights": 16, "max_given_spotlights": 9, "max_commands": 12}
 """Capacities for all values of the tests."""
 
 SHOWN = {"show_stamina": True, "show_background": True}
