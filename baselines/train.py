@@ -131,8 +131,10 @@ def train(config: Config, run_flags: RunFlags, on_block: hooks.OnBlock | None = 
     Raises:
         RunError: if the folder is unusable, a checkpoint does not match the settings, the loss is not finite, or
             `on_block` raises; in the last case the checkpoint of the block is saved.
-        ConfigError: if a setting is invalid.
+        ConfigError: if a setting is invalid, or `on_block` is not a function.
     """
+    if not (on_block is None or callable(on_block)):
+        raise ConfigError(f"on_block: expected a function of the metrics, or None, got {on_block!r}.")
     begin = time.monotonic()
     path = run_flags.runs_dir / (run_flags.name or default_name(config))
     game = make_game(config)

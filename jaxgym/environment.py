@@ -287,7 +287,8 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
 
     def _start(self, key: jax.Array, params: TParams) -> TState:
         level, index = levels.draw(self, key, params)
-        state = pytrees.checked_kind(self.env_id, "initial_state", self.initial_state(level, params), EnvState)
+        state = self.initial_state(level, params)
+        pytrees.checked_kind(self.env_id, "initial_state", state, EnvState)
         return dataclasses.replace(state, level_index=index)
 
     def step_env(

@@ -118,7 +118,7 @@ def check_transition(env_id: str, made: Any, before: Any, reserved: Collection[s
 def first_difference(one: Any, other: Any) -> tuple[str, str, str] | None:
     """Return path, first and second description of the first arrays whose shape or dtype differs, or None."""
     if jax.tree.structure(one) != jax.tree.structure(other):
-        return "", *(str(jax.tree.structure(tree)) for tree in (one, other))
+        return "", shown(jax.tree.structure(one)), shown(jax.tree.structure(other))
     for (path, left), right in zip(tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
         if described(left) != described(right):
             return keystr(path), described(left), described(right)

@@ -134,7 +134,7 @@ def _check_methods(case: Case) -> None:
     )
     _shapes(case, "scene, observe_scene", lambda state: env.observe(key, state, None, params), state)
     action = case.action()
-    _shapes(case, "transition", lambda state: env._advance(state, action, params), state)
+    _shapes(case, "transition", lambda state: env.step_env(key, state, action, params), state)
 
 
 def _check_structure(case: Case) -> None:

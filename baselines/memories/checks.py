@@ -1,6 +1,7 @@
 """Checks of memory cells: shapes, which `make_memory` checks, and values, which `baselines.check_memory` checks."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -128,10 +129,7 @@ def check_values(name: str, cell: MemoryCell, inputs: jax.ShapeDtypeStruct, key:
     sequence = outputs_of(given, some)
     if not np.isfinite(sequence).all():
         raise ContractError(f"memory {name!r}: __call__: expected finite outputs, got NaN or infinity.")
-    singles, at_step = [], state
-    for step in range(steps):
-        at_step, output = apply(variables, at_step, given[step : step + 1], some[step : step + 1])
-        singles.append(np.asarray(output[0], np.float32))
+    at_step, singles = _step_by_step(partial(apply, variables), state, given, some)
     require_equal(singles, sequence, "__call__: expected the same outputs from T = 1 and from a sequence")
     after_sequence, _ = apply(variables, state, given, some)
     expected = outputs_of(before, none, after_sequence)
@@ -153,3 +151,12 @@ def check_values(name: str, cell: MemoryCell, inputs: jax.ShapeDtypeStruct, key:
     gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(variables, given)
     if not all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients)):
         raise ContractError(f"memory {name!r}: expected finite gradients, got NaN or infinity.")
+
+
+def _step_by_step(call: Callable[..., Any], state: Any, inputs: jax.Array, starts: jax.Array) -> tuple[Any, np.ndarray]:
+    """Return the state and the outputs of calls with T = 1."""
+    outputs = []
+    for step in range(len(inputs)):
+        state, output = call(state, inputs[step : step + 1], starts[step : step + 1])
+        outputs.append(np.asarray(output[0], np.float32))
+    return state, np.stack(outputs)

@@ -132,29 +132,31 @@ def check_text(env: AnyEnvironment, params: Any, interface: TextInterface[Any], 
     defined = {name for name in _OPTIONAL if getattr(type(interface), name) is not getattr(TextInterface, name)}
     if "fallback" in defined:
         checked_parsed(env_id, "fallback", _result(env_id, "fallback", interface.fallback), space)
+    for reply in _ODD:
+        if parse(interface, reply, space) != parse(interface, reply, space):
+            raise ContractError(f"{env_id}: parse: expected equal results for two equal replies, got others.")
     reset, step, scene_of = jax.jit(env.reset), jax.jit(env.step_env), jax.jit(env.scene)
     state: Any = None
     tracker, names = RewardTracker(), None
     for number, (key, odd) in enumerate(zip(jax.random.split(jax.random.key(seed), len(_ODD)), _ODD, strict=True), 1):
+        key_reset, key_action, key_step = jax.random.split(key, 3)
         if state is None:
-            state = reset(key, params)[1]
+            state = reset(key_reset, params)[1]
             scene = jax.device_get(scene_of(state, params))
             checked_text(env_id, "open", _result(env_id, "open", interface.open, scene, params))
             tracker = _result(env_id, "reward_tracker", interface.reward_tracker, scene, params)
             _check_tracker(env_id, tracker)
         reply = odd
         if "reply_of" in defined and number % 2:
-            action = space.sample(key).tolist()
+            action = space.sample(key_action).tolist()
             action = tuple(action) if isinstance(action, list) else action
             reply = checked_text(env_id, "reply_of", _result(env_id, "reply_of", interface.reply_of, action))
             _check_reply_of(interface, action, reply, space)
         parsed = parse(interface, reply, space)
-        if parsed != parse(interface, reply, space):
-            raise ContractError(f"{env_id}: parse: expected equal results for two equal replies, got others.")
         reward, ended = 0.0, False
         for action in parsed.actions if isinstance(parsed, ParsedAction) else ():
             if not ended:
-                _, state, added, ended, _ = step(key, state, action, params)
+                _, state, added, ended, _ = step(key_step, state, action, params)
                 reward, ended = reward + float(added), bool(ended)
         scene = jax.device_get(scene_of(state, params))
         turn = Turn(number, parsed, scene, reward, ended, truncated=False)
@@ -167,8 +169,8 @@ def check_text(env: AnyEnvironment, params: Any, interface: TextInterface[Any], 
 def _check_reply_of(interface: TextInterface[Any], action: Any, reply: str, space: Any) -> None:
     # Several actions can have one reply, so the actions themselves may differ.
     parsed = parse(interface, reply, space)
-    is_exact = isinstance(parsed, ParsedAction) and parsed.is_exact and len(parsed.actions) == 1
-    if not is_exact or interface.reply_of(parsed.actions[0]) != reply:
+    actions = parsed.actions if isinstance(parsed, ParsedAction) and parsed.is_exact else ()
+    if len(actions) != 1 or interface.reply_of(actions[0]) != reply:
         raise ContractError(
             f"{interface.env_id}: reply_of({action}): expected a reply that parses exactly to this action, "
             f"got {shown(reply)}, which parses to {shown(parsed)}."

@@ -162,6 +162,13 @@ def test_held_out_scores_are_in_the_log_the_console_the_curve_and_the_callback(l
     assert len(lines["training levels"]) == 12
 
 
+@pytest.mark.parametrize("given", [3, "print", {}])
+def test_what_is_no_callback_is_an_error_before_the_folder_is_made(given: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^on_block: expected a function of the metrics, or None, got "):
+        train.train(CONFIG, train.RunFlags("none", tmp_path), on_block=given)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "stop", [6, pytest.param(8, marks=pytest.mark.slow)], ids=["between checkpoints", "at a checkpoint"]
 )

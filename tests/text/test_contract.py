@@ -191,7 +191,7 @@ def test_a_faulty_fallback_is_an_error_when_the_game_is_made(registered: Any) ->
         ({"respond": returning(None)}, "respond: expected a string"),
         ({"fallback": returning(None)}, "fallback: expected"),
         ({"reply_of": returning("up")}, r"reply_of\(.*\): expected a reply that parses exactly to this action"),
-        ({"reply_of": lambda self, action: f"{action}"}, r"reply_of\(.*\): expected a reply that parses exactly"),
+        ({"reply_of": lambda _, action: f"{action}"}, r"reply_of\(.*\): expected a reply that parses exactly"),
         ({"reply_of": returning(None)}, "reply_of: expected a string"),
         ({"reward_tracker": returning(None)}, r"reward_tracker: expected a jaxgym\.text\.RewardTracker"),
         ({"reward_tracker": lambda *_: Broken()}, r"reward_tracker\.components: expected a dict of numbers with the"),
