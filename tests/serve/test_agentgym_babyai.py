@@ -96,7 +96,7 @@ def test_the_frame_is_that_of_the_level_without_padding(base: str) -> None:
     number = post(base, "/create")["id"]
     post(base, "/reset", id=number, data_idx=3)
     sent = post(base, "/render", id=number).removeprefix("data:image/png;base64,")
-    frame = np.asarray(Image.open(io.BytesIO(base64.b64decode(sent))))
+    frame = np.asarray(Image.open(io.BytesIO(base64.b64decode(sent))).convert("RGB"))
     assert frame.shape == (4 * 32, 4 * 32, 3)
     world = agentgym.world_of(agentgym.begin(agentgym.task_of(3)))
     np.testing.assert_array_equal(frame, render.draw_grid(world, 32))

@@ -190,7 +190,7 @@ def test_a_session_is_watched_by_an_id_that_only_lets_watch(hosted: http.Hosted,
     scene = corridor.scene_of(hosted.pool, session_id)
     with Image.open(io.BytesIO(client.get(f"/page/{path}/frame").content)) as frame:
         assert frame.size == (84, 84)
-        assert frame.getpixel((0, 0)) == (int(scene.position),) * 3
+        assert frame.convert("RGB").getpixel((0, 0)) == (int(scene.position),) * 3
     received = [client.get(f"/page/{where}").text for where in ("sessions", path, f"{path}?episode=x&number=-1")]
     assert not [answer for answer in received if session_id in answer]
     assert client.get(f"/page/sessions/{session_id}").json() == {"gone": True}
