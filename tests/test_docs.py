@@ -23,15 +23,8 @@ AUTO = re.compile(r"^\.\. auto(\w+):: ([\w.]+)\n((?:   :.*\n)*)", re.MULTILINE)
 BLOCK = re.compile(r"^```py(?:thon)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 PUBLIC = (
-    *(
-        "jaxgym",
-        "jaxgym.demos",
-        "jaxgym.errors",
-        "jaxgym.levels",
-        "jaxgym.options",
-        "jaxgym.registration",
-        "jaxgym.spaces",
-    ),
+    *("jaxgym", "jaxgym.demos", "jaxgym.errors", "jaxgym.levels", "jaxgym.options"),
+    *("jaxgym.registration", "jaxgym.spaces"),
     *("jaxgym.testing", "jaxgym.text", "jaxgym.wrappers"),
     *("jaxgym.serve.openenv.client", "jaxgym.serve.pool", "jaxgym.serve.rollout", "jaxgym.serve.swift"),
     *("jaxgym.serve.trl", "baselines", "baselines.errors"),
