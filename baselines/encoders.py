@@ -13,9 +13,9 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
+import jaxgym  # it imports `spaces` on first use, which takes seconds
 from baselines.config import EncoderName
 from baselines.errors import ConfigError
-from jaxgym.spaces import Box, Dict, Discrete
 
 Observation = Any  # an array or a dict of arrays, leaves integer or float32, (..., H, W, C), (..., n) or (...)
 Symbols = tuple[tuple[str, int], ...]  # name of each array of symbols in an observation, and the number of its symbols
@@ -211,16 +211,16 @@ def symbols_of(space: Any) -> Symbols:
     These are a grid (H, W, C) of at most 64 different numbers, such as the types of objects; and, of at most 4096
     numbers, a single number and the tokens (L,) of the entry `mission`. A frame has 256 different numbers.
     """
-    leaves = space.spaces if isinstance(space, Dict) else {"observation": space}
+    leaves = space.spaces if isinstance(space, jaxgym.spaces.Dict) else {"observation": space}
     counts = {name: _count(leaf) for name, leaf in sorted(leaves.items())}
     return tuple((name, count) for name, count in counts.items() if count and _is_encoded(name, leaves[name], count))
 
 
 def _count(space: Any) -> int:
     """Return the number of integers from 0 to the highest one; 0 if they are negative or not integers."""
-    if isinstance(space, Discrete):
+    if isinstance(space, jaxgym.spaces.Discrete):
         return int(space.n)
-    if isinstance(space, Box) and jnp.issubdtype(space.dtype, jnp.integer) and np.min(space.low) >= 0:
+    if isinstance(space, jaxgym.spaces.Box) and jnp.issubdtype(space.dtype, jnp.integer) and np.min(space.low) >= 0:
         return int(np.max(space.high)) + 1
     return 0
 

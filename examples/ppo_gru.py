@@ -4,8 +4,7 @@
     python examples/ppo_gru.py gpu    # ten commands in pixels, the settings of `baselines.train --preset fast/mmbg-gru`
 
 One jitted call makes a block of updates, environment steps included; then the script prints one JSON line. The layout
-follows CleanRL (every detail in one file) and PureJaxRL (the environment inside the jitted loop). The example needs
-`pip install -e ".[baselines]"` in a checkout.
+follows CleanRL (every detail in one file) and PureJaxRL (all inside jit). It needs the extra `baselines`.
 
 Array axes: T steps of a rollout, B environments. An observation is an array or a dict of arrays.
 """

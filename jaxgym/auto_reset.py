@@ -1,5 +1,6 @@
 """Levels of the episodes that follow in an auto-reset."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -51,7 +52,7 @@ def following_level(env: Any, key: jax.Array, params: Any, ended: jax.Array, lev
             first, sampled = carry
             index = lax.dynamic_slice_in_dim(order, first, at_once)
             given = jax.tree.map(lambda batched, leaf: leaf[index] if batched else leaf, is_batched, rest)
-            new = jax.vmap(lambda seed, params: levels.level_from_seed(env, seed, params), in_axes=axes)(*given)
+            new = jax.vmap(partial(levels.level_from_seed, env), in_axes=axes, axis_size=at_once)(*given)
             return first + at_once, jax.tree.map(lambda old, new: old.at[index].set(new, mode="drop"), sampled, new)
 
         count = jnp.sum(ended)

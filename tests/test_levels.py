@@ -423,6 +423,17 @@ def test_the_episodes_that_end_start_on_fresh_levels_and_the_others_go_on(num_en
         chex.assert_trees_all_equal(alone, jax.tree.map(lambda leaf, index=index: leaf[index], after))
 
 
+@jax.debug_key_reuse(False)  # the test uses one key for all environments
+def test_one_key_for_all_environments_starts_the_same_level_in_each() -> None:
+    env, params = jaxgym.make("MortarMayhemB-Grid-v0", observation="symbolic", command_count=[2], max_steps=1)
+    _, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(jax.random.key(4), 3), params)
+    key = jax.random.key(5)
+    _, after, _, _, truncated, _ = jax.vmap(env.step, in_axes=(None, 0, None, None))(key, state, 0, params)
+    assert truncated.all()
+    expected = jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), levels.draw(env, key, params)[0])
+    chex.assert_trees_all_equal(after.level, expected)
+
+
 def test_environments_share_one_level_buffer(made: tuple[Any, Any], buffer: Any) -> None:
     env, params = made
     params = dataclasses.replace(params, levels=buffer)

@@ -58,8 +58,8 @@ def checked_parsed(env_id: str, method: str, parsed: Any, space: Any) -> ParsedA
             expected, got = "a reason that is a string", parsed.reason
     elif not isinstance(parsed, ParsedAction):
         expected = "a ParsedAction or an InvalidReply"
-    elif not isinstance(parsed.actions, tuple | list) or not parsed.actions:
-        expected, got = "a tuple of at least one action", parsed.actions
+    elif not isinstance(parsed.actions, tuple | list):
+        expected, got = "a tuple of actions", parsed.actions
     elif not isinstance(parsed.text, str):
         expected, got = "a text that is a string", parsed.text
     else:

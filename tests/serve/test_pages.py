@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jaxgym.serve.openenv.app import OpenEnvApp
+from jaxgym.serve.openenv.server import make_app
 from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import OpenEnv
@@ -45,5 +46,5 @@ def test_the_client_on_a_page_plays_a_turn(page: str, game: str) -> None:
 
 def test_the_app_on_a_page_serves_its_game() -> None:
     names = dict[str, Any]()
-    exec(compile(block_of("how_to/openenv.md", "app = make_app("), "openenv.md", "exec"), names)
-    assert callable(names["app"])
+    exec(compile(block_of("how_to/openenv.md", "SERVING = settings("), "openenv.md", "exec"), names)
+    assert callable(make_app(names["SERVING"]))

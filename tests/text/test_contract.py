@@ -76,8 +76,7 @@ PARSED = [
     (None, "expected a ParsedAction or an InvalidReply, got None"),
     (2, "expected a ParsedAction or an InvalidReply, got 2"),
     (((0,), "left"), r"expected a ParsedAction or an InvalidReply, got \(\(0,\), 'left'\)"),
-    (ParsedAction(1, "left"), "expected a tuple of at least one action, got 1"),  # pyright: ignore[reportArgumentType]
-    (ParsedAction((), "left"), r"expected a tuple of at least one action, got \(\)"),
+    (ParsedAction(1, "left"), "expected a tuple of actions, got 1"),  # pyright: ignore[reportArgumentType]
     (ParsedAction(("hearts",), "left"), "expected actions from 0 to 3, got 'hearts'"),  # pyright: ignore[reportArgumentType]
     (ParsedAction((1.7,), "left"), r"expected actions from 0 to 3, got 1\.7"),  # pyright: ignore[reportArgumentType]
     (ParsedAction((True,), "left"), "expected actions from 0 to 3, got True"),
