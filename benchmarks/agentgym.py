@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--action", default="inventory", help="what every session does, again and again")
     parser.add_argument("--mode", default="each", choices=("each", "batch"))
     settings = parser.parse_args()
-    with Server("agentgym", settings.env, sessions=settings.sessions) as server:
+    with Server("agentgym", settings.env, *settings.options, sessions=settings.sessions) as server:
         figures = asyncio.run(measure(settings, server))
     serving.tell(f"{settings.env}, {settings.sessions} sessions, mode {settings.mode}, {settings.action!r}", *figures)
 

@@ -48,7 +48,7 @@ def main() -> None:
     parser = serving.flags(__doc__, "frozen_lake")
     parser.add_argument("--message", default="<action>up</action>", help="what every session replies, again and again")
     settings = parser.parse_args()
-    with Server("openenv", settings.env, sessions=settings.sessions) as server:
+    with Server("openenv", settings.env, *settings.options, sessions=settings.sessions) as server:
         figures = asyncio.run(measure(settings, server))
     serving.tell(f"{settings.env}, {settings.sessions} sessions, message {settings.message!r}", *figures)
 

@@ -190,6 +190,7 @@ def flags(doc: str, env: str) -> argparse.ArgumentParser:
     """Return the flags that all benchmarks share."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--env", default=env, help="an id that has a text interface, or its short name")
+    parser.add_argument("--options", nargs="*", default=[], metavar="NAME=VALUE", help="options of the sessions")
     parser.add_argument("--sessions", type=int, default=64, help="sessions side by side")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long is measured")
     return parser

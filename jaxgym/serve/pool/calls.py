@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
+from jaxgym.serve.images import png, split, threads
 from jaxgym.text import InvalidReply
 
 # `signal.signal` converts its arguments and results to enums, which is slow compared with a step.
@@ -115,6 +116,11 @@ class LoopCall(PoolCall):
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self._calls = calls
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether the result has a frame, which is not encoded yet."""
+        return getattr(self.result, "image", None) is not None
 
     def is_dropped(self) -> bool:
         """Return whether the coroutine is canceled, or its event loop is closed."""
@@ -230,7 +236,35 @@ class Calls:
             self._make(list(calls.values()))
         finally:
             self._free()
-            _hand_over(calls.values(), here)
+            ready, pictured = list[ThreadCall | LoopCall](), list[LoopCall]()
+            for call in calls.values():
+                if isinstance(call, LoopCall) and call.has_frame:
+                    pictured.append(call)
+                else:
+                    ready.append(call)
+            _hand_over(ready, here)
+            if pictured:
+                _encode(pictured)
+
+
+def _encode(calls: Sequence[LoopCall]) -> None:
+    """Encode the frames of calls in threads, then deliver all results together, so that the next calls are a batch."""
+    parts, done, finished = split(calls), threading.Lock(), list[bool]()
+
+    def encode(part: Sequence[LoopCall]) -> None:
+        for call in part:
+            try:
+                call.result = call.result._replace(image=png(*call.result.image))
+            except Exception as error:  # every waiting caller needs a result
+                call.result = error
+        with done:
+            finished.append(True)
+            is_last = len(finished) == len(parts)
+        if is_last:
+            _hand_over(calls, None)
+
+    for part in parts:
+        threads().submit(encode, part)
 
 
 def _hand_over(calls: Iterable[ThreadCall | LoopCall], here: asyncio.AbstractEventLoop | None) -> None:

@@ -1,13 +1,12 @@
 """Turns of the open sessions of a pool."""
 
-import asyncio
 import reprlib
 import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from jaxgym.serve.errors import ClosedSessionError, RequestError, UnknownSessionError
-from jaxgym.serve.images import encode_all, png, threads
+from jaxgym.serve.images import encode_all
 from jaxgym.serve.pool.calls import Calls, PoolCall
 from jaxgym.serve.pool.games import GameTable, Session
 from jaxgym.serve.sessions import Opening, TurnResult
@@ -79,7 +78,7 @@ class OpenSessions:
     async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
         """Make a turn in one session, batched with the calls of other coroutines and threads; see `step`."""
         check_reply(reply)
-        return await awith_image(await self._calls.future(checked_id(session_id), reply, None))
+        return await self._calls.future(checked_id(session_id), reply, None)
 
     def _make_calls(self, calls: Sequence[PoolCall]) -> None:
         steps: list[tuple[PoolCall, Session]] = []
@@ -178,11 +177,3 @@ def with_images(results: list[Result]) -> list[Result]:
         return results
     images = dict(zip(frames, encode_all(list(frames.values())), strict=True))
     return [result._replace(image=images[index]) if index in images else result for index, result in enumerate(results)]
-
-
-async def awith_image(result: Result) -> Result:
-    """Return a result with its frame encoded as PNG, without blocking the event loop."""
-    frame: Any = result.image
-    if frame is None:
-        return result
-    return result._replace(image=await asyncio.get_running_loop().run_in_executor(threads(), png, *frame))

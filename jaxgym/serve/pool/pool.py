@@ -15,14 +15,7 @@ from jaxgym.options import is_integer, plain
 from jaxgym.serve.errors import CapacityError, RequestError
 from jaxgym.serve.pool.games import History, Session
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.pool.open_sessions import (
-    OpenSessions,
-    awith_image,
-    check_no_string,
-    checked_id,
-    opening_of,
-    with_images,
-)
+from jaxgym.serve.pool.open_sessions import OpenSessions, check_no_string, checked_id, opening_of, with_images
 from jaxgym.serve.sessions import Opening
 
 MOST_SESSIONS = 2**20
@@ -223,7 +216,7 @@ class SessionPool(OpenSessions):
         if not start:
             return opening
         try:
-            return await awith_image(await self._calls.future(opening.id, None, seed))
+            return await self._calls.future(opening.id, None, seed)
         except BaseException:  # the caller does not get the id, so it can't close the session
             if opening.id in self:
                 self.close([opening.id])
@@ -231,7 +224,7 @@ class SessionPool(OpenSessions):
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return await awith_image(await self._calls.future(checked_id(session_id), None, _checked_seed(seed)))
+        return await self._calls.future(checked_id(session_id), None, _checked_seed(seed))
 
     async def aclose(self, session_id: str) -> None:
         """Close a session; see `close`."""
