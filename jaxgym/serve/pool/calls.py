@@ -249,7 +249,7 @@ class Calls:
 
 def _encode(calls: Sequence[LoopCall]) -> None:
     """Encode the frames of calls in threads, then deliver all results together, so that the next calls are a batch."""
-    parts, done, finished = split(calls), threading.Lock(), list[bool]()
+    parts, counting, finished = split(calls), threading.Lock(), list[bool]()
 
     def encode(part: Sequence[LoopCall]) -> None:
         for call in part:
@@ -257,7 +257,7 @@ def _encode(calls: Sequence[LoopCall]) -> None:
                 call.result = call.result._replace(image=png(*call.result.image))
             except Exception as error:  # every waiting caller needs a result
                 call.result = error
-        with done:
+        with counting:
             finished.append(True)
             is_last = len(finished) == len(parts)
         if is_last:
