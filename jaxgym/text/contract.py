@@ -47,11 +47,16 @@ def parse(interface: TextInterface[Any], reply: str, space: Any) -> ParsedAction
             f"{interface.env_id}: parse: expected a ParsedAction or an InvalidReply, got {type(error).__name__}: "
             f"{error}, for the reply {shown(reply)}."
         ) from error
-    return checked_parsed(interface.env_id, f"parse({shown(reply)})", parsed, space)
+    return checked_parsed(interface.env_id, "parse", parsed, space, reply)
 
 
-def checked_parsed(env_id: str, method: str, parsed: Any, space: Any) -> ParsedAction | InvalidReply:
-    """Return the value of `parse` or `fallback`; raise `ContractError` if it is of another kind."""
+def checked_parsed(
+    env_id: str, method: str, parsed: Any, space: Any, reply: str | None = None
+) -> ParsedAction | InvalidReply:
+    """Return the value of `parse` or `fallback`; raise `ContractError` if it is of another kind.
+
+    The error shows the reply that was parsed, if it is given.
+    """
     expected, got = "", parsed
     if isinstance(parsed, InvalidReply):
         if not isinstance(parsed.reason, str):
@@ -67,7 +72,8 @@ def checked_parsed(env_id: str, method: str, parsed: Any, space: Any) -> ParsedA
             if not _is_action(action, space):
                 expected, got = f"actions {_described(space)}", action
     if expected:
-        raise ContractError(f"{env_id}: {method}: expected {expected}, got {shown(got)}.")
+        call = method if reply is None else f"{method}({shown(reply)})"
+        raise ContractError(f"{env_id}: {call}: expected {expected}, got {shown(got)}.")
     return parsed
 
 
