@@ -9,6 +9,7 @@ import jax
 from jaxgym.environment import AnyEnvironment
 from jaxgym.errors import ContractError, shown
 from jaxgym.options import is_integer, plain
+from jaxgym.spaces import Discrete
 from jaxgym.text.interface import TextInterface
 from jaxgym.text.turns import InvalidReply, ParsedAction, RewardTracker, Turn
 
@@ -78,20 +79,21 @@ def checked_parsed(
 
 
 def _is_action(action: Any, space: Any) -> bool:
-    if hasattr(space, "nvec"):
+    if isinstance(space, Discrete):
+        return _is_below(action, space.n)
+    if type(action) is not tuple:  # tuples need no conversion
         action = plain(action)
-        if not isinstance(action, tuple | list) or len(action) != len(space.nvec):
-            return False
-        return all(is_integer(entry) and 0 <= entry < size for entry, size in zip(action, space.nvec, strict=True))
-    if type(action) is not int:  # fast path
-        action = plain(action)
-        if not is_integer(action):
-            return False
-    return 0 <= action < space.n
+    if not isinstance(action, tuple | list) or len(action) != len(space.nvec):
+        return False
+    return all(map(_is_below, action, space.nvec))
+
+
+def _is_below(number: Any, end: int) -> bool:
+    return (type(number) is int or is_integer(plain(number))) and 0 <= number < end
 
 
 def _described(space: Any) -> str:
-    if hasattr(space, "nvec"):
+    if not isinstance(space, Discrete):
         return f"that are tuples of {len(space.nvec)} integers below {space.nvec}"
     return f"from 0 to {space.n - 1}"
 
