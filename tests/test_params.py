@@ -25,6 +25,7 @@ SHOWN = {"show_stamina": True, "show_background": True}
 
 # Each of these compiles for several seconds; a quick run has the games with tables in their parameters.
 COSTLY = (
+    "Endless-MysteryPath-v0",
     "MortarMayhemB-Grid-v0",
     "MysteryPath-Grid-v0",
     "TextCraft-v0",

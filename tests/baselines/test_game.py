@@ -21,7 +21,10 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("env_id", COUNTS)
+@pytest.mark.parametrize(
+    "env_id",
+    [pytest.param(env_id, marks=pytest.mark.slow) if "MysteryPath" in env_id else env_id for env_id in COUNTS],
+)
 def test_the_score_of_an_endless_game_is_what_it_counts_and_there_is_no_success(env_id: str) -> None:
     env, params = jaxgym.make(env_id, observation="symbolic")
 

@@ -93,6 +93,7 @@ def test_an_agent_learns_an_order_of_words_about_a_symbol_in_an_environment_of_i
     assert results["held_out"]["success"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_run_on_babyai_trains_and_evaluates_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = dataclasses.replace(
         SCALES["cpu"],

@@ -98,7 +98,10 @@ def test_an_instance_is_reset_often_and_rewarded_at_the_end(pool: SessionPool) -
     assert len(pool) == 0
 
 
-@pytest.mark.parametrize("env_id", ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0", "MysteryPath-Grid-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    ["FrozenLake-v0", "Sudoku-v0", "TextCraft-v0", pytest.param("MysteryPath-Grid-v0", marks=pytest.mark.slow)],
+)
 def test_the_prompt_names_the_tools_and_no_other_form_of_a_reply(env_id: str) -> None:
     env, params, interface = text.make(env_id)
     del env

@@ -267,6 +267,7 @@ def test_the_set_of_a_path_holds_its_tiles_and_no_other() -> None:
     assert game.only(jnp.asarray([7, 0])).tolist() == game.only(jnp.asarray([0, -1])).tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_by_default_both_games_draw_from_the_first_100_000_training_levels() -> None:
     env, params = jaxgym.make("MysteryPath-v0")
     _, again = jaxgym.make("MysteryPath-Grid-v0", reward_goal=2.0, max_steps=9)

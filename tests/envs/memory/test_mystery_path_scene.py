@@ -132,6 +132,7 @@ def test_two_scenes_look_alike_if_and_only_if_their_numbers_are_equal(scale: flo
     assert len({vector for _, vector in pairs}) == len(set(pairs)), "scenes with equal numbers look different"
 
 
+@pytest.mark.slow
 def test_a_start_tile_that_a_large_agent_covers_is_left_out_of_the_numbers() -> None:
     scenes: list[Any] = [scene_of((97, 61), origin=origin) for origin in ((6, 3), HIDDEN)]
     (covered, hidden), vectors = look(jax.tree.map(lambda *leaves: jnp.stack(leaves), *scenes), 1.0)
