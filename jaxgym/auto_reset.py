@@ -14,7 +14,7 @@ _LEAST_AT_ONCE, _SHARE_AT_ONCE = 8, 32  # levels sampled side by side: a 32nd of
 
 
 def following_level(env: Any, key: jax.Array, params: Any, ended: jax.Array, level: Any) -> tuple[Any, jax.Array]:
-    """Return the level of the following episode if `ended`, else any level, such as the given one.
+    """Return the level of the next episode if `ended`; otherwise, the caller does not use the result.
 
     Without a level buffer, a batch samples levels only for the episodes that ended. Most steps end few of them, and a
     level can need far more computations than a step. The levels are those of `levels.draw`.
@@ -24,7 +24,7 @@ def following_level(env: Any, key: jax.Array, params: Any, ended: jax.Array, lev
         key: A PRNG key; it is consumed.
         params: Parameters.
         ended: Whether the episode ended, bool ().
-        level: Any level of the environment.
+        level: A level of the environment, to return where no level is sampled.
 
     Returns:
         The level, and its index in the level buffer as `levels.draw` returns it.

@@ -27,7 +27,7 @@ SHAPE, MISSION_LENGTH = (3, 3, 1), 4
 
 @struct.dataclass
 class Level:
-    """Whether the mission is "two one", and whether the view shows the second symbol; int32 ()."""
+    """Order of the two words of the mission, and the symbol that the view shows, each int32 (): 0 or 1."""
 
     is_reversed: jax.Array
     symbol: jax.Array

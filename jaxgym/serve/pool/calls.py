@@ -119,7 +119,7 @@ class LoopCall(PoolCall):
 
     @property
     def has_frame(self) -> bool:
-        """Whether the result has a frame, which is not encoded yet."""
+        """True if the result has a frame that is not encoded yet."""
         return getattr(self.result, "image", None) is not None
 
     def is_dropped(self) -> bool:

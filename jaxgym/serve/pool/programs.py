@@ -46,8 +46,8 @@ class Programs:
     def __init__(self, logic: Logic, params: Any, capacity: int, device: Any):
         """Compile all programs for a table of `capacity` rows; the parameters are on the device."""
         self.max_actions, self.logic = logic.max_actions, logic
-        self._branches = logic.env.action_space(params).shape
         self.space = logic.env.action_space(params)
+        self._branches = self.space.shape
         state, output = jax.eval_shape(logic.start, jax.ShapeDtypeStruct((), jnp.uint32), params)
         self.states, self.output = Rows(state), Rows(output)
         self._capacity, self._device = capacity, device
