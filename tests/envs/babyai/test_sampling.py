@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -113,3 +114,12 @@ def test_every_class_is_sampled_with_the_shapes_of_the_original(name: str) -> No
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
+
+
+@pytest.mark.slow
+def test_tries_side_by_side_sample_the_same_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    level_class, keys = table.LEVELS["GoToLocalS5N2-v0"], jax.random.split(jax.random.key(2), 256)
+    one_by_one = jax.jit(jax.vmap(lambda key: sampling.sample(key, level_class)))(keys)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    side_by_side = jax.jit(jax.vmap(lambda key: sampling.sample(key, level_class)))(keys)
+    chex.assert_trees_all_equal(side_by_side, one_by_one)
