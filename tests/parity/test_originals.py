@@ -307,6 +307,7 @@ def test_more_coins_than_the_original_finds_places_for_are_rejected() -> None:
 
 
 def test_a_segment_that_is_too_long_for_ours_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments.make_segment_buffer()  # it is cached, so it must not be made with the patched number
     monkeypatch.setattr(segments, "MAX_TILES", 7)
     with pytest.raises(LevelError, match=r"^expected segments of at most 7 tiles, got \d+ for seed 5\. Leave"):
         levels.original(IDS["emp"], [5], max_given_segments=1)
