@@ -69,6 +69,13 @@ def test_the_readme_has_results_of_babyai_and_minigrid_from_the_file() -> None:
         assert row["env steps"] == f"{entry['steps'] / 1e6:.0f} M"
 
 
+def test_the_table_of_trained_agents_has_the_results_of_their_runs() -> None:
+    for row in table(ROOT / "docs/how_to/trained_agents.md", "environment"):
+        folder = row["training run"].partition("]")[0].removeprefix("[")
+        found = evaluation(folder, "held_out")["normalized_return"]
+        assert row["normalized return on held-out levels"].startswith(f"{found:.2f}")
+
+
 def test_the_table_of_memory_cells_has_the_results_of_its_runs() -> None:
     runs: dict[tuple[str, str], list[float]] = {}
     for folder in sorted((RESULTS / "memory_cells").glob("*/")):
