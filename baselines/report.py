@@ -38,9 +38,9 @@ that there is no value.
 - **device**: device of the runs, if it is known.
 - **normalized return**: mean over held-out levels, training levels, or the 50 levels of the papers. In endless
   environments, it is the number of commands, coins or tiles.
-- **success**, **metric**, **truncated**: on held-out levels. Endless environments have no success. The metric is the
-  environment's own measure, and its name follows. Truncated is the share of episodes that did not end within the step
-  limit of the evaluation.
+- **success**, **metric**, **truncated at --max-steps**: on held-out levels. Endless environments have no success. The
+  metric is the environment's own measure, and its name follows. Truncated is the share of episodes that did not end
+  within the step limit of the evaluation.
 - **published**: mean of five runs of the same environment and agent in the JMLR paper, after the same number of steps
   and at the end. The values are on held-out levels; those of `TrXL+rec` on `MortarMayhem-v0` are on training levels.
 - **(n of m runs)**: only n of the m runs recorded the value.

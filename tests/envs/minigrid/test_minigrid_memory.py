@@ -1,5 +1,6 @@
 """MiniGrid-Memory: levels, rules, rewards and observations, compared with recordings of the package minigrid."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import jaxgym
 from jaxgym import levels
 from jaxgym.envs.minigrid.reward import reward_at
-from jaxgym.envs.minigrid.world import MiniGridAction, Type
+from jaxgym.envs.minigrid.world import Direction, MiniGridAction, Type
 from jaxgym.envs.minigrid_memory import game
 from jaxgym.errors import LevelError
 from tests.envs.minigrid import recorded
@@ -234,3 +235,22 @@ def test_the_one_hot_image_has_the_content_of_the_image() -> None:
     parts = np.split(np.asarray(other["image"]), [11, 17], axis=-1)
     assert all((part.sum(axis=-1) == 1).all() for part in parts)
     np.testing.assert_array_equal(np.stack([part.argmax(axis=-1) for part in parts], axis=-1), one["image"])
+
+
+def test_in_long_hallways_the_object_in_the_room_is_not_visible_from_the_crossing() -> None:
+    env, params = jaxgym.make("MiniGrid-MemoryS17Random-v0", observation="symbolic")
+
+    def image_of(end: jax.Array, room: jax.Array, x: jax.Array, direction: jax.Array) -> jax.Array:
+        state = env.initial_state(game.Level(end, jnp.int32(1), room, jnp.int32(KEY)), params)
+        world = dataclasses.replace(state.world, position=state.world.position.at[0].set(x), direction=direction)
+        return env.observe_scene(world)["image"]
+
+    places = [(end, x, heading) for end in range(4, 15) for x in range(1, end + 2) for heading in Direction]
+    ends, columns, headings = jnp.asarray(places, jnp.int32).T
+    images = jax.jit(jax.vmap(image_of, (0, None, 0, 0)))
+    with_key, with_ball = (np.asarray(images(ends, jnp.int32(kind), columns, headings)) for kind in (KEY, BALL))
+    is_visible = np.any(with_key != with_ball, axis=(1, 2, 3))
+    visible = {place for place, seen in zip(places, is_visible, strict=True) if seen}
+    at_the_crossing = {(end, heading) for end, x, heading in visible if x == end + 1}
+    assert at_the_crossing == {(end, Direction.LEFT) for end in (4, 5, 6)}
+    assert {x for end, x, _ in visible if end > 6} == set(range(1, 8))
