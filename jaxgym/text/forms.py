@@ -113,7 +113,7 @@ def fenced(text: str) -> list[Found]:
     """Find all blocks between code fences; the first line of a block can name a common language, or `action`.
 
     A fence that opens a block is at the start of its line, or after a label. One that closes it is at the end of its
-    line.
+    line, and has at least as many marks.
     """
     if _FENCE not in text:
         return []
@@ -123,7 +123,7 @@ def fenced(text: str) -> list[Found]:
     for fence in _FENCE_MARK.finditer(text):
         if opened is None:
             opened = None if fence["begins"] is None else fence
-        elif fence["ends"] is not None:
+        elif fence["ends"] is not None and len(fence["mark"]) >= len(opened["mark"]):
             inside = text[opened.end("mark") : fence.start("mark")]
             language, newline, rest = inside.partition("\n")
             content = rest.strip() if newline else inside.strip()

@@ -190,6 +190,10 @@ REPLIES = [
     ("frozen_lake", "x ```\nright\n```", None),
     ("frozen_lake", "I go.\n```right```", "right"),
     ("frozen_lake", "````\nright\n````", "right"),
+    # A shorter fence does not close a block.
+    ("frozen_lake", "``````\nright\n```", None),
+    ("frozen_lake", "````\n```\nright\n```\n````", "right"),
+    ("frozen_lake", "```\nright\n`````", "right"),
     ("frozen_lake", "```\nright\n```\nThe map uses ```F``` for ice.", "right"),
     ("frozen_lake", "Action: ```right``` would be a mistake\nso I refuse", None),
     ("frozen_lake", "Action: ```\nright\n```\n\nIt is free.", "right"),
