@@ -21,7 +21,8 @@ from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import Tokenizer
 from baselines.grpo.train import Work, evaluate_held_out, learn, sizes_of, warm_up
 
-MOST_TURNS_BEFORE = 6
+SHARE_BEFORE = 1 / 3
+"""Largest share of the turns of an episode that is played before the fork."""
 
 
 def start_episodes(chain: Chain, seeds: Sequence[int], turns: np.ndarray, write: Writer) -> dict[str, str]:
@@ -85,7 +86,7 @@ def train(settings: Settings) -> tuple[float, float]:
             ModelWriter(sizes, tokenizer, state.params, key, settings.sample_batch) for key in (key_before, key_after)
         )
         seeds = training[generator.integers(len(training), size=settings.groups)].tolist()
-        turns = generator.integers(MOST_TURNS_BEFORE + 1, size=settings.groups)
+        turns = generator.integers(int(SHARE_BEFORE * settings.max_turns) + 1, size=settings.groups)
         copies = branched(chain, start_episodes(chain, seeds, turns, before))
         if not copies:
             continue  # all episodes ended before their turn

@@ -149,7 +149,7 @@ def compare(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--levels", type=int, default=15, help="number of held-out levels of each game")
-    parser.add_argument("--copies", type=int, default=8, help="copies for each reply on the lake")
+    parser.add_argument("--copies", type=int, default=32, help="copies for each reply on the lake")
     settings = parser.parse_args()
     levels, copies = settings.levels, settings.copies
     lake = {"is_slippery": True, "max_turns": 60}

@@ -4,6 +4,7 @@
 S . .
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -76,8 +77,8 @@ def test_an_environment_of_gymnax_gets_another_key(get_key: Callable[[], jax.Arr
 def test_spotlights_and_coins_that_a_level_lists_are_replaced_too(get_key: Callable[[], jax.Array]) -> None:
     env, params = jaxgym.make("Endless-SearingSpotlights-v0", max_given_spotlights=9, max_given_coins=5)
     state = blank(env, params)
-    level = state.level.replace(num_tracks=np.int32(9), num_coins=np.int32(5))
-    state = state.replace(level=level, num_spawned=np.int32(4), num_collected=np.int32(1))
+    level = dataclasses.replace(state.level, num_tracks=np.int32(9), num_coins=np.int32(5))
+    state = dataclasses.replace(state, level=level, num_spawned=np.int32(4), num_collected=np.int32(1))
     reseeded = env.reseed(state, get_key())
     assert changed(state, reseeded) == {".level.seed", ".level.num_tracks", ".level.num_coins"}
     assert (int(reseeded.level.num_tracks), int(reseeded.level.num_coins)) == (4, 2)  # coin 1 is on the board
