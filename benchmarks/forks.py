@@ -2,8 +2,8 @@
 
     python benchmarks/forks.py --env Sudoku-v0 TextCraft-v0
 
-The session has made `--turns` random valid turns. The time of `fork` does not include `close`. Each row of the result is
-a table row: the best of `--repeats` measurements. Without `--env`, one id of each game is measured.
+The session has made `--turns` random valid turns. The time of `fork` does not include `close`. Each row of the result
+is a table row: the best of `--repeats` measurements. Without `--env`, one id of each game is measured.
 """
 
 import argparse

@@ -341,10 +341,10 @@ def test_the_tree_search_beats_its_policy(name: str) -> None:
 def test_grpo_on_branches_learns_a_small_lake(capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings(
         options=("dialect=ragen", "size=2"),
-        **{"max_turns": 6, "train_levels": 30, "held_out_levels": 40, "new_openings": False, "groups": 16},
+        **{"max_turns": 6, "train_levels": 30, "held_out_levels": 40, "new_openings": False, "groups": 32},
         **{"width": 32, "layers": 1, "heads": 2, "minibatch": 64, "sample_batch": 64, "updates": 40},
-        **{"learning_rate": 1e-2, "kl": 0.02},
+        **{"learning_rate": 3e-3, "kl": 0.1},
     )
     first, last = load_script("grpo_branching").train(settings)
     assert capsys.readouterr().out.count("update ") == 40
-    assert last > first + 0.1
+    assert last > first + 0.2
