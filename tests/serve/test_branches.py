@@ -354,6 +354,7 @@ def test_a_forged_save_is_an_error_or_plays_on(pool: SessionPool, opened: str) -
         b"{}",
         b"[" * 100_000,
         b'{"games": [], "sessions": [1]}',
+        b'{"games": [["Corridor-v0", {}, 1, ""]], "sessions": []}',
         b"9" * 5000,
         b'{"games": "", "sessions": []}',
     ],

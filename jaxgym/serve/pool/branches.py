@@ -1,10 +1,10 @@
 """Copies of open sessions: branches of an episode, saved sessions, and turns that are taken back."""
 
+import itertools
 import secrets
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from jaxgym.serve.pool.games import GameTable
 from jaxgym.serve.pool.open_sessions import OpenSessions
 from jaxgym.serve.pool.saves import Save, SavedGame, SavedSession
 from jaxgym.serve.pool.session import LONGEST, History, Session, SessionSnapshot
+from jaxgym.text import RewardTracker
 
 
 class Branches(OpenSessions):
@@ -150,36 +151,27 @@ class Branches(OpenSessions):
         if len(save.sessions) > self.capacity:
             raise CapacityError(f"expected at most {self.capacity} sessions, got {len(save.sessions)} saved ones.")
         games = [self._loaded_game(saved) for saved in save.games]
-        trackers: dict[int, Any] = {}
-        for number, game in enumerate(games):
-            own = [index for index, saved in enumerate(save.sessions) if saved.game == number]
-            snapshots = [
-                snapshot for index in own for snapshot in (save.sessions[index].now, *save.sessions[index].past)
-            ]
-            try:
-                made = iter(game.trackers_of(snapshots))
-            except ValueError as error:
-                raise RequestError(f"data: {game.env_id}: {error}") from error
-            for index in own:
-                trackers[index] = next(made)
-                for _ in save.sessions[index].past:
-                    next(made)
+        parts = [[saved for saved in save.sessions if saved.game == number] for number in range(len(games))]
+        trackers = [_trackers_of(game, part) for game, part in zip(games, parts, strict=True)]
         with self._calls:
             used = time.monotonic()
             self._check_room(len(save.sessions), used)
-            sessions = [games[saved.game].take(saved.seed, used) for saved in save.sessions]
-            for number, game in enumerate(games):
-                own = [index for index, saved in enumerate(save.sessions) if saved.game == number]
-                for index in own:
-                    sessions[index].reward_tracker = trackers[index]
-                game.restore(
-                    [sessions[index] for index in own], [self._kept(save.sessions[index].now) for index in own]
-                )
-            for session, saved in zip(sessions, save.sessions, strict=True):
-                if self._undo_turns:
-                    session.past = deque(map(self._kept, saved.past), maxlen=self._undo_turns)
-            ids = [secrets.token_hex(16) for _ in sessions]
-            self._sessions.update(zip(ids, sessions, strict=True))
+            opened = dict[int, Session]()
+            try:
+                for game, part, own in zip(games, parts, trackers, strict=True):
+                    sessions = [game.take(saved.seed, used) for saved in part]
+                    opened |= zip(map(id, part), sessions, strict=True)
+                    for session, saved, tracker in zip(sessions, part, own, strict=True):
+                        session.reward_tracker = tracker
+                        if self._undo_turns:
+                            session.past = deque(map(self._kept, saved.past), maxlen=self._undo_turns)
+                    game.restore(sessions, [self._kept(saved.now) for saved in part])
+            except BaseException:
+                for session in opened.values():
+                    session.game.give_back(session)
+                raise
+            ids = [secrets.token_hex(16) for _ in save.sessions]
+            self._sessions.update(zip(ids, (opened[id(saved)] for saved in save.sessions), strict=True))
         return ids
 
     def _loaded_game(self, saved: SavedGame) -> GameTable:
@@ -205,3 +197,18 @@ class Branches(OpenSessions):
 
 def _saved_game(game: GameTable) -> SavedGame:
     return SavedGame(game.env_id, game.options, game.text_version, game.layout)
+
+
+def _trackers_of(game: GameTable, part: Sequence[SavedSession]) -> list[RewardTracker]:
+    """Return a reward tracker for each saved session of a game.
+
+    Raises:
+        RequestError: If a snapshot is none of this game.
+    """
+    snapshots = [snapshot for saved in part for snapshot in (saved.now, *saved.past)]
+    try:
+        trackers = game.trackers_of(snapshots)
+    except ValueError as error:
+        raise RequestError(f"data: {game.env_id}: {error}") from error
+    starts = itertools.accumulate((1 + len(saved.past) for saved in part), initial=0)
+    return [trackers[start] for start, _ in zip(starts, part, strict=False)]

@@ -204,29 +204,26 @@ class GameTable:
         Raises:
             ValueError: If no text can be made of a snapshot, or a record is none of this game's trackers.
         """
-        if not all(map(self._fits, snapshots)):
+        widths = self._programs.states.width, self._programs.output.width
+        if any((len(snapshot.state), len(snapshot.output)) != widths for snapshot in snapshots):
             raise ValueError("expected states of this game, got others.")
         trackers = [RewardTracker() for _ in snapshots]
         indices = [index for index, snapshot in enumerate(snapshots) if snapshot.record.text is not None]
-        if not indices:
-            return trackers
-        scenes = self._programs.output.view(_stacked([snapshots[index].output for index in indices])).scene
         try:
-            contract.check_texts(self.env_id, "open", self._open_all(scenes, self.params), len(indices))
-            if self._keeps_trackers:
-                for index, tracker in zip(indices, self._new_trackers(scenes), strict=True):
-                    tracker.check_record(snapshots[index].record.tracker)
-                    trackers[index] = tracker
+            if indices:
+                scenes = self._programs.output.view(_stacked([snapshots[index].output for index in indices])).scene
+                contract.check_texts(self.env_id, "open", self._open_all(scenes, self.params), len(indices))
+                if self._keeps_trackers:
+                    for index, tracker in zip(indices, self._new_trackers(scenes), strict=True):
+                        trackers[index] = tracker
+            for snapshot, tracker in zip(snapshots, trackers, strict=True):
+                if (snapshot.record.tracker is None) != (type(tracker) is RewardTracker):
+                    raise ValueError("a record of a reward tracker is missing, or the game has none")
+                if snapshot.record.tracker is not None:
+                    tracker.check_record(*snapshot.record.tracker)
         except Exception as error:  # the contents of a file can be anything
             raise ValueError(f"expected the record of a session, got {type(error).__name__}: {error}") from error
         return trackers
-
-    def _fits(self, snapshot: SessionSnapshot) -> bool:
-        widths = self._programs.states.width, self._programs.output.width
-        has_tracker = self._keeps_trackers and snapshot.record.text is not None
-        return (len(snapshot.state), len(snapshot.output)) == widths and (
-            (snapshot.record.tracker is not None) == has_tracker
-        )
 
     @property
     def layout(self) -> str:

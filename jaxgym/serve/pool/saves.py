@@ -144,6 +144,8 @@ def _read(body: Any) -> Save:
     if len(games) > _MOST_GAMES:
         raise ValueError(f"more than {_MOST_GAMES} games")
     sessions = [_read_session(_from_json(fields), len(games)) for fields in _checked(body["sessions"], list)]
+    if {session.game for session in sessions} != set(range(len(games))):
+        raise ValueError("a game has no session")
     return Save(games, sessions)
 
 
@@ -166,7 +168,7 @@ def _read_snapshot(fields: Any) -> SessionSnapshot:
         _checked(number, int),
         _checked(total, *_NUMBERS),
         None if last is None else _read_result(last),
-        tracker,
+        _checked(tracker, tuple, type(None)),
         None if history is None else _read_history(history),
     )
     return SessionSnapshot(record, _checked(state, bytes), _checked(output, bytes))

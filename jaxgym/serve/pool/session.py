@@ -24,7 +24,7 @@ class SessionRecord(NamedTuple):
 
     Attributes:
         text, number, total_reward, last: See `Session`.
-        tracker: The record of the reward tracker; None if the game has none of its own.
+        tracker: The record of the reward tracker, a tuple of one; None if the game has no tracker of its own.
         history: Number, opening and turns of the history; None without one.
     """
 
@@ -32,7 +32,7 @@ class SessionRecord(NamedTuple):
     number: int
     total_reward: float
     last: TurnResult | None
-    tracker: Any
+    tracker: tuple[Any] | None
     history: tuple[int, str, tuple[HistoryTurn, ...]] | None
 
 
@@ -128,12 +128,12 @@ class Session:
 
     def record(self) -> SessionRecord:
         """Return the host data as plain data."""
-        tracker = None if type(self.reward_tracker) is RewardTracker else self.reward_tracker.record()
+        tracker = None if type(self.reward_tracker) is RewardTracker else (self.reward_tracker.record(),)
         history = None if self.history is None else self.history.record()
         return SessionRecord(self.text, self.number, self.total_reward, self.last, tracker, history)
 
     def restore(self, record: SessionRecord, tracker: RewardTracker) -> None:
         """Set the host data to that of a record; `tracker` is any reward tracker of the game."""
         self.text, self.number, self.total_reward, self.last = record[:4]
-        self.reward_tracker = RewardTracker() if record.tracker is None else tracker.restored(record.tracker)
+        self.reward_tracker = RewardTracker() if record.tracker is None else tracker.restored(*record.tracker)
         self.history = None if record.history is None else History.of(record.history)
