@@ -111,10 +111,11 @@ print(json.dumps([[pool.step_one(name, reply) for reply in said] for name, said 
 """
 
 
-def check_in_another_process(names: list[str], path: Path) -> None:
-    """Save sessions of several games, and continue them in another process."""
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [["corridor"], short_names_of_programs()], ids=["corridor", "all"])
+def test_saved_sessions_continue_in_another_process(names: list[str], tmp_path: Path) -> None:
     corridor.register()
-    generator, pool = random.Random(1), SessionPool(64)
+    generator, pool, path = random.Random(1), SessionPool(64), tmp_path / "saved"
     replies = {name: random_replies(name, generator) for name in names}
     ids = {name: pool.open(name, 5, DIARY if name == "corridor" else {}).id for name in names}
     for name, session_id in ids.items():
@@ -125,15 +126,6 @@ def check_in_another_process(names: list[str], path: Path) -> None:
     argv = [sys.executable, "-c", PROGRAM, str(path), json.dumps(rest)]
     finished = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(finished.stdout) == json.loads(json.dumps(expected))
-
-
-def test_saved_sessions_continue_in_another_process(tmp_path: Path) -> None:
-    check_in_another_process(["corridor"], tmp_path / "saved")
-
-
-@pytest.mark.slow
-def test_saved_sessions_of_all_games_continue_in_another_process(tmp_path: Path) -> None:
-    check_in_another_process(short_names_of_programs(), tmp_path / "saved")
 
 
 # Forks.
