@@ -157,6 +157,14 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         """
         return info.get(self.metric, info["episode_return"]).astype(jnp.float32)
 
+    def reseed(self, state: TState, key: jax.Array) -> TState:
+        """Return the state with other chance events in the steps to come; consumes `key`.
+
+        The default returns the state: its level has no chance events after the start. Override it in a game whose level
+        determines such events, for example slips. The scene and the fixed parts of the level must not change.
+        """
+        return state
+
     # Methods that this class provides.
 
     @property

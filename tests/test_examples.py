@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import random
 import re
 import runpy
 import shlex
@@ -20,6 +21,7 @@ import pytest
 import baselines
 import jaxgym
 from baselines.game import make_game
+from baselines.grpo.settings import Settings
 from baselines.ppo import make_init, make_setup
 from baselines.presets import PRESETS
 from jaxgym import levels, text
@@ -319,3 +321,30 @@ def test_an_agent_of_the_zoo_scores_in_the_loop_of_your_own() -> None:
     script = load_script("own_loop")
     agent = baselines.load("MortarMayhem-Grid-v0")
     assert script.play(agent, 4, 130) > 0.9
+
+
+@pytest.mark.parametrize("name", [pytest.param("frozen_lake", marks=pytest.mark.slow), "sudoku"])
+def test_the_tree_search_beats_its_policy(name: str) -> None:
+    script = load_script("tree_search")
+    if name == "sudoku":
+        policy = script.make_sudoku_policy(random.Random(0))
+        alone, searched = script.compare(name, {"clues": [60]}, policy, 1, 10, copies=1, depth=0)
+        assert searched == pytest.approx(4.0)  # the best score of a game
+    else:
+        options = {"is_slippery": True, "max_turns": 60}
+        alone, searched = script.compare(name, options, script.lake_policy, 30, 30 * 129, copies=32, depth=20)
+    assert searched > alone + 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.standard_promotion
+def test_grpo_on_branches_learns_a_small_lake(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(
+        options=("dialect=ragen", "size=2"),
+        **{"max_turns": 6, "train_levels": 30, "held_out_levels": 40, "new_openings": False, "groups": 32},
+        **{"width": 32, "layers": 1, "heads": 2, "minibatch": 64, "sample_batch": 64, "updates": 40},
+        **{"learning_rate": 3e-3, "kl": 0.1},
+    )
+    first, last = load_script("grpo_branching").train(settings)
+    assert capsys.readouterr().out.count("update ") == 40
+    assert last > first + 0.2

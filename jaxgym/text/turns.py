@@ -1,13 +1,16 @@
 """Turns of a text interface: parsed actions, invalid replies, results, and reward trackers."""
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import jax
 import numpy as np
 
 TScene = TypeVar("TScene")
+
+_MOST = 2**53
 
 Action = int | tuple[int, ...]
 """Action of the environment; a tuple for an action space with several branches."""
@@ -110,6 +113,25 @@ class RewardTracker:
         """Record a turn and return its reward components by name; every turn has the same names."""
         return {"environment": turn.reward}
 
+    def record(self) -> Any:
+        """Return what the tracker has recorded, as plain data that neither side changes afterwards.
+
+        Plain data are numbers, strings, None, and tuples, lists, sets and dicts of these. The default copies the
+        attributes, which takes long for large ones.
+        """
+        return copy.deepcopy(vars(self))
+
+    def restored(self, record: Any) -> Self:
+        """Return a tracker of the same game with a record; this tracker does not change."""
+        made = copy.copy(self)
+        vars(made).update(copy.deepcopy(record))
+        return made
+
+    def check_record(self, record: Any) -> None:
+        """Raise an exception if plain data, which come from a saved session, are no record of this kind of tracker."""
+        if not isinstance(record, dict) or record.keys() != vars(self).keys():
+            raise ValueError(f"record: expected the attributes of {type(self).__name__}, got others.")
+
 
 class RewardChanges(RewardTracker):
     """Reward tracker whose components are the changes of another tracker's components.
@@ -128,3 +150,28 @@ class RewardChanges(RewardTracker):
         changes = {name: total - self._before.get(name, 0.0) for name, total in totals.items()}
         self._before.update(totals)
         return changes
+
+    def record(self) -> Any:
+        """Return the record of the other tracker, and its latest components."""
+        return self._totals.record(), dict(self._before)
+
+    def restored(self, record: Any) -> Self:
+        """Return a tracker with a record."""
+        totals, before = record
+        made = type(self)(self._totals.restored(totals))
+        made._before.update(before)
+        return made
+
+    def check_record(self, record: Any) -> None:
+        """Raise an exception if plain data are no record of both."""
+        totals, before = record
+        self._totals.check_record(totals)
+        check_numbers("record", before, str)
+
+
+def check_numbers(name: str, given: Any, kind: type) -> None:
+    """Raise `ValueError` if a value is no dict from keys of a class to numbers below 2^53."""
+    if type(given) is not dict or not all(type(key) is kind for key in given):
+        raise ValueError(f"{name}: expected a dict with keys of class {kind.__name__}, got {type(given).__name__}.")
+    if not all(type(number) in (int, float) and abs(number) < _MOST for number in given.values()):
+        raise ValueError(f"{name}: expected numbers below 2^53, got other values.")

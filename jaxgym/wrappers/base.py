@@ -115,6 +115,15 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
         made = self.env.transition(self.inner_state(state), action, self.inner_params(params))
         return dataclasses.replace(made, state=dataclasses.replace(state, time=made.state.time, inner=bare(made.state)))
 
+    def reseed(self, state: WrappedState, key: jax.Array) -> WrappedState:
+        """Return the state with other chance events of the inner environment in the steps to come; consumes `key`."""
+        inner = self.env.reseed(self.inner_state(state), key)
+        return dataclasses.replace(state, level=self.outer_level(state.level, inner.level), inner=bare(inner))
+
+    def outer_level(self, level: Any, inner: Any) -> Any:
+        """Return the level with another level of the inner environment."""
+        return inner
+
     @property
     def metric(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Entry of `info` with the result of an episode, as in the inner environment."""

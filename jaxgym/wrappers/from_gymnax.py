@@ -93,6 +93,10 @@ class FromGymnax(Environment[jax.Array, GymnaxState, GymnaxParams, Any]):
         metrics = {name: jnp.asarray(entry) for name, entry in info.items()}
         return Transition(state, jnp.asarray(reward).astype(jnp.float32), jnp.asarray(terminated), metrics)
 
+    def reseed(self, state: GymnaxState, key: jax.Array) -> GymnaxState:
+        """Replace the random numbers of the steps to come."""
+        return dataclasses.replace(state, level=jax.random.bits(key, (_SEED_WORDS,), jnp.uint32))
+
     def scene(self, state: GymnaxState, params: GymnaxParams) -> Any:
         """Return the observation of gymnax."""
         return state.seen

@@ -168,6 +168,17 @@ class SpotlightPerturbation(Wrapper):
         """Return the level of the inner environment."""
         return level.inner
 
+    def outer_level(self, level: PerturbedLevel, inner: Any) -> PerturbedLevel:
+        """Return the level with another level of the inner environment."""
+        return PerturbedLevel(inner, level.seed)
+
+    def reseed(self, state: WrappedState, key: jax.Array) -> WrappedState:
+        """Replace the chance events of the inner environment and the spotlights to come."""
+        key_inner, key_lights = jax.random.split(key)
+        state = super().reseed(state, key_inner)
+        seed = jax.random.bits(key_lights, (_SEED_WORDS,), jnp.uint32)
+        return dataclasses.replace(state, level=dataclasses.replace(state.level, seed=seed))
+
     def sample_level(self, key: jax.Array, params: PerturbedParams) -> PerturbedLevel:
         """Sample a level of the inner environment and the seed of the spotlights; consumes `key`."""
         key_inner, key_lights = jax.random.split(key)

@@ -18,7 +18,7 @@ from jaxgym import text
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.options import Flag, Integer, Real, Static, static, traced
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.pool.games import Session
+from jaxgym.serve.pool.session import Session
 
 LEFT, STAY, RIGHT = range(3)
 NAMES = ("left", "stay", "right")

@@ -26,7 +26,7 @@ from jaxgym.serve.openenv.sessions import SPARE
 from jaxgym.serve.page import routes
 from jaxgym.serve.page.views import view_of
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.pool.games import LONGEST, TURNS
+from jaxgym.serve.pool.session import LONGEST, TURNS
 from jaxgym.serve.web import http
 from jaxgym.serve.web.serving import AgentGym, OpenEnv
 from tests.ids import short_names

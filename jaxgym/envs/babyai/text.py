@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -125,6 +125,21 @@ class ProgressionTracker(RewardTracker):
         before = self._progression["so far"]
         self._progression["so far"] = max(before, float(turn.reward > 0))
         return {"progression": self._progression["so far"] - before}
+
+    def record(self) -> Any:
+        """Return the progression."""
+        return self._progression["so far"]
+
+    def restored(self, record: Any) -> Self:
+        """Return a tracker with a progression."""
+        made = type(self)()
+        made._progression["so far"] = record
+        return made
+
+    def check_record(self, record: Any) -> None:
+        """Raise `ValueError` if a value is no progression."""
+        if type(record) is not float:
+            raise ValueError(f"record: expected a number, got {type(record).__name__}.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -198,6 +198,12 @@ class FrozenLake(Environment[Level, State, Params, seen.Scene]):
         reward = (is_at_goal & ~is_over).astype(jnp.float32)
         return Transition(dataclasses.replace(state, player_cell=cell), reward, is_in_hole | is_at_goal, metrics)
 
+    def reseed(self, state: State, key: jax.Array) -> State:
+        """Replace the slips to come."""
+        return dataclasses.replace(
+            state, level=dataclasses.replace(state.level, slip_seed=jax.random.bits(key, (), jnp.uint32))
+        )
+
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Return the scene, which shows the whole lake."""
         level = state.level

@@ -300,6 +300,13 @@ class SpotlightGame(Environment[TLevel, TState, TParams, seen.Scene], Generic[TL
             shown_positive=state.last_positive,
         )
 
+    def reseed(self, state: TState, key: jax.Array) -> TState:
+        """Replace the spotlights to come, listed ones included."""
+        level = state.level
+        seed = jax.random.bits(key, level.seed.shape, jnp.uint32)
+        num_tracks = jnp.minimum(level.num_tracks, state.num_spawned)
+        return dataclasses.replace(state, level=dataclasses.replace(level, seed=seed, num_tracks=num_tracks))
+
     def next_track(self, state: TState, params: TParams) -> spotlights.Tracks:
         """Return the track of the next spotlight, listed in the level or drawn from its seed."""
         level = state.level

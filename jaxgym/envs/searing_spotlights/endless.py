@@ -189,6 +189,12 @@ class EndlessSearingSpotlights(
         is_late = coin_time == params.steps_per_coin
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_late, metrics)
 
+    def reseed(self, state: EndlessSearingSpotlightsState, key: jax.Array) -> EndlessSearingSpotlightsState:
+        """Replace the spotlights and coins to come, listed ones included."""
+        state = super().reseed(state, key)
+        num_coins = jnp.minimum(state.level.num_coins, state.num_collected + 1)
+        return dataclasses.replace(state, level=dataclasses.replace(state.level, num_coins=num_coins))
+
     def ground_truth(self, state: EndlessSearingSpotlightsState) -> jax.Array:
         """Return the positions of agent and coin, divided by the screen size, float32 (4,)."""
         places = jnp.concatenate([state.position_px, state.coin_px]).astype(jnp.float32)

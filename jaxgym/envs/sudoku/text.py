@@ -8,7 +8,7 @@ rejection asks to resubmit.
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,7 +22,16 @@ from jaxgym.text.interface import BatchTextInterface
 from jaxgym.text.json_forms import Call, Form, call, json_object
 from jaxgym.text.reasoning import ascii_lower
 from jaxgym.text.replies import FORM, Answer, excerpt, read_answer
-from jaxgym.text.turns import Action, InvalidReply, ParsedAction, RewardChanges, RewardTracker, Turn, Turns
+from jaxgym.text.turns import (
+    Action,
+    InvalidReply,
+    ParsedAction,
+    RewardChanges,
+    RewardTracker,
+    Turn,
+    Turns,
+    check_numbers,
+)
 
 OPTIONS: Mapping[str, Option] = {
     "hints": Flag(False, "add lines below the board: the cells that allow at most three digits, and the latest moves"),
@@ -86,6 +95,7 @@ A line without entries is left out.
 _SOLVED = "\nThe puzzle is solved."
 _OUT_OF_MOVES = "\nThat was the last move; the puzzle is not solved."
 
+_COMPONENTS = ("empty_cell", "valid_move", "repetition", "progress", "correct")
 _MOST_PENALTY = 10
 _IS_SOLVED = 2
 
@@ -118,39 +128,64 @@ class SudokuRewardTracker(RewardTracker):
 
     def __init__(self, scene: Scene) -> None:
         """Start from the first scene of the episode."""
-        # Python numbers, because a turn reads only one or two of them.
-        self._is_empty: list[list[bool]] = (np.asarray(scene.board) == 0).tolist()
-        self._filled_at_start = NUM_CELLS - sum(map(sum, self._is_empty))
-        self._counts = {"moves": 0, "filled": self._filled_at_start}
-        self._made: dict[tuple[int, ...], int] = {}
-        self._sums = dict.fromkeys(("empty_cell", "valid_move", "repetition"), 0.0)
-        self._latest = {"progress": progress_score(self._filled_at_start, self._filled_at_start), "correct": 0.0}
+        empty = np.flatnonzero(np.asarray(scene.board) == 0).tolist()
+        # The values are never changed in place, so that a copy of the dict is a record. `empty` has a bit per cell.
+        self._now: dict[str, Any] = {"empty": sum(1 << cell for cell in empty), "made": {}, "moves": 0}
+        self._filled_at_start = NUM_CELLS - len(empty)
+        self._now |= {"filled": self._filled_at_start, **dict.fromkeys(_COMPONENTS, 0.0)}
+        self._now["progress"] = progress_score(self._filled_at_start, self._filled_at_start)
 
     def components(self, turn: Turn[Scene]) -> dict[str, float]:
         """Record a turn and return the five parts of its score."""
         if isinstance(turn.action, ParsedAction):
-            self._note(turn, turn.action)
-        moves = max(self._counts["moves"], 1)
-        return {**{name: total / moves for name, total in self._sums.items()}, **self._latest}
+            self._now.update(self._after(turn, turn.action))
+        now = self._now
+        moves = max(now["moves"], 1)
+        means = {name: now[name] / moves for name in _COMPONENTS[:3]}
+        return {**means, "progress": now["progress"], "correct": now["correct"]}
 
-    def _note(self, turn: Turn[Scene], move: ParsedAction) -> None:
-        action = move.actions[0]
-        asked: tuple[int, ...] = unflattened(action) if isinstance(action, int) else action
-        row, column, _ = asked
-        is_empty = self._is_empty[row][column]
+    def _after(self, turn: Turn[Scene], move: ParsedAction) -> dict[str, Any]:
+        now, action = self._now, move.actions[0]
+        row, column, digit = unflattened(action) if isinstance(action, int) else action
+        cell = SIZE * row + column
+        asked = SIZE * cell + digit
+        is_empty = bool(now["empty"] >> cell & 1)
         is_valid = is_empty and int(turn.scene.outcome) == SudokuOutcome.PLACED
         asks_again = not (is_valid or turn.terminated or turn.truncated)
-        earlier = self._made.get(asked, 0)
-        self._made[asked] = earlier + 1
-        self._counts["moves"] += 1
-        self._sums["empty_cell"] += empty_cell_score(is_empty)
-        self._sums["valid_move"] += valid_move_score(is_valid, is_new=earlier == 0, asks_again=asks_again)
-        self._sums["repetition"] += repetition_score(earlier)
-        if is_valid:
-            self._is_empty[row][column] = False  # boards never lose a digit, so the latest is the fullest
-            self._counts["filled"] += 1
-        progress = progress_score(self._counts["filled"], self._filled_at_start)
-        self._latest.update(progress=progress, correct=turn.reward)
+        earlier = now["made"].get(asked, 0)
+        # Boards never lose a digit, so the latest is the fullest.
+        filled = now["filled"] + is_valid
+        return {
+            "empty": now["empty"] & ~(is_valid << cell),
+            "made": {**now["made"], asked: earlier + 1},
+            "moves": now["moves"] + 1,
+            "filled": filled,
+            "empty_cell": now["empty_cell"] + empty_cell_score(is_empty),
+            "valid_move": now["valid_move"] + valid_move_score(is_valid, is_new=earlier == 0, asks_again=asks_again),
+            "repetition": now["repetition"] + repetition_score(earlier),
+            "progress": progress_score(filled, self._filled_at_start),
+            "correct": turn.reward,
+        }
+
+    def record(self) -> Any:
+        """Return the moves and sums so far."""
+        return self._filled_at_start, dict(self._now)
+
+    def restored(self, record: Any) -> Self:
+        """Return a tracker with the moves and sums of a record."""
+        made = object.__new__(type(self))
+        made._filled_at_start, now = record
+        made._now = dict(now)
+        return made
+
+    def check_record(self, record: Any) -> None:
+        """Raise `ValueError` if a value is no record."""
+        filled_at_start, now = record
+        numbers = {name: value for name, value in now.items() if name != "made"}
+        check_numbers("moves", now["made"], int)
+        check_numbers("record", {**numbers, "filled": filled_at_start, "empty": 0}, str)
+        if now.keys() != self._now.keys() or type(now["empty"]) is not int:
+            raise ValueError("record: expected that of a Sudoku, got another one.")
 
 
 def empty_cell_score(is_empty: bool | None) -> float:
@@ -165,7 +200,7 @@ def valid_move_score(is_valid: bool, *, is_new: bool, asks_again: bool) -> float
 
 def repetition_score(earlier: int) -> float:
     """Return 0 for a new move, else minus 2 to the number of earlier times, at least -10."""
-    return -float(min(2**earlier, _MOST_PENALTY)) if earlier else 0.0
+    return -float(min(2 ** min(earlier, _MOST_PENALTY), _MOST_PENALTY)) if earlier else 0.0
 
 
 def progress_score(most_filled: int, filled_at_start: int) -> float:

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.page.views import GameView, view_of
-from jaxgym.serve.pool.games import Session
+from jaxgym.serve.pool.session import Session
 from jaxgym.serve.web.answers import answer, exception_handlers
 from jaxgym.serve.web.guard import App, Message, Receive, Send, is_page_request, token_of_request
 from jaxgym.serve.web.http import Hosted

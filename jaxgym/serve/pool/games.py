@@ -3,8 +3,8 @@
 Replies become actions, and step outputs become texts and rewards.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,82 +15,16 @@ from jaxgym.errors import OptionError
 from jaxgym.serve.images import Frame
 from jaxgym.serve.pool.logic import StepOutput
 from jaxgym.serve.pool.programs import Programs
+from jaxgym.serve.pool.session import History, Session, SessionSnapshot
 from jaxgym.serve.sessions import SessionOptions, TurnResult, repeated
 from jaxgym.text import InvalidReply, ParsedAction, RewardTracker, TextInterface, Turns, contract
 
-TURNS = 32
-"""Maximum number of turns in a history."""
-
-LONGEST = 4096
-"""Maximum number of characters of a reply or a text in a history."""
-
-_FIELDS = ("number", "reply", "text", "reward", "invalid_reply")
 _PENALTIES = ("invalid_reply_penalty", "format_penalty", "step_penalty")
 _SHORT = 256
 _MOST_SHORT = 4096
 _WARM_UP = 64 + 8
 
 _new_result = partial(tuple.__new__, TurnResult)
-
-
-class History:
-    """Last turns of a session's episode, which is number `episode` and begins with the text `opening`."""
-
-    __slots__ = ("_turns", "episode", "opening")
-
-    def __init__(self) -> None:
-        self.episode, self.opening = 0, ""
-        self._turns: deque[tuple[int, str, str, float, str | None]] = deque(maxlen=TURNS)
-
-    def start(self, text: str) -> None:
-        """Start an episode."""
-        self.episode += 1
-        self.opening = text[:LONGEST]
-        self._turns.clear()
-
-    def after(self, episode: int, number: int) -> list[dict[str, Any]]:
-        """Return the turns after turn `number` of an episode, by field; all turns if it is not the current episode."""
-        first = number if episode == self.episode else 0
-        return [dict(zip(_FIELDS, turn, strict=True)) for turn in self._turns if turn[0] > first]
-
-    @staticmethod
-    def add_all(
-        histories: Iterable["History | None"], replies: Iterable[str | InvalidReply], results: Iterable[TurnResult]
-    ) -> None:
-        """Add one turn to each of several histories."""
-        for history, reply, result in zip(histories, replies, results, strict=True):
-            if history is not None:
-                said = reply if isinstance(reply, str) else reply.reason
-                turn = (result.number, said[:LONGEST], result.text[:LONGEST], result.reward, result.invalid_reply)
-                history._turns.append(turn)
-
-
-class Session:
-    """Host data of a session; its state is a row of its game's table.
-
-    Attributes:
-        game: Its `GameTable`.
-        slot: Its row.
-        seed: The level seed.
-        text: The last observation text; None before the start.
-        number: Number of turns in this episode.
-        total_reward: Sum of the rewards of this episode.
-        reward_tracker: The reward tracker of this episode.
-        last: The result that ended the episode, or None.
-        used: Time of the last call, in seconds of the pool's clock.
-        history: The last turns, if the pool keeps a history.
-    """
-
-    __slots__ = ("game", "history", "last", "number", "reward_tracker", "seed", "slot", "text", "total_reward", "used")
-
-    def __init__(self, game: "GameTable", slot: int, seed: int, used: float):
-        self.game, self.slot, self.seed, self.used = game, slot, seed, used
-        self.text: str | None = None
-        self.number = 0
-        self.total_reward = 0.0
-        self.reward_tracker = RewardTracker()
-        self.last: TurnResult | None = None
-        self.history: History | None = None
 
 
 def system_prompt_of(interface: TextInterface[Any], params: Any, session_options: SessionOptions) -> str:
@@ -124,13 +58,17 @@ class GameTable:
     def __init__(
         self,
         env_id: str,
+        options: Mapping[str, Any],
         interface: TextInterface[Any],
         params: Any,
         session_options: SessionOptions,
         programs: Programs,
         on_device: Any,
     ):
-        """Make the table; `params` are the parameters on the host, `on_device` those on the device."""
+        """Make the table; `params` are the parameters on the host, `on_device` those on the device.
+
+        `options` are the options that `SessionPool.open` was given, including `session_options`.
+        """
         self.params = params
         self._interface, self._session_options = interface, session_options
         self._programs, self._on_device = programs, on_device
@@ -150,7 +88,7 @@ class GameTable:
         )
         penalties = {name: getattr(session_options, name) for name in _PENALTIES}
         self._penalties = {name: penalty for name, penalty in penalties.items() if penalty}
-        self.env_id = env_id
+        self.env_id, self.options = env_id, options
         self.system_prompt = system_prompt_of(interface, params, session_options)
         self.reply_format = interface.reply_format()
         self.text_version = interface.text_version
@@ -188,6 +126,11 @@ class GameTable:
         draw = self._programs.draw(self._table, [session.slot for session in sessions], self._on_device)
         return lambda: [Frame(pixels, self._session_options.image_scale) for pixels in draw()]
 
+    def _new_trackers(self, scenes: Any) -> list[RewardTracker]:
+        leaves, shape = jax.tree.flatten(scenes)
+        rows = (shape.unflatten([leaf[row] for leaf in leaves]) for row in range(len(leaves[0])))
+        return [self._interface.reward_tracker(scene, self.params) for scene in rows]
+
     def scene(self, session: Session) -> Any:
         """Return the scene of a session."""
         output: StepOutput = self._programs.output.view(self._rows[[session.slot]])
@@ -207,13 +150,86 @@ class GameTable:
             session.number, session.total_reward, session.last = 0, 0.0, None
             if session.history is not None:
                 session.history.start(text)
+            if session.past is not None:
+                session.past.clear()
         if self._keeps_trackers:
-            leaves, shape = jax.tree.flatten(scenes)
-            for row, session in enumerate(sessions):
-                session.reward_tracker = self._interface.reward_tracker(
-                    shape.unflatten([leaf[row] for leaf in leaves]), self.params
-                )
+            for session, tracker in zip(sessions, self._new_trackers(scenes), strict=True):
+                session.reward_tracker = tracker
         return images()
+
+    # Copies of sessions.
+
+    def fork(self, session: Session, count: int, used: float, words: np.ndarray | None) -> list[Session]:
+        """Return copies of a session; the caller has checked that rows are free.
+
+        Args:
+            session: The session.
+            count: Number of copies.
+            used: Time of the call.
+            words: Keys of new chance events for each copy, uint32 (count, 2); None keeps the events of the session.
+        """
+        record = session.record()
+        made = [self.take(session.seed, used) for _ in range(count)]
+        slots = np.asarray([copied.slot for copied in made], np.int32)
+        self._table = self._programs.copy(self._table, session.slot, slots)
+        if words is not None:
+            self._table = self._programs.reseed(self._table, slots, words, self._on_device)
+        self._rows[slots] = self._rows[session.slot]
+        for copied in made:
+            copied.restore(record, session.reward_tracker)
+            if session.past is not None:
+                copied.past = session.past.copy()
+        return made
+
+    def snapshots(self, sessions: Sequence[Session]) -> list[SessionSnapshot]:
+        """Return everything that several sessions have."""
+        slots = np.asarray([session.slot for session in sessions], np.int32)
+        rows = zip(self._programs.read(self._table, slots), self._rows[slots], strict=True)
+        pairs = zip(sessions, rows, strict=True)
+        return [
+            SessionSnapshot(session.record(), state.tobytes(), output.tobytes()) for session, (state, output) in pairs
+        ]
+
+    def restore(self, sessions: Sequence[Session], snapshots: Sequence[SessionSnapshot]) -> None:
+        """Set everything that several different sessions have."""
+        slots = np.asarray([session.slot for session in sessions], np.int32)
+        self._rows[slots] = _stacked([snapshot.output for snapshot in snapshots])
+        self._table = self._programs.write(self._table, slots, _stacked([snapshot.state for snapshot in snapshots]))
+        for session, snapshot in zip(sessions, snapshots, strict=True):
+            session.restore(snapshot.record, session.reward_tracker)
+
+    def trackers_of(self, snapshots: Sequence[SessionSnapshot]) -> list[RewardTracker]:
+        """Return the reward trackers of snapshots from a file.
+
+        Raises:
+            ValueError: If no text can be made of a snapshot, or a record is none of this game's trackers.
+        """
+        widths = self._programs.states.width, self._programs.output.width
+        if any((len(snapshot.state), len(snapshot.output)) != widths for snapshot in snapshots):
+            raise ValueError("expected states of this game, got others.")
+        trackers = [RewardTracker() for _ in snapshots]
+        indices = [index for index, snapshot in enumerate(snapshots) if snapshot.record.text is not None]
+        try:
+            if indices:
+                scenes = self._programs.output.view(_stacked([snapshots[index].output for index in indices])).scene
+                contract.check_texts(self.env_id, "open", self._open_all(scenes, self.params), len(indices))
+                if self._keeps_trackers:
+                    for index, tracker in zip(indices, self._new_trackers(scenes), strict=True):
+                        trackers[index] = tracker
+            for snapshot, tracker in zip(snapshots, trackers, strict=True):
+                if (snapshot.record.tracker is None) != (type(tracker) is RewardTracker):
+                    raise ValueError("a record of a reward tracker is missing, or the game has none")
+                if snapshot.record.tracker is not None:
+                    tracker.check_record(*snapshot.record.tracker)
+        except Exception as error:  # the contents of a file can be anything
+            raise ValueError(f"expected the record of a session, got {type(error).__name__}: {error}") from error
+        return trackers
+
+    @property
+    def layout(self) -> str:
+        """Hash of the layout of a snapshot, by which a save of another version is recognized."""
+        layout = f"{self._programs.states.dtype} {self._programs.output.dtype}"
+        return hashlib.sha256(layout.encode()).hexdigest()
 
     def step(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
         """Make a turn in each of several different sessions; start those that have not started.
@@ -233,6 +249,7 @@ class GameTable:
     def _turns(self, sessions: Sequence[Session], replies: Sequence[str | InvalidReply]) -> list[TurnResult]:
         if not sessions:
             return []
+        before = [] if sessions[0].past is None else self.snapshots(sessions)
         session_options = self._session_options
         asked = [self._read.get(reply) or self._parsed(reply) for reply in replies]
         made, reasons = asked, [None] * len(asked)
@@ -254,6 +271,9 @@ class GameTable:
         results = self._results(sessions, turns, texts, components, reasons, output.info, images())
         if sessions[0].history is not None:
             History.add_all([session.history for session in sessions], replies, results)
+        for session, snapshot in zip(sessions, before, strict=False):
+            if session.past is not None:
+                session.past.append(snapshot)
         return results
 
     def _parsed(self, reply: str | InvalidReply) -> ParsedAction | InvalidReply:
@@ -346,3 +366,8 @@ class GameTable:
                 last = frames[index]._replace(pixels=frames[index].pixels.copy())
                 sessions[index].last = results[index]._replace(image=last)
         return results
+
+
+def _stacked(rows: Sequence[bytes]) -> np.ndarray:
+    """Return rows as one array, uint8 (n, width)."""
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)

@@ -34,7 +34,7 @@ class Games:
         """Make an empty library of games with at most `capacity` sessions each."""
         self._capacity, self._device, self._allows_lenient = capacity, device, allows_lenient
         self._making = threading.Lock()
-        self._games: dict[Any, tuple[Options, GameTable]] = {}
+        self._games: dict[Any, GameTable] = {}
         self._programs: dict[Any, Programs] = {}
 
     def has(self, name: str, options: Options) -> bool:
@@ -49,12 +49,12 @@ class Games:
             with self._making:
                 known = self._games.get(key)
                 if known is None:
-                    idle = [other for other, (_, game) in self._games.items() if not game.count]
+                    idle = [other for other, game in self._games.items() if not game.count]
                     for other in idle[: max(len(idle) - _MOST_IDLE, 0)]:
                         del self._games[other]
-                    # The key identifies a level buffer by its `id`, so the options keep the buffer alive.
-                    known = self._games[key] = (dict(options), self._make(name, options))
-        return known[1]
+                    # The key identifies a level buffer by its `id`; the options of the game keep the buffer alive.
+                    known = self._games[key] = self._make(name, dict(options))
+        return known
 
     def _make(self, name: str, options: Options) -> GameTable:
         env_id, spec = text.text_spec_of(name)
@@ -95,7 +95,7 @@ class Games:
         key = (logic, shape, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in self._programs:
             self._programs[key] = Programs(logic, on_device, self._capacity, self._device)
-        return GameTable(env_id, interface, host, session_options, self._programs[key], on_device)
+        return GameTable(env_id, options, interface, host, session_options, self._programs[key], on_device)
 
 
 def _with_scale(env_id: str, session_options: SessionOptions, shape: tuple[int, ...] | None) -> SessionOptions:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxgym import levels, threefry
+from jaxgym.environment import Environment
 from jaxgym.pytrees import frame_of
 
 
@@ -78,6 +79,15 @@ class Logic:
 
         _, state, output = lax.while_loop(go_on, act, (jnp.int32(0), state, self._unmoved(state, params)))
         return state, output
+
+    @property
+    def has_chance(self) -> bool:
+        """True if the environment has chance events that `reseed` replaces."""
+        return type(self.env).reseed is not Environment.reseed
+
+    def reseed(self, state: Any, words: jax.Array) -> Any:
+        """Return a state with other chance events to come; `words` are a key, uint32 (2,)."""
+        return self.env.reseed(state, jax.random.wrap_key_data(words, impl=threefry.FLAT))
 
     def frame(self, state: Any, params: Any) -> Any:
         """Return the frame of a state, uint8 (H, W, 3), or None if the observations have none."""

@@ -1,16 +1,23 @@
 """Turns of the open sessions of a pool."""
 
 import reprlib
+import secrets
 import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from jaxgym.serve.errors import ClosedSessionError, RequestError, UnknownSessionError
+from jaxgym.levels import SPLIT_SIZE
+from jaxgym.options import is_integer, plain
+from jaxgym.serve.errors import CapacityError, ClosedSessionError, RequestError, UnknownSessionError
 from jaxgym.serve.images import encode_all
 from jaxgym.serve.pool.calls import Calls, PoolCall
-from jaxgym.serve.pool.games import GameTable, Session
+from jaxgym.serve.pool.games import GameTable
+from jaxgym.serve.pool.library import Games
+from jaxgym.serve.pool.session import Session
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.text import InvalidReply
+
+_REMEMBERED = 4  # number of closed sessions with a stored reason, per session of the capacity
 
 
 def check_reply(reply: object) -> None:
@@ -26,6 +33,23 @@ def checked_id(session_id: Any) -> str:
     return session_id
 
 
+def checked_seed(seed: Any) -> int:
+    """Return a level seed; a random training seed for None.
+
+    Raises:
+        RequestError: If it is not a level seed.
+    """
+    last = 2 * SPLIT_SIZE - 1
+    if type(seed) is int and 0 <= seed <= last:  # fast path
+        return seed
+    if seed is None:
+        return secrets.randbelow(SPLIT_SIZE)
+    seed = plain(seed)
+    if not is_integer(seed) or not 0 <= seed <= last:
+        raise RequestError(f"seed: expected an integer from 0 to {last}, or None, got {seed!r}.")
+    return seed
+
+
 def check_no_string(name: str, given: object) -> None:
     """Raise `RequestError` if a list argument is a string."""
     if isinstance(given, str):
@@ -35,8 +59,9 @@ def check_no_string(name: str, given: object) -> None:
 class OpenSessions:
     """Open sessions of any games, and their turns; `SessionPool` opens and closes them."""
 
-    def __init__(self) -> None:
-        """Make an empty collection."""
+    def __init__(self, games: Games, capacity: int, idle_seconds: float | None) -> None:
+        """Make an empty collection; see `SessionPool` for the arguments."""
+        self.capacity, self.idle_seconds, self._games = capacity, idle_seconds, games
         self._calls = Calls(self._make_calls)  # its lock guards the sessions and their states
         self._sessions: dict[str, Session] = {}
         self._closed: dict[str, str] = {}
@@ -127,6 +152,30 @@ class OpenSessions:
             images.update(zip(indices, game.start([sessions[index] for index in indices]), strict=True))
         pairs = enumerate(zip(ids, sessions, strict=True))
         return [opening_of(session_id, session, images[index]) for index, (session_id, session) in pairs]
+
+    def _close_idle(self, now: float) -> int:
+        if self.idle_seconds is None:
+            return 0
+        idle = [session_id for session_id, session in self._sessions.items() if now - session.used > self.idle_seconds]
+        for session_id in idle:
+            self._close(session_id, f"was closed after {self.idle_seconds:g} s without a call")
+        return len(idle)
+
+    def _close(self, session_id: str, why: str) -> None:
+        session = self._sessions.pop(session_id)
+        session.game.give_back(session)
+        self._closed[session_id] = why
+        if len(self._closed) > _REMEMBERED * self.capacity:
+            del self._closed[next(iter(self._closed))]
+
+    def _check_room(self, count: int, now: float) -> None:
+        """Close idle sessions; raise `CapacityError` if there is no room for `count` more."""
+        self._close_idle(now)
+        if len(self._sessions) + count > self.capacity:
+            raise CapacityError(
+                f"expected at most {self.capacity} open sessions, got {count} more than the "
+                f"{len(self._sessions)} open ones. Close some, or increase the capacity (--max-sessions)."
+            )
 
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(checked_id(session_id))

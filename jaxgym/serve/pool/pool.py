@@ -10,23 +10,21 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgym.levels import SPLIT_SIZE
-from jaxgym.options import is_integer, plain
-from jaxgym.serve.errors import CapacityError, RequestError
-from jaxgym.serve.pool.games import History, Session
+from jaxgym.options import is_integer
+from jaxgym.serve.errors import RequestError
+from jaxgym.serve.pool.branches import Branches
 from jaxgym.serve.pool.library import Games
-from jaxgym.serve.pool.open_sessions import OpenSessions, check_no_string, checked_id, opening_of, with_images
+from jaxgym.serve.pool.open_sessions import check_no_string, checked_id, checked_seed, opening_of, with_images
+from jaxgym.serve.pool.session import Session
 from jaxgym.serve.sessions import Opening
 
 MOST_SESSIONS = 2**20
 """Maximum capacity: each game allocates a row of some hundred bytes for each session of the capacity."""
 
-_REMEMBERED = 4  # number of closed sessions with a stored reason, per session of the capacity
-
 Options = Mapping[str, Any]
 
 
-class SessionPool(OpenSessions):
+class SessionPool(Branches):
     """Run many text episodes in one batched JAX state.
 
     Each session is one row of a batched state on the device. All methods are thread-safe. Calls for one session
@@ -46,6 +44,7 @@ class SessionPool(OpenSessions):
         *,
         keeps_history: bool = False,
         allows_lenient: bool = False,
+        undo_turns: int = 0,
     ):
         """Make an empty pool.
 
@@ -58,18 +57,24 @@ class SessionPool(OpenSessions):
             keeps_history: Whether sessions keep their last turns, for viewers.
             allows_lenient: Whether sessions can use `parsing="lenient"`, which searches prose for an action. Do not use
                 it in training: rewards for accidental actions teach a model to write such replies.
+            undo_turns: Number of turns that `undo` can take back. Each turn then keeps a copy of the session; 0 costs
+                nothing.
 
         Raises:
-            RequestError: If the capacity is not an integer from 1 to `MOST_SESSIONS`, or the idle time is not positive.
+            RequestError: If the capacity is not an integer from 1 to `MOST_SESSIONS`, the idle time is not positive, or
+                `undo_turns` is no integer of at least 0.
         """
         if not is_integer(capacity) or not 1 <= capacity <= MOST_SESSIONS:
             raise RequestError(f"capacity: expected an integer from 1 to {MOST_SESSIONS}, got {capacity!r}.")
         is_time = isinstance(idle_seconds, numbers.Real) and type(idle_seconds) is not bool and idle_seconds > 0
         if idle_seconds is not None and not is_time:
             raise RequestError(f"idle_seconds: expected a positive number or None, got {idle_seconds!r}.")
-        self.capacity, self.idle_seconds, self._keeps_history = capacity, idle_seconds, keeps_history
-        self._games = Games(capacity, jax.devices()[0] if device is None else device, allows_lenient=allows_lenient)
-        super().__init__()
+        if not is_integer(undo_turns) or undo_turns < 0:
+            raise RequestError(f"undo_turns: expected an integer of at least 0, got {undo_turns!r}.")
+        device = jax.devices()[0] if device is None else device
+        games = Games(capacity, device, allows_lenient=allows_lenient)
+        super().__init__(games, capacity, idle_seconds)
+        self._keeps_history, self._undo_turns = keeps_history, undo_turns
 
     def __len__(self) -> int:
         """Return the number of open sessions."""
@@ -127,20 +132,14 @@ class SessionPool(OpenSessions):
             RequestError: If a seed is invalid.
             CapacityError: If the pool is full.
         """
-        seeds = [_checked_seed(seed) for seed in seeds]
+        seeds = [checked_seed(seed) for seed in seeds]
         game = self._games.get(name, options or {})
         with self._calls:
             used = time.monotonic()
-            self._close_idle(used)
-            if len(self._sessions) + len(seeds) > self.capacity:
-                raise CapacityError(
-                    f"expected at most {self.capacity} open sessions, got {len(seeds)} more than the "
-                    f"{len(self._sessions)} open ones. Close some, or increase the capacity (--max-sessions)."
-                )
+            self._check_room(len(seeds), used)
             opened = {secrets.token_hex(16): game.take(seed, used) for seed in seeds}
-            if self._keeps_history:
-                for session in opened.values():
-                    session.history = History()
+            for session in opened.values():
+                self._equip(session)
             images: Sequence[Any] = [None] * len(opened)
             if start and opened:
                 try:
@@ -171,21 +170,6 @@ class SessionPool(OpenSessions):
         with self._calls:
             return self._close_idle(time.monotonic())
 
-    def _close_idle(self, now: float) -> int:
-        if self.idle_seconds is None:
-            return 0
-        idle = [session_id for session_id, session in self._sessions.items() if now - session.used > self.idle_seconds]
-        for session_id in idle:
-            self._close(session_id, f"was closed after {self.idle_seconds:g} s without a call")
-        return len(idle)
-
-    def _close(self, session_id: str, why: str) -> None:
-        session = self._sessions.pop(session_id)
-        session.game.give_back(session)
-        self._closed[session_id] = why
-        if len(self._closed) > _REMEMBERED * self.capacity:
-            del self._closed[next(iter(self._closed))]
-
     def reset(self, ids: Sequence[str], seeds: Sequence[int | None]) -> list[Opening]:
         """Start another episode in each of several sessions; the seed None samples a training seed.
 
@@ -196,20 +180,20 @@ class SessionPool(OpenSessions):
         check_no_string("ids", ids)
         if len(ids) != len(seeds):
             raise RequestError(f"seeds: expected one for each of {len(ids)} ids, got {len(seeds)}.")
-        seeds = [_checked_seed(seed) for seed in seeds]
+        seeds = [checked_seed(seed) for seed in seeds]
         with self._calls:
             openings = self._reset(ids, self._sessions_of(ids), seeds)
         return with_images(openings)
 
     def reset_one(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return with_images([self._calls.wait(checked_id(session_id), None, _checked_seed(seed))])[0]
+        return with_images([self._calls.wait(checked_id(session_id), None, checked_seed(seed))])[0]
 
     async def aopen(
         self, name: str, seed: int | None = None, options: Options | None = None, *, start: bool = True
     ) -> Opening:
         """Open a session as `open` does, without blocking the event loop during compilation."""
-        seed = _checked_seed(seed)
+        seed = checked_seed(seed)
         if not self._games.has(name, options or {}):
             await asyncio.to_thread(self.prepare, name, options)
         opening = self.open(name, seed, options, start=False)
@@ -224,7 +208,7 @@ class SessionPool(OpenSessions):
 
     async def areset(self, session_id: str, seed: int | None = None) -> Opening:
         """Start another episode in one session, batched with other calls; see `reset`."""
-        return await self._calls.future(checked_id(session_id), None, _checked_seed(seed))
+        return await self._calls.future(checked_id(session_id), None, checked_seed(seed))
 
     async def aclose(self, session_id: str) -> None:
         """Close a session; see `close`."""
@@ -255,20 +239,3 @@ class SessionPool(OpenSessions):
                 "Open the session with observation='pixels'."
             )
         return frame
-
-
-def _checked_seed(seed: Any) -> int:
-    """Return a level seed; a random training seed for None.
-
-    Raises:
-        RequestError: If it is not a level seed.
-    """
-    last = 2 * SPLIT_SIZE - 1
-    if type(seed) is int and 0 <= seed <= last:  # fast path
-        return seed
-    if seed is None:
-        return secrets.randbelow(SPLIT_SIZE)
-    seed = plain(seed)
-    if not is_integer(seed) or not 0 <= seed <= last:
-        raise RequestError(f"seed: expected an integer from 0 to {last}, or None, got {seed!r}.")
-    return seed

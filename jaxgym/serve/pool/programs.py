@@ -8,8 +8,9 @@ it reads and drops it when it writes.
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import jax
@@ -63,6 +64,7 @@ class Programs:
         self._starts = dict(zip(_START_SIZES, compiled[: len(started)], strict=False))
         self._moves = dict(zip(SIZES, compiled[len(started) :], strict=False))
         self._draws = dict[int, Callable[..., Any]]()
+        self._reseeds = jax.jit(self._reseed, donate_argnums=0)
 
     def new_table(self) -> jax.Array:
         """Return a table of zeros."""
@@ -121,6 +123,57 @@ class Programs:
             parts.append(np.asarray(output)[: len(part)])
         return table, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    # Copies of rows. These programs depend only on the shape of the table, and each size is compiled on first use.
+
+    def copy(self, table: jax.Array, source: int, slots: np.ndarray) -> jax.Array:
+        """Copy one row to n other rows; return the table."""
+        for part, _ in self._parts(slots):
+            table = _copy(table, np.int32(source), part)
+        return table
+
+    def read(self, table: jax.Array, slots: np.ndarray) -> np.ndarray:
+        """Return n rows, uint8 (n, states.width)."""
+        return np.concatenate([np.asarray(_read(table, part))[:count] for part, count in self._parts(slots)])
+
+    def write(self, table: jax.Array, slots: np.ndarray, rows: np.ndarray) -> jax.Array:
+        """Set n rows to uint8 (n, states.width); return the table."""
+        first = 0
+        for part, count in self._parts(slots):
+            padded = np.zeros((len(part), rows.shape[1]), np.uint8)
+            padded[:count] = rows[first : first + count]
+            first += count
+            table = _write(table, part, padded)
+        return table
+
+    def reseed(self, table: jax.Array, slots: np.ndarray, words: np.ndarray, params: Any) -> jax.Array:
+        """Replace the chance events to come in n rows; `words` are their keys, uint32 (n, 2). Return the table."""
+        if not self.logic.has_chance:
+            return table
+        first = 0
+        for part, count in self._parts(slots):
+            padded = np.zeros((len(part), words.shape[1]), np.uint32)
+            padded[:count] = words[first : first + count]
+            first += count
+            table = self._reseeds(table, part, padded, params)
+        return table
+
+    def _reseed(self, table: jax.Array, slots: jax.Array, words: jax.Array, params: Any) -> jax.Array:
+        states = self.states.unpack(table.at[slots].get(mode="clip"))
+        states = jax.vmap(self.logic.reseed)(states, words)
+        return table.at[slots].set(self.states.pack(states), mode="drop")
+
+    def _parts(
+        self, slots: Sequence[int] | np.ndarray, sizes: Sequence[int] = SIZES
+    ) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield n slots in parts that are padded to the batch sizes, int32 (size,), and the slots of each part."""
+        sizes = _up_to(self._capacity, sizes)
+        for first in range(0, len(slots), sizes[-1]):
+            part = slots[first : first + sizes[-1]]
+            size = next(size for size in sizes if size >= len(part))
+            padded = np.full(size, self._capacity, np.int32)
+            padded[: len(part)] = part
+            yield padded, len(part)
+
     def prepare_frames(self, table: jax.Array, params: Any) -> None:
         """Compile the programs that draw frames, for all batch sizes."""
         with ThreadPoolExecutor() as executor:
@@ -132,14 +185,10 @@ class Programs:
         The frames of up to 256 rows are one transfer. The function returns None if the observations have no frames. A
         batch size that is not prepared is compiled.
         """
-        sizes = _up_to(self._capacity, _FRAME_SIZES)
-        parts = list[tuple[Any, int]]()
-        for first in range(0, len(slots), sizes[-1]):
-            part = slots[first : first + sizes[-1]]
-            size = next(size for size in sizes if size >= len(part))
-            padded = np.full(size, self._capacity, np.int32)
-            padded[: len(part)] = part
-            parts.append((self._drawing(size, table, params)(table, padded, params), len(part)))
+        parts = [
+            (self._drawing(len(part), table, params)(table, part, params), count)
+            for part, count in self._parts(slots, _FRAME_SIZES)
+        ]
         if parts[0][0] is None:
             return lambda: None
         return lambda: np.concatenate([np.asarray(frames)[:count] for frames, count in parts])
@@ -159,3 +208,19 @@ class Programs:
 def _up_to(capacity: int, sizes: Sequence[int]) -> Sequence[int]:
     """Return the batch sizes for a capacity; the last one can be larger if the capacity fills half of it."""
     return sizes[: 1 + sum(_FILLED * size <= capacity for size in sizes[1:])]
+
+
+@partial(jax.jit, donate_argnums=0)
+def _copy(table: jax.Array, source: jax.Array, slots: jax.Array) -> jax.Array:
+    row = table.at[source].get(mode="clip")
+    return table.at[slots].set(jnp.broadcast_to(row, (len(slots), len(row))), mode="drop")
+
+
+@jax.jit
+def _read(table: jax.Array, slots: jax.Array) -> jax.Array:
+    return table.at[slots].get(mode="clip")
+
+
+@partial(jax.jit, donate_argnums=0)
+def _write(table: jax.Array, slots: jax.Array, rows: jax.Array) -> jax.Array:
+    return table.at[slots].set(rows, mode="drop")

@@ -1,0 +1,214 @@
+"""Copies of open sessions: branches of an episode, saved sessions, and turns that are taken back."""
+
+import itertools
+import secrets
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxgym.options import is_integer
+from jaxgym.serve.errors import CapacityError, RequestError
+from jaxgym.serve.pool import saves
+from jaxgym.serve.pool.games import GameTable
+from jaxgym.serve.pool.open_sessions import OpenSessions
+from jaxgym.serve.pool.saves import Save, SavedGame, SavedSession
+from jaxgym.serve.pool.session import LONGEST, History, Session, SessionSnapshot
+from jaxgym.text import RewardTracker
+
+
+class Branches(OpenSessions):
+    """Open sessions that can be forked, saved, loaded and undone.
+
+    These methods are for trainers and other programs in this process. No server offers them to its clients, because a
+    model that takes moves back does not play the game that its prompt describes.
+    """
+
+    _keeps_history: bool
+    _undo_turns: int
+
+    def _equip(self, session: Session) -> None:
+        if self._keeps_history:
+            session.history = History()
+        if self._undo_turns:
+            session.past = deque(maxlen=self._undo_turns)
+
+    def fork(self, session_id: str, n: int = 1, *, reseed: bool = False, seed: int | None = None) -> list[str]:
+        """Copy a session n times.
+
+        The same replies give the same texts, images and rewards in the session and in its copies. The session does not
+        change. The first call with a batch size compiles a small program.
+
+        Args:
+            session_id: The session, at any turn.
+            n: Number of copies.
+            reseed: Whether each copy gets other chance events in the turns to come, such as slips. A level determines
+                these events in advance, so a search without `reseed` foresees them. See
+                `jaxgym.environment.Environment.reseed`.
+            seed: Seed of the new chance events, an integer of at least 0; None draws one. Copy number i gets the same
+                events for every n.
+
+        Returns:
+            The ids of the copies.
+
+        Raises:
+            UnknownSessionError: If the session is not open.
+            RequestError: If `n` or `seed` is invalid.
+            CapacityError: If the pool has no room for the copies.
+        """
+        if not is_integer(n) or n < 1:
+            raise RequestError(f"n: expected an integer of at least 1, got {n!r}.")
+        if seed is not None and not (reseed and is_integer(seed) and seed >= 0):
+            raise RequestError(f"seed: expected None, or an integer of at least 0 with reseed=True, got {seed!r}.")
+        with self._calls:
+            session, used = self._session(session_id), time.monotonic()
+            session.used = used
+            self._check_room(n, used)
+            words = None
+            if reseed:
+                if session.text is None:
+                    session.game.start([session])
+                words = np.random.SeedSequence(None if seed is None else int(seed)).generate_state(2 * n).reshape(n, 2)
+            copies = session.game.fork(session, n, used, words)
+            ids = [secrets.token_hex(16) for _ in copies]
+            self._sessions.update(zip(ids, copies, strict=True))
+        return ids
+
+    def undo(self, session_id: str, turns: int = 1) -> str:
+        """Take back the last turns of a session's episode, including the turn that ended it.
+
+        Args:
+            session_id: The session.
+            turns: Number of turns, at most the `undo_turns` of the pool and the turns of the episode.
+
+        Returns:
+            The observation text before these turns.
+
+        Raises:
+            UnknownSessionError: If the session is not open.
+            RequestError: If the pool does not keep that many turns of the session.
+        """
+        with self._calls:
+            session = self._session(session_id)
+            past: Sequence[SessionSnapshot] = session.past or ()
+            if not is_integer(turns) or not 1 <= turns <= len(past):
+                raise RequestError(
+                    f"turns: expected an integer from 1 to {len(past)}, got {turns!r}. The pool can take back the last "
+                    f"{self._undo_turns} turns of an episode. For more, increase SessionPool(undo_turns=...)."
+                )
+            session.used = time.monotonic()
+            session.game.restore([session], [past[-turns]])
+            for _ in range(turns):
+                session.past.pop()  # pyright: ignore[reportOptionalMemberAccess]
+            return session.text or ""
+
+    def save(self, ids: Sequence[str], key: bytes = b"") -> bytes:
+        """Return several sessions as bytes, for `load` in this or another process.
+
+        The bytes contain all parts of the sessions: states, texts, rewards, histories and the turns for `undo`. They
+        contain no code, no session ids and no compiled programs.
+
+        Args:
+            ids: Different open sessions, of any games.
+            key: Key of the signature. With a secret key, `load` rejects bytes that someone else wrote; without one, the
+                signature detects damage only.
+
+        Raises:
+            UnknownSessionError: If an id is not that of an open session.
+            RequestError: If an id is given twice, an option of a game is no plain data (for example, a level buffer),
+                or the result would exceed `MOST_SAVED_BYTES`.
+        """
+        with self._calls:
+            sessions = self._sessions_of(ids)
+            games = list(dict.fromkeys(session.game for session in sessions))
+            now: dict[int, SessionSnapshot] = {}
+            for game in games:
+                own = [session for session in sessions if session.game is game]
+                now.update(zip([id(session) for session in own], game.snapshots(own), strict=True))
+            saved = [
+                SavedSession(games.index(session.game), session.seed, now[id(session)], tuple(session.past or ()))
+                for session in sessions
+            ]
+        return saves.encode(Save([_saved_game(game) for game in games], saved), key)
+
+    def load(self, data: bytes, key: bytes = b"") -> list[str]:
+        """Open the sessions of `save`, which continue exactly where they were.
+
+        Args:
+            data: Result of `save`. Reading it runs no code that it contains.
+            key: The key that `save` was given.
+
+        Returns:
+            The new ids, in the order of the ids in `save`.
+
+        Raises:
+            RequestError: If the data are damaged, too large, of another version, or signed with another key.
+            CapacityError: If the pool has no room for the sessions.
+            UnknownIdError, OptionError, LevelError: If a game can't be made here; see `SessionPool.prepare`.
+        """
+        save = saves.decode(data, key)
+        if len(save.sessions) > self.capacity:
+            raise CapacityError(f"expected at most {self.capacity} sessions, got {len(save.sessions)} saved ones.")
+        games = [self._loaded_game(saved) for saved in save.games]
+        parts = [[saved for saved in save.sessions if saved.game == number] for number in range(len(games))]
+        trackers = [_trackers_of(game, part) for game, part in zip(games, parts, strict=True)]
+        with self._calls:
+            used = time.monotonic()
+            self._check_room(len(save.sessions), used)
+            opened = dict[int, Session]()
+            try:
+                for game, part, own in zip(games, parts, trackers, strict=True):
+                    sessions = [game.take(saved.seed, used) for saved in part]
+                    opened |= zip(map(id, part), sessions, strict=True)
+                    for session, saved, tracker in zip(sessions, part, own, strict=True):
+                        session.reward_tracker = tracker
+                        if self._undo_turns:
+                            session.past = deque(map(self._kept, saved.past), maxlen=self._undo_turns)
+                    game.restore(sessions, [self._kept(saved.now) for saved in part])
+            except BaseException:
+                for session in opened.values():
+                    session.game.give_back(session)
+                raise
+            ids = [secrets.token_hex(16) for _ in save.sessions]
+            self._sessions.update(zip(ids, (opened[id(saved)] for saved in save.sessions), strict=True))
+        return ids
+
+    def _loaded_game(self, saved: SavedGame) -> GameTable:
+        game = self._games.get(saved.env_id, saved.options)
+        here = _saved_game(game)
+        for name in ("text_version", "layout"):
+            if getattr(saved, name) != getattr(here, name):
+                raise RequestError(
+                    f"data: {saved.env_id}: expected sessions of this version, got another {name}. Load them with the "
+                    "version of jaxgym that saved them."
+                )
+        return game
+
+    def _kept(self, snapshot: SessionSnapshot) -> SessionSnapshot:
+        """Return a snapshot with a history exactly if this pool keeps them."""
+        record = snapshot.record
+        if not self._keeps_history:
+            history = None
+        else:
+            history = record.history or (int(record.text is not None), (record.text or "")[:LONGEST], ())
+        return snapshot._replace(record=record._replace(history=history))
+
+
+def _saved_game(game: GameTable) -> SavedGame:
+    return SavedGame(game.env_id, game.options, game.text_version, game.layout)
+
+
+def _trackers_of(game: GameTable, part: Sequence[SavedSession]) -> list[RewardTracker]:
+    """Return a reward tracker for each saved session of a game.
+
+    Raises:
+        RequestError: If a snapshot is none of this game.
+    """
+    snapshots = [snapshot for saved in part for snapshot in (saved.now, *saved.past)]
+    try:
+        trackers = game.trackers_of(snapshots)
+    except ValueError as error:
+        raise RequestError(f"data: {game.env_id}: {error}") from error
+    starts = itertools.accumulate((1 + len(saved.past) for saved in part), initial=0)
+    return [trackers[start] for start, _ in zip(starts, part, strict=False)]

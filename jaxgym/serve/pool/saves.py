@@ -1,0 +1,270 @@
+"""Bytes of saved sessions: one line with version and signature, then JSON.
+
+    jaxgym sessions 1 SIGNATURE
+    {"games": [...], "sessions": [...]}
+
+JSON has no tuples, bytes or arrays, so these are written as objects with one entry, such as `{"tuple": [1, 2]}`.
+Nothing in the data names a class or a function, and each value is checked before it is used.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxgym.levels import SPLIT_SIZE
+from jaxgym.options import plain
+from jaxgym.serve.errors import RequestError
+from jaxgym.serve.images import MOST_SCALE, Frame
+from jaxgym.serve.pool.session import TURNS, SessionRecord, SessionSnapshot
+from jaxgym.serve.sessions import TurnResult
+
+MOST_SAVED_BYTES = 2**28
+"""Maximum size of saved sessions, 256 MiB."""
+
+_VERSION = 1
+_NAME = b"jaxgym sessions "
+_MOST_GAMES = 64
+_NUMBERS = (int, float)
+_SCALARS = (type(None), bool, *_NUMBERS, str)
+_ARRAY_KINDS = "biuf"
+_IMAGE_AXES = 3
+
+
+class SavedGame(NamedTuple):
+    """Game of saved sessions.
+
+    Attributes:
+        env_id: The environment id.
+        options: The options.
+        text_version: Version of the wording.
+        layout: Hash of the layout of a snapshot.
+    """
+
+    env_id: str
+    options: Mapping[str, Any]
+    text_version: int
+    layout: str
+
+
+class SavedSession(NamedTuple):
+    """Saved session: the index of its game, its level seed, its snapshot, and those of earlier turns for `undo`."""
+
+    game: int
+    seed: int
+    now: SessionSnapshot
+    past: tuple[SessionSnapshot, ...]
+
+
+class Save(NamedTuple):
+    """Saved sessions and their games."""
+
+    games: Sequence[SavedGame]
+    sessions: Sequence[SavedSession]
+
+
+def encode(save: Save, key: bytes) -> bytes:
+    """Return saved sessions as bytes.
+
+    Raises:
+        RequestError: If a value is no plain data, or the result is too large.
+    """
+    games = [_game_fields(game) for game in save.games]
+    sessions = [
+        (session.game, session.seed, _snapshot_fields(session.now), tuple(map(_snapshot_fields, session.past)))
+        for session in save.sessions
+    ]
+    body = json.dumps({"games": games, "sessions": [_to_json(session) for session in sessions]}).encode("ascii")
+    if len(body) > MOST_SAVED_BYTES:
+        raise RequestError(f"ids: expected at most {MOST_SAVED_BYTES} bytes, got {len(body)}. Save fewer sessions.")
+    return _header(body, key) + body
+
+
+def decode(data: bytes, key: bytes) -> Save:
+    """Return the sessions in bytes.
+
+    Raises:
+        RequestError: If these are not the bytes of `encode` with this key.
+    """
+    if not isinstance(data, bytes) or not data.startswith(_NAME):
+        raise RequestError("data: expected the result of SessionPool.save, got something else.")
+    if len(data) > MOST_SAVED_BYTES + len(_header(b"", key)):
+        raise RequestError(f"data: expected at most {MOST_SAVED_BYTES} bytes, got {len(data)}.")
+    line, _, body = data.partition(b"\n")
+    version = line[len(_NAME) :].partition(b" ")[0]
+    if version != b"%d" % _VERSION:
+        raise RequestError(
+            f"data: expected sessions in version {_VERSION}, got version {version[:16]!r}. "
+            "Load them with the version of jaxgym that saved them."
+        )
+    if not hmac.compare_digest(line + b"\n", _header(body, key)):
+        raise RequestError(
+            "data: expected a valid signature, got another one: the data are damaged, or the key differs."
+        )
+    try:
+        return _read(json.loads(body))
+    except (ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        raise RequestError(f"data: expected saved sessions, got {type(error).__name__}: {error}") from error
+
+
+def _header(body: bytes, key: bytes) -> bytes:
+    signature = hmac.new(key, body, hashlib.sha256).hexdigest().encode()
+    return b"%s%d %s\n" % (_NAME, _VERSION, signature)
+
+
+# Parts of a save, as tuples of plain data.
+
+
+def _game_fields(game: SavedGame) -> list[Any]:
+    def checked(value: Any) -> Any:
+        known = plain(value)
+        if known is value:
+            raise RequestError(
+                f"{game.env_id}: options: expected plain data, got {type(value).__name__}. Sessions with such an "
+                "option can't be saved."
+            )
+        return known
+
+    return [game.env_id, json.loads(json.dumps(dict(game.options), default=checked)), game.text_version, game.layout]
+
+
+def _snapshot_fields(snapshot: SessionSnapshot) -> tuple[Any, ...]:
+    last = snapshot.record.last
+    fields = None if last is None else (*last[:-1], None if last.image is None else tuple(last.image))
+    return (*snapshot.record._replace(last=fields), snapshot.state, snapshot.output)
+
+
+def _read(body: Any) -> Save:
+    games = [_read_game(fields) for fields in _checked(body["games"], list)]
+    if len(games) > _MOST_GAMES:
+        raise ValueError(f"more than {_MOST_GAMES} games")
+    sessions = [_read_session(_from_json(fields), len(games)) for fields in _checked(body["sessions"], list)]
+    if {session.game for session in sessions} != set(range(len(games))):
+        raise ValueError("a game has no session")
+    return Save(games, sessions)
+
+
+def _read_game(fields: Any) -> SavedGame:
+    env_id, options, text_version, layout = _checked(fields, list)
+    return SavedGame(_checked(env_id, str), _checked(options, dict), _checked(text_version, int), _checked(layout, str))
+
+
+def _read_session(fields: Any, num_games: int) -> SavedSession:
+    game, seed, now, past = _checked(fields, tuple)
+    if _checked(game, int) not in range(num_games) or _checked(seed, int) not in range(2 * SPLIT_SIZE):
+        raise ValueError("a game or a seed is out of range")
+    return SavedSession(game, seed, _read_snapshot(now), tuple(map(_read_snapshot, _checked(past, tuple))))
+
+
+def _read_snapshot(fields: Any) -> SessionSnapshot:
+    text, number, total, last, tracker, history, state, output = _checked(fields, tuple)
+    record = SessionRecord(
+        _checked(text, str, type(None)),
+        _checked(number, int),
+        _checked(total, *_NUMBERS),
+        None if last is None else _read_result(last),
+        _checked(tracker, tuple, type(None)),
+        None if history is None else _read_history(history),
+    )
+    return SessionSnapshot(record, _checked(state, bytes), _checked(output, bytes))
+
+
+def _read_history(fields: Any) -> tuple[int, str, tuple[Any, ...]]:
+    episode, opening, turns = _checked(fields, tuple)
+    if len(_checked(turns, tuple)) > TURNS:
+        raise ValueError("a history is too long")
+    for number, reply, text, reward, invalid_reply in turns:
+        _checked(number, int)
+        _checked(reply, str)
+        _checked(text, str)
+        _checked(reward, *_NUMBERS)
+        _checked(invalid_reply, str, type(None))
+    return _checked(episode, int), _checked(opening, str), turns
+
+
+def _read_result(fields: Any) -> TurnResult:
+    *others, image = _checked(fields, tuple)
+    result = TurnResult(*others)
+    _checked(result.text, str)
+    _checked(result.invalid_reply, str, type(None))
+    _checked(result.number, int)
+    for number in (result.reward, result.total_reward):
+        _checked(number, *_NUMBERS)
+    for flag in (result.terminated, result.truncated, result.is_solved):
+        _checked(flag, bool)
+    for name, part in _checked(result.components, dict).items():
+        _checked(name, str)
+        _checked(part, *_NUMBERS)
+    for name in _checked(result.info, dict):
+        _checked(name, str)
+    return result._replace(image=None if image is None else _read_frame(image))
+
+
+def _read_frame(fields: Any) -> Any:
+    pixels, scale = _checked(fields, tuple)
+    is_frame = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.ndim == _IMAGE_AXES
+    if (
+        not is_frame
+        or not pixels.size
+        or pixels.shape[-1] != len("RGB")
+        or _checked(scale, int) not in range(1, MOST_SCALE + 1)
+    ):
+        raise ValueError("an image is no frame")
+    return Frame(pixels, scale)
+
+
+def _checked(value: Any, *kinds: type) -> Any:
+    if type(value) not in kinds:
+        raise TypeError(f"expected {' or '.join(kind.__name__ for kind in kinds)}, got {type(value).__name__}")
+    return value
+
+
+# Plain data as JSON.
+
+
+def _to_json(value: Any) -> Any:
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, np.generic) and value.dtype.kind in _ARRAY_KINDS:
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
+        return {"array": [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode("ascii")]}
+    if isinstance(value, dict):
+        return {"dict": [[_to_json(key), _to_json(entry)] for key, entry in value.items()]}
+    for name, kind in (("tuple", tuple), ("list", list), ("set", set)):
+        if type(value) is kind:
+            return {name: list(map(_to_json, value))}
+    raise RequestError(
+        f"expected plain data, got {type(value).__name__}. Sessions whose reward tracker or `info` has such a value "
+        "can't be saved; define the methods record and restored of the tracker."
+    )
+
+
+def _from_json(value: Any) -> Any:
+    if type(value) in _SCALARS:
+        return value
+    ((name, given),) = _checked(value, dict).items()
+    if name == "bytes":
+        return base64.b64decode(_checked(given, str), validate=True)
+    if name == "array":
+        return _read_array(*_checked(given, list))
+    entries = _checked(given, list)
+    if name == "dict":
+        return {_from_json(key): _from_json(entry) for key, entry in entries}
+    return {"tuple": tuple, "list": list, "set": set}[name](map(_from_json, entries))
+
+
+def _read_array(kind: str, shape: Sequence[int], content: str) -> np.ndarray:
+    dtype, stored = np.dtype(_checked(kind, str)), base64.b64decode(_checked(content, str), validate=True)
+    if dtype.kind not in _ARRAY_KINDS or dtype.itemsize * math.prod(_checked(size, int) for size in shape) != len(
+        stored
+    ):
+        raise ValueError("an array has another size or kind")
+    return np.frombuffer(stored, dtype).reshape(shape)
