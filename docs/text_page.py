@@ -56,6 +56,9 @@ PLAYS = {
     "babyai_go_to_local_s5_n2": Play(
         1, ("<action>turn right</action>", "<action>turn left, forward, turn right, forward</action>")
     ),
+    "t_maze": Play(
+        0, ("<action>right</action>", "<action>right</action>", "<action>up</action>"), {"corridor_length": 2}
+    ),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

@@ -24,7 +24,12 @@ TWINS = {
     "BabyAI-OpenRedDoor-v0",
     "BabyAI-PutNextS5N2Carrying-v0",
     "BabyAI-MiniBossLevel-v0",
+    "T-Maze-Active-v0",
+    "T-Maze-Lamp-v0",
 }
+
+CLASSICS = ("T-Maze-v0", "T-Maze-Active-v0", "T-Maze-Lamp-v0")
+"""Memory tasks of earlier benchmarks."""
 
 BABYAI = "BabyAI-GoToLocalS5N2-v0", "BabyAI-OpenRedDoor-v0", "BabyAI-PutNextS5N2Carrying-v0", "BabyAI-MiniBossLevel-v0"
 """These stand for the ids of BabyAI, which have one program and differ in the levels that they draw."""

@@ -13,12 +13,14 @@ HELP = {
     "grid": "up or W steps forward, left or A and right or D turn, space waits",
     "path": "arrow keys or W S D move right, up and down",
     "steps": "arrow keys or W A S D step left, down, right and up",
+    "counterclockwise": "arrow keys or W A S D step right, up, left and down",
     "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
 }
 
 _STRUCK = {
     "grid": ((SPACE,), LEFT, RIGHT, UP),
     "steps": (LEFT, DOWN, RIGHT, UP),
+    "counterclockwise": (RIGHT, UP, LEFT, DOWN),
     "minigrid": (LEFT, RIGHT, UP, ("p",), ("l",), (SPACE,), ("return",)),
 }
 """Keys of each action in the games that wait for a key, in the order of the actions."""
