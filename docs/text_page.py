@@ -59,6 +59,7 @@ PLAYS = {
     "t_maze": Play(
         0, ("<action>right</action>", "<action>right</action>", "<action>up</action>"), {"corridor_length": 2}
     ),
+    "memory_cards": Play(0, ("<action>2</action>", "<action>4</action>"), {"num_pairs": 2}),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 
