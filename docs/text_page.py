@@ -60,6 +60,7 @@ PLAYS = {
         0, ("<action>right</action>", "<action>right</action>", "<action>up</action>"), {"corridor_length": 2}
     ),
     "memory_cards": Play(0, ("<action>2</action>", "<action>4</action>"), {"num_pairs": 2}),
+    "numpad": Play(0, ("<action>up</action>", "<action>right</action>", "<action>down</action>")),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

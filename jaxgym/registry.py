@@ -97,6 +97,8 @@ _BUILT_IN = {
     "T-Maze-Active-v0": ("t_maze:ACTIVE", "t_maze_active"),
     "T-Maze-Lamp-v0": ("t_maze:LAMP", "t_maze_lamp"),
     "MemoryCards-v0": ("memory_cards:SPEC", "memory_cards"),
+    "Numpad-v0": ("numpad:DISCRETE", "numpad"),
+    "NumpadContinuous-v0": ("numpad:CONTINUOUS", "numpad_continuous"),
     **{f"BabyAI-{name}": ("babyai:SPECS", f"babyai_{_short_name_of(name)}") for name in _BABYAI.split()},
     "BabyAI-PutNext-v0": ("babyai:EXTRA_SPECS", "babyai_put_next"),
     "BabyAI-MixedTrainLocal-v0": ("babyai:EXTRA_SPECS", "babyai_mixed_train_local"),

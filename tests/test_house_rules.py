@@ -73,6 +73,7 @@ ARROWS = {
     "jaxgym.envs.searing_spotlights": GAME | SHARED,
     "jaxgym.envs.frozen_lake": GAME,
     "jaxgym.envs.memory_cards": GAME | COMMON,
+    "jaxgym.envs.numpad": GAME | COMMON,
     "jaxgym.envs.t_maze": GAME | COMMON,
     "jaxgym.envs.sudoku": GAME,
     "jaxgym.envs.textcraft": GAME,

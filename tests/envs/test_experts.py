@@ -40,6 +40,8 @@ GOALS = {
     "T-Maze-Active-v0": (13, "success", NUM_LEVELS),
     "T-Maze-Lamp-v0": (12, "success", NUM_LEVELS),
     "MemoryCards-v0": (5, "success", NUM_LEVELS),
+    "Numpad-v0": (40, "success", NUM_LEVELS),
+    "NumpadContinuous-v0": (120, "success", NUM_LEVELS),
     "BabyAI-GoToLocalS5N2-v0": (25, "success", NUM_LEVELS),
     "BabyAI-OpenRedDoor-v0": (50, "success", NUM_LEVELS),
     "BabyAI-PutNextS5N2Carrying-v0": (100, "success", NUM_LEVELS),

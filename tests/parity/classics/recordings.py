@@ -87,7 +87,8 @@ def replay(env: Any, params: Any, level: Any, actions: np.ndarray) -> Played:
     count = len(actions)
     size = max(16, 1 << (count - 1).bit_length())  # few sizes, so that few programs are compiled
     padding = ((0, size - count), *[(0, 0)] * (actions.ndim - 1))
-    padded = np.pad(actions.astype(np.int32), padding, constant_values=_NO_ACTION)
+    actions = actions if np.issubdtype(actions.dtype, np.floating) else actions.astype(np.int32)
+    padded = np.pad(actions, padding, constant_values=_NO_ACTION)
     seen, states, rewards, terminated, truncated, info = jax.device_get(_play(env, params, level, padded))
     first, (seen, states) = slice(count + 1), (seen, states)
     return Played(
