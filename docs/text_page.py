@@ -61,6 +61,9 @@ PLAYS = {
     ),
     "memory_cards": Play(0, ("<action>2</action>", "<action>4</action>"), {"num_pairs": 2}),
     "numpad": Play(0, ("<action>up</action>", "<action>right</action>", "<action>down</action>")),
+    "endless_t_maze": Play(
+        0, ("<action>forward</action>", "<action>right</action>"), {"max_length": 1, "num_corridors": 2}
+    ),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

@@ -74,6 +74,7 @@ ARROWS = {
     "jaxgym.envs.frozen_lake": GAME,
     "jaxgym.envs.memory_cards": GAME | COMMON,
     "jaxgym.envs.numpad": GAME | COMMON,
+    "jaxgym.envs.endless_t_maze": GAME | COMMON | {"jaxgym.envs.t_maze"},
     "jaxgym.envs.t_maze": GAME | COMMON,
     "jaxgym.envs.sudoku": GAME,
     "jaxgym.envs.textcraft": GAME,

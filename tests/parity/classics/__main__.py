@@ -8,18 +8,19 @@ from pathlib import Path
 import jax
 
 from tests.parity.babyai import num_failures
-from tests.parity.classics import memory_cards, numpad, t_maze
+from tests.parity.classics import endless_t_maze, memory_cards, numpad, t_maze
 from tests.parity.classics.recordings import Episode, episodes
 
 CHECKS: dict[str, Callable[[Episode], None]] = {
     "tmaze": t_maze.check,
+    "endless_tmaze": endless_t_maze.check,
     "numpad_discrete": numpad.check_discrete,
     "numpad_continuous": numpad.check_continuous,
     "memory_cards": memory_cards.check,
 }
 """Checks of an episode, by the start of the name of its file."""
 
-NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "visual", "key", "endless")
+NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "visual", "key")
 
 
 def check_of(path: Path) -> Callable[[Episode], None] | None:
