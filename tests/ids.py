@@ -37,6 +37,7 @@ CLASSICS = (
     "Numpad-v0",
     "NumpadContinuous-v0",
     "Endless-TMaze-v0",
+    "Passive-VisualMatch-v0",
 )
 """Memory tasks of earlier benchmarks."""
 

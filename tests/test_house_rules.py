@@ -75,6 +75,7 @@ ARROWS = {
     "jaxgym.envs.memory_cards": GAME | COMMON,
     "jaxgym.envs.numpad": GAME | COMMON,
     "jaxgym.envs.endless_t_maze": GAME | COMMON | {"jaxgym.envs.t_maze"},
+    "jaxgym.envs.visual_match": GAME | COMMON,
     "jaxgym.envs.t_maze": GAME | COMMON,
     "jaxgym.envs.sudoku": GAME,
     "jaxgym.envs.textcraft": GAME,

@@ -13,7 +13,14 @@ from tests.parity.classics.recordings import Episode, episodes
 
 RECORDINGS = Path(__file__).parents[1] / "data/classics"
 FILES = sorted(RECORDINGS.glob("*.npz"))
-QUICK = {"endless_tmaze", "memory_cards_5", "numpad_continuous_eight_ram", "numpad_discrete_3x3_L4", "tmaze_flag"}
+QUICK = {
+    "endless_tmaze",
+    "memory_cards_5",
+    "numpad_continuous_eight_ram",
+    "numpad_discrete_3x3_L4",
+    "tmaze_flag",
+    "visual_match",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -81,15 +81,8 @@ class RollingState(EnvState):
 
 @struct.dataclass
 class RollingParams(EnvParams):
-    """The traced options, and a constant.
+    """The traced options."""
 
-    Attributes:
-        units: Divisors of position and velocity in observations, float32 (4,): twice the width of the board and twice
-            half the width of a pad, in px. For constants and scalars, XLA multiplies by their inverses, which rounds
-            differently.
-    """
-
-    units: jax.Array | np.ndarray = dataclasses.field(kw_only=True)
     task_cue_threshold: jax.Array = traced(
         Real(1.0, "1 minus the probability that a pad of the sequence is lit before the first step", low=0.0, high=1.0)
     )
@@ -126,14 +119,13 @@ class RollingNumpad(Environment[RollingLevel, RollingState, RollingParams, Rolli
 
     @classmethod
     def derive(cls, env_id: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the units of the observation.
+        """Return no further fields.
 
         Raises:
             OptionError: If the sequence has more pads than there are.
         """
         check_length(env_id, values)
-        board = Board(*(values[name] for name in ("numpad_size", "tile_size", "spacing_size", "ball_size")))
-        return {"units": np.repeat(np.asarray([board.side, board.pad / 2], np.float32), 2)}
+        return {}
 
     @property
     def board(self) -> Board:
@@ -217,8 +209,10 @@ class RollingNumpad(Environment[RollingLevel, RollingState, RollingParams, Rolli
     def scene(self, state: RollingState, params: RollingParams) -> RollingScene:
         """Return the ball and the lights."""
         shown = pads.sequence_lights(state.level.sequence, self.numpad_size**2) & state.progress.has_completed
-        units = jnp.asarray(params.units).astype(state.position.dtype)
-        normalized = jnp.concatenate([state.position, state.velocity]) / units
+        numbers = jnp.concatenate([state.position, state.velocity])
+        units = np.repeat([self.board.side, self.tile_size / 2], 2).astype(numbers.dtype)
+        # For a constant or broadcast divisor, XLA multiplies by its inverse, which rounds differently.
+        normalized = numbers / (units + 0.0 * numbers)
         return RollingScene(state.position, state.velocity, normalized, state.progress.lights | shown)
 
     def visible(self, scene: RollingScene) -> RollingScene:

@@ -8,11 +8,12 @@ from pathlib import Path
 import jax
 
 from tests.parity.babyai import num_failures
-from tests.parity.classics import endless_t_maze, memory_cards, numpad, t_maze
+from tests.parity.classics import endless_t_maze, memory_cards, numpad, rooms, t_maze
 from tests.parity.classics.recordings import Episode, episodes
 
 CHECKS: dict[str, Callable[[Episode], None]] = {
     "tmaze": t_maze.check,
+    "visual_match": rooms.check_visual_match,
     "endless_tmaze": endless_t_maze.check,
     "numpad_discrete": numpad.check_discrete,
     "numpad_continuous": numpad.check_continuous,
@@ -20,7 +21,7 @@ CHECKS: dict[str, Callable[[Episode], None]] = {
 }
 """Checks of an episode, by the start of the name of its file."""
 
-NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "visual", "key")
+NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "key")
 
 
 def check_of(path: Path) -> Callable[[Episode], None] | None:
