@@ -48,6 +48,7 @@ REWARD = (
     "...#####...",
 )
 NUM_DOORS = 3
+_ROOM_SOUTH = 3  # last row of the room with doors
 DOORS = np.concatenate([rooms.places_of(REWARD, letter) for letter in "bce"])
 
 
@@ -210,7 +211,7 @@ def expert_action(_: VisualMatch, state: RoomState, params: Params) -> jax.Array
     door = jnp.asarray(DOORS)[state.level.target]
     row, column = state.position
     across = jnp.where(door[1] < column, rooms.Heading.WEST, rooms.Heading.EAST)
-    to_door = jnp.where((row > rooms.GATE_ROW) | (column == door[1]), rooms.Heading.NORTH, across)
+    to_door = jnp.where((row > _ROOM_SOUTH) | (column == door[1]), rooms.Heading.NORTH, across)
     apple = rooms.nearest_apple(state)
     down = jnp.where(apple[0] < row, rooms.Heading.NORTH, rooms.Heading.SOUTH)
     aside = jnp.where(apple[1] < column, rooms.Heading.WEST, rooms.Heading.EAST)

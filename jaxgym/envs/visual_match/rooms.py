@@ -1,4 +1,4 @@
-"""Rooms with three phases, which Visual Match and Key-to-Door share: explore, collect apples, earn the final reward.
+"""Rooms with three phases: explore, collect apples, earn the final reward.
 
 When the frames of a phase are over, the next phase begins in the same step: the agent is at its start, and the last
 view of the old phase is never seen.
@@ -21,8 +21,6 @@ VIEW = 5
 NEVER = 10**6
 """A frame that no episode has."""
 
-GATE_ROW, GATE_COLUMNS = 3, (4, 6)
-"""The opening in the middle of rooms with two halves."""
 
 _HALF = 0.5
 MOST_APPLES = 22
@@ -58,12 +56,9 @@ class Kind(enum.IntEnum):
     WALL = 1
     AGENT = 2
     APPLE = 3
-    KEY = 4
-    DOOR = 5
-    INDICATOR = 6
-    RED = 7
-    GREEN = 8
-    BLUE = 9
+    RED = 4
+    GREEN = 5
+    BLUE = 6
 
 
 COLORS = np.asarray(
@@ -72,9 +67,6 @@ COLORS = np.asarray(
         (25, 25, 25),
         (228, 148, 109),
         (140, 178, 0),
-        (159, 81, 44),
-        (134, 206, 235),
-        (255, 255, 255),
         (255, 0, 0),
         (0, 255, 0),
         (0, 0, 255),
@@ -94,7 +86,7 @@ class Phase(enum.IntEnum):
 
 @struct.dataclass
 class RoomState(EnvState):
-    """Episode state of both games, in addition to the fields of the base class.
+    """Episode state, in addition to the fields of the base class.
 
     Attributes:
         position: Row and column of the agent, int32 (2,).
@@ -119,7 +111,7 @@ class RoomState(EnvState):
 
 @struct.dataclass
 class RoomParams(EnvParams):
-    """The traced options of both games."""
+    """The traced options of the phases."""
 
     explore_frames: jax.Array = traced(Integer(15, "steps of the first phase", low=1, high=10**5))
     apple_frames: jax.Array = traced(Integer(30, "steps of the second phase", low=1, high=10**5))
@@ -237,17 +229,6 @@ def view_of(kinds: jax.Array, position: jax.Array) -> jax.Array:
     reach = VIEW // 2
     padded = jnp.pad(kinds, reach, constant_values=int(Kind.FLOOR))
     return jax.lax.dynamic_slice(padded, (position[0], position[1]), (VIEW, VIEW))
-
-
-def toward(position: jax.Array, target: jax.Array) -> jax.Array:
-    """Return a move toward a place, through the opening in the middle of row 3 if it is in between; int32 ()."""
-    row, column = position
-    is_beyond = (row - GATE_ROW) * (target[0] - GATE_ROW) < 0
-    is_in_gate = row == GATE_ROW
-    goal_column = jnp.where(is_beyond, jnp.clip(column, *GATE_COLUMNS), target[1])
-    vertical = jnp.where(target[0] < row, Heading.NORTH, Heading.SOUTH)
-    horizontal = jnp.where(goal_column < column, Heading.WEST, Heading.EAST)
-    return jnp.where((column != goal_column) & ~is_in_gate, horizontal, vertical).astype(jnp.int32)
 
 
 def nearest_apple(state: Any) -> jax.Array:

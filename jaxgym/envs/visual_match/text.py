@@ -1,4 +1,4 @@
-"""Text interfaces of Visual Match and Key-to-Door: the view as a map of characters."""
+"""Text interface of Visual Match: the view as a map of characters."""
 
 import dataclasses
 import functools
@@ -11,7 +11,7 @@ from jaxgym.envs.visual_match.rooms import VIEW, Heading
 from jaxgym.envs.visual_match.scene import RoomScene
 from jaxgym.text.actions import ActionSet
 
-LETTERS = ".#@akdiRGB"
+LETTERS = ".#@aRGB"
 """Character of each `Kind`."""
 
 VIEW_LEGEND = (
@@ -22,7 +22,7 @@ VIEW_LEGEND = (
 
 @functools.cache
 def actions_of(_env: Any, most: int) -> ActionSet:
-    """Return the actions, which are the same in both games."""
+    """Return the actions, which are the same for all options."""
     synonyms = {"up": "north", "down": "south", "left": "west", "right": "east"}
     return ActionSet({heading.name.lower(): int(heading) for heading in Heading}, synonyms, most, "north")
 
@@ -40,7 +40,7 @@ def apple_rules(params: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class RoomTextInterface(FrameTextInterface[RoomScene]):
-    """Text interface of a game of rooms; a subclass defines `rules` and `legend`."""
+    """Text interface of rooms with three phases; a subclass defines `rules` and `legend`."""
 
     text_version: ClassVar[int] = 1
 

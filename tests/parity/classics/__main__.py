@@ -21,7 +21,7 @@ CHECKS: dict[str, Callable[[Episode], None]] = {
 }
 """Checks of an episode, by the start of the name of its file."""
 
-NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "key")
+NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "key_to_door")
 
 
 def check_of(path: Path) -> Callable[[Episode], None] | None:

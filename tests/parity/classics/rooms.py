@@ -12,16 +12,13 @@ from jaxgym.envs.visual_match.game import VisualMatch
 from jaxgym.envs.visual_match.rooms import Kind
 from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, replay, with_reals
 
-_SHORT = {"SR": (15, 60, 10), "CCA": (15, 30, 15)}
-LETTERS = {Kind.FLOOR: " ", Kind.WALL: "#", Kind.AGENT: "+", Kind.APPLE: "a", Kind.KEY: "k", Kind.DOOR: "d"}
+LETTERS = {Kind.FLOOR: " ", Kind.WALL: "#", Kind.AGENT: "+", Kind.APPLE: "a"}
 
 
 def options_of(meta: dict[str, Any], frames: tuple[int, ...]) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the options of an episode, and those among them that are real numbers."""
     given = meta.get("max_frames", frames)
-    if isinstance(given, str):
-        given = _SHORT[given]
-    elif isinstance(given, dict):
+    if isinstance(given, dict):
         given = tuple(given[name] for name in ("explore", "distractor", "reward"))
     options: dict[str, Any] = dict(zip(("explore_frames", "apple_frames", "reward_frames"), given, strict=True))
     options |= {name: meta[name] for name in ("num_apples", "respawn_every") if name in meta}
@@ -56,7 +53,7 @@ def check_visual_match(episode: Episode) -> None:
 
 
 def check_steps(episode: Episode, played: Played) -> None:
-    """Compare what both games have."""
+    """Compare the steps of an episode."""
     equal(played.observations, episode["obs"].reshape(len(played.observations), -1), "observation")
     states = played.states
     equal(states.phase, episode["phase"], "phase")
