@@ -34,7 +34,7 @@ TURN_REWARD = 1.0
 PENALTY = -0.01
 
 
-class Turn(enum.IntEnum):
+class MazeTurn(enum.IntEnum):
     """Actions."""
 
     FORWARD = 0
@@ -145,7 +145,7 @@ class EndlessTMaze(Environment[Level, State, Params, Scene]):
 
     def action_space(self, params: Params | None = None) -> Discrete:
         """Return the space of forward, left and right."""
-        return Discrete(len(Turn))
+        return Discrete(len(MazeTurn))
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of frames or of the vector in the class docstring."""
@@ -165,10 +165,10 @@ class EndlessTMaze(Environment[Level, State, Params, Scene]):
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Move forward in a corridor, or turn at its end; numbers that are no action do nothing."""
-        level, is_action = state.level, (action >= 0) & (action < len(Turn))
+        level, is_action = state.level, (action >= 0) & (action < len(MazeTurn))
         is_at_end = state.x >= level.lengths[state.corridor]
-        turn = jnp.where(level.cues[state.corridor] < 0, Turn.LEFT, Turn.RIGHT)
-        is_forward = action == int(Turn.FORWARD)
+        turn = jnp.where(level.cues[state.corridor] < 0, MazeTurn.LEFT, MazeTurn.RIGHT)
+        is_forward = action == int(MazeTurn.FORWARD)
         is_right = is_at_end & (action == turn)
         is_wrong = is_at_end & is_action & ~is_right
         is_last = state.corridor == self.num_corridors - 1
@@ -217,9 +217,9 @@ def draw(x: jax.Array, cue: jax.Array) -> jax.Array:
 def expert_action(_: EndlessTMaze, state: State, params: Params) -> jax.Array:
     """Return forward in a corridor, and the right turn at its end; int32 ()."""
     del params
-    turn = jnp.where(state.level.cues[state.corridor] < 0, Turn.LEFT, Turn.RIGHT)
+    turn = jnp.where(state.level.cues[state.corridor] < 0, MazeTurn.LEFT, MazeTurn.RIGHT)
     is_at_end = state.x >= state.level.lengths[state.corridor]
-    return jnp.where(is_at_end, turn, int(Turn.FORWARD)).astype(jnp.int32)
+    return jnp.where(is_at_end, turn, int(MazeTurn.FORWARD)).astype(jnp.int32)
 
 
 def view(_: EndlessTMaze, state: State, params: Params) -> jax.Array:

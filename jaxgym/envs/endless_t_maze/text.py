@@ -11,8 +11,8 @@ from jaxgym.envs.endless_t_maze.game import (
     RIGHT_CUE,
     TURN_REWARD,
     WRONG_TURN_REWARDS,
+    MazeTurn,
     Scene,
-    Turn,
 )
 from jaxgym.text.actions import ActionSet
 
@@ -20,7 +20,7 @@ from jaxgym.text.actions import ActionSet
 @functools.cache
 def _actions(most: int) -> ActionSet:
     synonyms = {**dict.fromkeys(("ahead", "forwards"), "forward"), "turn left": "left", "turn right": "right"}
-    return ActionSet({turn.name.lower(): int(turn) for turn in Turn}, synonyms, most, "forward")
+    return ActionSet({turn.name.lower(): int(turn) for turn in MazeTurn}, synonyms, most, "forward")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,13 +82,13 @@ class MemoryCardsTextInterface(BatchTextInterface[Scene]):
 
     def _table(self, faces: list[int]) -> str:
         columns = num_columns(len(faces))
-        words = {0: _HIDDEN, self.num_pairs + 1: _REMOVED}
+        names = {0: _HIDDEN, self.num_pairs + 1: _REMOVED}
         rows = [
             f"{first + 1:>{_WIDTH}}:"
-            + "".join(f"{words.get(face, face):>{_WIDTH}}" for face in faces[first : first + columns])
+            + "".join(f"{names.get(face, face):>{_WIDTH}}" for face in faces[first : first + columns])
             for first in range(0, len(faces), columns)
         ]
-        shown = [place for place, face in enumerate(faces, start=1) if face not in words]
+        shown = [place for place, face in enumerate(faces, start=1) if face not in names]
         said = [f"The card at position {place} is shown. Its number is {faces[place - 1]}." for place in shown]
         return "\n".join([*rows, *said])
 

@@ -1,6 +1,6 @@
 """Numpad: find a hidden sequence of pads by trial, and repeat it from memory."""
 
-from jaxgym.envs.numpad import continuous, discrete, rolling_text, text
+from jaxgym.envs.numpad import continuous, discrete, text
 from jaxgym.spec import Human, Spec
 
 DISCRETE = Spec(
@@ -18,5 +18,5 @@ CONTINUOUS = Spec(
     valid_levels=continuous.valid_levels,
     expert=continuous.expert_action,
     human=Human(continuous.view, "clockwise"),
-    text=rolling_text.TEXT,
+    text=text.ROLLING_TEXT,
 )

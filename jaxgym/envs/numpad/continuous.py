@@ -25,8 +25,8 @@ from jaxgym.environment import Environment, EnvParams, EnvState, Transition, sta
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.numpad import pads
 from jaxgym.envs.numpad.discrete import LENGTH, SIZE, check_length, metrics_of
-from jaxgym.envs.numpad.pads import NO_PAD, Progress
-from jaxgym.envs.numpad.picture import Board, RollingScene, draw
+from jaxgym.envs.numpad.pads import NO_PAD, SequenceProgress
+from jaxgym.envs.numpad.picture import PadBoard, RollingScene, draw
 from jaxgym.options import OBSERVATION, Integer, Real, static, traced
 from jaxgym.rendering.canvas import enlarged
 from jaxgym.spaces import Box, Discrete, frames_or_symbols
@@ -75,7 +75,7 @@ class RollingState(EnvState):
 
     position: jax.Array
     velocity: jax.Array
-    progress: Progress
+    progress: SequenceProgress
     last_pad: jax.Array = starts_at(NO_PAD)
 
 
@@ -128,9 +128,9 @@ class RollingNumpad(Environment[RollingLevel, RollingState, RollingParams, Rolli
         return {}
 
     @property
-    def board(self) -> Board:
+    def board(self) -> PadBoard:
         """The places of the pads."""
-        return Board(self.numpad_size, self.tile_size, self.spacing_size, self.ball_size)
+        return PadBoard(self.numpad_size, self.tile_size, self.spacing_size, self.ball_size)
 
     def action_space(self, params: RollingParams | None = None) -> Discrete:
         """Return the space of the eight directions."""
@@ -161,7 +161,7 @@ class RollingNumpad(Environment[RollingLevel, RollingState, RollingParams, Rolli
 
     def initial_state(self, level: RollingLevel, params: RollingParams) -> RollingState:
         """Place the ball, and light the cues."""
-        progress = Progress.at_start(self.numpad_size**2)
+        progress = SequenceProgress.at_start(self.numpad_size**2)
         is_lit = (np.arange(self.numpad_size**2, dtype=np.int32)[:, None] == level.sequence[None]) & level.is_cued[None]
         start = jnp.asarray(level.start)
         return RollingState(

@@ -17,7 +17,7 @@ from flax import struct
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.numpad import pads
-from jaxgym.envs.numpad.pads import LARGEST, SMALLEST, Progress
+from jaxgym.envs.numpad.pads import LARGEST, SMALLEST, SequenceProgress
 from jaxgym.envs.numpad.scene import Scene, draw
 from jaxgym.errors import OptionError
 from jaxgym.options import OBSERVATION, Integer, static
@@ -64,7 +64,7 @@ class State(EnvState):
     """
 
     ball: jax.Array
-    progress: Progress
+    progress: SequenceProgress
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -125,7 +125,7 @@ class Numpad(Environment[Level, State, EnvParams, Scene]):
 
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the ball; the pad below it is not pressed."""
-        return State(level=level, ball=level.start, progress=Progress.at_start(self.numpad_size**2))
+        return State(level=level, ball=level.start, progress=SequenceProgress.at_start(self.numpad_size**2))
 
     def transition(self, state: State, action: jax.Array, params: EnvParams) -> Transition:
         """Move the ball and press the pad."""

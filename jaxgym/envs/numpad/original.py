@@ -8,7 +8,7 @@ import numpy as np
 from jaxgym.envs.numpad.continuous import RollingLevel
 from jaxgym.envs.numpad.discrete import Level
 from jaxgym.envs.numpad.pads import NO_PAD
-from jaxgym.envs.numpad.picture import Board
+from jaxgym.envs.numpad.picture import PadBoard
 
 _DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
@@ -48,7 +48,9 @@ def levels(seed: int, size: int, length: int, count: int) -> Level:
     return Level(sequences, starts)  # pyright: ignore[reportArgumentType] — host arrays
 
 
-def rolling_level(generator: np.random.RandomState, board: Board, length: int, threshold: float = 1.0) -> RollingLevel:
+def rolling_level(
+    generator: np.random.RandomState, board: PadBoard, length: int, threshold: float = 1.0
+) -> RollingLevel:
     """Draw the level of the next reset of the Numpad with a ball that rolls; its constructor draws nothing."""
     pads = sequence(generator, board.size, length)
     start = generator.random_sample(2) * board.side
@@ -59,7 +61,7 @@ def rolling_level(generator: np.random.RandomState, board: Board, length: int, t
     return RollingLevel(pads, start, is_cued)  # pyright: ignore[reportArgumentType] — host arrays
 
 
-def _pad_at(position: np.ndarray, board: Board) -> int:
+def _pad_at(position: np.ndarray, board: PadBoard) -> int:
     place = position // board.cell
     is_inside = (np.abs(position - (place * board.cell + board.cell / 2)) < board.pad / 2).all()
     return int(place[0]) * board.size + int(place[1]) if is_inside else NO_PAD

@@ -16,7 +16,7 @@ _NEIGHBORS = np.asarray([[0, 1], [0, -1], [1, 0], [-1, 0]], np.int32)
 
 
 @struct.dataclass
-class Progress:
+class SequenceProgress:
     """Progress through the sequence.
 
     Attributes:
@@ -32,12 +32,12 @@ class Progress:
     has_completed: jax.Array
 
     @classmethod
-    def at_start(cls, num_pads: int) -> "Progress":
+    def at_start(cls, num_pads: int) -> "SequenceProgress":
         """Return the progress before the first step."""
         return cls(jnp.zeros(num_pads, bool), jnp.int32(0), jnp.int32(-1), jnp.zeros((), bool))
 
 
-def press(progress: Progress, pad: jax.Array) -> tuple[Progress, jax.Array]:
+def press(progress: SequenceProgress, pad: jax.Array) -> tuple[SequenceProgress, jax.Array]:
     """Press the next pad of the sequence; return the progress and whether it is rewarded, bool ().
 
     Args:
@@ -48,12 +48,12 @@ def press(progress: Progress, pad: jax.Array) -> tuple[Progress, jax.Array]:
     best = jnp.maximum(progress.best, progress.count)
     count = progress.count + 1
     lights = progress.lights | (np.arange(len(progress.lights), dtype=np.int32) == pad)
-    return Progress(lights, count, best, jnp.zeros((), bool)), is_rewarded
+    return SequenceProgress(lights, count, best, jnp.zeros((), bool)), is_rewarded
 
 
-def complete(progress: Progress, is_complete: jax.Array) -> Progress:
+def complete(progress: SequenceProgress, is_complete: jax.Array) -> SequenceProgress:
     """Return the progress after a step that may have completed the sequence: then it starts again without lights."""
-    return Progress(
+    return SequenceProgress(
         lights=progress.lights & ~is_complete,
         count=jnp.where(is_complete, 0, progress.count),
         best=jnp.where(is_complete, -1, progress.best),

@@ -32,7 +32,7 @@ class RollingScene:
 
 
 @dataclasses.dataclass(frozen=True)
-class Board:
+class PadBoard:
     """Places of the pads.
 
     Attributes:
@@ -80,7 +80,7 @@ class Board:
         return pixels
 
 
-def draw(scene: RollingScene, board: Board, sequence: jax.Array | None = None) -> jax.Array:
+def draw(scene: RollingScene, board: PadBoard, sequence: jax.Array | None = None) -> jax.Array:
     """Return the frame, uint8 (side, side, 3), row first; with a sequence, its first pad has a blue center."""
     pads = board.pad_of_pixels
     colors = jnp.asarray([LIGHT_OFF, LIGHT_ON, GROUND], jnp.uint8)

@@ -116,7 +116,7 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
 
     def action_space(self, params: Params | None = None) -> Discrete:
         """Return the space of the four directions."""
-        return Discrete(len(rooms.Heading))
+        return Discrete(len(rooms.CompassMove))
 
     def observation_space(self, params: Params | None = None) -> Box:
         """Return the space of frames or of the vector in the class docstring."""
@@ -210,11 +210,11 @@ def expert_action(_: VisualMatch, state: RoomState, params: Params) -> jax.Array
     del params
     door = jnp.asarray(DOORS)[state.level.target]
     row, column = state.position
-    across = jnp.where(door[1] < column, rooms.Heading.WEST, rooms.Heading.EAST)
-    to_door = jnp.where((row > _ROOM_SOUTH) | (column == door[1]), rooms.Heading.NORTH, across)
+    across = jnp.where(door[1] < column, rooms.CompassMove.WEST, rooms.CompassMove.EAST)
+    to_door = jnp.where((row > _ROOM_SOUTH) | (column == door[1]), rooms.CompassMove.NORTH, across)
     apple = rooms.nearest_apple(state)
-    down = jnp.where(apple[0] < row, rooms.Heading.NORTH, rooms.Heading.SOUTH)
-    aside = jnp.where(apple[1] < column, rooms.Heading.WEST, rooms.Heading.EAST)
+    down = jnp.where(apple[0] < row, rooms.CompassMove.NORTH, rooms.CompassMove.SOUTH)
+    aside = jnp.where(apple[1] < column, rooms.CompassMove.WEST, rooms.CompassMove.EAST)
     to_apple = jnp.where(apple[0] != row, down, aside)
     return jnp.where(state.phase == int(Phase.REWARD), to_door, to_apple).astype(jnp.int32)
 

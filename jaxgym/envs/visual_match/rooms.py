@@ -36,7 +36,7 @@ APPLES = (
 )
 
 
-class Heading(enum.IntEnum):
+class CompassMove(enum.IntEnum):
     """Actions."""
 
     NORTH = 0
@@ -163,8 +163,8 @@ def start(level: Any) -> dict[str, Any]:
 
 def walk(position: jax.Array, action: jax.Array, is_blocked: jax.Array) -> jax.Array:
     """Return the place after a move, int32 (2,)."""
-    is_action = (action >= 0) & (action < len(Heading))
-    step = jnp.where(is_action, jnp.asarray(STEPS)[jnp.clip(action, 0, len(Heading) - 1)], 0)
+    is_action = (action >= 0) & (action < len(CompassMove))
+    step = jnp.where(is_action, jnp.asarray(STEPS)[jnp.clip(action, 0, len(CompassMove) - 1)], 0)
     to = position + step
     is_inside = (to[0] >= 0) & (to[0] < ROWS) & (to[1] >= 0) & (to[1] < COLUMNS)
     inner = jnp.clip(to, 0, jnp.asarray([ROWS - 1, COLUMNS - 1], jnp.int32))

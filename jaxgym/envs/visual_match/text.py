@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxgym.envs.common.text import FrameTextInterface, number
-from jaxgym.envs.visual_match.rooms import VIEW, Heading
+from jaxgym.envs.visual_match.rooms import VIEW, CompassMove
 from jaxgym.envs.visual_match.scene import RoomScene
 from jaxgym.text.actions import ActionSet
 
@@ -24,7 +24,7 @@ VIEW_LEGEND = (
 def actions_of(_env: Any, most: int) -> ActionSet:
     """Return the actions, which are the same for all options."""
     synonyms = {"up": "north", "down": "south", "left": "west", "right": "east"}
-    return ActionSet({heading.name.lower(): int(heading) for heading in Heading}, synonyms, most, "north")
+    return ActionSet({heading.name.lower(): int(heading) for heading in CompassMove}, synonyms, most, "north")
 
 
 def apple_rules(params: Any) -> str:

@@ -9,10 +9,10 @@ import pytest
 
 import jaxgym
 from jaxgym import levels, text
-from jaxgym.envs.endless_t_maze.game import Level, Turn
+from jaxgym.envs.endless_t_maze.game import Level, MazeTurn
 from jaxgym.errors import OptionError
 
-FORWARD, LEFT, RIGHT = Turn
+FORWARD, LEFT, RIGHT = MazeTurn
 WAY = [FORWARD, LEFT, FORWARD, FORWARD, RIGHT]
 
 

@@ -1,5 +1,6 @@
 """Rules of Visual Match. The agent of the third phase starts at (5, 5); the doors are at (1, 2), (1, 5) and (1, 8)."""
 
+import dataclasses
 from collections.abc import Generator
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 import jaxgym
 from jaxgym import levels, text
 from jaxgym.envs.visual_match import rooms
-from jaxgym.envs.visual_match.rooms import Heading, Kind
+from jaxgym.envs.visual_match.rooms import CompassMove, Kind
 
-NORTH, SOUTH, WEST, EAST = Heading
+NORTH, SOUTH, WEST, EAST = CompassMove
 MIDDLE_DOOR = [NORTH, NORTH, NORTH, NORTH]
 LEFT_DOOR = [NORTH, NORTH, WEST, WEST, WEST, NORTH, NORTH]
 FRAMES = {"explore_frames": 1, "apple_frames": 1, "reward_frames": 12}
@@ -23,11 +24,11 @@ def play(actions: list[Any], **changes: Any) -> tuple[Any, list[float], Any]:
     options = {name: value for name, value in changes.items() if name not in ("target", "apples")}
     env, params = jaxgym.make("Passive-VisualMatch-v0", observation="symbolic", **options)
     level = levels.level_from_seed(env, 0, params)
-    level = level.replace(target=jnp.int32(changes.get("target", 0)))
+    level = dataclasses.replace(level, target=jnp.int32(changes.get("target", 0)))
     if "apples" in changes:
         mask = np.zeros((7, 11), bool)
         mask[tuple(np.transpose(changes["apples"]))] = True
-        level = level.replace(apples=jnp.asarray(mask))
+        level = dataclasses.replace(level, apples=jnp.asarray(mask))
     _, state = env.reset_to_level(jax.random.key(0), level, params)
 
     @jax.jit
