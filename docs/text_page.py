@@ -56,6 +56,15 @@ PLAYS = {
     "babyai_go_to_local_s5_n2": Play(
         1, ("<action>turn right</action>", "<action>turn left, forward, turn right, forward</action>")
     ),
+    "t_maze": Play(
+        0, ("<action>right</action>", "<action>right</action>", "<action>up</action>"), {"corridor_length": 2}
+    ),
+    "memory_cards": Play(0, ("<action>2</action>", "<action>4</action>"), {"num_pairs": 2}),
+    "numpad": Play(0, ("<action>up</action>", "<action>right</action>", "<action>down</action>")),
+    "endless_t_maze": Play(
+        0, ("<action>forward</action>", "<action>right</action>"), {"max_length": 1, "num_corridors": 2}
+    ),
+    "visual_match": Play(0, ("<action>north</action>", "<action>north, east 2</action>"), {"explore_frames": 1}),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

@@ -24,7 +24,22 @@ TWINS = {
     "BabyAI-OpenRedDoor-v0",
     "BabyAI-PutNextS5N2Carrying-v0",
     "BabyAI-MiniBossLevel-v0",
+    "T-Maze-Active-v0",
+    "T-Maze-Lamp-v0",
+    "NumpadContinuous-v0",
 }
+
+CLASSICS = (
+    "T-Maze-v0",
+    "T-Maze-Active-v0",
+    "T-Maze-Lamp-v0",
+    "MemoryCards-v0",
+    "Numpad-v0",
+    "NumpadContinuous-v0",
+    "Endless-TMaze-v0",
+    "Passive-VisualMatch-v0",
+)
+"""Memory tasks of earlier benchmarks."""
 
 BABYAI = "BabyAI-GoToLocalS5N2-v0", "BabyAI-OpenRedDoor-v0", "BabyAI-PutNextS5N2Carrying-v0", "BabyAI-MiniBossLevel-v0"
 """These stand for the ids of BabyAI, which have one program and differ in the levels that they draw."""

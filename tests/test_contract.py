@@ -15,7 +15,7 @@ from gymnax.wrappers import gym as gymnax_gym
 
 import jaxgym
 from jaxgym import testing
-from tests.ids import BABYAI, families, one_of_each_program, others_of_babyai
+from tests.ids import BABYAI, CLASSICS, families, one_of_each_program, others_of_babyai
 from tests.t_maze import TMaze, t_maze
 
 SAFE_FOR_THREE_STEPS = {"FrozenLake-v0": {"map_name": "8x8"}}
@@ -243,6 +243,7 @@ class TestDrawings:
             "Sudoku-v0",
             "TextCraft-v0",
             "MiniGrid-MemoryS7-v0",
+            *CLASSICS,
         )
         if each != BABYAI[0]  # three random steps can solve it
     ],
@@ -314,7 +315,7 @@ class TestGymnaxWrappers:
         observation, *_ = self.roll(wrappers.FlattenObservationWrapper(env), params)[0]
         assert observation.shape == (np.prod(env.observation_space(params).shape),)
 
-    @pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY, BABYAI[0]))
+    @pytest.mark.parametrize("env_id", one_of_each_program(*COSTLY, *CLASSICS, BABYAI[0]))
     def test_sticky_repeats_the_last_action(self, env_id: str) -> None:
         options = {"flat_actions": True} if "flat_actions" in jaxgym.spec_of(env_id).options else {}
         env, params = jaxgym.make(env_id, **options)

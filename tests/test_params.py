@@ -13,7 +13,7 @@ from jaxgym import levels
 from jaxgym.errors import LevelError
 from jaxgym.options import Choices, Flag, IntegerList, Real, declared
 from jaxgym.wrappers import FrameSkip
-from tests.ids import one_of_each_program
+from tests.ids import CLASSICS, one_of_each_program
 
 NUM_STEPS = 64
 
@@ -32,6 +32,7 @@ COSTLY = (
     "Sudoku-v0",
     "BabyAI-GoToLocalS5N2-v0",
     "MiniGrid-MemoryS7-v0",
+    *CLASSICS,
 )
 
 

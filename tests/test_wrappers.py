@@ -15,13 +15,13 @@ import jaxgym
 from jaxgym import levels, testing
 from jaxgym.errors import WrapperError
 from jaxgym.wrappers import FrameSkip, FromGymnax, LastActionReward, PositionObservation
-from tests.ids import families
+from tests.ids import CLASSICS, families
 from tests.test_contract import Walk, WalkState
 
 GAME = "SearingSpotlights-v0"
 made = partial(jaxgym.make, observation="symbolic")
 
-WITHOUT_AN_AGENT = {"Sudoku-v0", "TextCraft-v0"}
+WITHOUT_AN_AGENT = {"Sudoku-v0", "TextCraft-v0", *CLASSICS}
 WITHOUT_AN_AGENT |= {env_id for env_id in families() if env_id.startswith(("MiniGrid-", "BabyAI-"))}
 """Games that have no agent on a screen."""
 

@@ -13,12 +13,20 @@ HELP = {
     "grid": "up or W steps forward, left or A and right or D turn, space waits",
     "path": "arrow keys or W S D move right, up and down",
     "steps": "arrow keys or W A S D step left, down, right and up",
+    "clockwise": "arrow keys or W A S D go up, right, down and left; E, C, Q and Z go diagonally where possible",
+    "counterclockwise": "arrow keys or W A S D step right, up, left and down",
+    "compass": "arrow keys or W A S D step up, down, left and right",
+    "turns": "up or W steps forward, left or A and right or D turn",
     "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
 }
 
 _STRUCK = {
     "grid": ((SPACE,), LEFT, RIGHT, UP),
     "steps": (LEFT, DOWN, RIGHT, UP),
+    "clockwise": (UP, RIGHT, DOWN, LEFT, ("e",), ("c",), ("q",), ("z",)),
+    "counterclockwise": (RIGHT, UP, LEFT, DOWN),
+    "compass": (UP, DOWN, LEFT, RIGHT),
+    "turns": (UP, LEFT, RIGHT),
     "minigrid": (LEFT, RIGHT, UP, ("p",), ("l",), (SPACE,), ("return",)),
 }
 """Keys of each action in the games that wait for a key, in the order of the actions."""

@@ -1,0 +1,32 @@
+"""T-Mazes: see a cue, walk along a corridor, and turn at its end as the cue said."""
+
+from jaxgym.envs.t_maze import game, lamp, text
+from jaxgym.spec import Human, Spec
+
+PASSIVE = Spec(
+    game.TMaze,
+    game.Params,
+    valid_levels=game.valid_levels,
+    expert=game.expert_action,
+    human=Human(game.view, "counterclockwise"),
+    text=text.TEXT,
+)
+ACTIVE = Spec(
+    game.TMaze,
+    game.Params,
+    changes={"oracle_length": {"default": 1}},
+    valid_levels=game.valid_levels,
+    expert=game.expert_action,
+    human=Human(game.view, "counterclockwise"),
+    text=text.TEXT,
+)
+LAMP = Spec(
+    lamp.TMazeLamp,
+    game.Params,
+    fixed={"ambiguous_position": False, "expose_goal": False, "add_timestep": False},
+    changes={"episode_length": {"default": 12}},
+    valid_levels=lamp.valid_levels,
+    expert=game.expert_action,
+    human=Human(game.view, "counterclockwise"),
+    text=text.LAMP_TEXT,
+)

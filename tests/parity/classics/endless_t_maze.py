@@ -1,0 +1,30 @@
+"""Replay of the Endless T-Maze."""
+
+import jaxgym
+from jaxgym.envs.endless_t_maze import original
+from tests.parity.classics.recordings import Episode, equal, equal_rewards, replay
+
+
+def check(episode: Episode) -> None:
+    """Compare the level and the steps of an episode."""
+    meta = episode.meta
+    lengths, num_corridors = meta["lengths"], meta["num_corridors"]
+    shortest = lengths["min"] if lengths["mode"] == "uniform" else None
+    level = original.first_level(meta["seed"], num_corridors, lengths["max"], shortest)
+    env, params = jaxgym.make(
+        "Endless-TMaze-v0",
+        observation="symbolic",
+        num_corridors=num_corridors,
+        max_length=lengths["max"],
+        is_uniform=shortest is not None,
+        min_length=shortest or 1,
+        max_steps=meta["max_steps"],
+    )
+    played = replay(env, params, level, episode["action"])
+    equal(played.observations, episode["obs"], "observation")
+    equal(level.lengths[played.states.corridor], episode["len"], "length")
+    equal_rewards(played.rewards, episode["reward"])
+    equal(played.truncated, episode["trunc"], "truncated")
+    # At the time limit, the original reports a truncation only.
+    equal(played.terminated & ~played.truncated, episode["term"], "terminated")
+    equal(played.info["success"][-1], episode["success"], "success")
