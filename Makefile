@@ -42,6 +42,10 @@ CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
 # In a folder of its own: ms-swift wants an older TRL.
 TRL = $(abspath $(CONFORMANCE))/trl
+# In an environment of its own, which also sees the packages of $(CONFORMANCE) and $(VENV); verl without all that it
+# declares, such as vLLM.
+TRAINERS = $(abspath $(CONFORMANCE))/trainers
+VERL = "tensordict>=0.8,<=0.10" hydra-core omegaconf "ray==2.60.0" codetiming cachetools aiohttp
 SCHEMA = @$(BIN)/python -m uv tool run --quiet --from "check-jsonschema>=0.34" check-jsonschema --builtin-schema vendor.
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
@@ -135,7 +139,15 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		$(VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check "verifiers[openenv]==0.4.0" openenv==0.4.1 && \
 		touch $(VERIFIERS)/.complete || echo "Skipped: verifiers can't be installed, for the reason above."; \
 	fi
-	@VERIFIERS=$(VERIFIERS)/bin/vf-eval TRL=$(TRL) PATH="$(abspath $(BIN)):$$PATH" \
+	@if [ ! -e $(TRAINERS)/.complete ]; then \
+		$(BIN)/python -m venv $(TRAINERS) && \
+		for each in $(CONFORMANCE) $(VENV); do $$each/bin/python $(PURELIB); done \
+		>"$$($(TRAINERS)/bin/python $(PURELIB))/shared.pth" && \
+		$(TRAINERS)/bin/python -m pip install -qq --disable-pip-version-check $(VERL) && \
+		$(TRAINERS)/bin/python -m pip install -qq --disable-pip-version-check --no-deps verl==0.9.1 && \
+		touch $(TRAINERS)/.complete || echo "Skipped: verl can't be installed, for the reason above."; \
+	fi
+	@TRAINERS=$(TRAINERS)/bin/python VERIFIERS=$(VERIFIERS)/bin/vf-eval TRL=$(TRL) PATH="$(abspath $(BIN)):$$PATH" \
 		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
 
 lint: $(STAMP) ## Check style and types.

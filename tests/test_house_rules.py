@@ -145,7 +145,8 @@ BRIDGES = {
 }
 
 # What can't be imported without a package that is no dependency.
-ABSENT = {"jaxgym.serve.textarena"} if importlib.util.find_spec("textarena") is None else set[str]()
+OPTIONAL = {"textarena": "jaxgym.serve.textarena", "verl": "jaxgym.serve.trainers.verl"}
+ABSENT = {module for package, module in OPTIONAL.items() if importlib.util.find_spec(package) is None}
 
 FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}

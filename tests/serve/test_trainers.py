@@ -9,12 +9,22 @@ from jaxgym.errors import UnknownIdError
 from jaxgym.serve import episodes
 from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.sessions import TurnResult
 from jaxgym.serve.trainers.episode import Observation, Played, play
 from tests.serve import corridor
+from tests.serve.replay import replay
 
 RIGHT = "<right>"
-BAD_REPLIES = ("", "   ", "nothing here", "<action></action>", "\x00", "<action>up", "x" * 5000, '{"a": ', "éÄ☃ <image>")
+BAD_REPLIES = (
+    "",
+    "   ",
+    "nothing here",
+    "<action></action>",
+    "\x00",
+    "<action>up",
+    "x" * 5000,
+    '{"a": ',
+    "éÄ☃ <image>",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,17 +34,6 @@ def pool() -> Iterator[SessionPool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(episodes, "_pools", [made])
         yield made
-
-
-def played_in(pool: SessionPool, config: dict[str, object], replies: list[str]) -> tuple[list[str], list[TurnResult]]:
-    """Return the texts and results of replies in a session of its own."""
-    options = {"levels": "fresh", **{name: value for name, value in config.items() if name not in ("name", "seed")}}
-    seed = config["seed"]
-    assert isinstance(seed, int)
-    opening = pool.open("corridor", seed, options)
-    results = [pool.step_one(opening.id, reply) for reply in replies]
-    pool.close([opening.id])
-    return [opening.text, *(result.text for result in results)], results
 
 
 class Player:
@@ -54,9 +53,9 @@ def test_an_episode_has_the_texts_and_rewards_of_a_session(pool: SessionPool) ->
     config = {"name": "corridor", "seed": 3, "step_penalty": 0.25}
     player = Player("nothing", RIGHT)
     played = asyncio.run(play(config, player))
-    texts, results = played_in(pool, config, ["nothing", RIGHT, RIGHT, RIGHT])
+    (system_prompt, *texts), results = replay(pool, config, ["nothing", RIGHT, RIGHT, RIGHT])
     assert [observation.text for observation in player.seen] == texts[:-1]
-    assert [bool(observation.system_prompt) for observation in player.seen] == [True, False, False, False]
+    assert [observation.system_prompt for observation in player.seen] == [system_prompt, "", "", ""]
     assert played.rewards == [result.reward for result in results]
     assert (played.total_reward, played.has_ended) == (results[-1].total_reward, True)
     assert played.metrics == {"success": 1.0, "turns": 4.0, "invalid_replies": 1.0}
