@@ -1,8 +1,6 @@
 """The agent loop of verl, with a stand-in for verl: a token is a character, and the servers repeat a reply."""
 
 import asyncio
-import importlib
-import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +10,9 @@ import pytest
 from jaxgym.serve import episodes
 from jaxgym.serve.pool import SessionPool
 from tests.serve import corridor
+from tests.serve.fake_modules import imported
 from tests.serve.replay import replay
 
-MODULE = "verl.experimental.agent_loop.agent_loop"
 RIGHT = "<right>"
 ROW = {"env_config": {"name": "corridor", "seed": 3, "size": None}, "raw_prompt": [], "index": 0}
 
@@ -75,23 +73,15 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def loop_class() -> Iterator[Any]:
-    names = MODULE.split(".")
     registered: dict[str, str] = {}
 
     def register(name: str) -> Any:
         return lambda made: registered.update({name: f"{made.__module__}.{made.__qualname__}"}) or made
 
-    with pytest.MonkeyPatch.context() as patch:
-        for depth in range(len(names)):
-            patch.setitem(sys.modules, ".".join(names[: depth + 1]), types.ModuleType(names[depth]))
-        sys.modules[MODULE].__dict__.update(
-            AgentLoopBase=AgentLoopBase, AgentLoopOutput=types.SimpleNamespace, register=register
-        )
-        patch.delitem(sys.modules, "jaxgym.serve.trainers.verl", raising=False)
-        module = importlib.import_module("jaxgym.serve.trainers.verl")
+    content = {"AgentLoopBase": AgentLoopBase, "AgentLoopOutput": types.SimpleNamespace, "register": register}
+    with imported("verl", {"verl.experimental.agent_loop.agent_loop": content}) as module:
         assert registered == {"jaxgym": "jaxgym.serve.trainers.verl.JaxgymAgentLoop"}
         yield module.JaxgymAgentLoop
-        del sys.modules["jaxgym.serve.trainers.verl"]
 
 
 @pytest.fixture(scope="module", autouse=True)
