@@ -140,12 +140,13 @@ BRIDGES = {
     f"jaxgym.serve.{name}"
     for name in (
         *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
-        *("textarena", "trainers.episode", "trl"),
+        *("textarena", "trainers.episode", "trainers.verifiers", "trl"),
     )
 }
 
 # What can't be imported without a package that is no dependency.
-OPTIONAL = {"textarena": "jaxgym.serve.textarena", "verl": "jaxgym.serve.trainers.verl"}
+OPTIONAL = {"textarena": "jaxgym.serve.textarena"}
+OPTIONAL |= {name: f"jaxgym.serve.trainers.{name}" for name in ("slime", "verifiers", "verl")}
 ABSENT = {module for package, module in OPTIONAL.items() if importlib.util.find_spec(package) is None}
 
 FUNCTION_LINES = 60
