@@ -54,7 +54,7 @@ COLUMNS = {
     "skyrl": {"prompt": PROMPT, "env_class": "jaxgym", "data_source": "frozen_lake"},
     "trl": {"prompt": [{"role": "user", "content": "Play this game.\n\n"}], "environment": "frozen_lake"},
     "swift": {"messages": PROMPT},
-    "nemo": {"responses_create_params": {"input": []}},
+    "nemo": {"responses_create_params": {"input": PROMPT}},
     "slime": {"prompt": PROMPT},
     "areal": {},
 }
@@ -71,7 +71,7 @@ def test_vagen_gets_the_range_of_the_seeds_of_each_game() -> None:
     argv = ("--game", *GAMES, "max_turns=9", "--split", "heldout", "--rows", "7", "--format", "vagen")
     lake, craft = yaml.safe_load(cli.run(["dataset", *argv]))["envs"]
     assert lake == {
-        "name": "jaxgym",
+        "name": "Jaxgym",
         "data_source": "frozen_lake",
         "n_envs": 4,
         "seed": [SPLIT_SIZE, SPLIT_SIZE + 3, 1],

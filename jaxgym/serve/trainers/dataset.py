@@ -81,7 +81,7 @@ _COLUMNS: dict[str, Callable[[EnvConfig], dict[str, Any]]] = {
         "env_config": config,
     },
     "swift": lambda config: {"messages": _PROMPT, "env_config": config},
-    "nemo": lambda config: {"responses_create_params": {"input": []}, "env_config": config},
+    "nemo": lambda config: {"responses_create_params": {"input": _PROMPT}, "env_config": config},
     "slime": lambda config: {"prompt": _PROMPT, "metadata": {"env_config": config}},
     "areal": lambda config: {"env_config": config},
 }
@@ -119,7 +119,7 @@ def _vagen(games: Sequence[str], configs: Sequence[EnvConfig]) -> str:
         seeds = [config["seed"] for config in configs if config["name"] == game]
         config = {name: value for name, value in configs[0].items() if name != "seed"} | {"name": game}
         entries.append(
-            f"  - name: {AGENT}\n    data_source: {game}\n    n_envs: {len(seeds)}\n"
+            f"  - name: {AGENT.capitalize()}\n    data_source: {game}\n    n_envs: {len(seeds)}\n"
             f"    seed: [{seeds[0]}, {seeds[-1]}, 1]\n    max_turns: {config.get('max_turns') or MOST_TURNS}\n"
             f"    config: {json.dumps(config)}\n"  # JSON is valid YAML
         )
