@@ -4,8 +4,8 @@ The endpoint is served on this machine, with a stand-in for the inference engine
 """
 
 import asyncio
+import dataclasses
 import importlib.util
-import inspect
 import json
 import pickle
 import socket
@@ -194,13 +194,9 @@ def test_every_turn_brings_one_image(endpoint: Endpoint, pool: SessionPool) -> N
 
 
 def test_the_configuration_of_areal_has_the_fields_of_the_example(endpoint: Endpoint) -> None:
-    from areal import PPOTrainer
     from areal.api import cli_args
 
     del endpoint  # its setup makes `areal` importable
-    config = cli_args.GRPOConfig
-    fields = typing.get_type_hints(config)
-    assert {"gconfig", "train_dataset"} <= set(fields)
-    assert {"temperature", "max_new_tokens"} <= set(typing.get_type_hints(cli_args.GenerationHyperparameters))
-    assert "path" in typing.get_type_hints(cli_args.TrainDatasetConfig)
-    assert {"workflow", "workflow_kwargs"} <= set(inspect.signature(PPOTrainer.train).parameters)
+    fields = {field.name: field.default_factory for field in dataclasses.fields(cli_args.GRPOConfig)}
+    assert {"temperature", "max_new_tokens"} <= set(vars(fields["gconfig"]()))
+    assert "path" in vars(fields["train_dataset"]())
