@@ -7,7 +7,6 @@ import pytest
 
 from jaxgym.errors import UnknownIdError
 from jaxgym.serve import episodes
-from jaxgym.serve.errors import CapacityError
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.trainers.episode import Observation, Played, play
 from tests.serve import corridor
@@ -113,13 +112,6 @@ def test_a_session_closes_where_the_model_fails_or_the_trainer_cancels(pool: Ses
 def test_an_invalid_row_is_an_error() -> None:
     with pytest.raises(UnknownIdError):
         asyncio.run(play({"seed": 3}, Player(RIGHT)))
-    with pytest.raises(CapacityError):
-        asyncio.run(_two_in_a_pool_of_one())
-
-
-async def _two_in_a_pool_of_one() -> None:
-    small = SessionPool(capacity=1)
-    await asyncio.gather(*(play({"name": "corridor", "seed": 3}, Player(RIGHT), pool=small) for _ in range(2)))
 
 
 def test_an_image_is_a_part_of_the_user_message() -> None:
