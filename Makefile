@@ -42,6 +42,11 @@ CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
 # In a folder of its own: ms-swift wants an older TRL.
 TRL = $(abspath $(CONFORMANCE))/trl
+# In an environment of its own, which also sees the packages of $(CONFORMANCE) and $(VENV). verl and AReaL come without all
+# that they declare, such as vLLM; slime comes from the checkout that SLIME_SRC names.
+TRAINERS = $(abspath $(CONFORMANCE))/trainers
+TRAINERS_NEED = "tensordict>=0.8,<=0.10" hydra-core omegaconf "ray==2.60.0" codetiming cachetools aiohttp pylatexenc pybase64 \
+	lark tenacity uvloop numba einops "litellm==1.81.3" torchdata anthropic aiofiles orjson colorlog flask loguru
 SCHEMA = @$(BIN)/python -m uv tool run --quiet --from "check-jsonschema>=0.34" check-jsonschema --builtin-schema vendor.
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 STAMP = $(VENV)/.complete
@@ -122,7 +127,7 @@ parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environme
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
 	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
-		echo "Installing the clients, 2.1 GB; this takes some minutes" && \
+		echo "Installing the clients, 2.8 GB with those of the trainers; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \
@@ -135,8 +140,17 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		$(VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check "verifiers[openenv]==0.4.0" openenv==0.4.1 && \
 		touch $(VERIFIERS)/.complete || echo "Skipped: verifiers can't be installed, for the reason above."; \
 	fi
-	@VERIFIERS=$(VERIFIERS)/bin/vf-eval TRL=$(TRL) PATH="$(abspath $(BIN)):$$PATH" \
-		JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
+	@if [ ! -e $(TRAINERS)/.complete ]; then \
+		$(BIN)/python -m venv $(TRAINERS) && \
+		for each in $(CONFORMANCE) $(VENV); do $$each/bin/python $(PURELIB); done \
+		>"$$($(TRAINERS)/bin/python $(PURELIB))/shared.pth" && \
+		$(TRAINERS)/bin/python -m pip install -qq --disable-pip-version-check $(TRAINERS_NEED) && \
+		$(TRAINERS)/bin/python -m pip install -qq --disable-pip-version-check --no-deps verl==0.9.1 areal==1.0.4 && \
+		touch $(TRAINERS)/.complete || echo "Skipped: verl and AReaL can't be installed, for the reason above."; \
+	fi
+	@if [ -e $(VERIFIERS)/.complete ]; then $(BIN)/python $(PURELIB) >"$$($(VERIFIERS)/bin/python $(PURELIB))/shared.pth"; fi
+	@VERIFIERS=$(VERIFIERS)/bin/vf-eval VERIFIERS_PYTHON=$(VERIFIERS)/bin/python TRAINERS=$(TRAINERS)/bin/python TRL=$(TRL) \
+		PATH="$(abspath $(BIN)):$$PATH" JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/python -m ruff check .

@@ -9,7 +9,7 @@ import tyro
 
 from jaxgym import interrupts
 from jaxgym.errors import ActionError, ContractError, LevelError, OptionError, UnknownIdError
-from jaxgym.flags import Demos, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
+from jaxgym.flags import Dataset, Demos, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
 from jaxgym.serve.web.serving import use_cpu_by_default
 
@@ -20,15 +20,15 @@ MISUSED, FAILED = 2, 1
 def run(argv: Sequence[str] | None = None) -> str:
     """Run a command line without the program's name, by default that of the process, and return the output."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["rollout"]:
-        _check_order(argv)
+    if argv[:1] in (["rollout"], ["dataset"]):
+        _check_order(argv, "--env" if argv[0] == "rollout" else "--game")
     if argv[:1] == ["serve"]:
         run_server(argv[1:])
         return ""
     kinds = {"list": List, "show": Show, "record": Record, "play": Play, "demos": Demos, "talk": Talk}
-    kinds |= {"rollout": Rollout, "serve": Serve}
+    kinds |= {"rollout": Rollout, "dataset": Dataset, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
-    if isinstance(arguments, Rollout):
+    if isinstance(arguments, Rollout | Dataset):
         use_cpu_by_default()
 
     from jaxgym import commands  # imported after the flags are read: it takes seconds, and --help does not need it
@@ -37,15 +37,15 @@ def run(argv: Sequence[str] | None = None) -> str:
     return commands.run(arguments)
 
 
-def _check_order(argv: Sequence[str]) -> None:
-    """Raise `OptionError` if NAME=VALUE follows another flag than `--env`, and that flag already has a value."""
+def _check_order(argv: Sequence[str], env_flag: str) -> None:
+    """Raise `OptionError` if NAME=VALUE follows another flag than `env_flag`, and that flag already has a value."""
     flag, has_value = "", False
     for word in argv:
         if word.startswith("--"):
             flag, _, value = word.partition("=")
             has_value = bool(value)
-        elif flag not in ("", "--env") and has_value and re.match(r"[a-z_]+=", word):
-            raise OptionError(f"{word}: expected NAME=VALUE directly after --env ID, got it after {flag}.")
+        elif flag not in ("", env_flag) and has_value and re.match(r"[a-z_]+=", word):
+            raise OptionError(f"{word}: expected NAME=VALUE directly after {env_flag} ID, got it after {flag}.")
         else:
             has_value = True
 

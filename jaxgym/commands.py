@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxgym import extras, levels, registration, registry, text
 from jaxgym.errors import OptionError, UnknownIdError, grouped, listed, shown
-from jaxgym.flags import Demos, FailureError, List, Play, Record, Rollout, Show, Talk
+from jaxgym.flags import Dataset, Demos, FailureError, List, Play, Record, Rollout, Show, Talk
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import TerminalSession
@@ -26,11 +26,11 @@ _ZOO = "zoo"
 
 def run(arguments: Any) -> str:
     """Run a command by its flags, such as a `jaxgym.flags.Show`, and return its output."""
-    if not isinstance(arguments, Rollout) and arguments.env_id is not None:
+    if not isinstance(arguments, Rollout | Dataset) and arguments.env_id is not None:
         env_id = registry.id_of(registry.import_module_of(arguments.env_id))
         arguments = dataclasses.replace(arguments, env_id=env_id)
     runners: dict[type, Callable[[Any], str]] = {List: list_games, Show: show, Record: record, Play: play_game}
-    runners |= {Demos: demos, Talk: talk, Rollout: rollout}
+    runners |= {Demos: demos, Talk: talk, Rollout: rollout, Dataset: dataset}
     return runners[type(arguments)](arguments)
 
 
@@ -247,8 +247,7 @@ def rollout(arguments: Rollout) -> str:
         arguments.model, arguments.hf, arguments.model_name, arguments.temperature, arguments.max_tokens
     )
     seed = _checked(arguments.seed)
-    names = [registry.import_module_of(word) for word in arguments.env if "=" not in word]
-    options = parse_options([word for word in arguments.env if "=" in word])
+    names, options = _games_and_options(arguments.env)
     rows = command.rows_for(names, arguments.episodes, seed, options, arguments.rows)
     try:
         records = command.play(rows, player, settings, blend, arguments.out, seed)
@@ -260,6 +259,27 @@ def rollout(arguments: Rollout) -> str:
         sys.stdout.write(output)
         raise FailureError("every episode failed; see the errors above.")
     return output
+
+
+def dataset(arguments: Dataset) -> str:
+    """Write the data rows of a trainer; return them, or the output of the command if they are in a file."""
+    from jaxgym.serve.trainers import dataset as datasets
+
+    games, options = _games_and_options(arguments.game)
+    if "levels" in options:
+        raise OptionError("expected no levels= option, got one. --split and --start select the levels.")
+    content = datasets.dataset(arguments.format, games, arguments.rows, options, arguments.split, arguments.start)
+    if arguments.out is None:
+        return content
+    _writable(arguments.out, (datasets.SUFFIXES[arguments.format],))
+    arguments.out.write_text(content, encoding="utf-8")
+    return f"{arguments.out}: {arguments.rows} rows\n"
+
+
+def _games_and_options(given: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names, whose modules are imported, and the options of the NAME=VALUE pairs."""
+    names = [registry.import_module_of(word) for word in given if "=" not in word]
+    return names, parse_options([word for word in given if "=" in word])
 
 
 def _checked(seed: int) -> int:

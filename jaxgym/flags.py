@@ -143,6 +143,25 @@ class Rollout:
     """Weights of the reward functions, followed by the weight of the environment's reward."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Write data rows for a trainer of language models: the environment, the level and the options of each episode."""
+
+    game: tuple[str, ...]
+    """Environments with a text interface, by id or short name, which alternate.
+    NAME=VALUE after them sets an option of all."""
+    format: Literal["verl", "skyrl", "trl", "swift", "verifiers", "nemo", "slime", "vagen", "areal"]
+    """Trainer. vagen: a YAML file of environments. verifiers: a TOML file. Others: one JSON object on each line."""
+    split: Literal["train", "heldout"] = "train"
+    """Levels: training or held-out levels."""
+    rows: int = 64
+    """Number of rows; all environments play the same levels."""
+    start: int = 0
+    """Number of the first level in the split."""
+    out: Path | None = None
+    """File to write; by default the standard output."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Serve:
     """Serve text episodes over OpenEnv or AgentGym; see `jaxgym serve --help`."""

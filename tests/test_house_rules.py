@@ -145,12 +145,14 @@ BRIDGES = {
     f"jaxgym.serve.{name}"
     for name in (
         *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
-        *("textarena", "trl"),
+        *("textarena", "trainers.episode", "trainers.verifiers", "trl"),
     )
 }
 
 # What can't be imported without a package that is no dependency.
-ABSENT = {"jaxgym.serve.textarena"} if importlib.util.find_spec("textarena") is None else set[str]()
+OPTIONAL = {"textarena": "jaxgym.serve.textarena"}
+OPTIONAL |= {name: f"jaxgym.serve.trainers.{name}" for name in ("slime", "verifiers", "verl")}
+ABSENT = {module for package, module in OPTIONAL.items() if importlib.util.find_spec(package) is None}
 
 FUNCTION_LINES = 60
 FILE_LINES = {"jaxgym/": 400, "baselines/": 450, "benchmarks/": 450, "examples/": 450}

@@ -8,6 +8,7 @@ A line is a file of tests, or one case of it. It passes if no test fails and at 
 
 import contextlib
 import dataclasses
+import os
 import socket
 import subprocess
 import sys
@@ -27,11 +28,12 @@ PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0")
 
 
 class Line(NamedTuple):
-    """A file of tests below this folder, and optionally one of its cases."""
+    """A file of tests below this folder, optionally one of its cases, and the variable that names its Python."""
 
     name: str
     file: str
     case: str = ""
+    python: str = ""
 
 
 SWIFT, OPENENV = "clients/test_swift_gym.py", "clients/test_swift_openenv.py"
@@ -54,6 +56,10 @@ LINES = (
     Line("AgentGym frozen_lake", "clients/test_agentgym.py", "frozen_lake"),
     Line("AgentGym babyai", "clients/test_agentgym.py", "babyai"),
     Line("TextArena", "test_textarena.py"),
+    Line("verl", "clients/test_verl.py", python="TRAINERS"),
+    Line("AReaL", "clients/test_areal.py", python="TRAINERS"),
+    Line("slime", "clients/test_slime.py", python="TRAINERS"),
+    Line("verifiers taskset", "clients/test_verifiers_taskset.py", python="VERIFIERS_PYTHON"),
     Line("MCP fastmcp and mcp", "test_mcp.py"),
 )
 
@@ -93,7 +99,9 @@ def run(line: Line) -> bool | None:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         narrowed = ("-k", f"[{line.case}]") if line.case else ()
-        command = [sys.executable, *PYTEST, f"--junitxml={report}", FOLDER / line.file, *narrowed]
+        own = os.environ.get(line.python, "")
+        python = own if Path(own).is_file() else sys.executable
+        command = [python, *PYTEST, f"--junitxml={report}", FOLDER / line.file, *narrowed]
         finished = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         rows = results(report.read_text()) if report.exists() else []
     is_skipped = bool(rows) and all(status == "SKIP" for status, *_ in rows)

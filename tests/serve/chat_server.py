@@ -21,6 +21,10 @@ def _body(said: Any) -> Any:
     return said if isinstance(said, dict) else completion(said)
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256  # tests connect many clients at once
+
+
 @contextmanager
 def serving(answer: Answer) -> Iterator[str]:
     """Serve on a free port; yield the URL."""
@@ -50,7 +54,7 @@ def serving(answer: Answer) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
