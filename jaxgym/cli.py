@@ -9,7 +9,7 @@ import tyro
 
 from jaxgym import interrupts
 from jaxgym.errors import ActionError, ContractError, LevelError, OptionError, UnknownIdError
-from jaxgym.flags import Demos, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
+from jaxgym.flags import Demos, Eval, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
 from jaxgym.serve.web.serving import use_cpu_by_default
 
@@ -26,9 +26,9 @@ def run(argv: Sequence[str] | None = None) -> str:
         run_server(argv[1:])
         return ""
     kinds = {"list": List, "show": Show, "record": Record, "play": Play, "demos": Demos, "talk": Talk}
-    kinds |= {"rollout": Rollout, "serve": Serve}
+    kinds |= {"rollout": Rollout, "eval": Eval, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
-    if isinstance(arguments, Rollout):
+    if isinstance(arguments, Rollout | Eval):
         use_cpu_by_default()
 
     from jaxgym import commands  # imported after the flags are read: it takes seconds, and --help does not need it

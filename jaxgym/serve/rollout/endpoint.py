@@ -46,6 +46,11 @@ class EndpointPolicy(Policy):
         self._url, self._model, self._sampling = url, model, dict(sampling or {})
         self._naming = asyncio.Lock()
 
+    @property
+    def model(self) -> str | None:
+        """The model's name; None before the first reply if the endpoint selects it."""
+        return self._model
+
     async def reply(self, request: Request) -> Choice:
         """Return the completion of a chat, or raise `PolicyError` if the endpoint fails or returns something else.
 
