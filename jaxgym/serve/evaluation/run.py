@@ -98,13 +98,14 @@ class EvaluationScheduler(Scheduler):
         }
 
 
-def evaluate(agent: Agent, settings: EvaluationSettings, out: Path) -> dict[str, Any]:
+def evaluate(agent: Agent, settings: EvaluationSettings, out: Path, pool: SessionPool | None = None) -> dict[str, Any]:
     """Play the episodes that are not yet in a folder, write the report, and return the card.
 
     Args:
         agent: The agent.
         settings: The settings.
         out: The folder. An evaluation with the same agent and settings continues.
+        pool: The session pool; if None, a new one, for as many sessions as episodes are played at a time.
 
     Raises:
         OptionError: If the agent or a setting is invalid, or the folder is of another evaluation.
@@ -122,8 +123,8 @@ def evaluate(agent: Agent, settings: EvaluationSettings, out: Path) -> dict[str,
     guard = ContextGuard(
         agent.policy(settings.rollout, 0), settings.context_tokens, agent.max_tokens, _counter(agent, settings)
     )
-    # The models may need the accelerators, and a pool of this size compiles a few programs only.
-    pool = SessionPool(settings.rollout.concurrency, device=jax.local_devices(backend="cpu")[0])
+    if pool is None:  # on the CPU, because a model may need the accelerators
+        pool = SessionPool(settings.rollout.concurrency, device=jax.local_devices(backend="cpu")[0])
     scheduler = EvaluationScheduler(guard, settings.rollout, pool)
     check(rows, scheduler)  # before anything is written
     about = {

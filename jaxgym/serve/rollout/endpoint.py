@@ -58,8 +58,9 @@ class EndpointPolicy(Policy):
         """
         try:
             model = await self._name()
+            # The client copies `messages` part by part, which takes longer than a turn of a long chat with images.
             answer = await self._client.chat.completions.create(
-                model=model, messages=request.messages, **self._sampling
+                model=model, messages=[], extra_body={"messages": request.messages}, **self._sampling
             )
             choice, usage = answer.choices[0], getattr(answer, "usage", None)
             content = getattr(choice.message, "content", None)
