@@ -312,10 +312,10 @@ def evaluate(arguments: Eval) -> str:
     except ModuleNotFoundError as error:
         files_written = f"{arguments.out / run.REPORT}\nNo plot: {extras.missing('baselines', error.name)}\n"
     output = f"{table(report.SUMMARY, report.summary_rows(card))}\n{files_written}"
-    errors = sum(results["errors"] for results in card["tasks"].values())
-    if errors:
+    if card["errors"]:
         sys.stdout.write(output)
-        raise FailureError(f"{errors} episodes have an error. Run the same command again to play them.")
+        count, first = sum(card["errors"].values()), next(iter(card["errors"]))
+        raise FailureError(f"{count} episodes have an error. Run the command again to play them. The first: {first}")
     return output
 
 

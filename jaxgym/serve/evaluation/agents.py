@@ -46,7 +46,7 @@ class Agent(Player):
             raise OptionError(f"expected one of --model, --hf and --agent, got {' and '.join(given) or 'none'}.")
         if self.make is not None:
             made = self.make()
-            return made if isinstance(made, Policy) else EpisodeAgents(self.make)
+            return made if isinstance(made, Policy) else EpisodeAgents(self.make, made)
         if self.folder is not None:
             function = local_model(
                 self.folder,
@@ -77,20 +77,21 @@ class Agent(Player):
 class EpisodeAgents(Policy):
     """Policy of one Python object for each episode; it calls their method `reply` in threads."""
 
-    def __init__(self, make: Callable[[], Any]):
+    def __init__(self, make: Callable[[], Any], *spare: Any):
         """Make a policy.
 
         Args:
             make: Makes the object of an episode. Its method `reply` takes the messages of the chat, and returns the
                 text of the reply or a `Choice`.
+            spare: Objects for the first episodes, made before.
         """
-        self._make, self._agents = make, dict[str, Any]()
+        self._make, self._spare, self._agents = make, list(spare), dict[str, Any]()
 
     async def reply(self, request: Request) -> Choice:
         """Return the reply of the episode's object."""
         agent = self._agents.get(request.uuid)
         if agent is None:
-            agent = self._agents[request.uuid] = self._make()
+            agent = self._agents[request.uuid] = self._spare.pop() if self._spare else self._make()
         said = await asyncio.to_thread(agent.reply, list(request.messages))
         return said if isinstance(said, Choice) else Choice(Message(said))
 

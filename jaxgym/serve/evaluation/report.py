@@ -80,7 +80,7 @@ def card_of(records: Sequence[Record], about: Mapping[str, Any], prices: tuple[f
         prices: US dollars for a million tokens of prompts, and of replies, if known.
 
     Returns:
-        `about`, the models and the text versions of the records, and the results of each task. Means and shares are
+        `about`, the models, text versions and errors of the records, and the results of each task. Means and shares are
         over the episodes without an error. A number is None if there is no such episode, or an endpoint does not
         report tokens.
     """
@@ -89,12 +89,14 @@ def card_of(records: Sequence[Record], about: Mapping[str, Any], prices: tuple[f
         played = [record for record in records if record["columns"]["task"] == name]
         if played:
             tasks[name] = _task(name, played, prices)
+    reasons = [record["error"] for record in records if record["error"] is not None]
     versions = {record["env"]: record["text_version"] for record in records if record["text_version"] is not None}
     return {
         **about,
         "models": sorted({record["model"] for record in records if record.get("model")}),
         "text_versions": versions,
         "prices_per_million_tokens": None if prices is None else list(prices),
+        "errors": {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)},
         "tasks": tasks,
     }
 
