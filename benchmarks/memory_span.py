@@ -78,7 +78,7 @@ def measure(
 ) -> dict[str, Any]:
     """Evaluate the agent that remembers a number of commands; return its results in Mortar Mayhem."""
     settings = EvaluationSettings(episodes=episodes, numbers=tuple(numbers), observation_mode=mode)
-    agent = Agent(model=url, folder=None, name=f"{_NAME}{items}", temperature=0.0, max_tokens=16)
+    agent = Agent(model=url, name=f"{_NAME}{items}", temperature=0.0, max_tokens=16)
     with tempfile.TemporaryDirectory() as folder:
         return evaluate(agent, settings, Path(folder), pool)["tasks"]["mortar_mayhem"]
 

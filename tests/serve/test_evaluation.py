@@ -56,15 +56,7 @@ class Down:
 
 
 def python(make: Any = Down) -> evaluation.Agent:
-    return evaluation.Agent(
-        model="", folder=None, name=None, temperature=1.0, max_tokens=16, python="tests:Down", make=make
-    )
-
-
-def endpoint(url: str, **others: Any) -> evaluation.Agent:
-    return evaluation.Agent(
-        **{"model": url, "folder": None, "name": None, "temperature": 0.5, "max_tokens": 16, **others}
-    )
+    return evaluation.Agent(max_tokens=16, python="tests:Down", make=make)
 
 
 # The measures.
@@ -145,7 +137,7 @@ def test_the_paths_of_a_difficulty_have_its_number_of_tiles() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"tasks": ["frozen_lakes"]}, "expected a task, got 'frozen_lakes', did you mean 'frozen_lake'"),
+        ({"tasks": ["frozen_lakes"]}, "got 'frozen_lakes' .did you mean 'frozen_lake'"),
         ({"tasks": []}, "expected at least one task, got none"),
         ({"tasks": ["sudoku"], "episodes": 0}, "episodes: expected an integer from 1 to 1024, got 0"),
         ({"tasks": ["sudoku"], "numbers": [6]}, "sudoku: expected a difficulty from 1 to 5, got 6"),
@@ -234,7 +226,7 @@ def test_an_endpoint_gets_the_sampling_options_and_the_card_has_model_tokens_and
         **LAKE, prices=(2.0, 30.0), rollout=rollouts.RolloutSettings(max_turns=2, concurrency=2)
     )
     with chat_server.serving(answer) as url:
-        agent = endpoint(url, top_p=0.9, sampling_seed=7)
+        agent = evaluation.Agent(url, temperature=0.5, max_tokens=16, top_p=0.9, sampling_seed=7)
         card = evaluation.evaluate(agent, settings, tmp_path, pool)
     sent = [{name: body[name] for name in ("temperature", "max_tokens", "top_p", "seed")} for body in bodies]
     assert sent == [{"temperature": 0.5, "max_tokens": 16, "top_p": 0.9, "seed": 7}] * len(bodies)
@@ -312,7 +304,7 @@ def test_a_killed_command_continues(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", evaluation.TASKS)
 def test_the_expert_solves_every_difficulty(name: str, tmp_path: Path) -> None:
     settings = evaluation.EvaluationSettings(tasks=(name,), episodes=4)
-    task = evaluation.evaluate(endpoint("expert"), settings, tmp_path)["tasks"][name]
+    task = evaluation.evaluate(evaluation.Agent("expert"), settings, tmp_path)["tasks"][name]
     expected = 3 if name == "searing_spotlights" else 4  # its expert solves nine levels of ten
     assert min(point["successes"] for point in task["difficulties"]) >= expected
 

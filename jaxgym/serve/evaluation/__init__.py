@@ -5,7 +5,7 @@ from jaxgym.serve.evaluation.context import ContextGuard, estimated_tokens, toke
 from jaxgym.serve.evaluation.recall import Recall
 from jaxgym.serve.evaluation.report import area, card_of, draw, markdown_of, memory_span, wilson
 from jaxgym.serve.evaluation.run import IMAGE_TOKENS, EvaluationScheduler, EvaluationSettings, evaluate
-from jaxgym.serve.evaluation.suite import SUITE_VERSION, TASKS, Difficulty, Task, rows_for
+from jaxgym.serve.evaluation.suite import SUITE_VERSION, TASKS, Difficulty, SuiteTask, rows_for
 
 __all__ = [
     "IMAGE_TOKENS",
@@ -18,7 +18,7 @@ __all__ = [
     "EvaluationScheduler",
     "EvaluationSettings",
     "Recall",
-    "Task",
+    "SuiteTask",
     "area",
     "card_of",
     "draw",

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from jaxgym.errors import OptionError
@@ -15,9 +16,14 @@ from jaxgym.serve.rollout.scheduler import RolloutSettings
 
 @dataclasses.dataclass(frozen=True)
 class Agent(Player):
-    """Flags of an agent, in addition to those of a rollout's player.
+    """Flags of an agent; exactly one of `model`, `folder` and `make` is given.
 
     Attributes:
+        model: "expert", "random", or the URL of an OpenAI-compatible endpoint.
+        folder: Folder of a local model.
+        name: Name of the model at the endpoint; None uses the first that it lists.
+        temperature: Sampling temperature.
+        max_tokens: Maximum number of tokens of a reply.
         top_p: Probability mass of nucleus sampling; None leaves it to the model.
         sampling_seed: Seed of the sampling; None leaves it to the model.
         python: Name of the agent in Python, `module:Class` with its arguments.
@@ -25,6 +31,11 @@ class Agent(Player):
             for one episode.
     """
 
+    model: str = ""
+    folder: Path | None = None
+    name: str | None = None
+    temperature: float = 1.0
+    max_tokens: int = 512
     top_p: float | None = None
     sampling_seed: int | None = None
     python: str = ""

@@ -194,7 +194,7 @@ def _cell(form: str, results: Mapping[str, Any]) -> str:
 def markdown_of(card: Card) -> str:
     """Return the report of a card as Markdown."""
     agent = card["agent"]
-    named = ", ".join(card["models"]) or agent["python"] or agent["folder"] or agent["model"]
+    named = ", ".join(card["models"]) or agent["python"] or agent["folder"] or agent["model"] or "an agent in Python"
     versions = ", ".join(f"{env_id} {version}" for env_id, version in card["text_versions"].items())
     settings = {name: value for name, value in {**agent, **card}.items() if not isinstance(value, dict | list)}
     lines = [

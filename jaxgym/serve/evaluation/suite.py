@@ -52,7 +52,7 @@ class Difficulty:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class SuiteTask:
     """Game with its difficulties, the easiest first.
 
     Attributes:
@@ -72,7 +72,7 @@ def _consecutive_seeds(difficulty: Difficulty, episodes: int) -> list[int]:
 
 def _seeds_of_paths(difficulty: Difficulty, episodes: int) -> list[int]:
     """Return the first held-out seeds whose path has the difficulty's number of tiles."""
-    env, params, _ = text.make(difficulty.env_id, levels="fresh", **difficulty.options)
+    env, params, _ = text.make_registered(difficulty.env_id, levels="fresh", **difficulty.options)
     found, start = list[int](), 0
     while len(found) < episodes:
         seeds = levels.held_out_seeds(_SCANNED, start)
@@ -110,12 +110,12 @@ def _ranked(env_id: str, label: str, options: Iterable[tuple[Any, Mapping[str, A
     ]
 
 
-TASKS: Mapping[str, Task] = {
-    "mortar_mayhem": Task(
+TASKS: Mapping[str, SuiteTask] = {
+    "mortar_mayhem": SuiteTask(
         "commands", [_mortar_mayhem(count) for count in range(1, _LARGE_SEQUENCE + 1)], _consecutive_seeds
     ),
-    "mystery_path": Task("tiles of the path", [_mystery_path(tiles) for tiles in range(7, 14)], _seeds_of_paths),
-    "searing_spotlights": Task(
+    "mystery_path": SuiteTask("tiles of the path", [_mystery_path(tiles) for tiles in range(7, 14)], _seeds_of_paths),
+    "searing_spotlights": SuiteTask(
         "rank: less and less light",
         _ranked(
             "SearingSpotlights-v0",
@@ -124,7 +124,7 @@ TASKS: Mapping[str, Task] = {
         ),
         _consecutive_seeds,
     ),
-    "babyai": Task(
+    "babyai": SuiteTask(
         "rank: longer and longer missions",
         [
             Difficulty(rank, name, f"BabyAI-{name}-v0", {})
@@ -132,17 +132,17 @@ TASKS: Mapping[str, Task] = {
         ],
         _consecutive_seeds,
     ),
-    "frozen_lake": Task(
+    "frozen_lake": SuiteTask(
         "rank: larger and larger lakes",
         _ranked("FrozenLake-v0", "{0} x {0} cells", [(size, {"size": size}) for size in (4, 6, 8, 10, 12)]),
         _consecutive_seeds,
     ),
-    "sudoku": Task(
+    "sudoku": SuiteTask(
         "rank: more and more empty cells",
         _ranked("Sudoku-v0", "{} empty cells", [(empty, {"clues": [81 - empty]}) for empty in (5, 10, 20, 35, 50)]),
         _consecutive_seeds,
     ),
-    "textcraft": Task(
+    "textcraft": SuiteTask(
         "depth of the goal",
         _ranked("TextCraft-v0", "depth {}", [(depth, {"depth": [depth]}) for depth in range(1, 6)]),
         _consecutive_seeds,
