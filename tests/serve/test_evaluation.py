@@ -1,5 +1,7 @@
 """Evaluations: scripted agents with a known memory get the span, the area and the curve that they must get."""
 
+import asyncio
+import contextlib
 import json
 import math
 import os
@@ -9,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -250,8 +253,8 @@ def test_an_evaluation_continues_and_plays_failed_episodes_again(tmp_path: Path,
         agent = python(lambda: rollouts.BatchPolicy(lambda chats: [asked.append("") or replies() for _ in chats]))
         return evaluation.evaluate(agent, settings, tmp_path, pool)
 
-    left = iter(["left", "left"])
-    card = play(lambda: next(left))
+    left = ["left", "left"]
+    card = play(left.pop)  # two turns of the first episode, then errors
     assert (card["tasks"]["frozen_lake"]["errors"], sum(card["errors"].values())) == (2, 2)
     chats = tmp_path / "completions.jsonl"
     chats.write_text(f'{chats.read_text()}{{"index": 1, "err')  # as after kill -9
@@ -383,6 +386,74 @@ def test_text_images_and_messages_are_tokens() -> None:
 def test_settings_out_of_range_are_rejected(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         evaluation.EvaluationSettings(**settings)
+
+
+# Local models, with stand-ins for torch and transformers.
+
+
+class Words(dict[str, Any]):
+    """Tokenizer whose tokens are words, and its batches."""
+
+    chat_template, pad_token, eos_token, eos_token_id = None, None, "end", 0
+
+    def __call__(self, texts: Any, **_: Any) -> "Words":
+        if isinstance(texts, str):
+            return Words(input_ids=texts.split())
+        return Words(input_ids=np.ones((len(texts), 3), int), attention_mask=np.ones((len(texts), 3), int))
+
+    def to(self, device: str) -> "Words":
+        assert device == "cpu"
+        return self
+
+    def batch_decode(self, tokens: np.ndarray, **_: Any) -> list[str]:
+        return ["hello"] * len(tokens)
+
+    pad_token_id = 0
+    generation_config = SimpleNamespace(eos_token_id=0)
+
+    def eval(self) -> None: ...
+
+    def generate(self, input_ids: np.ndarray, **options: Any) -> np.ndarray:
+        self["options"] = options
+        return np.pad(input_ids, ((0, 0), (0, 2)))
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Words:
+    made, seeds = Words(), list[int]()
+    loader = SimpleNamespace(from_pretrained=lambda *_, **__: made)
+    parts = {"AutoTokenizer": loader, "AutoModelForCausalLM": loader}
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(**parts))
+    cuda = SimpleNamespace(is_available=lambda: False)
+    torch = SimpleNamespace(cuda=cuda, no_grad=contextlib.nullcontext, manual_seed=seeds.append)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    made["seeds"] = seeds
+    return made
+
+
+def test_a_local_model_gets_the_sampling_options(tmp_path: Path, model: Words) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    agent = evaluation.Agent(folder=tmp_path, temperature=0.7, top_p=0.9, sampling_seed=3, max_tokens=8)
+    policy = agent.policy(rollouts.RolloutSettings(), 0)
+    choice = asyncio.run(policy.reply(rollouts.Request("a", chat_of(1), {})))
+    assert (choice.message.content, choice.finish_reason, choice.prompt_tokens) == ("hello", "stop", 3)
+    options = model["options"]
+    assert {name: options.get(name) for name in ("do_sample", "temperature", "top_p", "max_new_tokens")} == {
+        "do_sample": True,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "max_new_tokens": 8,
+    }
+    assert model["seeds"] == [3]
+
+
+def test_a_tokenizer_counts_the_words_of_its_template_and_the_images(tmp_path: Path, model: Words) -> None:
+    count = evaluation.tokenizer_tokens(tmp_path, 256)
+    assert count(chat_of(1)) == len(["system:", "rules", "user:", "word0", "assistant:"])
+    assert count(chat_of(2, with_images=True)) == 2 * 256 + 9
+    model.chat_template = "given"
+    model.apply_chat_template = lambda chat, **_: " ".join(message["content"] for message in chat)
+    assert count(chat_of(1)) == 2
 
 
 # The command.
