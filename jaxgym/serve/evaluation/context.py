@@ -106,3 +106,7 @@ class ContextGuard(Policy):
     def forget(self, request: Request) -> None:
         """Free the resources of a trajectory that has ended."""
         self.policy.forget(request)
+
+    async def aclose(self) -> None:
+        """Close the connections of the policy."""
+        await self.policy.aclose()

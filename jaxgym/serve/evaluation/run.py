@@ -4,12 +4,12 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
 
-import jaxgym
 from jaxgym.errors import OptionError
 from jaxgym.serve.evaluation.agents import Agent
 from jaxgym.serve.evaluation.context import ContextGuard, estimated_tokens, tokenizer_tokens
@@ -129,7 +129,7 @@ def evaluate(agent: Agent, settings: EvaluationSettings, out: Path, pool: Sessio
     check(rows, scheduler)  # before anything is written
     about = {
         "suite_version": SUITE_VERSION,
-        "package_version": jaxgym.__version__,
+        "package_version": metadata.version("jaxgym"),
         "agent": agent.settings,
         **settings.of_replies,
     }

@@ -136,7 +136,7 @@ def play(
 
 
 def play_with_bar(rows: Sequence[Row], scheduler: Scheduler, blend: Blend, folder: Folder | None) -> list[Record]:
-    """Play the rows that are not yet in the folder, as `rollout` does, with a progress bar."""
+    """Play the rows that are not yet in the folder with a progress bar, and close the policy."""
     try:
         tqdm: Any = importlib.import_module("tqdm")
     except ImportError as error:
@@ -148,7 +148,13 @@ def play_with_bar(rows: Sequence[Row], scheduler: Scheduler, blend: Blend, folde
             bar.update()
             bar.set_postfix_str(f"last return {record['total_reward']:.3g}", refresh=False)
 
-        return asyncio.run(arollout(rows, scheduler, blend, folder, tell))
+        async def run() -> list[Record]:
+            try:
+                return await arollout(rows, scheduler, blend, folder, tell)
+            finally:
+                await scheduler.policy.aclose()
+
+        return asyncio.run(run())
 
 
 def lines_of(summary: Summary) -> tuple[str, ...]:

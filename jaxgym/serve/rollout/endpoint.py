@@ -86,6 +86,10 @@ class EndpointPolicy(Policy):
             _tokens(usage, "completion_tokens"),
         )
 
+    async def aclose(self) -> None:
+        """Close the connections to the endpoint."""
+        await self._client.close()
+
     async def _name(self) -> str:
         async with self._naming:
             if self._model is None:

@@ -36,11 +36,7 @@ def local_model(
         ImportError: If `transformers` or `torch` is missing.
         OptionError: If the folder contains no model.
     """
-    try:
-        torch: Any = importlib.import_module("torch")
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError as error:
-        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+    torch, transformers = _packages()
     if not (folder / "config.json").exists():
         raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
@@ -49,13 +45,9 @@ def local_model(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype="auto").to(device)
     model.eval()
-    sampling: dict[str, Any] = {"do_sample": temperature > 0}
-    if temperature > 0:
-        sampling |= {"temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
     if seed is not None:
         torch.manual_seed(seed)
-
-    ends = _ends(model, tokenizer)
+    sampling, ends = _sampling(temperature, top_p), _ends(model, tokenizer)
 
     def replies(chats: list[Chat]) -> list[Choice]:
         prompts = [prompt_of(tokenizer, chat) for chat in chats]
@@ -79,11 +71,24 @@ def local_model(
     return replies
 
 
+def _packages() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("torch"), importlib.import_module("transformers")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+
+
 def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
     """Return the choice of a generated row: its text, and its tokens, perhaps with an end token and padding."""
     size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
     reason = "length" if size is None else "stop"
     return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)
+
+
+def _sampling(temperature: float, top_p: float | None) -> dict[str, Any]:
+    if temperature <= 0:
+        return {"do_sample": False}
+    return {"do_sample": True, "temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
 
 
 def _ends(model: Any, tokenizer: Any) -> set[int]:
