@@ -167,7 +167,8 @@ def test_an_agent_that_remembers_two_commands_has_the_span_two(mode: str, url: s
 @pytest.mark.parametrize("mode", ["text", "image"])
 @pytest.mark.parametrize("items", range(1, 21))
 def test_an_agent_that_remembers_k_commands_has_the_span_k(items: int, mode: str, url: str, pool: SessionPool) -> None:
-    task = benchmark.measure(url, items, mode, 1, pool)
+    numbers = range(1, min(items + 1, 20) + 1)  # it fails all larger ones like the first
+    task = benchmark.measure(url, items, mode, 1, pool, numbers)
     assert (task["memory_span"], task["area"], task["errors"]) == (items, items, 0)
 
 
