@@ -306,7 +306,7 @@ def test_a_killed_command_continues(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", evaluation.TASKS)
+@pytest.mark.parametrize("name", [name for name in evaluation.TASKS if name != "mortar_mayhem"])  # see `Recall`
 def test_the_expert_solves_every_difficulty(name: str, tmp_path: Path) -> None:
     settings = evaluation.EvaluationSettings(tasks=(name,), episodes=4)
     task = evaluation.evaluate(evaluation.Agent("expert"), settings, tmp_path)["tasks"][name]
