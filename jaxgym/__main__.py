@@ -39,7 +39,7 @@ def _extra_of(argv: Sequence[str]) -> str:
     command = "".join(argv[:1])
     if command == "record" and any(word.removeprefix("--policy=").partition(":")[0] == "zoo" for word in argv):
         return "baselines"
-    return command if command in ("play", "rollout", "serve") else "cli"
+    return {"eval": "rollout"}.get(command, command if command in ("play", "rollout", "serve") else "cli")
 
 
 if __name__ == "__main__":

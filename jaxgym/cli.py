@@ -9,7 +9,7 @@ import tyro
 
 from jaxgym import interrupts
 from jaxgym.errors import ActionError, ContractError, LevelError, OptionError, UnknownIdError
-from jaxgym.flags import Dataset, Demos, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
+from jaxgym.flags import Dataset, Demos, Eval, FailureError, List, Play, Record, Rollout, Serve, Show, Talk
 from jaxgym.serve.command import run as run_server
 from jaxgym.serve.web.serving import use_cpu_by_default
 
@@ -26,9 +26,9 @@ def run(argv: Sequence[str] | None = None) -> str:
         run_server(argv[1:])
         return ""
     kinds = {"list": List, "show": Show, "record": Record, "play": Play, "demos": Demos, "talk": Talk}
-    kinds |= {"rollout": Rollout, "dataset": Dataset, "serve": Serve}
+    kinds |= {"rollout": Rollout, "eval": Eval, "dataset": Dataset, "serve": Serve}
     arguments = tyro.extras.subcommand_cli_from_dict(kinds, prog="jaxgym", args=argv, description=__doc__)
-    if isinstance(arguments, Rollout | Dataset):
+    if isinstance(arguments, Rollout | Eval | Dataset):
         use_cpu_by_default()
 
     from jaxgym import commands  # imported after the flags are read: it takes seconds, and --help does not need it

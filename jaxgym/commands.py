@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxgym import extras, levels, registration, registry, text
 from jaxgym.errors import OptionError, UnknownIdError, grouped, listed, shown
-from jaxgym.flags import Dataset, Demos, FailureError, List, Play, Record, Rollout, Show, Talk
+from jaxgym.flags import Dataset, Demos, Eval, FailureError, List, Play, Record, Rollout, Show, Talk
 from jaxgym.human import files, keys
 from jaxgym.human.stage import POLICIES, Stage, enlarged
 from jaxgym.human.talk import TerminalSession
@@ -26,11 +26,11 @@ _ZOO = "zoo"
 
 def run(arguments: Any) -> str:
     """Run a command by its flags, such as a `jaxgym.flags.Show`, and return its output."""
-    if not isinstance(arguments, Rollout | Dataset) and arguments.env_id is not None:
+    if not isinstance(arguments, Rollout | Eval | Dataset) and arguments.env_id is not None:
         env_id = registry.id_of(registry.import_module_of(arguments.env_id))
         arguments = dataclasses.replace(arguments, env_id=env_id)
     runners: dict[type, Callable[[Any], str]] = {List: list_games, Show: show, Record: record, Play: play_game}
-    runners |= {Demos: demos, Talk: talk, Rollout: rollout, Dataset: dataset}
+    runners |= {Demos: demos, Talk: talk, Rollout: rollout, Eval: evaluate, Dataset: dataset}
     return runners[type(arguments)](arguments)
 
 
@@ -280,6 +280,74 @@ def _games_and_options(given: Sequence[str]) -> tuple[list[str], dict[str, Any]]
     """Return the names, whose modules are imported, and the options of the NAME=VALUE pairs."""
     names = [registry.import_module_of(word) for word in given if "=" not in word]
     return names, parse_options([word for word in given if "=" in word])
+
+
+def evaluate(arguments: Eval) -> str:
+    """Evaluate an agent, write its report, and return the table of tasks."""
+    from jaxgym.serve import evaluation
+    from jaxgym.serve.evaluation import report, run
+    from jaxgym.serve.rollout import RolloutSettings
+
+    flags = (
+        "max_turns",
+        "concurrency",
+        "turn_seconds",
+        "retries",
+        "backoff_seconds",
+        "history_turns",
+        "history_images",
+    )
+    settings = evaluation.EvaluationSettings(
+        tasks=arguments.tasks,
+        episodes=arguments.episodes,
+        numbers=arguments.difficulties,
+        observation_mode=arguments.observation,
+        rollout=RolloutSettings(**{name: getattr(arguments, name) for name in flags}),
+        context_tokens=arguments.context_tokens,
+        image_tokens=arguments.image_tokens,
+        tokenizer=arguments.tokenizer,
+        prices=arguments.prices,
+    )
+    agent = evaluation.Agent(
+        model=arguments.model,
+        folder=arguments.hf,
+        name=arguments.model_name,
+        temperature=arguments.temperature,
+        max_tokens=arguments.max_tokens,
+        top_p=arguments.top_p,
+        sampling_seed=arguments.seed,
+        python=" ".join(arguments.agent),
+        make=_maker(arguments.agent) if arguments.agent else None,
+    )
+    try:
+        card = evaluation.evaluate(agent, settings, arguments.out)
+    except ImportError as error:
+        raise FailureError(str(error)) from error
+    plot = arguments.out / run.PLOT
+    try:
+        from baselines import plots
+
+        evaluation.draw(plot, card, plots.drawing, plots.COLORS[0])
+        files_written = f"{arguments.out / run.REPORT}\n{plot}.png\n"
+    except ModuleNotFoundError as error:
+        files_written = f"{arguments.out / run.REPORT}\nNo plot: {extras.missing('baselines', error.name)}\n"
+    output = f"{table(report.SUMMARY, report.summary_rows(card))}\n{files_written}"
+    if card["errors"]:
+        sys.stdout.write(output)
+        count, first = sum(card["errors"].values()), next(iter(card["errors"]))
+        raise FailureError(f"{count} episodes have an error. Run the command again to play them. The first: {first}")
+    return output
+
+
+def _maker(words: Sequence[str]) -> Callable[[], Any]:
+    """Return a function that makes the agent of a class `module:Class` with NAME=VALUE arguments."""
+    named, arguments = words[0], parse_options(words[1:])
+    module, colon, _ = named.partition(":")
+    name = registry.import_module_of(named)
+    found = getattr(sys.modules[module], name, None) if colon else None
+    if not callable(found):
+        raise OptionError(f"--agent: expected a class module:Class, got {named!r}.")
+    return lambda: found(**arguments)
 
 
 def _checked(seed: int) -> int:

@@ -162,6 +162,61 @@ class Dataset:
     """File to write; by default the standard output."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Eval:
+    """Evaluate an agent on fixed held-out levels of rising difficulty, and measure its memory span."""
+
+    tasks: _Positional[tuple[str, ...]] = ("mortar_mayhem",)
+    """Tasks: mortar_mayhem, mystery_path, searing_spotlights, babyai, frozen_lake, sudoku, textcraft."""
+    model: str = ""
+    """Agent: the URL of an OpenAI-compatible endpoint, expert or random."""
+    hf: Path | None = None
+    """Agent: the folder of a model in Hugging Face's format."""
+    agent: tuple[str, ...] = ()
+    """Agent: a Python class, module:Class. NAME=VALUE after it is an argument of the class."""
+    model_name: str | None = None
+    """Name of the model at the endpoint; by default the first that it lists."""
+    out: Path
+    """Folder for the card, the report, the plot and the chats; run the same command again to continue."""
+    episodes: int = 20
+    """Number of episodes of each difficulty."""
+    difficulties: tuple[int, ...] = ()
+    """Numbers of the difficulties; by default all."""
+    observation: Literal["text", "image", "both"] = "text"
+    """Form of the observations."""
+    history_turns: int | None = None
+    """Number of the last turns that the model sees, in addition to the first one; by default all."""
+    history_images: int | None = None
+    """Number of the last turns whose images the model sees; by default those of all turns that it sees."""
+    temperature: float = 1.0
+    """Sampling temperature."""
+    top_p: float | None = None
+    """Probability mass of nucleus sampling; by default that of the model."""
+    max_tokens: int = 512
+    """Maximum number of tokens of a reply."""
+    seed: int | None = None
+    """Seed of the sampling; by default none. It does not change the levels."""
+    max_turns: int | None = 512
+    """Maximum number of turns of an episode."""
+    concurrency: int = 16
+    """Number of concurrent episodes."""
+    turn_seconds: float = 120.0
+    """Timeout of a reply in seconds."""
+    retries: int = 3
+    """Number of retries of a failed reply."""
+    backoff_seconds: float = 1.0
+    """Waiting time before the first retry in seconds, doubled for each further retry."""
+    context_tokens: int | None = None
+    """Tokens of the model's context: older turns are dropped if a chat and a reply do not fit; by default no limit."""
+    image_tokens: int = 256
+    """Tokens of an image, for --context-tokens."""
+    tokenizer: Path | None = None
+    """Folder of the tokenizer that counts tokens, for --context-tokens.
+    By default that of --hf, or else an estimate of one token for 3 bytes."""
+    prices: tuple[float, float] | None = None
+    """US dollars for a million tokens of prompts, and of replies."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Serve:
     """Serve text episodes over OpenEnv or AgentGym; see `jaxgym serve --help`."""

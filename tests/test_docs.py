@@ -27,7 +27,7 @@ PUBLIC = (
     *("jaxgym.registration", "jaxgym.spaces"),
     *("jaxgym.testing", "jaxgym.text", "jaxgym.wrappers"),
     *("jaxgym.serve.openenv.client", "jaxgym.serve.pool", "jaxgym.serve.rollout", "jaxgym.serve.swift"),
-    *("jaxgym.serve.trainers.episode", "jaxgym.serve.trl", "baselines", "baselines.errors"),
+    *("jaxgym.serve.evaluation", "jaxgym.serve.trainers.episode", "jaxgym.serve.trl", "baselines", "baselines.errors"),
 )
 HELPERS = {f"jaxgym.errors.{name}" for name in ("grouped", "listed", "nearest", "shown")}
 """Functions that format messages, used by several modules of the package."""

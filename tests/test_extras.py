@@ -51,6 +51,11 @@ def run_without(folder: Path, missing: list[str], *argv: str) -> subprocess.Comp
             'jaxgym: missing packages: openai, tqdm, tyro. Install them with: pip install "jaxgym[rollout]"',
         ),
         (
+            ["openai", "tyro"],
+            ["jaxgym", "eval", "--out", "runs/a"],
+            'jaxgym: missing packages: openai, tyro. Install them with: pip install "jaxgym[rollout]"',
+        ),
+        (
             ["optax", "orbax-checkpoint", "tyro"],
             ["jaxgym", "record", "FrozenLake-v0", "--policy", "zoo", "--out", "a.gif"],
             "jaxgym: missing packages: optax, orbax-checkpoint, tyro. "
@@ -68,7 +73,7 @@ def run_without(folder: Path, missing: list[str], *argv: str) -> subprocess.Comp
             'Install them with: pip install "jaxgym[baselines]"',
         ),
     ],
-    ids=["serve", "serve-with-cli", "rollout", "record", "list", "train"],
+    ids=["serve", "serve-with-cli", "rollout", "eval", "record", "list", "train"],
 )
 def test_one_line_names_every_missing_package(tmp_path: Path, missing: list[str], argv: list[str], line: str) -> None:
     ran = run_without(tmp_path, missing, *argv)

@@ -145,7 +145,7 @@ BRIDGES = {
     f"jaxgym.serve.{name}"
     for name in (
         *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
-        *("textarena", "trainers.episode", "trainers.verifiers", "trl"),
+        *("evaluation", "textarena", "trainers.episode", "trainers.verifiers", "trl"),
     )
 }
 

@@ -117,10 +117,6 @@ def play(
         ImportError: If a package that the policy needs is missing.
     """
     scheduler = Scheduler(player.policy(run_settings, seed), run_settings)
-    try:
-        tqdm: Any = importlib.import_module("tqdm")
-    except ImportError as error:
-        raise ImportError(extras.missing("rollout", "tqdm")) from error
     check(rows, scheduler)  # before anything is written
     modes = {(row.get("env_config") or {}).get("observation_mode") for row in rows}
     if player.folder is not None and modes & {"image", "both"}:
@@ -136,7 +132,15 @@ def play(
         "rewards": dict(zip(blend.columns, blend.weights, strict=True)),
         "seed": seed,
     }
-    folder = None if out is None else Folder(out, settings)
+    return play_with_bar(rows, scheduler, blend, None if out is None else Folder(out, settings))
+
+
+def play_with_bar(rows: Sequence[Row], scheduler: Scheduler, blend: Blend, folder: Folder | None) -> list[Record]:
+    """Play the rows that are not yet in the folder with a progress bar, and close the policy."""
+    try:
+        tqdm: Any = importlib.import_module("tqdm")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", "tqdm")) from error
     begun = 0 if folder is None else len(folder.records)
     with tqdm.tqdm(total=len(rows), initial=begun, unit="episode") as bar:
 
@@ -144,7 +148,13 @@ def play(
             bar.update()
             bar.set_postfix_str(f"last return {record['total_reward']:.3g}", refresh=False)
 
-        return asyncio.run(arollout(rows, scheduler, blend, folder, tell))
+        async def run() -> list[Record]:
+            try:
+                return await arollout(rows, scheduler, blend, folder, tell)
+            finally:
+                await scheduler.policy.aclose()
+
+        return asyncio.run(run())
 
 
 def lines_of(summary: Summary) -> tuple[str, ...]:

@@ -46,6 +46,11 @@ class EndpointPolicy(Policy):
         self._url, self._model, self._sampling = url, model, dict(sampling or {})
         self._naming = asyncio.Lock()
 
+    @property
+    def model(self) -> str | None:
+        """The model's name; None before the first reply if the endpoint selects it."""
+        return self._model
+
     async def reply(self, request: Request) -> Choice:
         """Return the completion of a chat, or raise `PolicyError` if the endpoint fails or returns something else.
 
@@ -53,8 +58,9 @@ class EndpointPolicy(Policy):
         """
         try:
             model = await self._name()
+            # The client copies `messages` part by part, which takes longer than a turn of a long chat with images.
             answer = await self._client.chat.completions.create(
-                model=model, messages=request.messages, **self._sampling
+                model=model, messages=[], extra_body={"messages": request.messages}, **self._sampling
             )
             choice, usage = answer.choices[0], getattr(answer, "usage", None)
             content = getattr(choice.message, "content", None)
@@ -79,6 +85,10 @@ class EndpointPolicy(Policy):
             _tokens(usage, "prompt_tokens"),
             _tokens(usage, "completion_tokens"),
         )
+
+    async def aclose(self) -> None:
+        """Close the connections to the endpoint."""
+        await self._client.close()
 
     async def _name(self) -> str:
         async with self._naming:

@@ -11,7 +11,13 @@ from jaxgym.serve.rollout.policies import Chat, Choice, Message
 
 
 def local_model(
-    folder: Path, *, max_tokens: int = 256, temperature: float = 1.0, device: str | None = None
+    folder: Path,
+    *,
+    max_tokens: int = 256,
+    temperature: float = 1.0,
+    top_p: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
 ) -> Callable[[list[Chat]], list[Choice]]:
     """Load a model and its tokenizer from a folder, without downloads.
 
@@ -19,6 +25,8 @@ def local_model(
         folder: Folder that `save_pretrained` of the model and the tokenizer has written.
         max_tokens: Maximum number of tokens of a reply.
         temperature: Sampling temperature; 0 selects the most likely token.
+        top_p: Probability mass of nucleus sampling; None uses that of the model's folder.
+        seed: Seed of torch's random numbers; None leaves them as they are. Equal batches then get equal replies.
         device: A device of torch; if None, a GPU if there is one, else the CPU.
 
     Returns:
@@ -28,11 +36,7 @@ def local_model(
         ImportError: If `transformers` or `torch` is missing.
         OptionError: If the folder contains no model.
     """
-    try:
-        torch: Any = importlib.import_module("torch")
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError as error:
-        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+    torch, transformers = _packages()
     if not (folder / "config.json").exists():
         raise OptionError(f"{folder}: expected a folder written by save_pretrained, got one without a config.json.")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
@@ -41,12 +45,12 @@ def local_model(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype="auto").to(device)
     model.eval()
-    sampling = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
-
-    ends = _ends(model, tokenizer)
+    if seed is not None:
+        torch.manual_seed(seed)
+    sampling, ends = _sampling(temperature, top_p), _ends(model, tokenizer)
 
     def replies(chats: list[Chat]) -> list[Choice]:
-        prompts = [_prompt(tokenizer, chat) for chat in chats]
+        prompts = [prompt_of(tokenizer, chat) for chat in chats]
         batch = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(device)
         with torch.no_grad():
             made = model.generate(
@@ -67,11 +71,24 @@ def local_model(
     return replies
 
 
+def _packages() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("torch"), importlib.import_module("transformers")
+    except ImportError as error:
+        raise ImportError(extras.missing("rollout", error.name, beside=("torch", "transformers"))) from error
+
+
 def choice_of(text: str, tokens: Sequence[int], prompt_tokens: int, ends: set[int]) -> Choice:
     """Return the choice of a generated row: its text, and its tokens, perhaps with an end token and padding."""
     size = next((place for place, token in enumerate(tokens, 1) if token in ends), None)
     reason = "length" if size is None else "stop"
     return Choice(Message(text), reason, prompt_tokens, len(tokens) if size is None else size)
+
+
+def _sampling(temperature: float, top_p: float | None) -> dict[str, Any]:
+    if temperature <= 0:
+        return {"do_sample": False}
+    return {"do_sample": True, "temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
 
 
 def _ends(model: Any, tokenizer: Any) -> set[int]:
@@ -80,7 +97,8 @@ def _ends(model: Any, tokenizer: Any) -> set[int]:
     return set(given) if isinstance(given, list | tuple) else {given}
 
 
-def _prompt(tokenizer: Any, chat: Chat) -> str:
+def prompt_of(tokenizer: Any, chat: Chat) -> str:
+    """Return the text of a chat with the start of a reply, by the chat template of the tokenizer if it has one."""
     if tokenizer.chat_template:
         return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
     said = "".join(f"{message['role']}: {message['content']}\n\n" for message in chat)

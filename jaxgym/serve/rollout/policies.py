@@ -80,6 +80,9 @@ class Policy:
     def forget(self, request: Request) -> None:
         """Free the resources of a trajectory that has ended."""
 
+    async def aclose(self) -> None:
+        """Close connections; the policy can't reply afterwards."""
+
 
 class BatchPolicy(Policy):
     """Policy of a function of a batch of chats, such as a local model.

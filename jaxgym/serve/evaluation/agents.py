@@ -1,0 +1,111 @@
+"""Agents of an evaluation: an endpoint, a local model, a Python class, or a scripted policy."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jaxgym.errors import OptionError
+from jaxgym.serve.rollout.command import Player
+from jaxgym.serve.rollout.endpoint import EndpointPolicy
+from jaxgym.serve.rollout.local_model import local_model
+from jaxgym.serve.rollout.policies import BatchPolicy, Choice, Message, Policy, Request
+from jaxgym.serve.rollout.scheduler import RolloutSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent(Player):
+    """Flags of an agent; exactly one of `model`, `folder` and `make` is given.
+
+    Attributes:
+        model: "expert", "random", or the URL of an OpenAI-compatible endpoint.
+        folder: Folder of a local model.
+        name: Name of the model at the endpoint; None uses the first that it lists.
+        temperature: Sampling temperature.
+        max_tokens: Maximum number of tokens of a reply.
+        top_p: Probability mass of nucleus sampling; None leaves it to the model.
+        sampling_seed: Seed of the sampling; None leaves it to the model.
+        python: Name of the agent in Python, `module:Class` with its arguments.
+        make: Function that makes the agent in Python: a `Policy` for all episodes, or an object with a method `reply`
+            for one episode.
+    """
+
+    model: str = ""
+    folder: Path | None = None
+    name: str | None = None
+    temperature: float = 1.0
+    max_tokens: int = 512
+    top_p: float | None = None
+    sampling_seed: int | None = None
+    python: str = ""
+    make: Callable[[], Any] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def policy(self, run_settings: RolloutSettings, seed: int) -> Policy:
+        """Return the policy.
+
+        Raises:
+            OptionError: If the flags do not name exactly one agent.
+            ImportError: If a package that the policy needs is missing.
+        """
+        given = [
+            flag
+            for flag, value in (("--model", self.model), ("--hf", self.folder), ("--agent", self.make))
+            if value is not None and value != ""
+        ]
+        if len(given) != 1:
+            raise OptionError(f"expected one of --model, --hf and --agent, got {' and '.join(given) or 'none'}.")
+        if self.make is not None:
+            made = self.make()
+            return made if isinstance(made, Policy) else EpisodeAgents(self.make, made)
+        if self.folder is not None:
+            function = local_model(
+                self.folder,
+                max_tokens=self.max_tokens,
+                temperature=self.temperature,
+                top_p=self.top_p,
+                seed=self.sampling_seed,
+            )
+            return BatchPolicy(function, run_settings.concurrency)
+        if "://" not in self.model:
+            return super().policy(run_settings, seed)
+        sampling = {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "seed": self.sampling_seed,
+        }
+        given_sampling = {name: value for name, value in sampling.items() if value is not None}
+        return EndpointPolicy(self.model, self.name, sampling=given_sampling, timeout_seconds=run_settings.turn_seconds)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The flags that determine the replies, in JSON."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "make"}
+        return {**fields, "folder": None if self.folder is None else str(self.folder)}
+
+
+class EpisodeAgents(Policy):
+    """Policy of one Python object for each episode; it calls their method `reply` in threads."""
+
+    def __init__(self, make: Callable[[], Any], *spare: Any):
+        """Make a policy.
+
+        Args:
+            make: Makes the object of an episode. Its method `reply` takes the messages of the chat, and returns the
+                text of the reply or a `Choice`.
+            spare: Objects for the first episodes, made before.
+        """
+        self._make, self._spare, self._agents = make, list(spare), dict[str, Any]()
+
+    async def reply(self, request: Request) -> Choice:
+        """Return the reply of the episode's object."""
+        agent = self._agents.get(request.uuid)
+        if agent is None:
+            agent = self._agents[request.uuid] = self._spare.pop() if self._spare else self._make()
+        said = await asyncio.to_thread(agent.reply, list(request.messages))
+        return said if isinstance(said, Choice) else Choice(Message(said))
+
+    def forget(self, request: Request) -> None:
+        """Drop the object of an episode that has ended."""
+        self._agents.pop(request.uuid, None)
