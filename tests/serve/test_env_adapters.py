@@ -1,0 +1,168 @@
+"""Environments of SkyRL, NeMo Gym and VAGEN without these packages: equal to the pool, and closed in every case."""
+
+import base64
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from jaxgym.errors import OptionError
+from jaxgym.serve import episodes
+from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.trainers import rows, skyrl
+from tests.serve import corridor
+
+LAKE = {"name": "frozen_lake", "map_name": "4x4", "size": 4, "invalid_reply_penalty": 0.25}
+MOVES = ("down", "jump", "down", "right", "right", "down", "right")  # one is invalid; the others reach the goal
+REPLIES = tuple(f"<action>{move}</action>" for move in MOVES)
+MALFORMED = ("", "   ", "\x00", "<action>up", "x" * 5000, '{"a": ', "<image>", "\ud800", "<action></action>")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[SessionPool]:
+    corridor.register()
+    made = SessionPool(capacity=64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(episodes, "_pools", [made])
+        yield made
+
+
+class Turn(NamedTuple):
+    """What a trainer gets in a turn; the text is empty after the end."""
+
+    text: str
+    image: bytes | None
+    reward: float
+    has_ended: bool
+
+
+class Played(NamedTuple):
+    """Episode of an adapter, with its system prompt and the first text and image."""
+
+    system: str
+    text: str
+    image: bytes | None
+    turns: list[Turn]
+
+
+def of_pool(pool: SessionPool, config: dict[str, Any], seed: int, replies: tuple[str, ...]) -> Played:
+    """Play an episode with single calls of the pool."""
+    options = {name: value for name, value in config.items() if name != "name"}
+    opening = pool.open(config["name"], seed, {"levels": "fresh", **options})
+    turns = list[Turn]()
+    for reply in replies:
+        result = pool.step_one(opening.id, reply)
+        has_ended = result.terminated or result.truncated
+        turns.append(Turn(result.text, result.image, result.reward, has_ended))
+        if has_ended:
+            break
+    pool.close([opening.id])
+    return Played(opening.system_prompt, opening.text, opening.image, turns)
+
+
+def shown(message: dict[str, Any]) -> tuple[str, bytes | None]:
+    """Return the text and the image of a message in OpenAI's format."""
+    if isinstance(message["content"], str):
+        return message["content"], None
+    parts = {part["type"]: part for part in message["content"]}
+    head, _, encoded = parts["image_url"]["image_url"]["url"].partition(",")
+    assert head == "data:image/png;base64"
+    return parts.get("text", {"text": ""})["text"], base64.b64decode(encoded)
+
+
+def of_skyrl(config: dict[str, Any], seed: int, replies: tuple[str, ...]) -> Played:
+    """Play an episode as SkyRL's generator does."""
+    extras = {"seed": seed, "env_config": {**config, "unused": None}, "max_turns": 40, "data_source": "x"}
+    env = skyrl.SkyRLEnv(env_config={}, extras=extras)
+    chat, _ = env.init([{"role": "user", "content": "placeholder"}])
+    assert [message["role"] for message in chat] == ["system", "user"]
+    turns = list[Turn]()
+    for reply in replies:
+        step = env.step(reply)
+        assert isinstance(step["reward"], float)
+        assert len(step["observations"]) == (not step["done"])
+        text, image = ("", None) if step["done"] else shown(step["observations"][0])
+        turns.append(Turn(text, image, step["reward"], step["done"]))
+        if step["done"]:
+            break
+    metrics = env.get_metrics()
+    assert metrics["total_reward"] == pytest.approx(sum(turn.reward for turn in turns))
+    assert metrics["num_turns"] == len(turns)
+    env.close()
+    return Played(chat[0]["content"], *shown(chat[1]), turns)
+
+
+ADAPTERS = [of_skyrl]
+adapters = pytest.mark.parametrize("play", ADAPTERS)
+Play = Callable[[dict[str, Any], int, tuple[str, ...]], Played]
+
+
+@adapters
+@pytest.mark.parametrize("mode", ["text", "both", "image"])
+def test_texts_images_and_rewards_equal_those_of_the_pool(pool: SessionPool, play: Play, mode: str) -> None:
+    config = {**LAKE, "observation_mode": mode}
+    played, expected = play(config, 3, REPLIES), of_pool(pool, config, 3, REPLIES)
+    assert [turn.has_ended for turn in expected.turns] == [False] * 6 + [True]
+    assert played[:3] == expected[:3]
+    assert (played.image is None) == (mode == "text")
+    assert [turn[2:] for turn in played.turns] == [turn[2:] for turn in expected.turns]
+    assert [turn[:2] for turn in played.turns[:-1]] == [turn[:2] for turn in expected.turns[:-1]]
+    assert sum(turn.reward for turn in played.turns) == 0.75
+    assert len(pool) == 0
+
+
+@adapters
+def test_malformed_replies_are_invalid_turns(pool: SessionPool, play: Play) -> None:
+    played = play({**LAKE, "max_turns": len(MALFORMED)}, 0, MALFORMED)
+    assert [turn.reward for turn in played.turns] == [-0.25] * len(MALFORMED)
+    assert played.turns[-1].has_ended
+    assert len(pool) == 0
+
+
+@adapters
+def test_many_trajectories_leave_no_session(pool: SessionPool, play: Play) -> None:
+    for seed in range(200):
+        play({"name": "corridor", "max_turns": 1}, seed, ("<left>",))
+    assert len(pool) == 0
+
+
+@pytest.mark.parametrize("config", [None, {}, "frozen_lake", {"seed": 3}])
+def test_a_row_without_a_name_is_an_error(config: Any) -> None:
+    with pytest.raises(
+        OptionError, match=r"^env_config: expected a mapping such as \{\"name\": \"frozen_lake\"\}, got"
+    ):
+        skyrl.SkyRLEnv(extras={"env_config": config}).init([])
+
+
+# Life cycle.
+
+
+def test_a_limit_of_skyrl_ends_the_trajectory(pool: SessionPool) -> None:
+    env = skyrl.SkyRLEnv(extras={"env_config": LAKE, "seed": 0, "max_turns": 2})
+    env.init([])
+    steps = [env.step("?"), env.step("?")]
+    assert [step["done"] for step in steps] == [False, True]
+    assert len(pool) == 0
+
+
+def test_a_dropped_environment_is_closed_by_the_next_one(pool: SessionPool) -> None:
+    for _ in range(3):
+        env = skyrl.SkyRLEnv(extras={"env_config": LAKE, "seed": 0})
+        env.init([])
+        env.step("?")
+        del env
+        gc.collect()
+    assert len(pool) == 1
+    rows.close_dropped()
+    assert len(pool) == 0
+
+
+def test_a_started_environment_starts_again(pool: SessionPool) -> None:
+    env = skyrl.SkyRLEnv(extras={"env_config": {**LAKE, "seed": 5}})
+    first, about = env.init([])
+    env.step(REPLIES[0])
+    assert (env.init([]), about["seed"], env.turns) == ((first, about), 5, 0)
+    env.close()
+    env.close()
+    assert len(pool) == 0
