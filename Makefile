@@ -38,6 +38,8 @@ PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
 CONFORMANCE = .conformance
 CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4
+# SkyRL without Ray and vLLM; it declares Python 3.12, and its generators run on 3.11.
+SKYRL = skyrl==0.4.0 skyrl-gym==0.4.0 func_timeout omegaconf antlr4-python3-runtime==4.9.3 loguru cloudpathlib pybase64 jaxtyping
 # In an environment of its own: verifiers wants another mcp than openenv 0.10.
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
 # In a folder of its own: ms-swift wants an older TRL.
@@ -110,6 +112,7 @@ parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environme
 	@if [ ! $(PARITY)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(PARITY) && $(BIN)/python -m venv $(PARITY) && \
 		$(PARITY)/bin/python -m pip install -qq --disable-pip-version-check --no-deps memory-gym==1.0.2 minigrid==3.2.0 pygame==2.6.1 && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python $(SKYRL) && \
 		$(BIN)/python $(PURELIB) >"$$($(PARITY)/bin/python $(PURELIB))/shared.pth" && touch $(PARITY)/.complete || \
 		echo "Skipped: memory-gym 1.0.2, minigrid 3.2.0 and pygame 2.6.1 can't be installed, for the reason above."; \
 	fi

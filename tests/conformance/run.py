@@ -44,6 +44,7 @@ LINES = (
     Line("ms-swift scripts", "test_swift_scripts.py"),
     Line("TRL", "clients/test_trl.py"),
     Line("TRL example", "test_trl_example.py"),
+    Line("SkyRL", "clients/test_skyrl.py"),
     Line("OpenEnv client", "clients/test_openenv.py"),
     Line("OpenEnv openenv_scheduler", OPENENV, "openenv_scheduler"),
     Line("OpenEnv jaxgym_openenv_scheduler", OPENENV, "jaxgym_openenv_scheduler"),
