@@ -45,6 +45,7 @@ LINES = (
     Line("TRL", "clients/test_trl.py"),
     Line("TRL example", "test_trl_example.py"),
     Line("SkyRL", "clients/test_skyrl.py"),
+    Line("NeMo Gym", "clients/test_nemo.py"),
     Line("OpenEnv client", "clients/test_openenv.py"),
     Line("OpenEnv openenv_scheduler", OPENENV, "openenv_scheduler"),
     Line("OpenEnv jaxgym_openenv_scheduler", OPENENV, "jaxgym_openenv_scheduler"),

@@ -1,7 +1,10 @@
 """Environments of SkyRL, NeMo Gym and VAGEN without these packages: equal to the pool, and closed in every case."""
 
+import asyncio
 import base64
 import gc
+import json
+import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,8 +12,9 @@ import pytest
 
 from jaxgym.errors import OptionError
 from jaxgym.serve import episodes
+from jaxgym.serve.errors import UnknownSessionError
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.trainers import rows, skyrl
+from jaxgym.serve.trainers import nemo, rows, skyrl
 from tests.serve import corridor
 
 LAKE = {"name": "frozen_lake", "map_name": "4x4", "size": 4, "invalid_reply_penalty": 0.25}
@@ -38,9 +42,8 @@ class Turn(NamedTuple):
 
 
 class Played(NamedTuple):
-    """Episode of an adapter, with its system prompt and the first text and image."""
+    """Episode of an adapter; the first text has the system prompt."""
 
-    system: str
     text: str
     image: bytes | None
     turns: list[Turn]
@@ -58,7 +61,11 @@ def of_pool(pool: SessionPool, config: dict[str, Any], seed: int, replies: tuple
         if has_ended:
             break
     pool.close([opening.id])
-    return Played(opening.system_prompt, opening.text, opening.image, turns)
+    return Played(joined(opening.system_prompt, opening.text), opening.image, turns)
+
+
+def joined(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))
 
 
 def shown(message: dict[str, Any]) -> tuple[str, bytes | None]:
@@ -90,10 +97,65 @@ def of_skyrl(config: dict[str, Any], seed: int, replies: tuple[str, ...]) -> Pla
     assert metrics["total_reward"] == pytest.approx(sum(turn.reward for turn in turns))
     assert metrics["num_turns"] == len(turns)
     env.close()
-    return Played(chat[0]["content"], *shown(chat[1]), turns)
+    text, image = shown(chat[1])
+    return Played(joined(chat[0]["content"], text), image, turns)
 
 
-ADAPTERS = [of_skyrl]
+def response(*items: dict[str, Any]) -> Any:
+    """Return a response of a model in the form of NeMo Gym."""
+    return types.SimpleNamespace(output=[types.SimpleNamespace(**item) for item in items])
+
+
+def call_of(arguments: str, name: str = "move", call_id: str = "1") -> dict[str, Any]:
+    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": call_id}
+
+
+def message_of(text: str) -> dict[str, Any]:
+    return {"type": "message", "content": [types.SimpleNamespace(type="output_text", text=text)]}
+
+
+def part_of(content: list[dict[str, str]]) -> tuple[str, bytes]:
+    """Return the text and the image of content in the format of the Responses API."""
+    image, said = content
+    assert (image["type"], said["type"]) == ("input_image", "input_text")
+    head, _, encoded = image["image_url"].partition(",")
+    assert head == "data:image/png;base64"
+    return said["text"], base64.b64decode(encoded)
+
+
+def of_nemo(config: dict[str, Any], seed: int, replies: tuple[str, ...]) -> Played:
+    """Play an episode as NeMo Gym's agent does: in sessions with images by the tool `move`, else by texts."""
+    options = {name: value for name, value in config.items() if name != "name"}
+    row = nemo.row_of(config["name"], seed, options)
+    request, metadata = row["responses_create_params"], {name: row[name] for name in ("seed", "env_config")}
+    image = part_of(request["input"][0]["content"])[1] if "tools" in request else None
+    server = nemo.NemoServer()
+
+    async def play() -> Played:
+        first, about = await server.reset(metadata, "a")
+        assert about["supports_explicit_close"]
+        turns = list[Turn]()
+        for reply in replies:
+            direction = reply.removeprefix("<action>").removesuffix("</action>")
+            item = message_of(reply) if image is None else call_of(json.dumps({"direction": direction}))
+            text, reward, terminated, truncated, info = await server.step(
+                response({"type": "reasoning"}, item), metadata, "a"
+            )
+            shown = None
+            if image is not None:
+                assert (text, info["tool_outputs"][0]["call_id"]) == (None, "1")
+                text, shown = part_of(info["tool_outputs"][0]["output"])
+            turns.append(Turn(text or "", shown, reward, terminated or truncated))
+            if terminated or truncated:
+                break
+        await server.close_session("a")
+        await server.close_session("a")
+        return Played(first, image, turns)
+
+    return asyncio.run(play())
+
+
+ADAPTERS = [of_skyrl, of_nemo]
 adapters = pytest.mark.parametrize("play", ADAPTERS)
 Play = Callable[[dict[str, Any], int, tuple[str, ...]], Played]
 
@@ -104,10 +166,17 @@ def test_texts_images_and_rewards_equal_those_of_the_pool(pool: SessionPool, pla
     config = {**LAKE, "observation_mode": mode}
     played, expected = play(config, 3, REPLIES), of_pool(pool, config, 3, REPLIES)
     assert [turn.has_ended for turn in expected.turns] == [False] * 6 + [True]
-    assert played[:3] == expected[:3]
-    assert (played.image is None) == (mode == "text")
+    assert (played.image, played.image is None) == (expected.image, mode == "text")
     assert [turn[2:] for turn in played.turns] == [turn[2:] for turn in expected.turns]
-    assert [turn[:2] for turn in played.turns[:-1]] == [turn[:2] for turn in expected.turns[:-1]]
+    assert [turn.image for turn in played.turns[:-1]] == [turn.image for turn in expected.turns[:-1]]
+    calls_tools = play is of_nemo and mode != "text"
+    texts, wanted = ([each.text, *(turn.text for turn in each.turns[:-1])] for each in (played, expected))
+    if calls_tools:  # the prompt and the error text name the tool
+        for place in (2, 0):
+            assert "move(direction: up | down | left | right)" in texts[place]
+            assert "<action>" not in texts[place]
+            del texts[place], wanted[place]
+    assert texts == wanted
     assert sum(turn.reward for turn in played.turns) == 0.75
     assert len(pool) == 0
 
@@ -165,4 +234,50 @@ def test_a_started_environment_starts_again(pool: SessionPool) -> None:
     assert (env.init([]), about["seed"], env.turns) == ((first, about), 5, 0)
     env.close()
     env.close()
+    assert len(pool) == 0
+
+
+# Tool calls.
+
+
+def test_malformed_tool_calls_are_invalid_turns_and_every_call_has_a_result(pool: SessionPool) -> None:
+    server, row = nemo.NemoServer(), {"seed": 0, "env_config": {**LAKE, "observation_mode": "image"}}
+    responses = [
+        response(message_of("<action>up</action>")),
+        response(call_of("{", "move")),
+        response(call_of("[" * 10**5, "move")),
+        response(call_of('["up"]', "move")),
+        response(call_of('{"direction": "jump"}', "move")),
+        response(call_of("{}", "\ud800")),
+        response(call_of('{"direction": 1}', "move", "1"), call_of('{"direction": "up"}', "move", "2")),
+    ]
+
+    async def play() -> None:
+        await server.reset(row, "a")
+        for number, each in enumerate(responses, 1):
+            text, reward, *_, info = await server.step(each, row, "a")
+            assert (reward, info["step"]) == (-0.25, number)
+            assert info["invalid_reply"]
+            json.dumps(info)
+            calls = [item.call_id for item in each.output if item.type == "function_call"]
+            assert [output["call_id"] for output in info.get("tool_outputs", [])] == calls
+            assert (text is None) == bool(calls)
+        await server.close_session("a")
+
+    asyncio.run(play())
+    assert len(pool) == 0
+
+
+def test_nemo_sessions_start_again_and_unknown_ones_are_an_error(pool: SessionPool) -> None:
+    server, row = nemo.NemoServer(), {"seed": 0, "env_config": LAKE}
+
+    async def play() -> None:
+        first = await server.reset(row, "a")
+        assert await server.reset(row, "a") == first
+        assert len(pool) == 1
+        await server.close_session("a")
+        with pytest.raises(UnknownSessionError, match=r"Call /reset first\.$"):
+            await server.step(response(message_of("up")), row, "a")
+
+    asyncio.run(play())
     assert len(pool) == 0

@@ -9,11 +9,12 @@ from typing import Any
 
 from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
+from jaxgym.serve.sessions import Opening
 
 _dropped = collections.deque[Episode]()
 
 
-def episode_of(row: Mapping[str, Any], owner: object) -> Episode:
+def episode_of(row: Mapping[str, Any], owner: object = None) -> Episode:
     """Return the episode of a data row, without starting it.
 
     Some trainers drop an environment without closing it when a generation fails. The session of a dropped environment
@@ -22,7 +23,7 @@ def episode_of(row: Mapping[str, Any], owner: object) -> Episode:
     Args:
         row: The columns `env_config`, with the entry `name` and options, and `seed`, the level seed. Without this
             column, the seed is the entry `seed` of `env_config`, or else a random one.
-        owner: The environment object. The session is closed after the last reference to it is gone.
+        owner: The environment object, after whose last reference the session is closed; None if it is always closed.
 
     Raises:
         OptionError: If `env_config` has no name.
@@ -36,8 +37,9 @@ def episode_of(row: Mapping[str, Any], owner: object) -> Episode:
         )
     seed = entries.get("seed") if row.get("seed") is None else row["seed"]
     episode = Episode(entries["name"], seed, options_of(entries))
-    # A finalizer can run in a thread that holds the lock of the pool, so it must not close the session itself.
-    weakref.finalize(owner, _dropped.append, episode).atexit = False
+    if owner is not None:
+        # A finalizer can run in a thread that holds the lock of the pool, so it must not close the session itself.
+        weakref.finalize(owner, _dropped.append, episode).atexit = False
     return episode
 
 
@@ -46,3 +48,8 @@ def close_dropped() -> None:
     with contextlib.suppress(IndexError):
         while True:
             _dropped.popleft().close()
+
+
+def start_of(opening: Opening) -> dict[str, Any]:
+    """Return the info of the start of an episode: id, seed and text version."""
+    return {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}

@@ -16,7 +16,7 @@ from jaxgym.serve.episodes import Episode
 from jaxgym.serve.messages import content_text, user_message
 from jaxgym.serve.sessions import TurnResult
 from jaxgym.serve.swift import info_of
-from jaxgym.serve.trainers.rows import episode_of
+from jaxgym.serve.trainers.rows import episode_of, start_of
 
 
 class _PlainEnv:
@@ -78,7 +78,7 @@ class SkyRLEnv(_Base):
         self._episode = episode_of(self._row, self)
         opening = self._episode.start()
         chat = [{"role": "system", "content": opening.system_prompt}, user_message(opening.text, opening.image)]
-        return chat, {"env_id": opening.env_id, "seed": opening.seed, "text_version": opening.text_version}
+        return chat, start_of(opening)
 
     def step(self, action: str) -> dict[str, Any]:
         """Make a turn.
