@@ -46,6 +46,7 @@ LINES = (
     Line("TRL example", "test_trl_example.py"),
     Line("SkyRL", "clients/test_skyrl.py"),
     Line("NeMo Gym", "clients/test_nemo.py"),
+    Line("VAGEN", "clients/test_vagen.py"),
     Line("OpenEnv client", "clients/test_openenv.py"),
     Line("OpenEnv openenv_scheduler", OPENENV, "openenv_scheduler"),
     Line("OpenEnv jaxgym_openenv_scheduler", OPENENV, "jaxgym_openenv_scheduler"),

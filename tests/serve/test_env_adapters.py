@@ -8,13 +8,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from jaxgym.errors import OptionError
 from jaxgym.serve import episodes
 from jaxgym.serve.errors import UnknownSessionError
+from jaxgym.serve.images import png
 from jaxgym.serve.pool import SessionPool
-from jaxgym.serve.trainers import nemo, rows, skyrl
+from jaxgym.serve.trainers import nemo, rows, skyrl, vagen
 from tests.serve import corridor
 
 LAKE = {"name": "frozen_lake", "map_name": "4x4", "size": 4, "invalid_reply_penalty": 0.25}
@@ -155,7 +157,40 @@ def of_nemo(config: dict[str, Any], seed: int, replies: tuple[str, ...]) -> Play
     return asyncio.run(play())
 
 
-ADAPTERS = [of_skyrl, of_nemo]
+def of_vagen(config: dict[str, Any], seed: int, replies: tuple[str, ...]) -> Played:
+    """Play an episode as VAGEN's agent loop does."""
+    env = vagen.VagenEnv(env_config={**config, "unused": None})
+
+    def shown(observation: dict[str, Any]) -> tuple[str, bytes | None]:
+        images = observation.get("multi_modal_input", {"<image>": []})["<image>"]
+        text = observation["obs_str"]
+        assert (text.count("<image>"), text.count("<video>")) == (len(images), 0)
+        if not images:
+            return text, None
+        assert images[0].mode == "RGB"
+        # The bytes of the pool, if the pixels are the same and not scaled.
+        return text.removeprefix("<image>"), png(np.asarray(images[0]))
+
+    async def play() -> Played:
+        first, about = await env.reset(seed=seed)
+        assert about["seed"] == seed
+        system, turns = await env.system_prompt(), list[Turn]()
+        for reply in replies:
+            observation, reward, has_ended, info = await env.step(reply)
+            assert isinstance(reward, float)
+            assert info["success"] == (has_ended and not info["truncated"])
+            turns.append(Turn(*shown(observation), reward, has_ended))
+            if has_ended:
+                break
+        await env.close()
+        await env.close()
+        text, image = shown(first)
+        return Played(joined(shown(system)[0], text), image, turns)
+
+    return asyncio.run(play())
+
+
+ADAPTERS = [of_skyrl, of_nemo, of_vagen]
 adapters = pytest.mark.parametrize("play", ADAPTERS)
 Play = Callable[[dict[str, Any], int, tuple[str, ...]], Played]
 
@@ -163,7 +198,7 @@ Play = Callable[[dict[str, Any], int, tuple[str, ...]], Played]
 @adapters
 @pytest.mark.parametrize("mode", ["text", "both", "image"])
 def test_texts_images_and_rewards_equal_those_of_the_pool(pool: SessionPool, play: Play, mode: str) -> None:
-    config = {**LAKE, "observation_mode": mode}
+    config = {**LAKE, "observation_mode": mode, "image_scale": 1}
     played, expected = play(config, 3, REPLIES), of_pool(pool, config, 3, REPLIES)
     assert [turn.has_ended for turn in expected.turns] == [False] * 6 + [True]
     assert (played.image, played.image is None) == (expected.image, mode == "text")
