@@ -41,6 +41,7 @@ LINES = (
     Line("ms-swift MortarMayhemGridEnv", SWIFT, "MortarMayhemGridEnv"),
     Line("ms-swift MysteryPathGridEnv", SWIFT, "MysteryPathGridEnv"),
     Line("ms-swift plugin", SWIFT, "plugin"),
+    Line("ms-swift history", "clients/test_swift_history.py"),
     Line("ms-swift scripts", "test_swift_scripts.py"),
     Line("TRL", "clients/test_trl.py"),
     Line("TRL example", "test_trl_example.py"),

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxgym.serve.images import as_base64
-
-MARK = "<image>"
-"""Placeholder of an image in a message of ms-swift."""
+from jaxgym.serve.messages import check_history, with_mark
+from jaxgym.serve.swift.history import HistoryHooks
 
 
 class ImageHooks:
@@ -46,8 +45,7 @@ class ImageHooks:
         """Attach the image of the last observation to the last message."""
         image, message = getattr(self._envs.get(request.uuid), "image", None), request.messages[-1]
         if image is not None and message["role"] == "user":
-            # An error text quotes the reply, which can contain the mark.
-            message["content"] = MARK + message["content"].replace(MARK, "< image >")
+            message["content"] = with_mark(message["content"])
             request.images.append(as_base64(image))
 
 
@@ -56,7 +54,23 @@ def _infos(request: Any) -> dict[str, Any]:
     return {"images": list(request.images)} if request.images else {}
 
 
-def register(name: str = "jaxgym_image_scheduler") -> None:
-    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
+def register(
+    name: str = "jaxgym_image_scheduler", *, history_turns: int | None = None, history_images: int | None = None
+) -> None:
+    """Register the scheduler with ms-swift.
+
+    Args:
+        name: The name for `--multi_turn_scheduler`.
+        history_turns: Number of the last turns that the model sees, in addition to the first one; None shows all.
+            With a number, each turn is a sample of training, and ms-swift needs server mode.
+        history_images: Number of the last turns whose images the model sees; None shows those of the last
+            `history_turns`.
+
+    Raises:
+        ImportError: If ms-swift can't be imported.
+        OptionError: If a number is too small.
+    """
+    check_history(history_turns, history_images)
     swift: Any = importlib.import_module("swift.rollout.multi_turn")
-    swift.multi_turns[name] = type("ImageScheduler", (ImageHooks, swift.GYMScheduler), {"__doc__": __doc__})
+    entries = {"__doc__": __doc__, "history_turns": history_turns, "history_images": history_images}
+    swift.multi_turns[name] = type("ImageScheduler", (ImageHooks, HistoryHooks, swift.GYMScheduler), entries)

@@ -8,19 +8,15 @@ checkout of VAGEN is on the path; otherwise it behaves in the same way.
 """
 
 import importlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from jaxgym.serve.episodes import Episode
 from jaxgym.serve.images import pil_image
-from jaxgym.serve.messages import content_text
+from jaxgym.serve.messages import IMAGE_MARK, content_text, with_mark, without_marks
 from jaxgym.serve.sessions import Opening, TurnResult
 from jaxgym.serve.swift import info_of
 from jaxgym.serve.trainers.rows import episode_of, start_of
-
-_IMAGE = "<image>"
-_MARK = re.compile("<(image|video)>")
 
 
 class _PlainImageEnv:
@@ -101,7 +97,6 @@ class VagenEnv(_ImageEnv):
 
 def _observation(text: str, image: bytes | None) -> dict[str, Any]:
     """Return an observation of VAGEN, which counts the marks of images in the text."""
-    text = _MARK.sub(r"< \1 >", text)  # an error text quotes the reply
     if image is None:
-        return {"obs_str": text}
-    return {"obs_str": f"{_IMAGE}{text}", "multi_modal_input": {_IMAGE: [pil_image(image)]}}
+        return {"obs_str": without_marks(text)}
+    return {"obs_str": with_mark(text), "multi_modal_input": {IMAGE_MARK: [pil_image(image)]}}
