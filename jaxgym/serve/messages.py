@@ -44,6 +44,18 @@ def with_mark(text: str) -> str:
     return f"{IMAGE_MARK}{without_marks(text)}"
 
 
+def attach(request: Any, image: Any) -> None:
+    """Attach an image to the last message of a request of ms-swift, which counts the marks of its images."""
+    message = request.messages[-1]
+    message["content"] = with_mark(message["content"])
+    request.images.append(image)
+
+
+def image_infos(request: Any) -> dict[str, Any]:
+    """Return the images of a request of ms-swift for the rollout infos, as a copy: ms-swift converts them in place."""
+    return {"images": list(request.images)} if getattr(request, "images", None) else {}
+
+
 def recent(chat: Sequence[dict[str, Any]], turns: int | None, images: int | None) -> list[dict[str, Any]]:
     """Return the part of a chat that a model sees.
 

@@ -19,6 +19,7 @@ from jaxgym.serve import episodes, images, swift, trl
 from jaxgym.serve import rollout as rollouts
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.messages import OMITTED, recent, user_message
+from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.serve.openenv.rpc import Methods
 from jaxgym.serve.openenv.sessions import ClientSessions
 from jaxgym.serve.pool import SessionPool
@@ -188,9 +189,7 @@ def test_the_scheduler_of_ms_swift_fills_images_and_rollout_infos(expected: list
     asyncio.run(play())
 
 
-class Response:
-    """Response, choice and message of an engine at once; the tokens are the letters."""
-
+class Response:  # and its choice, and its message; the tokens are the letters
     def __init__(self, reply: str) -> None:
         self.choices, self.message, self.content = [self], self, reply
         self.token_ids = [ord(letter) for letter in reply]
@@ -262,13 +261,54 @@ def test_a_short_history_in_ms_swift_is_a_sample_for_each_turn(
 
 
 def test_a_short_history_of_ms_swift_needs_server_mode_and_positive_numbers() -> None:
-    class Scheduler(HistoryHooks):
-        history_images, infer_engine = 1, None
-
+    scheduler = HistoryHooks()
+    scheduler.history_images = 1
     with pytest.raises(OptionError, match=r"^history_turns: expected None in colocate mode"):
-        asyncio.run(Scheduler().on_trajectory_start([]))
+        asyncio.run(scheduler.on_trajectory_start([]))
     with pytest.raises(OptionError, match=r"^history_turns: expected an integer of at least 1, or None, got 0\.$"):
         swift_images.register(history_turns=0)
+
+
+class LocalEnv:
+    """Observations of jaxgym's OpenEnv server, without a server."""
+
+    def __init__(self, pool: SessionPool) -> None:
+        hosted = Hosted(pool, GAME, "frozen_lake", OPTIONS, pool.prepare(GAME, OPTIONS))
+        self._sessions = ClientSessions(hosted, 1, 0.0)
+        self._session = self._sessions.open()
+
+    async def areset(self) -> tuple[Any, dict[str, Any]]:
+        return json.loads(await self._session.reset({"seed": SEED}))["observation"], {}
+
+    async def astep(self, action: dict[str, str]) -> tuple[Any, float, bool, dict[str, Any]]:
+        answer = json.loads(await self._session.step(action["message"]))
+        return answer["observation"], float(answer["reward"]), answer["done"], {}
+
+    async def aclose(self) -> None:
+        self._sessions.close(self._session)
+
+
+def test_the_openenv_scheduler_of_ms_swift_passes_images_on(pool: SessionPool, expected: list[bytes]) -> None:
+    encoded = [base64.b64encode(image).decode() for image in expected]
+
+    class Scheduler(OpenEnvScheduler):
+        def _create_env(self, env_config: dict[str, Any]) -> Any:
+            return LocalEnv(pool)
+
+    async def play() -> None:
+        scheduler, request = Scheduler(), Request("a", {}, ["old"], [])
+        await scheduler.on_trajectory_start([request])
+        for turn, reply in enumerate((*REPLIES, "up <image>"), 1):
+            assert request.images == encoded[:turn]
+            assert sum(message["content"].count("<image>") for message in request.messages[1::2]) == turn
+            request.messages.append({"role": "assistant", "content": reply})
+            ended = await scheduler.on_turn_end(request, Response(reply), turn)
+            assert ended["rollout_infos"]["images"] == encoded[:turn]
+            if not ended["done"]:
+                assert scheduler.step(request, None, turn)["rollout_infos"] == {"images": encoded[: turn + 1]}
+
+    asyncio.run(play())
+    assert len(pool) == 0
 
 
 # Rollouts.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxgym.serve.images import as_base64
-from jaxgym.serve.messages import check_history, with_mark
+from jaxgym.serve.messages import attach, check_history, image_infos
 from jaxgym.serve.swift.history import HistoryHooks
 
 
@@ -32,26 +32,20 @@ class ImageHooks:
         """Make the step of a reply, and add the images so far to the rollout infos."""
         hooks: Any = super()
         ended = await hooks.on_turn_end(infer_request, response_choice, current_turn)
-        return {**ended, "rollout_infos": {**ended["rollout_infos"], **_infos(infer_request)}}
+        return {**ended, "rollout_infos": {**ended["rollout_infos"], **image_infos(infer_request)}}
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Add the next text and image to the request."""
         hooks: Any = super()
         stepped = hooks.step(infer_request, response_choice, current_turn)
         self._attach(infer_request)
-        return {**stepped, "rollout_infos": {**stepped.get("rollout_infos", {}), **_infos(infer_request)}}
+        return {**stepped, "rollout_infos": {**stepped.get("rollout_infos", {}), **image_infos(infer_request)}}
 
     def _attach(self, request: Any) -> None:
         """Attach the image of the last observation to the last message."""
-        image, message = getattr(self._envs.get(request.uuid), "image", None), request.messages[-1]
-        if image is not None and message["role"] == "user":
-            message["content"] = with_mark(message["content"])
-            request.images.append(as_base64(image))
-
-
-def _infos(request: Any) -> dict[str, Any]:
-    """Return the images of a request for the rollout infos, as a copy, because ms-swift converts them in place."""
-    return {"images": list(request.images)} if request.images else {}
+        image = getattr(self._envs.get(request.uuid), "image", None)
+        if image is not None and request.messages[-1]["role"] == "user":
+            attach(request, as_base64(image))
 
 
 def register(
