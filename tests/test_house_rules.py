@@ -140,7 +140,7 @@ BRIDGES = {
     f"jaxgym.serve.{name}"
     for name in (
         *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
-        *("textarena", "trl"),
+        *("textarena", "trainers.nemo", "trainers.skyrl", "trainers.vagen", "trl"),
     )
 }
 

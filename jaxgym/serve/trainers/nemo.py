@@ -36,7 +36,7 @@ except ImportError:
     _Server = _PlainServer
 
 
-class _Session(NamedTuple):
+class _NemoSession(NamedTuple):
     episode: Episode
     tools: Tools
     has_images: bool
@@ -80,7 +80,7 @@ class NemoServer(_Server):
         episode = episode_of(metadata)
         opening = await episode.astart()
         tools = Tools(episode.name, options_of(metadata["env_config"]))
-        session = self.session_state[session_id] = _Session(episode, tools, opening.image is not None)
+        session = self.session_state[session_id] = _NemoSession(episode, tools, opening.image is not None)
         rules = tools.system_prompt(opening) if session.has_images else opening.system_prompt
         return "\n\n".join(filter(None, (rules, opening.text))), {**start_of(opening), "supports_explicit_close": True}
 
@@ -98,7 +98,7 @@ class NemoServer(_Server):
             The next observation text, or None if the response has tool calls, whose results are in the info; the reward
             of the turn; whether the episode is terminated and truncated; and the info of the turn.
         """
-        session: _Session | None = self.session_state.get(session_id)
+        session: _NemoSession | None = self.session_state.get(session_id)
         if session is None:
             raise UnknownSessionError("expected a session with an episode, got another one. Call /reset first.")
         calls = [item for item in action.output if item.type == "function_call"]
@@ -119,7 +119,7 @@ class NemoServer(_Server):
 
     async def close_session(self, session_id: str | None) -> None:
         """Close a session; can be called at any time."""
-        session: _Session | None = self.session_state.get(session_id)
+        session: _NemoSession | None = self.session_state.get(session_id)
         await super().close_session(session_id)
         if session is not None:
             session.episode.close()
