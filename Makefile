@@ -38,6 +38,12 @@ PARITY = .parity
 # What $(VENV) has, and beside it those frameworks; ms-swift without all that it declares, which is much more.
 CONFORMANCE = .conformance
 CLIENTS = "transformers>=5.2,<5.17" "datasets<4.8.5" modelscope "peft<0.21" json_repair dacite pillow pydantic openenv==0.10.0 textarena==0.7.4
+# SkyRL without Ray and vLLM; it declares Python 3.12, and its generators run on 3.11.
+SKYRL = skyrl==0.4.0 skyrl-gym==0.4.0 func_timeout omegaconf antlr4-python3-runtime==4.9.3 loguru cloudpathlib pybase64 jaxtyping
+# NeMo Gym with what its agent and servers import; it declares Python 3.13, and these parts run on 3.11.
+NEMO = nemo-gym==0.7.0 hydra-core itsdangerous ray==2.60.0 yappi pydot wandb
+# In a folder of its own: NeMo Gym brings top-level packages with common names.
+NEMO_FOLDER = $(abspath $(CONFORMANCE))/nemo
 # In an environment of its own: verifiers wants another mcp than openenv 0.10.
 VERIFIERS = $(abspath $(CONFORMANCE))/verifiers
 # In a folder of its own: ms-swift wants an older TRL.
@@ -127,12 +133,14 @@ parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environme
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
 	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
-		echo "Installing the clients, 2.8 GB with those of the trainers; this takes some minutes" && \
+		echo "Installing the clients, 3.3 GB with those of the trainers; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps ms-swift==4.6.0 && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --target $(TRL) trl==1.16.0 jmespath && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python $(SKYRL) && \
+		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python --target $(NEMO_FOLDER) $(NEMO) && \
 		$(BIN)/python $(PURELIB) >"$$($(CONFORMANCE)/bin/python $(PURELIB))/shared.pth" && touch $(CONFORMANCE)/.complete; \
 	fi
 	@if [ ! -e $(VERIFIERS)/.complete ]; then \
@@ -149,7 +157,7 @@ conformance: $(STAMP) ## Drive our environments with the clients of other framew
 		touch $(TRAINERS)/.complete || echo "Skipped: verl and AReaL can't be installed, for the reason above."; \
 	fi
 	@if [ -e $(VERIFIERS)/.complete ]; then $(BIN)/python $(PURELIB) >"$$($(VERIFIERS)/bin/python $(PURELIB))/shared.pth"; fi
-	@VERIFIERS=$(VERIFIERS)/bin/vf-eval VERIFIERS_PYTHON=$(VERIFIERS)/bin/python TRAINERS=$(TRAINERS)/bin/python TRL=$(TRL) \
+	@VERIFIERS=$(VERIFIERS)/bin/vf-eval VERIFIERS_PYTHON=$(VERIFIERS)/bin/python TRAINERS=$(TRAINERS)/bin/python TRL=$(TRL) NEMO=$(NEMO_FOLDER) \
 		PATH="$(abspath $(BIN)):$$PATH" JAX_PLATFORMS=cpu $(CONFORMANCE)/bin/python -m tests.conformance.run $(CONFORMANCE_FLAGS)
 
 lint: $(STAMP) ## Check style and types.

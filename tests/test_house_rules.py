@@ -145,7 +145,8 @@ BRIDGES = {
     f"jaxgym.serve.{name}"
     for name in (
         *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
-        *("evaluation", "textarena", "trainers.episode", "trainers.verifiers", "trl"),
+        *("evaluation", "textarena", "trl"),
+        *(f"trainers.{name}" for name in ("episode", "nemo", "skyrl", "vagen", "verifiers")),
     )
 }
 

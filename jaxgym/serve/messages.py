@@ -1,14 +1,21 @@
 """Contents of chat messages, in the formats of clients and endpoints."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jaxgym.errors import OptionError
 from jaxgym.serve.images import data_url
 
 _TEXTS = ("text", "input_text", "output_text")
 
 OMITTED = "[image omitted]"
 """Text in place of an older image; see `recent`."""
+
+IMAGE_MARK = "<image>"
+"""Placeholder of an image in the messages of some trainers."""
+
+_MARKS = re.compile("<(image|video)>")
 
 
 def user_message(text: str, image: bytes | None = None) -> dict[str, Any]:
@@ -21,6 +28,32 @@ def user_message(text: str, image: bytes | None = None) -> dict[str, Any]:
         return {"role": "user", "content": text}
     parts = [{"type": "image_url", "image_url": {"url": data_url(image)}}]
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}] if text else parts}
+
+
+def without_marks(text: str) -> str:
+    """Return a text without placeholders of images and videos; an error text can quote them from a reply.
+
+    >>> without_marks("Expected an action, got '<image>'.")
+    "Expected an action, got '< image >'."
+    """
+    return _MARKS.sub(r"< \1 >", text)
+
+
+def with_mark(text: str) -> str:
+    """Return a text after the placeholder of its image."""
+    return f"{IMAGE_MARK}{without_marks(text)}"
+
+
+def attach(request: Any, image: Any) -> None:
+    """Attach an image to the last message of a request of ms-swift, which counts the marks of its images."""
+    message = request.messages[-1]
+    message["content"] = with_mark(message["content"])
+    request.images.append(image)
+
+
+def image_infos(request: Any) -> dict[str, Any]:
+    """Return the images of a request of ms-swift for the rollout infos, as a copy: ms-swift converts them in place."""
+    return {"images": list(request.images)} if getattr(request, "images", None) else {}
 
 
 def recent(chat: Sequence[dict[str, Any]], turns: int | None, images: int | None) -> list[dict[str, Any]]:
@@ -44,6 +77,13 @@ def recent(chat: Sequence[dict[str, Any]], turns: int | None, images: int | None
         first = chat[start] if start in pictured else _without_images(chat[start])
         kept += [first, *chat[start + 1 : spans[start]]]
     return kept
+
+
+def check_history(turns: int | None, images: int | None) -> None:
+    """Raise `OptionError` if a number of turns or of images of a history is too small; None is no limit."""
+    for name, low, kept in (("history_turns", 1, turns), ("history_images", 0, images)):
+        if kept is not None and kept < low:
+            raise OptionError(f"{name}: expected an integer of at least {low}, or None, got {kept}.")
 
 
 def _without_images(message: dict[str, Any]) -> dict[str, Any]:

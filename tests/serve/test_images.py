@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import dataclasses
 import io
 import json
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -17,9 +19,12 @@ from jaxgym.serve import episodes, images, swift, trl
 from jaxgym.serve import rollout as rollouts
 from jaxgym.serve.agentgym.wrapper import AgentGymWrapper
 from jaxgym.serve.messages import OMITTED, recent, user_message
+from jaxgym.serve.openenv.client import OpenEnvScheduler
 from jaxgym.serve.openenv.rpc import Methods
 from jaxgym.serve.openenv.sessions import ClientSessions
 from jaxgym.serve.pool import SessionPool
+from jaxgym.serve.swift import images as swift_images
+from jaxgym.serve.swift.history import HistoryHooks
 from jaxgym.serve.swift.images import ImageHooks
 from jaxgym.serve.web.http import Hosted
 from tests.serve import corridor
@@ -182,6 +187,128 @@ def test_the_scheduler_of_ms_swift_fills_images_and_rollout_infos(expected: list
                 assert scheduler.step(request, None, turn)["rollout_infos"] == {"images": encoded[: turn + 1]}
 
     asyncio.run(play())
+
+
+class Response:  # and its choice, and its message; the tokens are the letters
+    def __init__(self, reply: str) -> None:
+        self.choices, self.message, self.content = [self], self, reply
+        self.token_ids = [ord(letter) for letter in reply]
+
+
+@dataclasses.dataclass
+class Request:
+    uuid: str
+    data_dict: dict[str, Any]
+    images: list[str]
+    messages: list[dict[str, Any]]
+
+
+class RunScheduler(GymScheduler):
+    """Part of ms-swift's scheduler that `run` of a history calls; the engine sends the replies of the test."""
+
+    max_turns = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.infer_engine: Any = self
+        self.seen: list[Request] = []
+
+    async def infer_async(self, request: Request, config: Any) -> Response:
+        del config
+        self.seen.append(request)
+        return Response(REPLIES[len(self.seen) - 1])
+
+    def get_response_token_data(self, request: Request, choice: Response) -> tuple[list[int], list[int]]:
+        del request
+        return choice.token_ids, [1] * len(choice.token_ids)
+
+    def _extract_logprobs_from_choice(self, choice: Response) -> list[float]:
+        return [-1.0] * len(choice.token_ids)
+
+    def check_finished(self, *_: Any) -> bool:
+        return True  # `done` of the environment replaces it
+
+    async def _close_and_remove(self, uuid: str) -> None:
+        if uuid in self._envs:
+            await self._envs.pop(uuid).close()
+
+
+def test_a_short_history_in_ms_swift_is_a_sample_for_each_turn(
+    pool: SessionPool, expected: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol = types.ModuleType("swift.infer_engine.protocol")
+    protocol.RolloutOutput = types.SimpleNamespace  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, protocol.__name__, protocol)
+    encoded = [base64.b64encode(image).decode() for image in expected]
+
+    class Scheduler(ImageHooks, HistoryHooks, RunScheduler):
+        history_turns = 1
+
+    scheduler = Scheduler()
+    outputs = asyncio.run(scheduler.run(Request("a", {"env_config": {"seed": SEED, **OPTIONS}}, [], []), None))
+    assert [request.images for request in scheduler.seen] == [[image] for image in encoded[:3]]
+    assert [request.messages for request in scheduler.seen] == [output.messages[:-1] for output in outputs]
+    first, last = outputs[0].messages, outputs[-1].messages
+    assert [message["content"] for message in first[1:]] == ["<image>", REPLIES[0]]
+    assert [message["content"] for message in last[1:]] == [OMITTED, REPLIES[0], "<image>You chose: right.", REPLIES[2]]
+    tokens = [[ord(letter) for letter in REPLIES[turn]] for turn in (0, 2)]
+    assert outputs[-1].response_token_ids == tokens
+    assert outputs[-1].response_loss_mask == [[0] * len(tokens[0]), [1] * len(tokens[1])]
+    assert outputs[-1].rollout_logprobs == [[-1.0] * len(tokens[1])]
+    infos = {"gym_done": False, "num_turns": 3}
+    assert [output.rollout_infos for output in outputs] == [{"images": [image], **infos} for image in encoded[:3]]
+    assert len(pool) == 0
+
+
+def test_a_short_history_of_ms_swift_needs_server_mode_and_positive_numbers() -> None:
+    scheduler = HistoryHooks()
+    scheduler.history_images = 1
+    with pytest.raises(OptionError, match=r"^history_turns: expected None in colocate mode"):
+        asyncio.run(scheduler.on_trajectory_start([]))
+    with pytest.raises(OptionError, match=r"^history_turns: expected an integer of at least 1, or None, got 0\.$"):
+        swift_images.register(history_turns=0)
+
+
+class LocalEnv:
+    """Observations of jaxgym's OpenEnv server, without a server."""
+
+    def __init__(self, pool: SessionPool) -> None:
+        hosted = Hosted(pool, GAME, "frozen_lake", OPTIONS, pool.prepare(GAME, OPTIONS))
+        self._sessions = ClientSessions(hosted, 1, 0.0)
+        self._session = self._sessions.open()
+
+    async def areset(self) -> tuple[Any, dict[str, Any]]:
+        return json.loads(await self._session.reset({"seed": SEED}))["observation"], {}
+
+    async def astep(self, action: dict[str, str]) -> tuple[Any, float, bool, dict[str, Any]]:
+        answer = json.loads(await self._session.step(action["message"]))
+        return answer["observation"], float(answer["reward"]), answer["done"], {}
+
+    async def aclose(self) -> None:
+        self._sessions.close(self._session)
+
+
+def test_the_openenv_scheduler_of_ms_swift_passes_images_on(pool: SessionPool, expected: list[bytes]) -> None:
+    encoded = [base64.b64encode(image).decode() for image in expected]
+
+    class Scheduler(OpenEnvScheduler):
+        def _create_env(self, env_config: dict[str, Any]) -> Any:
+            return LocalEnv(pool)
+
+    async def play() -> None:
+        scheduler, request = Scheduler(), Request("a", {}, ["old"], [])
+        await scheduler.on_trajectory_start([request])
+        for turn, reply in enumerate((*REPLIES, "up <image>"), 1):
+            assert request.images == encoded[:turn]
+            assert sum(message["content"].count("<image>") for message in request.messages[1::2]) == turn
+            request.messages.append({"role": "assistant", "content": reply})
+            ended = await scheduler.on_turn_end(request, Response(reply), turn)
+            assert ended["rollout_infos"]["images"] == encoded[:turn]
+            if not ended["done"]:
+                assert scheduler.step(request, None, turn)["rollout_infos"] == {"images": encoded[: turn + 1]}
+
+    asyncio.run(play())
+    assert len(pool) == 0
 
 
 # Rollouts.

@@ -10,9 +10,15 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-SCREEN_PX = 84
+SCREEN_PX, VIEW_PX, TILE_PX, RADIUS = 84, 56, 8, 6
 SKIN, DARK_HAND, CROSS, DEADLY = (250, 204, 153), (50, 50, 50), (255, 0, 0), (81, 18, 26)
 TILE = (21, 43, 77)
+
+# Views of MiniGrid: gray levels, and places (row, column) in a cell that tell its things apart.
+BABYAI = ("GoToLocal", "PickupLoc", "PutNextLocal", "BlockedUnlockPickup", "UnlockToUnlock", "KeyInBox", "SynthS5R2")
+VISIBLE, WALL, FLOOR = 60, 146, 76
+PLACES = {"corner": (1, 1), "left": (3, 1), "bit": (2, 5), "right": (2, 7), "bottom": (7, 4)}
+
 DISC, ICE, SAND, GREEN = (214, 60, 52), (198, 226, 243), (226, 196, 140), (84, 176, 96)
 
 # The digits of Sudoku, as a reader sees them.
@@ -27,12 +33,12 @@ DIGITS = """
 
 
 def pixels_of(image: bytes) -> np.ndarray:
-    """Return the screen of a PNG, uint8 (84, 84, 3), without its enlargement."""
+    """Return the frame of a PNG without its enlargement, uint8 (84, 84, 3), or (56, 56, 3) of a view of MiniGrid."""
     opened = Image.open(io.BytesIO(image))
     assert opened.format == "PNG"
-    assert opened.size == (252, 252)
+    assert opened.size in ((252, 252), (224, 224))
     pixels = np.asarray(opened.convert("RGB"))
-    step = len(pixels) // SCREEN_PX
+    step = len(pixels) // (SCREEN_PX if len(pixels) == 252 else VIEW_PX)
     screen = pixels[::step, ::step]
     np.testing.assert_array_equal(screen.repeat(step, axis=0).repeat(step, axis=1), pixels)
     return screen
@@ -89,6 +95,30 @@ def agent(screen: np.ndarray) -> tuple[int, int, str]:
     return top + radius, (right - radius if x < 0 else left + radius), "left" if x < 0 else "right"
 
 
+def wrapped_agent(screen: np.ndarray) -> tuple[int, int, str] | None:
+    """Return what `agent` returns, where the edge of the screen can cut the disc; None if its center is outside."""
+    skin, hands = where(screen, SKIN), where(screen, DARK_HAND)
+    if not len(skin):
+        return None
+    ends = [(low, high + 1) for low, high in zip(skin.min(axis=0), skin.max(axis=0), strict=True)]
+    at_edge = [low == 0 or high == SCREEN_PX for low, high in ends]
+    if not any(at_edge):
+        return agent(screen)
+    if len(hands):
+        y, x = hands.mean(axis=0) - skin.mean(axis=0)
+    else:  # beyond the edge
+        y, x = (0 if not cut else -1 if low == 0 else 1 for cut, (low, _) in zip(at_edge, ends, strict=True))
+    facing = ("up" if y < 0 else "down") if abs(y) > abs(x) else "left" if x < 0 else "right"
+    center = []
+    for (low, high), front in zip(ends, (("up", "down"), ("left", "right")), strict=True):
+        # One end is cut by the edge, or covered by the hands; the other one is a radius away from the center.
+        is_from_high = low == 0 or (high < SCREEN_PX and facing == front[0])
+        center.append(high - RADIUS if is_from_high else low + RADIUS)
+    if min(center) < 0 or max(center) >= SCREEN_PX:
+        return None
+    return center[0], center[1], facing
+
+
 def command(screen: np.ndarray) -> str:
     """Return the command of the white symbol in the center; "none" without one."""
     symbol = where(screen, (255, 255, 255))
@@ -102,8 +132,10 @@ def command(screen: np.ndarray) -> str:
 
 def mortar_mayhem(screen: np.ndarray, beside: str) -> str:
     """Read an arena; the commands of the act-only games are beside it."""
-    y, x, facing = agent(screen)
-    blue, red = where(screen, TILE), where(screen, DEADLY)
+    found = wrapped_agent(screen)
+    if found is None:
+        return "You: on no tile"
+    (y, x, facing), blue, red = found, where(screen, TILE), where(screen, DEADLY)
     top = min(place.min() for place in (blue, red) if len(place)) - 1
     (row, column), red_tiles = (np.asarray([y, x]) - top) // 14 + 1, "some" if len(red) else "none"
     listed = re.search("Commands: .*", beside)
@@ -120,6 +152,58 @@ def mystery_path(screen: np.ndarray, beside: str) -> str:
     return f"You: row {y // 12 + 1}, column {x // 12 + 1}, facing {facing}{crossed}"
 
 
+def endless_mystery_path(screen: np.ndarray, beside: str) -> str:
+    """Read the row of the agent in the part of the world that moves along."""
+    del beside
+    cross = where(screen, CROSS)
+    y, crossed = (cross.min(axis=0)[0] + 5, "\nRed cross: on you") if len(cross) else (agent(screen)[0], "")
+    return f"You: (row {y // 12 + 1}){crossed}"
+
+
+def minigrid(screen: np.ndarray, beside: str) -> str:
+    """Read a view of 7 x 7 cells, with the agent in the middle of the bottom row."""
+    tiles = screen.reshape(7, TILE_PX, 7, TILE_PX, 3).swapaxes(1, 2).astype(int)
+    lines, things = list[str](), list[str]()
+    carried = thing_of(tiles[6, 3])[1]
+    for row, line in enumerate(tiles):
+        characters = ""
+        for column, tile in enumerate(line):
+            character, name = ("@", "") if (row, column) == (6, 3) else thing_of(tile)
+            characters += character
+            if name:
+                side = "left" if column < 3 else "right"
+                things.append(f"{name}: {6 - row} ahead, {abs(column - 3)} {side}")
+        lines.append(characters)
+    holding = f"\nYou carry: {carried}" if carried else ""
+    listed = "; ".join(things) or "none"
+    return "\n".join(filter(None, (beside, *lines, f"Visible things: {listed}"))) + holding
+
+
+def thing_of(tile: np.ndarray) -> tuple[str, str]:
+    """Return the character of a cell, uint8 (8, 8, 3), and the name of a thing on it."""
+    if tile.max() < VISIBLE:
+        return "?", ""
+    if (tile == WALL).all():
+        return "#", ""
+    inked = {name: bool((tile[place] != FLOOR).any()) for name, place in PLACES.items()}
+    if inked["right"]:
+        state = "open" if not inked["bottom"] else "locked" if inked["corner"] else "closed"
+        return {"open": "O", "locked": "L", "closed": "D"}[state], f"{state} {color_of(tile[PLACES['right']])} door"
+    for kind, place in (("box", "corner"), ("ball", "left"), ("key", "bit")):
+        if inked[place]:
+            return {"box": "X", "ball": "B", "key": "K"}[kind], f"{color_of(tile[PLACES[place]])} {kind}"
+    return ".", ""
+
+
+def color_of(pixel: np.ndarray) -> str:
+    """Return the color of a thing, from a pixel that mixes it with the floor."""
+    ink = pixel - FLOOR
+    if ink.max() - ink.min() < 10:
+        return "grey"
+    strong = tuple(channel for channel, level in zip("rgb", ink, strict=True) if 2 * level > ink.max())
+    return {("r",): "red", ("g",): "green", ("b",): "blue", ("r", "g"): "yellow", ("r", "b"): "purple"}[strong]
+
+
 def textcraft(screen: np.ndarray, beside: str) -> str:
     """Return the crafting commands and the goal, which are beside the first image."""
     del screen
@@ -133,4 +217,8 @@ READERS: dict[str, Callable[[np.ndarray, str], str]] = {
     "MysteryPath-v0": mystery_path,
     "MysteryPath-Grid-v0": mystery_path,
     "TextCraft-v0": textcraft,
+    "Endless-MortarMayhem-v0": mortar_mayhem,
+    "Endless-MysteryPath-v0": endless_mystery_path,
+    "MiniGrid-MemoryS17Random-v0": minigrid,
+    **dict.fromkeys((f"BabyAI-{name}-v0" for name in BABYAI), minigrid),
 }

@@ -288,7 +288,8 @@ class EndlessMysteryPath:
 
     def __init__(self, prompt: str):
         self.rows = int(re.search(r"The world has (\d+) rows", prompt)[1])
-        self.width = int(re.search(r"Each tile is (\d+) px wide", prompt)[1])
+        width = re.search(r"Each tile is (\d+) px wide", prompt)  # with an image, it is a share of 84 px
+        self.width = int(width[1]) if width else 84 // int(re.search(r"Each tile is 1/(\d+) as wide", prompt)[1])
         self.pace = int(re.search(r"right, up and down move you (\d+) px", prompt)[1])
         self.x = 0  # pixels from the left edge of the start tile
         self.path: list[Tile] = []

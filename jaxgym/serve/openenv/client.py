@@ -13,7 +13,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxgym.serve.messages import content_text, usage_of
+from jaxgym.serve.messages import attach, content_text, image_infos, usage_of
 from jaxgym.serve.openenv.remote import LostError, OpenEnvError, OpenEnvWrapper, Step
 
 __all__ = ["LostError", "OpenEnvError", "OpenEnvScheduler", "OpenEnvWrapper", "register"]
@@ -66,6 +66,7 @@ class OpenEnvScheduler(_Scheduler):
         self._total_rewards: dict[str, float] = {}
         self._step_rewards: dict[str, list[float]] = {}
         self._pending_obs: dict[str, str | None] = {}
+        self._pending_images: dict[str, str | None] = {}
         self._turns: dict[str, list[dict[str, Any]]] = {}
         self._room = threading.Lock()
         self._taken: set[str] = set()
@@ -107,6 +108,10 @@ class OpenEnvScheduler(_Scheduler):
         self._turns[uuid] = []
         observation, _ = await self._envs[uuid].areset()
         request.messages = self._first_messages(uuid, observation, config.get("system_message"))
+        image = _image_of(observation)
+        if image is not None:
+            request.images = []
+            attach(request, image)
 
     async def _take_room(self, uuid: str) -> None:
         until = time.monotonic() + self.wait_seconds
@@ -136,6 +141,7 @@ class OpenEnvScheduler(_Scheduler):
             self._step_rewards[uuid].append(0.0)
             has_ended, more = True, {"error": str(error)}
         infos = {
+            **image_infos(infer_request),
             "total_reward": self._total_rewards[uuid],
             "step_rewards": list(self._step_rewards[uuid]),
             "turns": list(self._turns[uuid]),
@@ -157,6 +163,7 @@ class OpenEnvScheduler(_Scheduler):
         self._total_rewards[uuid] += reward
         self._step_rewards[uuid].append(reward)
         self._pending_obs[uuid] = self.format_observation(observation)
+        self._pending_images[uuid] = _image_of(observation)
         return has_ended, {}
 
     async def _act(self, wrapper: Any, text: str) -> Step:
@@ -170,12 +177,15 @@ class OpenEnvScheduler(_Scheduler):
             return await wrapper.astep({"message": text})
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Add the observation text to the messages for the next turn."""
+        """Add the observation text and the image to the messages for the next turn."""
         text = self._pending_obs.get(infer_request.uuid)
+        image = self._pending_images.pop(infer_request.uuid, None)
         if text is not None:
             infer_request.messages.append({"role": "user", "content": text})
             self._pending_obs[infer_request.uuid] = None
-        return {"infer_request": infer_request}
+        if image is not None:
+            attach(infer_request, image)
+        return {"infer_request": infer_request, "rollout_infos": image_infos(infer_request)}
 
     # Methods that a subclass can override.
 
@@ -222,8 +232,14 @@ class OpenEnvScheduler(_Scheduler):
             await wrapper.aclose()
         with self._room:
             self._taken.discard(uuid)
-        for kept in (self._total_rewards, self._step_rewards, self._pending_obs, self._turns):
+        for kept in (self._total_rewards, self._step_rewards, self._pending_obs, self._pending_images, self._turns):
             kept.pop(uuid, None)
+
+
+def _image_of(observation: Any) -> str | None:
+    """Return the image of an observation of jaxgym's server, base64; None without one."""
+    image = observation.get("image") if isinstance(observation, Mapping) else None
+    return image if isinstance(image, str) else None
 
 
 def register(name: str = "jaxgym_openenv_scheduler") -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from jaxgym.errors import OptionError
 from jaxgym.serve.episodes import Episode, options_of
 from jaxgym.serve.errors import SessionError
-from jaxgym.serve.messages import content_text, recent, usage_of, user_message
+from jaxgym.serve.messages import check_history, content_text, recent, usage_of, user_message
 from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.policies import Choice, Message, Policy, PolicyError, Request
 from jaxgym.serve.rollout.scripted import game_of
@@ -53,10 +53,7 @@ class RolloutSettings:
         """Validate the settings."""
         if self.max_turns is not None and self.max_turns < 1:
             raise OptionError(f"max_turns: expected an integer of at least 1, or None, got {self.max_turns}.")
-        for name, low in (("history_turns", 1), ("history_images", 0)):
-            kept = getattr(self, name)
-            if kept is not None and kept < low:
-                raise OptionError(f"{name}: expected an integer of at least {low}, or None, got {kept}.")
+        check_history(self.history_turns, self.history_images)
         are_times = self.turn_seconds > 0 and self.backoff_seconds >= 0  # neither of NaN
         if self.concurrency < 1 or self.retries < 0 or not are_times:
             raise OptionError(

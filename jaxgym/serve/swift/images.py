@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxgym.serve.images import as_base64
-
-MARK = "<image>"
-"""Placeholder of an image in a message of ms-swift."""
+from jaxgym.serve.messages import attach, check_history, image_infos
+from jaxgym.serve.swift.history import HistoryHooks
 
 
 class ImageHooks:
@@ -33,30 +32,39 @@ class ImageHooks:
         """Make the step of a reply, and add the images so far to the rollout infos."""
         hooks: Any = super()
         ended = await hooks.on_turn_end(infer_request, response_choice, current_turn)
-        return {**ended, "rollout_infos": {**ended["rollout_infos"], **_infos(infer_request)}}
+        return {**ended, "rollout_infos": {**ended["rollout_infos"], **image_infos(infer_request)}}
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Add the next text and image to the request."""
         hooks: Any = super()
         stepped = hooks.step(infer_request, response_choice, current_turn)
         self._attach(infer_request)
-        return {**stepped, "rollout_infos": {**stepped.get("rollout_infos", {}), **_infos(infer_request)}}
+        return {**stepped, "rollout_infos": {**stepped.get("rollout_infos", {}), **image_infos(infer_request)}}
 
     def _attach(self, request: Any) -> None:
         """Attach the image of the last observation to the last message."""
-        image, message = getattr(self._envs.get(request.uuid), "image", None), request.messages[-1]
-        if image is not None and message["role"] == "user":
-            # An error text quotes the reply, which can contain the mark.
-            message["content"] = MARK + message["content"].replace(MARK, "< image >")
-            request.images.append(as_base64(image))
+        image = getattr(self._envs.get(request.uuid), "image", None)
+        if image is not None and request.messages[-1]["role"] == "user":
+            attach(request, as_base64(image))
 
 
-def _infos(request: Any) -> dict[str, Any]:
-    """Return the images of a request for the rollout infos, as a copy, because ms-swift converts them in place."""
-    return {"images": list(request.images)} if request.images else {}
+def register(
+    name: str = "jaxgym_image_scheduler", *, history_turns: int | None = None, history_images: int | None = None
+) -> None:
+    """Register the scheduler with ms-swift.
 
+    Args:
+        name: The name for `--multi_turn_scheduler`.
+        history_turns: Number of the last turns that the model sees, in addition to the first one; None shows all.
+            With a number, each turn is a sample of training, and ms-swift needs server mode.
+        history_images: Number of the last turns whose images the model sees; None shows those of the last
+            `history_turns`.
 
-def register(name: str = "jaxgym_image_scheduler") -> None:
-    """Register the scheduler with ms-swift; raise `ImportError` if it can't be imported."""
+    Raises:
+        ImportError: If ms-swift can't be imported.
+        OptionError: If a number is too small.
+    """
+    check_history(history_turns, history_images)
     swift: Any = importlib.import_module("swift.rollout.multi_turn")
-    swift.multi_turns[name] = type("ImageScheduler", (ImageHooks, swift.GYMScheduler), {"__doc__": __doc__})
+    entries = {"__doc__": __doc__, "history_turns": history_turns, "history_images": history_images}
+    swift.multi_turns[name] = type("ImageScheduler", (ImageHooks, HistoryHooks, swift.GYMScheduler), entries)
