@@ -185,7 +185,7 @@ def test_flat_actions(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("env_id", families())
 def test_every_action_with_parts_can_be_flat_but_for_what_the_page_names(env_id: str) -> None:
     env, params = jaxgym.make(env_id, levels="fresh")
-    without = re.findall(r"`([\w-]+)` has no flat actions", SECTIONS["Flat actions"])
+    without = re.findall(r"`([\w-]+)` has\s+no flat actions", SECTIONS["Flat actions"])
     if isinstance(env.action_space(params), MultiDiscrete) and env_id not in without:
         flat, params = jaxgym.make(env_id, levels="fresh", flat_actions=True)
         space = flat.action_space(params)

@@ -36,6 +36,7 @@ def test_a_class_has_the_tools_of_its_game_and_no_others() -> None:
         "FrozenLake-v0": {"move"},
         "Sudoku-v0": {"place"},
         "TextCraft-v0": {"get", "craft", "inventory"},
+        "MemoryCards-v0": {"reply"},
         "Corridor-v0": {"reply"},
     }
     assert tools == {env_id: special.get(env_id, {"act"}) for env_id in tools}
