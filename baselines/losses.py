@@ -24,7 +24,8 @@ def log_softmax_branches(logits: jax.Array, sizes: Sizes) -> list[jax.Array]:
 def sample_action(key: jax.Array, logits: jax.Array, sizes: Sizes) -> jax.Array:
     """Sample one choice per branch independently, int32 (..., K)."""
     keys = jax.random.split(key, len(sizes))
-    branches = log_softmax_branches(logits, sizes)
+    # On a CPU, jax 0.11.2 fuses this with the output layer, and samples wrong actions from 600 rows on.
+    branches = log_softmax_branches(lax.optimization_barrier(logits), sizes)
     return jnp.stack([jax.random.categorical(*draw) for draw in zip(keys, branches, strict=True)], -1).astype(jnp.int32)
 
 
