@@ -1,7 +1,7 @@
 """GRPO on a game with AReaL.
 
     jaxgym dataset --game frozen_lake size=4 max_turns=16 --format areal --rows 1024 >train.jsonl
-    python train.py --config config.yaml train_dataset.path=train.jsonl
+    JAX_PLATFORMS=cpu python train.py --config config.yaml train_dataset.path=train.jsonl
 
 The configuration is one of AReaL's own for GRPO, such as `examples/math/gsm8k_grpo.yaml` in its repository.
 """

@@ -1,5 +1,6 @@
 """Data rows for trainers: the command `jaxgym dataset`."""
 
+import base64
 import json
 import tomllib
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from jaxgym import cli
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.levels import SPLIT_SIZE
+from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.rollout.runs import read_rows
 from jaxgym.serve.trainers import dataset
 
@@ -65,6 +67,19 @@ def test_the_columns_are_those_that_the_trainer_reads(form: str) -> None:
     (row,) = rows_of("--game", "frozen_lake", "--rows", "1", "--format", form)
     config = {"env_config": {"name": "frozen_lake", "seed": 0}}
     assert row == COLUMNS[form] | ({"metadata": config} if form == "slime" else config)
+
+
+def test_rows_of_nemo_gym_with_images_have_the_tools_and_the_first_image() -> None:
+    (row,) = rows_of(
+        "--game", "frozen_lake", "observation_mode=image", "--start", "3", "--rows", "1", "--format", "nemo"
+    )
+    pool = SessionPool(capacity=1)
+    image = pool.open("frozen_lake", seed=3, options={"observation_mode": "image"}).image
+    asked = row["responses_create_params"]
+    assert [tool["name"] for tool in asked["tools"]] == ["move"]
+    assert image is not None
+    assert asked["input"][0]["content"][0]["image_url"].endswith(base64.b64encode(image).decode())
+    assert row["env_config"] == {"name": "frozen_lake", "seed": 3, "observation_mode": "image"}
 
 
 def test_vagen_gets_the_range_of_the_seeds_of_each_game() -> None:

@@ -439,6 +439,17 @@ def test_rows_are_read_from_a_file(tmp_path: Path) -> None:
         runs.read_rows(file)
 
 
+def test_a_column_seed_is_the_level_seed_as_in_the_trainers(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    lines = [{"env_config": {"name": "frozen_lake", **seed}, **column} for seed, column in SEEDS]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert [read["env_config"].get("seed") for read in runs.read_rows(file)] == [7, 7, 3, 3, None]
+
+
+SEEDS = (({}, {"seed": 7}), ({"seed": 3}, {"seed": 7}), ({"seed": 3}, {"seed": None}), ({"seed": 3}, {}), ({}, {}))
+"""Seeds in `env_config` and in the column, of which the column counts."""
+
+
 # Endpoints.
 
 

@@ -34,7 +34,7 @@ def rows_of(names: Sequence[str], episodes: int, seed: int = 0, options: Mapping
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a file with one JSON object on each line.
+    """Return the rows of a file with one JSON object on each line; a column `seed` becomes the seed in `env_config`.
 
     Raises:
         OptionError: If the file is not UTF-8, or a line is not JSON or has no name.
@@ -56,6 +56,8 @@ def read_rows(path: Path) -> list[Row]:
         played = row.get("env_config") if isinstance(row, dict) else None
         if not isinstance(played, dict) or "name" not in played:
             raise OptionError(f'{path}, line {number}: expected {{"env_config": {{"name": ...}}}}, got no name.')
+        if row.get("seed") is not None:
+            row["env_config"] = {**played, "seed": row["seed"]}
         rows.append(row)
     return rows
 

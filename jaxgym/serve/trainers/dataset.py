@@ -59,6 +59,17 @@ def _check(game: str, options: Mapping[str, Any]) -> None:
     resolve(env.env_id, SESSION_OPTIONS, of_sessions)
 
 
+def _nemo(config: EnvConfig) -> dict[str, Any]:
+    """Return a row of NeMo Gym; with images, it has the tools and the first image."""
+    if config.get("observation_mode", "text") == "text":
+        return {"responses_create_params": {"input": _PROMPT}, "env_config": config}
+    from jaxgym.serve.trainers.nemo import row_of  # imports NeMo Gym if it is installed
+
+    options = {name: value for name, value in config.items() if name not in ("name", "seed")}
+    row = row_of(config["name"], config["seed"], options)
+    return {"responses_create_params": row["responses_create_params"], "env_config": config}
+
+
 _COLUMNS: dict[str, Callable[[EnvConfig], dict[str, Any]]] = {
     "verl": lambda config: {
         "data_source": config["name"],
@@ -81,7 +92,7 @@ _COLUMNS: dict[str, Callable[[EnvConfig], dict[str, Any]]] = {
         "env_config": config,
     },
     "swift": lambda config: {"messages": _PROMPT, "env_config": config},
-    "nemo": lambda config: {"responses_create_params": {"input": _PROMPT}, "env_config": config},
+    "nemo": _nemo,
     "slime": lambda config: {"prompt": _PROMPT, "metadata": {"env_config": config}},
     "areal": lambda config: {"env_config": config},
 }

@@ -29,7 +29,7 @@ __all__ = ["GameEnv", "GameHarness", "GameTaskset"]
 class GameConfig(_vf.TasksetConfig):
     """Options of the taskset, `--env.taskset.NAME`; see `jaxgym.serve.trainers.dataset.env_configs`."""
 
-    games: tuple[str, ...] = ("frozen_lake",)
+    games: list[str] = _pydantic.Field(default_factory=lambda: ["frozen_lake"])  # the flags of verifiers have no tuples
     num_rows: int = 64
     options: dict[str, Any] = _pydantic.Field(default_factory=dict)
     split: Split = "train"
