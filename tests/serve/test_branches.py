@@ -199,7 +199,7 @@ def test_reseeded_forks_have_other_slips_and_the_same_lake() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*short_names_of_programs(), "endless_searing_spotlights"])
+@pytest.mark.parametrize("name", [*short_names_of_programs(), "endless_searing_spotlights", "t_maze_lamp"])
 def test_reseeding_changes_no_scene_and_only_the_future_of_games_with_chance(name: str) -> None:
     generator, pool = random.Random(name), SessionPool(16)
     options = CHANCE_OPTIONS.get(name, {})
