@@ -92,7 +92,7 @@ def test_the_step_limit_of_a_lamp_follows_the_corridor() -> None:
     for options, length in (({}, 12), ({"corridor_length": 3}, 5), ({"corridor_length": 3, "oracle_length": 2}, 9)):
         _, _, ends = play("T-Maze-Lamp-v0", [LEFT] * 13, **options)
         assert ends.tolist().index(True) + 1 == length
-    _, rewards, _ = play("T-Maze-Lamp-v0", [*[RIGHT] * 20, UP], corridor_length=20)
+    _, rewards, _ = play("T-Maze-Lamp-v0", [int(RIGHT)] * 20 + [int(UP)], corridor_length=20)
     assert rewards.tolist() == [0] * 20 + [1]
 
 
