@@ -33,7 +33,17 @@ def lake() -> tuple[Any, Any]:
     return jaxgym.make("FrozenLake-v0", map_name="4x4", is_slippery=True)
 
 
-@pytest.mark.parametrize("env_id", ["FrozenLake-v0", "SearingSpotlights-v0", "Endless-SearingSpotlights-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "FrozenLake-v0",
+        "SearingSpotlights-v0",
+        "Endless-SearingSpotlights-v0",
+        "MemoryCards-v0",
+        "T-Maze-Lamp-v0",
+        "Passive-VisualMatch-v0",
+    ],
+)
 def test_a_reseeded_state_has_the_shapes_of_a_state(env_id: str, get_key: Callable[[], jax.Array]) -> None:
     env, params = jaxgym.make(env_id, levels="fresh")
     state = blank(env, params)
@@ -54,6 +64,39 @@ def test_a_lake_gets_other_slips(get_key: Callable[[], jax.Array]) -> None:
     env, params = lake()
     state = blank(env, params)
     assert changed(state, env.reseed(state, get_key())) == {".level.slip_seed"}
+
+
+def test_cards_to_come_are_replaced_and_the_shown_card_stays(get_key: Callable[[], jax.Array]) -> None:
+    env, params = jaxgym.make("MemoryCards-v0", num_pairs=2, num_draws=4000)
+    reseeded = env.reseed(blank(env, params), get_key())
+    assert changed(blank(env, params), reseeded) == {".level.draws"}
+    counts = np.bincount(reseeded.level.draws, minlength=4)
+    assert len(counts) == 4
+    assert counts.min() > 840  # each card has a probability of 1/4: the deviation of a count is 27
+
+
+def test_a_lamp_gets_other_random_numbers_except_the_shown_one(get_key: Callable[[], jax.Array]) -> None:
+    env, params = jaxgym.make("T-Maze-Lamp-v0", noise_length=3000)
+    state = dataclasses.replace(blank(env, params), time=np.int32(3007))
+    noise = np.zeros(3000, np.int8)
+    noise[7] = 5  # no number that is sampled
+    state = dataclasses.replace(state, level=dataclasses.replace(state.level, noise=noise))
+    reseeded = env.reseed(state, get_key())
+    assert changed(state, reseeded) == {".level.noise"}
+    assert reseeded.level.noise[7] == 5
+    counts = np.bincount(np.delete(reseeded.level.noise, 7) + 1, minlength=3)
+    assert len(counts) == 3
+    assert counts.min() > 870  # each number has a probability of 1/3: the deviation of a count is 26
+
+
+def test_rewards_of_apples_to_come_are_replaced(get_key: Callable[[], jax.Array]) -> None:
+    env, params = jaxgym.make("Passive-VisualMatch-v0", num_draws=4000)
+    state = blank(env, params)
+    reseeded = env.reseed(state, get_key())
+    assert changed(state, reseeded) == {".level.apple_draws"}
+    draws = np.asarray(reseeded.level.apple_draws)
+    assert 0 <= draws.min() < 0.01 < 0.99 < draws.max() < 1
+    assert abs(draws.mean() - 0.5) < 0.03  # the deviation of the mean is 0.005
 
 
 def test_a_wrapper_reseeds_the_inner_environment(get_key: Callable[[], jax.Array]) -> None:

@@ -25,6 +25,11 @@ from tests.serve import corridor
 ROOT = Path(__file__).parents[2]
 REPLIES = ("<left>", "<right>", "<stay>", "left", "right right", "what?", "look")
 QUICK = ("sudoku",)  # `frozen_lake` is reseeded below
+CHANCE_OPTIONS = {
+    "frozen_lake": {"is_slippery": True},
+    "visual_match": {"explore_frames": 1, "apple_reward_high": 2.0, "fix_apple_reward": False},
+}
+"""Options with which games have chance events."""
 DIARY = {"diary": True, "step_penalty": 0.25, "format_penalty": 0.5, "max_turns": 9}
 TURNS = 12
 
@@ -194,10 +199,10 @@ def test_reseeded_forks_have_other_slips_and_the_same_lake() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*short_names_of_programs(), "endless_searing_spotlights"])
+@pytest.mark.parametrize("name", [*short_names_of_programs(), "endless_searing_spotlights", "t_maze_lamp"])
 def test_reseeding_changes_no_scene_and_only_the_future_of_games_with_chance(name: str) -> None:
     generator, pool = random.Random(name), SessionPool(16)
-    options = {"is_slippery": True} if name == "frozen_lake" else {}
+    options = CHANCE_OPTIONS.get(name, {})
     replies = random_replies(name, generator) * 10
     trunk = pool.open(name, 3, options).id
     played(pool, trunk, replies[:3])
@@ -208,7 +213,7 @@ def test_reseeding_changes_no_scene_and_only_the_future_of_games_with_chance(nam
         for name, rows in ((name, np.frombuffer(snapshot(pool, name).state, np.uint8)[None]) for name in (trunk, copy))
     )
     jax.tree.map(np.testing.assert_array_equal, output, own_output)
-    is_random = name == "frozen_lake" or "spotlights" in name
+    is_random = name in (*CHANCE_OPTIONS, "memory_cards", "t_maze_lamp") or "spotlights" in name
     same = jax.tree.map(np.array_equal, state, own_state)
     assert all(jax.tree.leaves(same)) == (not is_random)
     scene = jax.jit(jax.vmap(game._programs.logic.env.scene, (0, None)))

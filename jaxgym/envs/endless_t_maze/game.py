@@ -1,7 +1,7 @@
 """Endless T-Maze: corridor after corridor, each with a cue at its start that says where to turn at its end.
 
-The agent sees the cue at the start of a corridor only. The right turn at the end leads to the next corridor, whose cue
-replaces the old one. With `is_uniform`, the lengths of corridors differ, and nothing shows their ends.
+The agent sees the cue at the start of a corridor only. The correct turn at the end leads to the next corridor, whose
+cue replaces the old one. With `is_uniform`, the lengths of corridors differ, and nothing shows their ends.
 
 Source: the public code of Adaptive-Memory-Envs of July 2025 (`variant="code"`), with the same rules, rewards and
 observations. The paper (arXiv 2601.15086) describes other rewards (`variant="paper"`); whether a wrong turn ends an
@@ -43,7 +43,7 @@ class MazeTurn(enum.IntEnum):
 
 
 WRONG_TURN_REWARDS = {"code": PENALTY, "paper": -1.0}
-"""Reward of an action at the end of a corridor that is not the right turn, by variant."""
+"""Reward of an action at the end of a corridor that is not the correct turn, by variant."""
 
 FORWARD_REWARDS = {"code": 0.0, "paper": PENALTY}
 """Reward of a move forward in a corridor, by variant."""
@@ -113,12 +113,12 @@ class EndlessTMaze(Environment[Level, State, Params, Scene]):
     Start:
         At the start of the first corridor.
     Reward:
-        1 for the right turn at the end of a corridor. In the variant "code", -0.01 for any other action there, and
+        1 for the correct turn at the end of a corridor. In the variant "code", -0.01 for any other action there, and
         -0.01 for a turn in a corridor. In the variant "paper", -1 for any other action at the end, and -0.01 for each
         action in a corridor.
     End:
-        Terminated by the right turn at the end of the last corridor, and by any other action at the end of a corridor.
-        Truncated after `max_steps`, 330.
+        Terminated by the correct turn at the end of the last corridor, and by any other action at the end of a
+        corridor. Truncated after `max_steps`, 330.
     Info:
         `reward` and `length` so far, `success` (1 after the last corridor), `corridors_completed`.
     Versions:
@@ -169,14 +169,14 @@ class EndlessTMaze(Environment[Level, State, Params, Scene]):
         is_at_end = state.x >= level.lengths[state.corridor]
         turn = jnp.where(level.cues[state.corridor] < 0, MazeTurn.LEFT, MazeTurn.RIGHT)
         is_forward = action == int(MazeTurn.FORWARD)
-        is_right = is_at_end & (action == turn)
-        is_wrong = is_at_end & is_action & ~is_right
+        is_correct = is_at_end & (action == turn)
+        is_wrong = is_at_end & is_action & ~is_correct
         is_last = state.corridor == self.num_corridors - 1
-        is_success = is_right & is_last
+        is_success = is_correct & is_last
         in_corridor = jnp.where(is_forward, FORWARD_REWARDS[self.variant], PENALTY)
-        at_end = jnp.where(is_right, TURN_REWARD, WRONG_TURN_REWARDS[self.variant])
+        at_end = jnp.where(is_correct, TURN_REWARD, WRONG_TURN_REWARDS[self.variant])
         reward = jnp.where(is_action, jnp.where(is_at_end, at_end, in_corridor), 0.0)
-        moves_on = is_right & ~is_last
+        moves_on = is_correct & ~is_last
         x = jnp.where(is_forward & ~is_at_end, state.x + 1, jnp.where(moves_on, 0, state.x))
         corridor = jnp.where(moves_on, state.corridor + 1, state.corridor)
         after = dataclasses.replace(state, corridor=corridor.astype(jnp.int32), x=x.astype(jnp.int32))
@@ -215,7 +215,7 @@ def draw(x: jax.Array, cue: jax.Array) -> jax.Array:
 
 
 def expert_action(_: EndlessTMaze, state: State, params: Params) -> jax.Array:
-    """Return forward in a corridor, and the right turn at its end; int32 ()."""
+    """Return forward in a corridor, and the correct turn at its end; int32 ()."""
     del params
     turn = jnp.where(state.level.cues[state.corridor] < 0, MazeTurn.LEFT, MazeTurn.RIGHT)
     is_at_end = state.x >= state.level.lengths[state.corridor]

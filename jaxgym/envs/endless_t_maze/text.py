@@ -40,8 +40,8 @@ class EndlessTMazeTextInterface(FrameTextInterface[Scene]):
         else:
             lengths = f"The end of each corridor is at x = {longest}."
         wrong, forward = WRONG_TURN_REWARDS[self.env.variant], FORWARD_REWARDS[self.env.variant]
-        listed = [f"{number(TURN_REWARD)} for the right turn at the end of a corridor"]
-        listed.append(f"{number(wrong)} for any other action at the end of a corridor, forward included")
+        listed = [f"{number(TURN_REWARD)} for the turn that the sign showed, at the end of a corridor"]
+        listed.append(f"{number(wrong)} for any other action there, forward included")
         listed.append(f"{number(PENALTY)} for a left or right turn before the end")
         if forward:
             listed.append(f"{number(forward)} for a move forward")
@@ -50,7 +50,7 @@ class EndlessTMazeTextInterface(FrameTextInterface[Scene]):
             "at x = 0, a sign shows left or right. You see it there only. At the end of the corridor, turn as its sign "
             f"showed. Then you are at the start of the next corridor. {lengths}\n\n"
             f"Reward: {'; '.join(listed)}.\n"
-            "The episode ends after the right turn in the last corridor, and after any other action at the end of a "
+            "The episode ends after the correct turn in the last corridor, and after any other action at the end of a "
             "corridor."
         )
 

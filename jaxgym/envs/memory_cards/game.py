@@ -1,8 +1,8 @@
 """Memory Cards: find the pair of the shown card among cards that lie face down.
 
 2 N cards have the numbers 1 to N, each twice. In each step one random card is shown, and the agent names the card with
-the same number. If it is right, both are removed, else the shown card is turned over again. The named card is never
-shown, so the agent learns only from the cards that were shown.
+the same number. If it is right, both are removed, else the shown card is turned over again. The agent does
+not see the number of the card that it names, so it learns only from the cards that were shown.
 
 Source: MIKASA-Base (after Esslinger et al., 2022), with the same rules, rewards and observations.
 """
@@ -95,8 +95,14 @@ class MemoryCards(Environment[Level, State, EnvParams, Scene]):
         """Shuffle the cards, and sample the cards to show."""
         key_cards, key_draws = jax.random.split(key)
         cards = jax.random.permutation(key_cards, jnp.asarray(sorted_cards(self.num_pairs)))
-        draws = jax.random.randint(key_draws, (self.num_draws,), 0, 2 * self.num_pairs, jnp.int32)
-        return Level(cards=cards, draws=draws)
+        return Level(cards=cards, draws=self._sample_draws(key_draws))
+
+    def _sample_draws(self, key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (self.num_draws,), 0, 2 * self.num_pairs, jnp.int32)
+
+    def reseed(self, state: State, key: jax.Array) -> State:
+        """Replace the cards to show in the steps to come."""
+        return dataclasses.replace(state, level=dataclasses.replace(state.level, draws=self._sample_draws(key)))
 
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Show the first card."""

@@ -84,7 +84,12 @@ class RollingParams(EnvParams):
     """The traced options."""
 
     task_cue_threshold: jax.Array = traced(
-        Real(1.0, "1 minus the probability that a pad of the sequence is lit before the first step", low=0.0, high=1.0)
+        Real(
+            1.0,
+            "each pad of the sequence is lit before the first step with probability 1 - `task_cue_threshold`",
+            low=0.0,
+            high=1.0,
+        )
     )
 
 
@@ -101,7 +106,7 @@ class RollingNumpad(Environment[RollingLevel, RollingState, RollingParams, Rolli
     Start:
         At a random place that is not on the first pad of the sequence, at rest. All lights are off.
     Reward:
-        1 for each pad of the sequence that is pressed in order for the first time since the sequence was completed.
+        1 for each correct pad, but only once per pad until the sequence is completed.
     End:
         Truncated after `max_steps`, 200.
     Info:

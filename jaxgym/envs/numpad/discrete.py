@@ -79,7 +79,7 @@ class Numpad(Environment[Level, State, EnvParams, Scene]):
     Start:
         On a random pad in the row or the column of the first pad of the sequence. All lights are off.
     Reward:
-        1 for each pad of the sequence that is pressed in order for the first time since the sequence was completed.
+        1 for each correct pad, but only once per pad until the sequence is completed.
     End:
         Truncated after `max_steps`, 500.
     Info:

@@ -39,8 +39,8 @@ class NumpadTextInterface(FrameTextInterface[Scene]):
             "first pad of the sequence again; if the wrong pad is the first pad, it lights up at once. After the last "
             "pad of the sequence, all its lights are shown once. Then they are off, and you can go through the "
             "sequence again. Find the sequence by trial and remember it.\n\n"
-            "Reward: 1 for each pad that you press in order for the first time since the sequence was last completed; "
-            "0 otherwise."
+            "Reward: 1 for each pad that you press in order, but only once per pad until the sequence is completed; 0 "
+            "otherwise."
         )
 
     def legend(self, params: Any) -> str:
@@ -103,8 +103,8 @@ class RollingNumpadTextInterface(FrameTextInterface[RollingScene]):
             "again. Gaps between pads, and resting on a pad, have no effect. After the last pad of the sequence, all "
             "its lights are shown once. Then they are off, and you can go through the sequence again. Find the "
             f"sequence by trial and remember it.{cues}\n\n"
-            "Reward: 1 for each pad that you press in order for the first time since the sequence was last completed; "
-            "0 otherwise."
+            "Reward: 1 for each pad that you press in order, but only once per pad until the sequence is completed; 0 "
+            "otherwise."
         )
 
     def legend(self, params: Any) -> str:

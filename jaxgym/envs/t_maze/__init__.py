@@ -1,4 +1,4 @@
-"""T-Mazes: see a cue, walk along a corridor, and turn at its end as the cue said."""
+"""T-Mazes: see a sign, walk along a corridor, and turn at its end as the sign showed."""
 
 from jaxgym.envs.t_maze import game, lamp, text
 from jaxgym.spec import Human, Spec
@@ -24,7 +24,12 @@ LAMP = Spec(
     lamp.TMazeLamp,
     game.Params,
     fixed={"ambiguous_position": False, "expose_goal": False, "add_timestep": False},
-    changes={"episode_length": {"default": 12}},
+    changes={
+        "episode_length": {
+            "help": "number of steps of an episode; 0 for corridor_length + 2 oracle_length + 2, "
+            "which is one more than the shortest way to the goal"
+        }
+    },
     valid_levels=lamp.valid_levels,
     expert=game.expert_action,
     human=Human(game.view, "counterclockwise"),

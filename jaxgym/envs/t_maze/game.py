@@ -1,9 +1,9 @@
-"""T-Maze: see a cue, walk along a corridor, and turn at its end as the cue said.
+"""T-Maze: see a sign, walk along a corridor, and turn at its end as the sign showed.
 
 The corridor has the squares x = 0 to E with y = 0, and an arm on each side of its end: (E, 1) and (E, -1). One of the
-arms is the goal. The cue, visible on the first visit of x = 0, says which one. The agent starts `oracle_length` squares
-to the right of the cue. The reward for the goal is given in the last step only, so the agent must be there at that
-time; with the default episode length, it has no step to spare.
+arms is the goal. The sign, visible on the first visit of x = 0, shows which one. The agent starts `oracle_length`
+squares to the right of the sign. The reward for the goal is given in the last step only, so the agent must be there at
+that time; with the default episode length, it has no step to spare.
 
 Source: the T-Mazes of MIKASA-Base and Memory-RL (after Bakker, 2001), with the same rules, rewards and observations.
 """
@@ -11,7 +11,7 @@ Source: the T-Mazes of MIKASA-Base and Memory-RL (after Bakker, 2001), with the 
 import dataclasses
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -76,12 +76,12 @@ class Params(EnvParams):
         Integer(10, "squares from the start to the end of the corridor", low=1, high=LONGEST_CORRIDOR)
     )
     oracle_length: jax.Array = traced(
-        Integer(0, "squares from the cue to the start; 0 starts at the cue", low=0, high=LONGEST_ORACLE)
+        Integer(0, "squares from the sign to the start; 0 starts at the sign", low=0, high=LONGEST_ORACLE)
     )
     episode_length: jax.Array = traced(
         Integer(
             0,
-            "number of steps of an episode; 0 for the shortest way over the cue to the goal, "
+            "number of steps of an episode; 0 for the shortest way from the start to the sign and to the goal, "
             "which is corridor_length + 2 oracle_length + 1",
             low=0,
             high=MOST_STEPS,
@@ -101,25 +101,30 @@ class TMaze(Environment[Level, State, Params, Scene]):
 
     Observation:
         uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (2,): 1 at the end of the corridor and in
-        its arms, else 0; then y there, or the cue at x = 0, else 0. With `ambiguous_position=False` float32 (3,): x, y,
-        and the cue. `add_timestep` appends the time.
+        its arms, else 0; then y there, or the sign at x = 0, else 0. With `ambiguous_position=False` float32 (3,): x,
+        y, and the sign. `add_timestep` appends the time.
     Action:
         0 right (x + 1), 1 up (y + 1), 2 left (x - 1), 3 down (y - 1). A move into a wall has no effect.
     Start:
-        In the corridor, `oracle_length` squares to the right of the cue.
+        In the corridor, `oracle_length` squares to the right of the sign.
     Reward:
         `goal_reward` if the agent is at the goal in the last step. In each earlier step, `penalty` if
-        x < time - `oracle_length`, and `distract_reward` if x = 0.
+        x < t - `oracle_length`, where t is the number of steps so far, and `distract_reward` if x = 0.
     End:
-        Terminated after `episode_length` steps. Nothing else ends an episode, and the agent can leave an arm again.
+        Terminated after `TMaze.num_steps`. Nothing else ends an episode, and the agent can leave an arm again.
     Info:
         `reward` and `length` so far, `success` (1 at the goal in the last step).
     Versions:
         v0: as in MIKASA-Base of February 2025.
     """
 
+    spare_steps: ClassVar[int] = 0
+    """Steps of an episode beyond the shortest way, if the option `episode_length` is 0."""
+
     ambiguous_position: bool = static(Flag(True, "show only whether the agent is at the end of the corridor, not x"))
-    expose_goal: bool = static(Flag(False, "show the cue in every step from the first visit of x = 0"))
+    expose_goal: bool = static(
+        Flag(False, "show the sign in every step from the first visit of x = 0; needs `ambiguous_position=False`")
+    )
     add_timestep: bool = static(Flag(False, "show the number of steps so far"))
     observation: str = static(OBSERVATION)
 
@@ -150,6 +155,11 @@ class TMaze(Environment[Level, State, Params, Scene]):
         """Sample the goal."""
         return Level(goal_y=sample_goal(key))
 
+    def num_steps(self, params: Params) -> jax.Array:
+        """Return the number of steps of an episode, int32 ()."""
+        shortest = params.corridor_length + 2 * params.oracle_length + 1
+        return jnp.where(params.episode_length > 0, params.episode_length, shortest + self.spare_steps)
+
     def initial_state(self, level: Level, params: Params) -> State:
         """Place the agent at the start."""
         x = jnp.asarray(params.oracle_length, jnp.int32)
@@ -158,7 +168,7 @@ class TMaze(Environment[Level, State, Params, Scene]):
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Move the agent; the last step pays for the goal."""
         state = move(state, action, params)
-        is_over = state.time >= num_steps(params)
+        is_over = state.time >= self.num_steps(params)
         is_success = is_over & (state.y == state.level.goal_y)
         reward = jnp.where(is_over, jnp.where(is_success, params.goal_reward, 0.0), reward_before_end(state, params))
         return Transition(state, reward.astype(jnp.float32), is_over, {"success": is_success.astype(jnp.int32)})
@@ -199,12 +209,6 @@ def end_of(params: Params) -> jax.Array:
     return jnp.asarray(params.oracle_length + params.corridor_length, jnp.int32)
 
 
-def num_steps(params: Params) -> jax.Array:
-    """Return the number of steps of an episode, int32 ()."""
-    shortest = params.corridor_length + 2 * params.oracle_length + 1
-    return jnp.where(params.episode_length > 0, params.episode_length, shortest)
-
-
 def move(state: State, action: jax.Array, params: Params) -> State:
     """Return the state after a move; numbers that are no action do not move."""
     is_action = (action >= 0) & (action < len(TMazeAction))
@@ -225,7 +229,7 @@ def reward_before_end(state: State, params: Params) -> jax.Array:
 
 
 def expert_action(_: TMaze, state: State, params: Params) -> jax.Array:
-    """Return the next action on the way over the cue to the goal; int32 ()."""
+    """Return the next action on the way to the sign and to the goal; int32 ()."""
     turn = jnp.where(state.level.goal_y > 0, TMazeAction.UP, TMazeAction.DOWN)
     is_at_end = (state.x == end_of(params)) & (state.y == 0)
     forward = jnp.where(is_at_end, turn, TMazeAction.RIGHT)
@@ -233,7 +237,7 @@ def expert_action(_: TMaze, state: State, params: Params) -> jax.Array:
 
 
 def view(env: TMaze, state: State, params: Params) -> jax.Array:
-    """Return the frame with the cue, enlarged four times, uint8 (336, 336, 3)."""
+    """Return the frame with the sign, enlarged four times, uint8 (336, 336, 3)."""
     shown = dataclasses.replace(env.scene(state, params), cue=state.level.goal_y)
     return enlarged(draw(shown, is_ambiguous=env.ambiguous_position))
 

@@ -4,6 +4,7 @@ Source: the variant of MIKASA-Base in the file `env_passive_t_maze_flag.py`, whi
 """
 
 import dataclasses
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ class TMazeLamp(TMaze):
     """T-Maze with a lamp.
 
     Observation:
-        uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (4,): y; the cue at x = 0 in the first
+        uint8 (84, 84, 3), row first; with `observation="symbolic"` float32 (4,): y; the sign at x = 0 in the first
         observation, else 0; 1 at the end of the corridor, else 0; a random number, -1, 0 or 1.
     Action:
         0 right (x + 1), 1 up (y + 1), 2 left (x - 1), 3 down (y - 1). A move into a wall has no effect.
@@ -47,15 +48,17 @@ class TMazeLamp(TMaze):
         At x = 0.
     Reward:
         In the last step, `goal_reward` at the goal, else 0 if `goal_reward` is 1 and -1 otherwise. In each earlier
-        step, `penalty` if x < time - `oracle_length`, and `distract_reward` if x = 0.
+        step, `penalty` if x < t - `oracle_length`, where t is the number of steps so far, and `distract_reward` if
+        x = 0.
     End:
-        Terminated in an arm and after `episode_length` steps.
+        Terminated in an arm and after `TMazeLamp.num_steps`.
     Info:
         `reward` and `length` so far, `success` (1 at the goal).
     Versions:
         v0: as in MIKASA-Base of February 2025.
     """
 
+    spare_steps: ClassVar[int] = 1
     ambiguous_position: bool = False
     expose_goal: bool = False
     add_timestep: bool = False
@@ -69,13 +72,22 @@ class TMazeLamp(TMaze):
     def sample_level(self, key: jax.Array, params: Params) -> NoisyLevel:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Sample the goal and the random numbers."""
         key_goal, key_noise = jax.random.split(key)
-        noise = jax.random.randint(key_noise, (self.noise_length,), -1, 2, jnp.int32).astype(jnp.int8)
-        return NoisyLevel(goal_y=game.sample_goal(key_goal), noise=noise)
+        return NoisyLevel(goal_y=game.sample_goal(key_goal), noise=self._sample_noise(key_noise))
+
+    def _sample_noise(self, key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (self.noise_length,), -1, 2, jnp.int32).astype(jnp.int8)
+
+    def reseed(self, state: State, key: jax.Array) -> State:
+        """Replace the random numbers of the observations to come."""
+        level: Any = state.level
+        is_shown = np.arange(self.noise_length, dtype=np.int32) == state.time % self.noise_length
+        noise = jnp.where(is_shown, level.noise, self._sample_noise(key))
+        return dataclasses.replace(state, level=dataclasses.replace(level, noise=noise))
 
     def transition(self, state: State, action: jax.Array, params: Params) -> Transition:
         """Move the agent; an arm ends the episode."""
         state = game.move(state, action, params)
-        is_over = (state.time >= game.num_steps(params)) | (state.y != 0)
+        is_over = (state.time >= self.num_steps(params)) | (state.y != 0)
         is_success = is_over & (state.y == state.level.goal_y)
         failure = jnp.where(jnp.asarray(params.goal_reward) == 1.0, 0.0, -1.0)
         last = jnp.where(is_success, params.goal_reward, failure)

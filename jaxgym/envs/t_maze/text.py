@@ -5,7 +5,7 @@ import functools
 from typing import Any, ClassVar
 
 from jaxgym.envs.common.text import FrameTextInterface, number
-from jaxgym.envs.t_maze.game import TMazeAction, end_of, num_steps
+from jaxgym.envs.t_maze.game import TMazeAction, end_of
 from jaxgym.envs.t_maze.scene import Scene
 from jaxgym.text.actions import ActionSet
 
@@ -26,7 +26,7 @@ class TMazeTextInterface(FrameTextInterface[Scene]):
 
     def rules(self, params: Any) -> str:
         """Return the goal, the rules, the rewards and the end of the episode."""
-        start, end, steps = int(params.oracle_length), int(end_of(params)), int(num_steps(params))
+        start, end, steps = int(params.oracle_length), int(end_of(params)), int(self.env.num_steps(params))
         where = "You start there." if start == 0 else f"You start at x = {start}, to the right of it."
         return (
             f"A corridor leads from x = 0 on the left to x = {end} on the right. At x = {end}, an upper arm and a "

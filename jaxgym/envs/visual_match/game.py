@@ -64,7 +64,7 @@ class Level:
         apple_start: Row and column of the agent in the second phase, int32 (2,).
         reward_start: Row and column of the agent in the third phase, int32 (2,).
         colors: Color of each door, 0 red, 1 green, 2 blue, int32 (3,).
-        target: Index of the right door, whose color the square has, int32 ().
+        target: Index of the door that has the color of the square, int32 ().
     """
 
     square: jax.Array
@@ -100,7 +100,7 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
     End:
         Terminated when the frames of the three phases are over, 60 steps by default.
     Info:
-        `reward` and `length` so far, `success` (1 once the right door was touched).
+        `reward` and `length` so far, `success` (1 once the door of the color was chosen).
     Versions:
         v0: as in MIKASA-Base of February 2025.
     """
@@ -137,6 +137,12 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
             target=jax.random.randint(keys[5], (), 0, NUM_DOORS, jnp.int32),
         )
 
+    def reseed(self, state: RoomState, key: jax.Array) -> RoomState:
+        """Replace the rewards of apples to come; a reward that was drawn for all apples stays."""
+        draws = state.level.apple_draws
+        fresh = jax.random.uniform(key, draws.shape, draws.dtype)
+        return dataclasses.replace(state, level=dataclasses.replace(state.level, apple_draws=fresh))
+
     def initial_state(self, level: Level, params: Params) -> RoomState:
         """Place the agent in the first phase."""
         return RoomState(**rooms.start(level))
@@ -148,14 +154,14 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
         state = dataclasses.replace(state, position=moved, frame=state.frame + 1)
         # All doors vanish with the first touch; `picked_at` of the wall at (0, 0) records it.
         is_touched = (moved[None] == DOORS).all(axis=1) & (state.phase == int(Phase.REWARD)) & ~self._is_open(state)
-        is_right = is_touched[state.level.target]
+        is_correct = is_touched[state.level.target]
         opened = dataclasses.replace(
             state,
-            has_earned=before | (is_right & (params.final_reward > 0)),
+            has_earned=before | (is_correct & (params.final_reward > 0)),
             picked_at=jnp.where(is_touched.any() & _IS_RECORD, state.frame, state.picked_at),
         )
         nothing = jnp.zeros_like(jnp.asarray(params.apple_reward_low))
-        final = jnp.where(is_right, params.final_reward, nothing)
+        final = jnp.where(is_correct, params.final_reward, nothing)
         state, reward = rooms.in_phase(state, Phase.APPLES, rooms.pick_apples(state, params), (opened, final))
         state, begins, is_end = rooms.next_phase(state, params)
         first, value = rooms.pick_apples(state, params)
@@ -206,7 +212,7 @@ _IS_RECORD = np.arange(rooms.ROWS * rooms.COLUMNS).reshape(rooms.ROWS, rooms.COL
 
 
 def expert_action(_: VisualMatch, state: RoomState, params: Params) -> jax.Array:
-    """Return a move to the nearest apple, and in the third phase to the right door; int32 ()."""
+    """Return a move to the nearest apple, and in the third phase to the door of the color; int32 ()."""
     del params
     door = jnp.asarray(DOORS)[state.level.target]
     row, column = state.position

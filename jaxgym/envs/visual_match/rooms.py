@@ -122,7 +122,9 @@ class RoomParams(EnvParams):
     fix_apple_reward: jax.Array = traced(
         Flag(True, "give all apples of an episode the smaller or the larger reward, else each one a reward in between")
     )
-    respawn_every: jax.Array = traced(Integer(20, "steps until an apple grows again; 0 for never", low=0, high=10**5))
+    respawn_every: jax.Array = traced(
+        Integer(20, "an apple grows again after `respawn_every` + 1 steps; 0 for never", low=0, high=10**5)
+    )
     final_reward: jax.Array = traced(Real(10.0, "reward of the third phase"))
 
 

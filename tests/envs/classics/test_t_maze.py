@@ -87,6 +87,15 @@ def test_a_lamp_shows_the_end_and_an_arm_ends(goal_reward: float, actions: list[
     assert (rewards.tolist(), ends.tolist()) == ([0, reward], [False, True])
 
 
+def test_the_step_limit_of_a_lamp_follows_the_corridor() -> None:
+    # The shortest way has corridor_length + 2 oracle_length + 1 steps, and an episode one more.
+    for options, length in (({}, 12), ({"corridor_length": 3}, 5), ({"corridor_length": 3, "oracle_length": 2}, 9)):
+        _, _, ends = play("T-Maze-Lamp-v0", [LEFT] * 13, **options)
+        assert ends.tolist().index(True) + 1 == length
+    _, rewards, _ = play("T-Maze-Lamp-v0", [int(RIGHT)] * 20 + [int(UP)], corridor_length=20)
+    assert rewards.tolist() == [0] * 20 + [1]
+
+
 def test_corridors_of_all_lengths_share_one_program() -> None:
     env, params = jaxgym.make("T-Maze-v0", observation="symbolic")
     lengths = [1, 50, LONGEST_CORRIDOR]
