@@ -29,6 +29,9 @@ COSTLY = (
     "TextCraft-v0",
     "Sudoku-v0",
     "MiniGrid-MemoryS7-v0",
+    "NumpadContinuous-v0",
+    "Endless-TMaze-v0",
+    "MemoryCards-v0",
 )
 
 
