@@ -133,7 +133,7 @@ parity: $(STAMP) ## Play memory-gym and minigrid side by side with our environme
 conformance: $(STAMP) ## Drive our environments with the clients of other frameworks.
 	@if [ ! $(CONFORMANCE)/.complete -nt $(STAMP) ]; then \
 		rm -rf $(CONFORMANCE) && $(BIN)/python -m venv $(CONFORMANCE) && \
-		echo "Installing the clients, 3.3 GB with those of the trainers; this takes some minutes" && \
+		echo "Installing the clients, 3.7 GB with those of the trainers; this takes some minutes" && \
 		{ $(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0+cpu 2>/dev/null || \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.13.0; } && \
 		$(CONFORMANCE)/bin/python -m pip install -qq --disable-pip-version-check $(CLIENTS) && \

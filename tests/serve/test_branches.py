@@ -169,7 +169,7 @@ def test_wrong_arguments_of_a_fork_are_errors(
     with pytest.raises(RequestError, match=message):
         pool.fork(opened, **arguments)
     with pytest.raises(UnknownSessionError):
-        pool.fork("nobody")
+        pool.fork("unknown")
 
 
 def test_a_fork_without_room_changes_nothing(pool: SessionPool, opened: str) -> None:

@@ -35,7 +35,7 @@ def pool() -> Iterator[SessionPool]:
 
 
 class Turn(NamedTuple):
-    """What a trainer gets in a turn; the text is empty after the end."""
+    """Result of a turn for a trainer; the text is empty after the end."""
 
     text: str
     image: bytes | None

@@ -37,7 +37,7 @@ from jaxgym.envs.minigrid.world import (
 MOST_TRIES = 200
 """Largest number of tries for a level; the original never needed more than 26 for 500 seeds of any id."""
 
-_TRIES_AT_ONCE = 4  # on an accelerator, one program of four tries takes hardly longer than one of a single try
+_TRIES_AT_ONCE = 4  # divides MOST_TRIES; on a GPU, four tries take little more time than one
 _MIN_DISTANCE = 2
 _NUM_BITS = 256
 

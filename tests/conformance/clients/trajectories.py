@@ -1,4 +1,4 @@
-"""What the tests of all trainers compare with: episodes in a session pool of their own, and malformed replies."""
+"""Reference for the tests of all trainers: episodes in a session pool of their own, and malformed replies."""
 
 import functools
 from collections.abc import Sequence
