@@ -19,7 +19,7 @@ from baselines.runs import Row, read_rows
 
 MAX_ROWS = 60
 MAX_BYTES = 30_000
-_NAMES = ("config.json", "start.json", "evaluation.json", "evaluation-paper.json")
+_NAMES = ("config.json", "start.json", "evaluation.json", "evaluation-paper.json", "evaluation-greedy.json")
 _TEXTS = ("transcript_before.txt", "transcript_after.txt")
 _AT_END = ("update", "steps", "turns", "seconds", "seed", "held_out")  # values of the last row; others are averaged
 _DIGITS = 5

@@ -1,7 +1,8 @@
 """Evaluate a trained agent on levels: `python -m baselines.evaluate runs/NAME`.
 
-Each level is played once per repeat, all in one batch, with actions sampled from the policy. Only the first episode of
-each environment counts, because stopping at a number of episodes would favor short ones.
+Each level is played once per repeat, all in one batch. Actions are sampled from the policy, or the most probable ones
+with `--actions greedy`. Only the first episode of each environment counts, because stopping at a number of episodes
+would favor short ones.
 """
 
 import contextlib
@@ -35,13 +36,14 @@ from baselines.game import (
     with_frames,
     without_trained_levels,
 )
-from baselines.losses import sample_action
+from baselines.losses import likeliest_action, sample_action
 from baselines.ppo import Setup, act, make_setup, seeds_of
 from baselines.runs import RunFolder, read_config
 from baselines.zoo import load
 from jaxgym.pytrees import first_frame
 
 _ZOO = "zoo:"
+Actions = Literal["sampled", "greedy"]
 SPLITS = ("held_out", "training", "paper")
 MAX_STEPS = 8192  # the longest published endless episodes have 5 090 steps
 
@@ -71,7 +73,7 @@ Player = Callable[[Any, Any, Any, jax.Array], Episodes]
 HeldOutEvaluator = Callable[[Any, int], list[dict[str, float]]]
 
 
-def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
+def make_player(setup: Setup, max_steps: int = MAX_STEPS, actions: Actions = "sampled") -> Player:
     """Return a jitted function of network parameters, levels (N, ...), env parameters and a key that plays levels."""
 
     def play(params: Any, levels: Any, env_params: Any, key: jax.Array) -> Episodes:
@@ -89,15 +91,18 @@ def make_player(setup: Setup, max_steps: int = MAX_STEPS) -> Player:
             return (play.step < max_steps) & ~play.episodes.is_whole.all()
 
         acting = setup.network.precompute(params)
-        return lax.while_loop(is_going_on, lambda play: _step(setup, acting, env_params, play), first).episodes
+        return lax.while_loop(is_going_on, lambda play: _step(setup, actions, acting, env_params, play), first).episodes
 
     return jax.jit(play)
 
 
-def _step(setup: Setup, params: Any, env_params: Any, play: _PlayState) -> _PlayState:
+def _step(setup: Setup, actions: Actions, params: Any, env_params: Any, play: _PlayState) -> _PlayState:
     key, key_action, key_step = jax.random.split(play.key, 3)
     recurrent_state, output = act(setup, params, play.recurrent_state, play.observation, play.start)
-    action = sample_action(key_action, output.logits, setup.sizes)
+    if actions == "greedy":
+        action = likeliest_action(output.logits, setup.sizes)
+    else:
+        action = sample_action(key_action, output.logits, setup.sizes)
     command = action if setup.has_branches else action[..., 0]
     keys_step = jax.random.split(key_step, command.shape[0])
     observation, env_state, _, terminated, truncated, info = jax.vmap(setup.env.step, (0, 0, 0, None))(
@@ -133,10 +138,10 @@ def evaluate(
 
 
 def _play_splits(
-    setup: Setup, game: TrainingGame, params: Any, repeats: int, seed: int, max_steps: int
+    setup: Setup, game: TrainingGame, params: Any, repeats: int, seed: int, max_steps: int, actions: Actions = "sampled"
 ) -> dict[str, list[Episodes]]:
     """Return the episodes of each seed's agent by split; the episodes of one level are adjacent."""
-    player = make_player(setup, max_steps)
+    player = make_player(setup, max_steps, actions)
     agents = _agents(setup, params)
     keys = iter(jax.random.split(jax.random.key(seed), 2 * len(agents)))
     return {
@@ -300,6 +305,8 @@ class EvaluateFlags:
     """Number of held-out levels, by default that of the run; "paper": the levels of the papers (Memory Gym only)."""
     repeats: int | None = None
     """Episodes per level, by default the number of the run."""
+    actions: Actions = "sampled"
+    """Sample actions from the policy, or take the most probable ones (greedy)."""
     seed: int = 0
     """Seed of the sampled actions."""
     max_steps: int = MAX_STEPS
@@ -311,7 +318,8 @@ class EvaluateFlags:
 def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
     """Evaluate a run on disk and write its evaluation.json, or evaluate an agent of the zoo.
 
-    Results on the papers' levels are under "paper" and are written to evaluation-paper.json.
+    Results on the papers' levels are under "paper" and are written to evaluation-paper.json. Results of greedy actions
+    are written to evaluation-greedy.json or evaluation-paper-greedy.json.
 
     Raises:
         RunError: if the folder holds no run or no such checkpoint, or is not writable; the results are printed first.
@@ -343,13 +351,15 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
             template = jax.eval_shape(make_init(own), seeds_of(own), trained.params)
             results["update"] = folder.last_update if arguments.checkpoint is None else arguments.checkpoint
             params = folder.restore(template, results["update"]).params
-        played = _play_splits(setup, game, params, shown.eval_repeats, arguments.seed, arguments.max_steps)
+        played = _play_splits(
+            setup, game, params, shown.eval_repeats, arguments.seed, arguments.max_steps, arguments.actions
+        )
         if is_paper:
             played = {"paper": played["held_out"]}
         results |= _summaries(setup, shown.eval_repeats, played)
         try:
             if folder is not None:
-                folder.write_json("evaluation-paper.json" if is_paper else "evaluation.json", results)
+                folder.write_json(_file_name(arguments), results)
             if arguments.per_level is not None:
                 split = "paper" if is_paper else "held_out"
                 rows = level_rows(split, seeds, shown.eval_repeats, config.seed, played[split])
@@ -358,6 +368,11 @@ def evaluate_run(arguments: EvaluateFlags) -> dict[str, Any]:
             tqdm.write(describe(results))  # print first, so that a read-only folder does not lose the results
             raise
     return results
+
+
+def _file_name(arguments: EvaluateFlags) -> str:
+    paper = "-paper" if arguments.levels == "paper" else ""
+    return f"evaluation{paper}{'-greedy' if arguments.actions == 'greedy' else ''}.json"
 
 
 def _check(arguments: EvaluateFlags) -> None:

@@ -29,6 +29,12 @@ def sample_action(key: jax.Array, logits: jax.Array, sizes: Sizes) -> jax.Array:
     return jnp.stack([jax.random.categorical(*draw) for draw in zip(keys, branches, strict=True)], -1).astype(jnp.int32)
 
 
+def likeliest_action(logits: jax.Array, sizes: Sizes) -> jax.Array:
+    """Return the choice with the highest logit of each branch, int32 (..., K)."""
+    branches = log_softmax_branches(lax.optimization_barrier(logits), sizes)
+    return jnp.stack([branch.argmax(-1) for branch in branches], -1).astype(jnp.int32)
+
+
 def log_prob(logits: jax.Array, action: jax.Array, sizes: Sizes) -> jax.Array:
     """Return the log-probability of the chosen action in each branch, float32 (..., K)."""
     branches = log_softmax_branches(logits, sizes)

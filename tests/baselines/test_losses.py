@@ -8,7 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from baselines.losses import Schedule, entropy, gae, log_prob, normalize, policy_loss, sample_action, value_loss
+from baselines.losses import (
+    Schedule,
+    entropy,
+    gae,
+    likeliest_action,
+    log_prob,
+    normalize,
+    policy_loss,
+    sample_action,
+    value_loss,
+)
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -45,6 +55,11 @@ def test_actions_come_with_their_probability(get_key: Callable[[], jax.Array]) -
     chex.assert_type(action, jnp.int32)
     assert abs((action[:, 0] == 1).mean() - 0.25) < 0.02
     assert abs((action[:, 1] == 2).mean() - 0.5) < 0.02
+
+
+def test_a_greedy_action_has_the_most_probable_choice_of_each_branch() -> None:
+    logits = jnp.asarray([[0.1, 0.2, 3.0, 1.0, 2.0], [5.0, 4.0, -1.0, -3.0, -0.5]])
+    assert likeliest_action(logits, (2, 3)).tolist() == [[1, 0], [0, 2]]
 
 
 @pytest.mark.parametrize(

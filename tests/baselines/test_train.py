@@ -327,6 +327,16 @@ def test_a_run_can_be_scored_later(whole: Path) -> None:
         evaluate.evaluate_run(evaluate.EvaluateFlags(whole, checkpoint=5))
 
 
+def test_greedy_actions_do_not_depend_on_the_seed_and_are_reported_in_their_own_file(whole: Path) -> None:
+    before = (whole / "evaluation.json").read_bytes()
+    first, second = (
+        evaluate.evaluate_run(evaluate.EvaluateFlags(whole, repeats=20, actions="greedy", seed=seed)) for seed in (0, 1)
+    )
+    assert first == second != evaluate.evaluate_run(evaluate.EvaluateFlags(whole, repeats=20, seed=1))
+    assert json.loads((whole / "evaluation-greedy.json").read_text()) == first
+    (whole / "evaluation.json").write_bytes(before)
+
+
 def test_a_run_can_be_scored_on_the_levels_of_the_papers(
     whole: Path, recall_game: Callable[..., TrainingGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
