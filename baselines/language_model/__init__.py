@@ -1,0 +1,16 @@
+"""Decoder for checkpoints of the Llama architecture: `load` a local model, then `forward` inside jit."""
+
+from baselines.language_model.checkpoint import load
+from baselines.language_model.config import ModelConfig
+from baselines.language_model.decoder import KeyValueCache, empty_cache, forward, initial_params, logits, reset
+
+__all__ = [
+    "KeyValueCache",
+    "ModelConfig",
+    "empty_cache",
+    "forward",
+    "initial_params",
+    "load",
+    "logits",
+    "reset",
+]
