@@ -17,6 +17,7 @@ Scale = Literal["paper", "throughput", "cpu"]
 Dtype = Literal["float32", "bfloat16"]
 EncoderName = Literal["nature", "impala"]
 EmptySlots = Literal["zeros", "masked"]
+MemoryInput = Literal["frame", "text"]
 Entry = TypeVar("Entry")
 
 INT32_END = 2**31
@@ -79,6 +80,8 @@ class Config:
     """Language model of helm: a folder or .gguf file of the Llama architecture; random:PATH for random weights."""
     memory_model_sha256: str = ""
     """SHA-256 of the language model. A run fills it in, and then rejects another model."""
+    memory_input: MemoryInput = "frame"
+    """Input of helm's language model: the frame, or words for what it shows (text), as an upper bound."""
     memory_empty: EmptySlots = "zeros"
     """Attend to empty slots in the window of helm as zeros, as published, or mask them."""
     memory_beta: float = 100.0
@@ -366,6 +369,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "encoder": get_args(EncoderName),
     "dtype": get_args(Dtype),
     "memory_empty": get_args(EmptySlots),
+    "memory_input": get_args(MemoryInput),
 }
 
 SCALES: dict[str, Config] = {

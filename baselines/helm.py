@@ -25,6 +25,7 @@ from flax import struct
 import jaxgym  # it imports `spaces` on first use, which takes seconds
 from baselines.config import Config, EmptySlots
 from baselines.errors import ConfigError
+from baselines.helm_words import Words, tokens_of, words_of
 from baselines.language_model import KeyValueCache, ModelConfig, empty_cache, forward, initial_params, load, reset
 from baselines.memories.helm import LANGUAGE
 from jaxgym.pytrees import first_frame
@@ -41,14 +42,12 @@ class HelmParams:
     Attributes:
         game: Parameters of the environment.
         model: Weights of the language model.
-        projection: Random projection of a grayscale frame, (pixels, width).
-        inverse_norms: Inverse norms of the token embeddings, float32 (tokens,).
+        reader: Arrays of the reader.
     """
 
     game: Any
     model: Any
-    projection: jax.Array
-    inverse_norms: jax.Array
+    reader: Any
 
     @property
     def levels(self) -> Any:
@@ -70,6 +69,62 @@ class HelmState:
     transient: KeyValueCache
 
 
+def retrieve(
+    frame: jax.Array, projection: jax.Array, embeddings: jax.Array, inverse_norms: jax.Array, beta: float
+) -> jax.Array:
+    """Return the weighted sum of token embeddings for a frame, (width,).
+
+    Args:
+        frame: uint8 (H, W, C); its channels are averaged.
+        projection: (H W, width).
+        embeddings: (tokens, width), in the dtype of `projection`.
+        inverse_norms: float32 (tokens,).
+        beta: inverse temperature.
+    """
+    dtype = projection.dtype
+    gray = frame.astype(jnp.float32).mean(axis=-1).reshape(-1).astype(dtype)
+    query = jnp.matmul(gray, projection, preferred_element_type=jnp.float32)
+    query = (query / (jnp.linalg.norm(query) + _EPSILON)).astype(dtype)
+    cosines = jnp.matmul(query, embeddings.T, preferred_element_type=jnp.float32) * inverse_norms
+    shares = jax.nn.softmax(beta * cosines).astype(dtype)
+    return jnp.matmul(shares, embeddings, preferred_element_type=jnp.float32).astype(dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class FrameReader:
+    """Reader of a frame: one weighted sum of token embeddings, see `retrieve`.
+
+    Its arrays are the random projection, (pixels, width), and the inverse norms of the token embeddings.
+
+    Attributes:
+        beta: Inverse temperature of the softmax over tokens.
+    """
+
+    beta: float
+
+    def __call__(self, env: Any, observation: Any, game: Any, params: HelmParams) -> jax.Array:
+        """Return one embedding, (1, width)."""
+        projection, inverse_norms = params.reader
+        frame = first_frame(observation)
+        return retrieve(frame, projection, params.model["embedding"], inverse_norms, self.beta)[None]
+
+
+@dataclasses.dataclass(frozen=True)
+class WordReader:
+    """Reader of the words for a frame. Its array is the token of each word, int32 (K, most choices).
+
+    Attributes:
+        words: The words.
+    """
+
+    words: Words
+
+    def __call__(self, env: Any, observation: Any, game: Any, params: HelmParams) -> jax.Array:
+        """Return K tokens, int32 (K,)."""
+        chosen = self.words.indices(env.visible(env.scene(game, params.game)))
+        return jnp.take_along_axis(params.reader, chosen[:, None], axis=1)[:, 0]
+
+
 @dataclasses.dataclass(frozen=True)
 class LanguageMemory:
     """Environment whose observations have the hidden state of a language model that has read the episode so far.
@@ -77,16 +132,16 @@ class LanguageMemory:
     Attributes:
         env: The environment.
         model: Sizes of the language model.
-        window: Number of steps in the model's window.
+        reader: The inputs of the model for each step.
+        window: Number of inputs in the model's window.
         empty: Whether empty slots of the window are attended to as zeros, as published, or masked.
-        beta: Inverse temperature of the softmax over tokens.
     """
 
     env: Any
     model: ModelConfig
+    reader: FrameReader | WordReader
     window: int
     empty: EmptySlots
-    beta: float
 
     @property
     def env_id(self) -> str:
@@ -110,7 +165,7 @@ class LanguageMemory:
         """Return the observation space of the environment with the hidden state."""
         space = self.env.observation_space(params.game)
         entries = dict(space.spaces) if isinstance(space, jaxgym.spaces.Dict) else {"observation": space}
-        entry = jaxgym.spaces.Box(-np.inf, np.inf, (self.model.width,), params.projection.dtype)
+        entry = jaxgym.spaces.Box(-np.inf, np.inf, (self.model.width,), params.model["embedding"].dtype)
         return jaxgym.spaces.Dict({**entries, LANGUAGE: entry})
 
     def normalized_return(self, info: Mapping[str, jax.Array], state: HelmState, params: HelmParams) -> jax.Array:
@@ -134,48 +189,27 @@ class LanguageMemory:
     ) -> tuple[dict[str, Any], HelmState, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
         """Make a step of the environment and one of the language model; XLA removes that of an unread final state."""
         observation, game, reward, terminated, truncated, info = self.env.step(key, state.game, action, params.game)
-        final, _ = self._read(info["final_observation"], state.transient, params)
+        if isinstance(self.reader, FrameReader):
+            final, _ = self._read(info["final_observation"], game, state.transient, params)
+            info = {**info, "final_observation": final}
         window = reset(state.transient, terminated | truncated)
-        seen, window = self._read(observation, window, params)
-        info = {**info, "final_observation": final}
+        seen, window = self._read(observation, game, window, params)
         return seen, HelmState(game, window), reward, terminated, truncated, info
 
     def _started(self, observation: Any, game: Any, params: HelmParams) -> tuple[dict[str, Any], HelmState]:
-        rows = empty_cache(self.model, 1, self.window, params.projection.dtype)
-        seen, window = self._read(observation, jax.tree.map(lambda leaf: leaf[0], rows), params)
+        rows = empty_cache(self.model, 1, self.window, params.model["embedding"].dtype)
+        seen, window = self._read(observation, game, jax.tree.map(lambda leaf: leaf[0], rows), params)
         return seen, HelmState(game, window)
 
     def _read(
-        self, observation: Any, window: KeyValueCache, params: HelmParams
+        self, observation: Any, game: Any, window: KeyValueCache, params: HelmParams
     ) -> tuple[dict[str, Any], KeyValueCache]:
         """Return the observation with the hidden state, and the window with this step."""
-        frame = first_frame(observation)
-        tokens = retrieve(frame, params.projection, params.model["embedding"], params.inverse_norms, self.beta)
+        inputs = self.reader(self.env, observation, game, params)
         rows = jax.tree.map(lambda leaf: leaf[None], window)
-        hidden, rows = forward(self.model, params.model, tokens[None, None], rows, empty=self.empty)
+        hidden, rows = forward(self.model, params.model, inputs[None], rows, empty=self.empty)
         entries = observation if isinstance(observation, dict) else {"observation": observation}
-        return {**entries, LANGUAGE: hidden[0, 0]}, jax.tree.map(lambda leaf: leaf[0], rows)
-
-
-def retrieve(
-    frame: jax.Array, projection: jax.Array, embeddings: jax.Array, inverse_norms: jax.Array, beta: float
-) -> jax.Array:
-    """Return the weighted sum of token embeddings for a frame, (width,).
-
-    Args:
-        frame: uint8 (H, W, C); its channels are averaged.
-        projection: (H W, width).
-        embeddings: (tokens, width), in the dtype of `projection`.
-        inverse_norms: float32 (tokens,).
-        beta: inverse temperature.
-    """
-    dtype = projection.dtype
-    gray = frame.astype(jnp.float32).mean(axis=-1).reshape(-1).astype(dtype)
-    query = jnp.matmul(gray, projection, preferred_element_type=jnp.float32)
-    query = (query / (jnp.linalg.norm(query) + _EPSILON)).astype(dtype)
-    cosines = jnp.matmul(embeddings, query, preferred_element_type=jnp.float32) * inverse_norms
-    shares = jax.nn.softmax(beta * cosines).astype(dtype)
-    return jnp.matmul(shares, embeddings, preferred_element_type=jnp.float32).astype(dtype)
+        return {**entries, LANGUAGE: hidden[0, -1]}, jax.tree.map(lambda leaf: leaf[0], rows)
 
 
 def with_language_memory(env: Any, params: Any, config: Config) -> tuple[LanguageMemory, HelmParams]:
@@ -186,16 +220,32 @@ def with_language_memory(env: Any, params: Any, config: Config) -> tuple[Languag
             frame.
     """
     config = pinned(config)
+    model, weights = frozen_model(config.memory_model, config.dtype, config.seed)
+    if config.memory_input == "text":
+        return _reading_words(env, params, config, model, weights)
     observation = jax.eval_shape(env.reset, jax.random.key(0), params)[0]
     frame = first_frame(observation)
     if frame is None:
         raise ConfigError("memory 'helm': expected an observation with a frame, got none. Choose another --memory.")
-    model, weights = frozen_model(config.memory_model, config.dtype, config.seed)
     pixels = frame.shape[0] * frame.shape[1]
     norms = jnp.linalg.norm(weights["embedding"].astype(jnp.float32), axis=-1)
     projection = jax.random.normal(jax.random.key(config.seed), (pixels, model.width)) * model.width**-0.5
-    made = HelmParams(params, weights, projection.astype(config.dtype), 1 / jnp.maximum(norms, _EPSILON))
-    return LanguageMemory(env, model, config.memory_window, config.memory_empty, config.memory_beta), made
+    made = HelmParams(params, weights, (projection.astype(config.dtype), 1 / jnp.maximum(norms, _EPSILON)))
+    reader = FrameReader(config.memory_beta)
+    return LanguageMemory(env, model, reader, config.memory_window, config.memory_empty), made
+
+
+def _reading_words(
+    env: Any, params: Any, config: Config, model: ModelConfig, weights: Any
+) -> tuple[LanguageMemory, HelmParams]:
+    if config.bootstrap_time_limits:
+        raise ConfigError("--memory-input text: expected --no-bootstrap-time-limits: the last state has no text.")
+    words = words_of(env, params)
+    tokens = jnp.asarray(tokens_of(words, config.memory_model.removeprefix(_RANDOM)))
+    window = config.memory_window * len(words.choices)
+    return LanguageMemory(env, model, WordReader(words), window, config.memory_empty), HelmParams(
+        params, weights, tokens
+    )
 
 
 def pinned(config: Config) -> Config:

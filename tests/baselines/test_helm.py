@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import json
+import re
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from baselines import evaluate, helm, ppo, train, zoo
+import jaxgym
+from baselines import evaluate, helm, helm_words, ppo, train, zoo
 from baselines.config import SCALES, Config
 from baselines.errors import ConfigError
 from baselines.game import TrainingGame
@@ -68,7 +71,7 @@ def rollout(setup: ppo.Setup, game: TrainingGame) -> tuple[ppo.TrainState, ppo.T
 
 def play(env: LanguageMemory, params: HelmParams, steps: int) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
     """Return the observations and whether an episode ended before each, with the last actions as answers."""
-    observation, state = env.reset(jax.random.key(0), params)
+    observation, state = jax.jit(env.reset)(jax.random.key(0), params)
     step = jax.jit(env.step)
     seen, starts = [observation], [True]
     for _ in range(steps - 1):
@@ -80,17 +83,14 @@ def play(env: LanguageMemory, params: HelmParams, steps: int) -> tuple[list[dict
 
 def test_the_hidden_state_is_that_of_the_model_on_the_steps_of_the_episode(game: TrainingGame) -> None:
     env, params = dataclasses.replace(game.env, empty="masked"), game.params
-    seen, starts = play(env, params, 10)
-    assert starts == [step % 4 == 0 for step in range(10)]
-    inputs = [
-        retrieve(entries["visual_observation"], params.projection, params.model["embedding"], params.inverse_norms, 100)
-        for entries in seen
-    ]
-    for step, entries in enumerate(seen):
-        assert entries.keys() == ENTRIES
-        episode = jnp.stack(inputs[step - step % 4 : step + 1])[None]
-        expected, _ = forward(MODEL, params.model, episode)
-        np.testing.assert_allclose(entries["language"], expected[0, -1], rtol=1e-4, atol=1e-5)
+    seen, starts = play(env, params, 8)
+    assert starts == [step % 4 == 0 for step in range(8)]
+    assert all(entries.keys() == ENTRIES for entries in seen)
+    frames = np.stack([entries["visual_observation"] for entries in seen])
+    inputs = jax.vmap(lambda frame: env.reader(None, frame, None, params)[0])(jnp.asarray(frames))
+    expected, _ = jax.jit(forward, static_argnums=0)(MODEL, params.model, inputs.reshape(2, 4, -1))
+    hidden = np.stack([entries["language"] for entries in seen])
+    np.testing.assert_allclose(hidden, expected.reshape(8, -1), rtol=1e-4, atol=1e-5)
 
 
 def test_empty_slots_count_as_zeros_unless_they_are_masked(game: TrainingGame) -> None:
@@ -134,9 +134,9 @@ def test_the_model_is_not_in_the_state_of_the_training(setup: ppo.Setup, game: T
 
 
 def test_a_checkpoint_leaves_out_the_window_and_restores_an_empty_one(
-    setup: ppo.Setup, game: TrainingGame, tmp_path: Path
+    setup: ppo.Setup, rollout: tuple[ppo.TrainState, ppo.Trajectory], tmp_path: Path
 ) -> None:
-    state = ppo.make_init(setup)(jnp.int32(0), game.params)
+    state = rollout[0]
     packed = pack_state(state)
     assert {name for name in packed if "transient" in name} == set()
     with RunFolder.create(tmp_path / "run", setup.config) as folder:
@@ -150,18 +150,18 @@ def test_a_checkpoint_leaves_out_the_window_and_restores_an_empty_one(
 
 
 @pytest.mark.slow
-def test_a_run_names_its_model_and_is_resumed_and_played(config: Config, tmp_path: Path) -> None:
-    options = dict(env="MysteryPath-Grid-v0", options=("preset=iclr2023", "max_steps=8"), held_out_levels=2)
-    config = dataclasses.replace(config, **options, train_levels=20)
+def test_a_run_names_its_model_and_is_resumed_and_played(
+    config: Config, game: TrainingGame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train, "record_video", lambda *_, **__: [])
+    for module in (train, evaluate, zoo):
+        monkeypatch.setattr(module, "make_game", lambda *_, **__: game)
     train.train(config, train.RunFlags("run", tmp_path))
     found = json.loads((tmp_path / "run/config.json").read_text())
     assert found["memory_model_sha256"] == hashlib.sha256(b"tiny").hexdigest()
-    assert (tmp_path / "run/video.gif").exists()
     resumed = train.parse(["--resume", "--runs-dir", str(tmp_path)]).config
     longer = dataclasses.replace(resumed, total_steps=256, decay_steps=128)
     train.train(longer, train.RunFlags("run", tmp_path, resume=True))
-    results = evaluate.evaluate_run(evaluate.EvaluateFlags(tmp_path / "run"))
-    assert results["update"] == 8
     agent = zoo.read(tmp_path / "run")
     keys = jax.random.split(jax.random.key(0), 3)
     observation, _ = jax.vmap(agent.game.env.reset, (0, None))(keys, agent.game.params)
@@ -201,3 +201,92 @@ def test_a_random_model_has_other_weights_of_the_same_shapes(config: Config) -> 
     assert control == model
     chex.assert_trees_all_equal_shapes_and_dtypes(random, weights)
     assert (random["embedding"] != weights["embedding"]).any()
+
+
+@pytest.mark.parametrize(
+    ("facts", "indices", "words"),
+    [
+        (
+            {"command": 4, "agent_tile": (1, 2), "is_red": True, "safe_tile": (0, 0), "commands": None},
+            helm_words._of_mortar_mayhem,
+            ["stay", "3", "B", "red"],
+        ),
+        (
+            {"command": 9, "agent_tile": (-1, -1), "is_red": False},
+            helm_words._of_mortar_mayhem,
+            ["nothing", "none", "none", "safe"],
+        ),
+        ({"agent_tile": (6, 0), "has_cross": True}, helm_words._of_mystery_path, ["1", "G", "fall"]),
+        (
+            {
+                **{"has_agent": False, "agent_px": (0, 0), "has_coin": (True,), "coins_px": ((24, 83),)},
+                **{"has_exit": True, "exit_px": (11, 12)},
+            },
+            helm_words._of_searing_spotlights,
+            ["none", "none", "7", "C", "2", "A"],
+        ),
+    ],
+)
+def test_the_words_of_a_frame(facts: dict[str, Any], indices: Callable[..., jax.Array], words: list[str]) -> None:
+    arrays = {name: None if value is None else jnp.asarray(value) for name, value in facts.items()}
+    chosen = indices(types.SimpleNamespace(**arrays)).tolist()
+    choices = {
+        helm_words._of_mortar_mayhem: [helm_words._COMMANDS, helm_words._ROWS, helm_words._COLUMNS, ("safe", "red")],
+        helm_words._of_mystery_path: [helm_words._ROWS, helm_words._COLUMNS, ("path", "fall")],
+        helm_words._of_searing_spotlights: [helm_words._ROWS, helm_words._COLUMNS] * 3,
+    }[indices]
+    assert [own[index] for own, index in zip(choices, chosen, strict=True)] == words
+
+
+@pytest.fixture
+def spelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encode a word as the numbers of its letters; the last one is the first letter, modulo the vocabulary."""
+    monkeypatch.setattr(helm_words, "_encoder", lambda _: lambda text: [0, sum(map(ord, text)) % 997])
+
+
+@pytest.mark.usefixtures("spelling")
+def test_a_word_is_its_last_token_and_differs_from_others() -> None:
+    words = helm_words.Words((("a", "b", "c"), ("x", "y")), lambda facts: facts)
+    tokens = helm_words.tokens_of(words, "model")
+    assert tokens.tolist() == [[129, 130, 131], [152, 153, 0]]
+    with pytest.raises(ConfigError, match="expected a token of its own for each of ab, ba"):
+        helm_words.tokens_of(helm_words.Words((("ab", "ba"),), lambda facts: facts), "model")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spelling")
+@pytest.mark.parametrize("env_id", ["MortarMayhem-Grid-v0", "MysteryPath-Grid-v0", "SearingSpotlights-v0"])
+def test_the_words_are_in_the_text_of_the_game(env_id: str, config: Config) -> None:
+    config = dataclasses.replace(config, env=env_id, options=("preset=iclr2023",), memory_input="text")
+    env, params, interface = jaxgym.text.make(env_id, preset="iclr2023")
+    words = helm_words.words_of(env, params)
+    memory, own = with_language_memory(env, params, config)
+    assert memory.window == 4 * len(words.choices)
+    step = jax.jit(memory.step)
+    _, state = jax.jit(memory.reset)(jax.random.key(0), own)
+    for number in range(20):
+        scene = env.scene(state.game, params)
+        chosen = words.indices(env.visible(scene)).tolist()
+        said = [choices[index] for choices, index in zip(words.choices, chosen, strict=True)]
+        text = interface.describe(jax.tree.map(np.asarray, scene), params)
+        check_words(env_id, said, text)
+        action = env.action_space(params).sample(jax.random.key(number))
+        seen, state, *_ = step(jax.random.key(number), state, action, own)
+        assert np.isfinite(seen["language"]).all()
+
+
+def check_words(env_id: str, said: list[str], text: str) -> None:
+    """Check that a text of the game says the same as the words; columns are letters in words, numbers in texts."""
+    if env_id == "SearingSpotlights-v0":
+        for name, row, column in zip(("You", "Coin", "Exit"), said[::2], said[1::2], strict=True):
+            found = re.search(rf"^{name}: x (\d+), y (\d+)", text, re.MULTILINE)
+            expected = (str(int(found[2]) // 12 + 1), "ABCDEFG"[int(found[1]) // 12]) if found else ("none", "none")
+            assert (row, column) == expected
+        return
+    command, row, column, state = said if len(said) == 4 else (None, *said)
+    assert f"row {row}, column {'ABCDEFG'.index(column) + 1}" in text
+    if command is None:
+        assert (state == "fall") == ("Red cross" in text)
+    else:
+        assert f"Command shown: {'none' if command == 'nothing' else command}" in text
+        assert (state == "safe") == ("Red tiles: none" in text)
