@@ -178,11 +178,13 @@ class LanguageMemory:
 
     def reset(self, key: jax.Array, params: HelmParams) -> tuple[dict[str, Any], HelmState]:
         """Start an episode with an empty window."""
-        return self._started(*self.env.reset(key, params.game), params)
+        observation, game = self.env.reset(key, params.game)
+        return self._started(observation, game, params)
 
     def reset_to_level(self, key: jax.Array, level: Any, params: HelmParams) -> tuple[dict[str, Any], HelmState]:
         """Start an episode of a level with an empty window."""
-        return self._started(*self.env.reset_to_level(key, level, params.game), params)
+        observation, game = self.env.reset_to_level(key, level, params.game)
+        return self._started(observation, game, params)
 
     def step(
         self, key: jax.Array, state: HelmState, action: jax.Array, params: HelmParams

@@ -103,7 +103,7 @@ def tokens_of(words: Words, path: str) -> np.ndarray:
 
 
 def _encoder(path: Path) -> Callable[[str], list[int]]:
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer  # pyright: ignore[reportMissingImports] — of the extra language_model
 
     if path.is_file():
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)

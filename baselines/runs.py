@@ -52,13 +52,9 @@ def _quiet(name: str) -> Iterator[None]:
 
 
 def pack_state(state: Any) -> dict[str, np.ndarray]:
-    """Return the leaves of a train state on the host, by path; keys as key data.
-
-    Fields named `transient` are left out. Such a field can be larger than the rest of the state together.
-    """
-    leaves = jax.tree_util.tree_leaves_with_path(state)
-    named = [(_path_name(path), leaf) for path, leaf in leaves]
-    return {name: on_host(_as_data(leaf)) for name, leaf in named if not _is_transient(name)}
+    """Return the leaves of a train state on the host, by path; keys as key data, and no fields named `transient`."""
+    leaves = ((_path_name(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state))
+    return {name: on_host(_as_data(leaf)) for name, leaf in leaves if not _is_transient(name)}
 
 
 def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:

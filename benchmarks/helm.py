@@ -121,8 +121,8 @@ def main() -> None:
     print(f"{config.env} {' '.join(config.options)}: {config.memory_model}, SHA-256 {config.memory_model_sha256}")
     for num_envs in settings.envs:
         shown = dataclasses.replace(config, num_envs=num_envs)
-        seconds = dict(zip(("acting", "training"), time_training(game, shown, settings.repeats), strict=True))
-        seconds["model"] = time_model(game, shown, settings.repeats)
+        acting, training = time_training(game, shown, settings.repeats)
+        seconds = {"model": time_model(game, shown, settings.repeats), "acting": acting, "training": training}
         speeds = {name: shown.batch_steps / taken for name, taken in seconds.items()}
         limits = roofline(game.env.model, shown.memory_window, num_envs, jnp.dtype(shown.dtype).itemsize)
         shares = speeds["model"] / min(limits.values())
