@@ -1,7 +1,7 @@
 """Train an agent: `python -m baselines.train --env MortarMayhemB-Grid-v0 --scale throughput`.
 
 The run is written to runs/NAME. `--resume` continues from the newest checkpoint with the same results as a run that
-was never stopped.
+was never stopped; with the memory `helm`, the window of the language model is empty at first.
 """
 
 import dataclasses

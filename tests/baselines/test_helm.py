@@ -276,7 +276,7 @@ def test_the_words_are_in_the_text_of_the_game(env_id: str, config: Config) -> N
 
 
 def check_words(env_id: str, said: list[str], text: str) -> None:
-    """Check that a text of the game says the same as the words; columns are letters in words, numbers in texts."""
+    """Check that a text of the game says the same as the words; columns are letters there, and numbers in texts."""
     if env_id == "SearingSpotlights-v0":
         for name, row, column in zip(("You", "Coin", "Exit"), said[::2], said[1::2], strict=True):
             found = re.search(rf"^{name}: x (\d+), y (\d+)", text, re.MULTILINE)
