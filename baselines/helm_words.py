@@ -15,7 +15,9 @@ import numpy as np
 
 from baselines.errors import ConfigError
 
-_COMMANDS = ("right", "down", "left", "up", "stay", "right-down", "right-up", "left-down", "left-up", "nothing")
+# The last tokens of "right-down" and "left-down" are equal, so diagonals are points of the compass.
+_DIAGONALS = ("southeast", "northeast", "southwest", "northwest")
+_COMMANDS = ("right", "down", "left", "up", "stay", *_DIAGONALS, "nothing")
 _ROWS = (*map(str, range(1, 8)), "none")
 _COLUMNS = (*"ABCDEFG", "none")
 _SQUARE_PX = 12  # the screen has 7 x 7 squares
