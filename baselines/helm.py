@@ -263,7 +263,8 @@ def pinned(config: Config) -> Config:
             "memory 'helm': expected --memory-model with a folder or .gguf file of the Llama architecture, got none. "
             "For random weights of the same sizes, write random: before the path."
         )
-    found = _checksum(Path(config.memory_model.removeprefix(_RANDOM)))
+    path = config.memory_model.removeprefix(_RANDOM)
+    found = config.memory_model.removesuffix(path) + _checksum(Path(path))
     if config.memory_model_sha256 not in ("", found):
         raise ConfigError(
             f"{config.memory_model}: expected the model with SHA-256 {config.memory_model_sha256}, got {found}. "

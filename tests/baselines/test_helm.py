@@ -175,6 +175,8 @@ def test_another_model_is_rejected(config: Config, tmp_path: Path) -> None:
     other.write_bytes(b"other")
     with pytest.raises(ConfigError, match=f"expected the model with SHA-256 {run.memory_model_sha256}, got"):
         helm.pinned(dataclasses.replace(run, memory_model=str(other)))
+    with pytest.raises(ConfigError, match=f"got random:{run.memory_model_sha256}"):
+        helm.pinned(dataclasses.replace(run, memory_model=f"random:{run.memory_model}"))
 
 
 @pytest.mark.parametrize(
