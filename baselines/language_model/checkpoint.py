@@ -12,6 +12,7 @@ import numpy as np
 from baselines.errors import ConfigError
 from baselines.language_model.config import ModelConfig
 from baselines.language_model.decoder import shapes
+from jaxgym import extras
 
 Tensors = Callable[[str], np.ndarray]
 """Function from the name of a tensor to its values."""
@@ -48,22 +49,22 @@ def load(path: str | Path, dtype: Any = jnp.float32) -> tuple[ModelConfig, Any]:
         Config and parameters; see `decoder.initial_params`.
 
     Raises:
-        ConfigError: if there is no model, or it has another architecture, tensors or sizes.
+        ConfigError: if there is no model, or it has another architecture, tensors or sizes, or a package is missing.
     """
     path = Path(path)
     try:
-        if path.suffix == ".gguf":
-            config, tensors, place = _open_gguf(path)
-        else:
-            config, tensors, place = _open_folder(path)
+        config, tensors, place = (_open_gguf if path.suffix == ".gguf" else _open_folder)(path)
         return config, _params(config, tensors, place, jnp.dtype(dtype))
-    except OSError as error:
-        reason = error.strerror or error
-        raise ConfigError(
-            f"expected a folder with config.json and model.safetensors, or a .gguf file, got {path}: {reason}"
-        ) from error
+    except ConfigError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ConfigError(extras.missing("language_model", error.name)) from error
     except KeyError as error:
         raise ConfigError(f"{path}: expected an entry {error}, got none. Load another model.") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"expected a folder with config.json and model.safetensors, or a .gguf file, got {path}: {error}"
+        ) from error
 
 
 def _params(config: ModelConfig, tensors: Tensors, place: int, dtype: Any) -> Any:
@@ -87,12 +88,15 @@ def _params(config: ModelConfig, tensors: Tensors, place: int, dtype: Any) -> An
 
 
 def _open_folder(path: Path) -> tuple[ModelConfig, Tensors, int]:
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     config = ModelConfig.from_json(json.loads((path / "config.json").read_text()))
     index = path / "model.safetensors.index.json"
     names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
-    files = [safe_open(path / name, framework="np") for name in sorted(names)]
+    try:
+        files = [safe_open(path / name, framework="np") for name in sorted(names)]
+    except SafetensorError as error:
+        raise ValueError(f"{error}") from error
     owners = {name: file for file in files for name in file.keys()}  # noqa: SIM118 — a file is no mapping
     return config, lambda name: owners[name].get_tensor(name), 0
 
