@@ -1,5 +1,6 @@
 """Weights of a local model: a Hugging Face folder with safetensors files, or a GGUF file."""
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -88,22 +89,20 @@ def _params(config: ModelConfig, tensors: Tensors, place: int, dtype: Any) -> An
 
 
 def _open_folder(path: Path) -> tuple[ModelConfig, Tensors, int]:
-    from safetensors import SafetensorError, safe_open
-
+    safetensors: Any = importlib.import_module("safetensors")
     config = ModelConfig.from_json(json.loads((path / "config.json").read_text()))
     index = path / "model.safetensors.index.json"
     names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
     try:
-        files = [safe_open(path / name, framework="np") for name in sorted(names)]
-    except SafetensorError as error:
+        files = [safetensors.safe_open(path / name, framework="np") for name in sorted(names)]
+    except safetensors.SafetensorError as error:
         raise ValueError(f"{error}") from error
     owners = {name: file for file in files for name in file.keys()}  # noqa: SIM118 — a file is no mapping
     return config, lambda name: owners[name].get_tensor(name), 0
 
 
 def _open_gguf(path: Path) -> tuple[ModelConfig, Tensors, int]:
-    import gguf
-
+    gguf: Any = importlib.import_module("gguf")
     reader = gguf.GGUFReader(path)
     found = {tensor.name: tensor for tensor in reader.tensors}
     if "rope_freqs.weight" in found:
