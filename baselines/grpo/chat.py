@@ -7,9 +7,7 @@ The template and the tokenizer of the model run once, on the host. A piece start
 that all turns have the same form. Pieces meet at special tokens: the tokens are those of the whole chat.
 """
 
-import importlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +18,7 @@ from baselines.errors import ConfigError
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import PAD
 from baselines.language_model import ModelConfig, forward, logits
-from jaxgym import extras, levels, text
+from jaxgym import levels, text
 from jaxgym.serve.pool import SessionPool
 
 FAR = -1e30
@@ -94,25 +92,6 @@ class Lakes(NamedTuple):
     levels: Any
     pieces: jax.Array
     replies: jax.Array
-
-
-def load_tokenizer(path: str | Path) -> Any:
-    """Return the tokenizer of a model with `transformers`; the path is that of `baselines.language_model.load`.
-
-    Raises:
-        ConfigError: if a package or the tokenizer is missing.
-    """
-    path = Path(path)
-    try:
-        maker: Any = importlib.import_module("transformers").AutoTokenizer
-    except ModuleNotFoundError as error:
-        raise ConfigError(extras.missing("language_model", error.name)) from error
-    try:
-        if path.suffix == ".gguf":
-            return maker.from_pretrained(str(path.parent), gguf_file=path.name)
-        return maker.from_pretrained(str(path), local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: expected a tokenizer, got none ({error}). Copy the files of the model.") from error
 
 
 def template_of(tokenizer: Any, system_prompt: str) -> tuple[list[int], str, str]:

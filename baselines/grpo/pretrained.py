@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from baselines.errors import ConfigError, RunError
-from baselines.grpo.chat import Chat, Lakes, load_tokenizer, prepare
+from baselines.grpo.chat import Chat, Lakes, prepare
 from baselines.grpo.folder import GrpoFolder
 from baselines.grpo.learner import (
     LearnerState,
@@ -32,7 +32,7 @@ from baselines.grpo.play import Chain
 from baselines.grpo.rollout import Episodes, play
 from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import PAD
-from baselines.language_model import load
+from baselines.language_model import load, load_tokenizer
 from baselines.runs import Row, RunFlags, reject_changes
 
 _TRANSCRIPTS = 3

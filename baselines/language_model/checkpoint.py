@@ -59,7 +59,7 @@ def load(path: str | Path, dtype: Any = jnp.float32) -> tuple[ModelConfig, Any]:
     except ConfigError:
         raise
     except ModuleNotFoundError as error:
-        raise ConfigError(extras.missing("language_model", error.name)) from error
+        raise ConfigError(extras.missing("language-model", error.name)) from error
     except KeyError as error:
         raise ConfigError(f"{path}: expected an entry {error}, got none. Load another model.") from error
     except (OSError, ValueError) as error:

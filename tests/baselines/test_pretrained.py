@@ -7,6 +7,7 @@ import dataclasses
 import json
 import re
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from baselines.grpo.pretrained import Chats, advantages_of
 from baselines.grpo.rollout import Episodes
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import PAD
-from baselines.language_model import ModelConfig, initial_params
+from baselines.language_model import ModelConfig, initial_params, load_tokenizer
 from jaxgym.serve.pool import SessionPool
 
 MARKS = ("<pad>", "<e>", "<s>", "<u>", "<a>")
@@ -222,7 +223,26 @@ def test_a_template_that_writes_the_turns_differently_is_rejected(monkeypatch: p
         chats_of_model.template_of(Bytes(), "Rules.")
 
 
+@pytest.mark.parametrize("name", ["folder", "file.gguf"])
+def test_the_tokenizer_is_that_of_transformers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def from_pretrained(path: str, **options: Any) -> str:
+        calls.append((path, options))
+        if "missing" in path:
+            raise OSError("no tokenizer")
+        return "made"
+
+    stand_in = types.SimpleNamespace(AutoTokenizer=types.SimpleNamespace(from_pretrained=from_pretrained))
+    monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    assert load_tokenizer(f"models/{name}") == "made"
+    expected = {"folder": ("models/folder", {"local_files_only": True}), "file.gguf": ("models", {"gguf_file": name})}
+    assert calls == [expected[name]]
+    with pytest.raises(ConfigError, match=r"expected a tokenizer, got none \(no tokenizer\)"):
+        load_tokenizer(f"missing/{name}")
+
+
 def test_a_tokenizer_without_its_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ConfigError, match=r"missing packages: .*transformers"):
-        chats_of_model.load_tokenizer(tmp_path)
+        load_tokenizer(tmp_path)
