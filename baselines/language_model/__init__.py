@@ -3,6 +3,7 @@
 from baselines.language_model.checkpoint import load
 from baselines.language_model.config import ModelConfig
 from baselines.language_model.decoder import KeyValueCache, empty_cache, forward, initial_params, logits, reset
+from baselines.language_model.tokenizer import load_tokenizer
 
 __all__ = [
     "KeyValueCache",
@@ -11,6 +12,7 @@ __all__ = [
     "forward",
     "initial_params",
     "load",
+    "load_tokenizer",
     "logits",
     "reset",
 ]

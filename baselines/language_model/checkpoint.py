@@ -1,5 +1,6 @@
 """Weights of a local model: a Hugging Face folder with safetensors files, or a GGUF file."""
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from baselines.errors import ConfigError
 from baselines.language_model.config import ModelConfig
 from baselines.language_model.decoder import shapes
+from jaxgym import extras
 
 Tensors = Callable[[str], np.ndarray]
 """Function from the name of a tensor to its values."""
@@ -48,22 +50,22 @@ def load(path: str | Path, dtype: Any = jnp.float32) -> tuple[ModelConfig, Any]:
         Config and parameters; see `decoder.initial_params`.
 
     Raises:
-        ConfigError: if there is no model, or it has another architecture, tensors or sizes.
+        ConfigError: if there is no model, or it has another architecture, tensors or sizes, or a package is missing.
     """
     path = Path(path)
     try:
-        if path.suffix == ".gguf":
-            config, tensors, place = _open_gguf(path)
-        else:
-            config, tensors, place = _open_folder(path)
+        config, tensors, place = (_open_gguf if path.suffix == ".gguf" else _open_folder)(path)
         return config, _params(config, tensors, place, jnp.dtype(dtype))
-    except OSError as error:
-        reason = error.strerror or error
-        raise ConfigError(
-            f"expected a folder with config.json and model.safetensors, or a .gguf file, got {path}: {reason}"
-        ) from error
+    except ConfigError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ConfigError(extras.missing("language-model", error.name)) from error
     except KeyError as error:
         raise ConfigError(f"{path}: expected an entry {error}, got none. Load another model.") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"expected a folder with config.json and model.safetensors, or a .gguf file, got {path}: {error}"
+        ) from error
 
 
 def _params(config: ModelConfig, tensors: Tensors, place: int, dtype: Any) -> Any:
@@ -87,19 +89,20 @@ def _params(config: ModelConfig, tensors: Tensors, place: int, dtype: Any) -> An
 
 
 def _open_folder(path: Path) -> tuple[ModelConfig, Tensors, int]:
-    from safetensors import safe_open
-
+    safetensors: Any = importlib.import_module("safetensors")
     config = ModelConfig.from_json(json.loads((path / "config.json").read_text()))
     index = path / "model.safetensors.index.json"
     names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
-    files = [safe_open(path / name, framework="np") for name in sorted(names)]
+    try:
+        files = [safetensors.safe_open(path / name, framework="np") for name in sorted(names)]
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{error}") from error
     owners = {name: file for file in files for name in file.keys()}  # noqa: SIM118 — a file is no mapping
     return config, lambda name: owners[name].get_tensor(name), 0
 
 
 def _open_gguf(path: Path) -> tuple[ModelConfig, Tensors, int]:
-    import gguf
-
+    gguf: Any = importlib.import_module("gguf")
     reader = gguf.GGUFReader(path)
     found = {tensor.name: tensor for tensor in reader.tensors}
     if "rope_freqs.weight" in found:
