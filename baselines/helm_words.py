@@ -6,7 +6,6 @@ of words, and each word is one token. The tokens are looked up on the device.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from baselines.errors import ConfigError
+from baselines.language_model import load_tokenizer
 
 # The last tokens of "right-down" and "left-down" are equal, so diagonals are points of the compass.
 _DIAGONALS = ("southeast", "northeast", "southwest", "northwest")
@@ -92,23 +92,13 @@ def tokens_of(words: Words, path: str) -> np.ndarray:
     A word of several tokens has its last one.
 
     Raises:
-        ConfigError: if two words of one place have the same token.
+        ConfigError: if there is no tokenizer, or two words of one place have the same token.
     """
-    encode = _encoder(Path(path))
+    tokenizer = load_tokenizer(path)
     table = np.zeros((len(words.choices), max(map(len, words.choices))), np.int32)
     for row, choices in zip(table, words.choices, strict=True):
-        tokens = [encode(f" {word}")[-1] for word in choices]
+        tokens = [tokenizer.encode(f" {word}", add_special_tokens=False)[-1] for word in choices]
         if len(set(tokens)) < len(tokens):
             raise ConfigError(f"{path}: expected a token of its own for each of {', '.join(choices)}, got {tokens}.")
         row[: len(tokens)] = tokens
     return table
-
-
-def _encoder(path: Path) -> Callable[[str], list[int]]:
-    from transformers import AutoTokenizer  # pyright: ignore[reportMissingImports] — of the extra language_model
-
-    if path.is_file():
-        tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-    else:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-    return lambda text: tokenizer.encode(text, add_special_tokens=False)

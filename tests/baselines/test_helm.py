@@ -242,8 +242,9 @@ def test_the_words_of_a_frame(facts: dict[str, Any], indices: Callable[..., jax.
 
 @pytest.fixture
 def spelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Encode a word as the numbers of its letters; the last one is the first letter, modulo the vocabulary."""
-    monkeypatch.setattr(helm_words, "_encoder", lambda _: lambda text: [0, sum(map(ord, text)) % 997])
+    """Replace the tokenizer: two tokens for each text, the last one of which is the sum of its letters."""
+    tokenizer = types.SimpleNamespace(encode=lambda text, **_: [0, sum(map(ord, text)) % 997])
+    monkeypatch.setattr(helm_words, "load_tokenizer", lambda _: tokenizer)
 
 
 @pytest.mark.usefixtures("spelling")
