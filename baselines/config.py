@@ -16,6 +16,8 @@ from jaxgym.errors import OptionError, nearest
 Scale = Literal["paper", "throughput", "cpu"]
 Dtype = Literal["float32", "bfloat16"]
 EncoderName = Literal["nature", "impala"]
+EmptySlots = Literal["zeros", "masked"]
+MemoryInput = Literal["frame", "text"]
 Entry = TypeVar("Entry")
 
 INT32_END = 2**31
@@ -24,6 +26,7 @@ INT32_END = 2**31
 # These settings change the duration or the reports of a run, not the parameters after a given update.
 FREE_ON_RESUME = frozenset(
     {"total_steps", "decay_steps", "checkpoint_updates", "keep_checkpoints", "eval_repeats", "eval_every"}
+    | {"memory_model"}  # its checksum determines the weights
 )
 
 
@@ -57,7 +60,8 @@ class Config:
 
     memory: str = "gru"
     """Memory of the agent: ffm, gated_deltanet, gru, gtrxl, lru, lstm, mingru, mlstm, s5 or trxl.
-    Without a learned memory: none, clock (the step number as input), stack4 (frames in color) or stack16 (in gray).
+    Without a learned memory: none, clock (the step number as input), stack4 (frames in color), stack16 (in gray) or
+    helm (a frozen language model, see --memory-model).
     Your own cell: my_package.module:MyCell.
     """
     memory_size: int = 512
@@ -71,7 +75,17 @@ class Config:
     For ffm, it is the number of contexts, and for s5 the number of blocks of the initial matrix.
     """
     memory_window: int = 256
-    """Number of steps in the attention window of trxl and gtrxl."""
+    """Number of steps in the attention window of trxl, gtrxl and helm."""
+    memory_model: str = ""
+    """Language model of helm: a folder or .gguf file of the Llama architecture; random:PATH for random weights."""
+    memory_model_sha256: str = ""
+    """SHA-256 of the language model. A run fills it in, and then rejects another model."""
+    memory_input: MemoryInput = "frame"
+    """Input of helm's language model: the frame, or words for what it shows (text), as an upper bound."""
+    memory_empty: EmptySlots = "zeros"
+    """Attend to empty slots in the window of helm as zeros, as published, or mask them."""
+    memory_beta: float = 100.0
+    """Inverse temperature of helm's softmax over tokens."""
     memory_positions: bool = True
     """Add positional encodings of the step to trxl and gtrxl; off in the published runs of Mystery Path on a grid."""
     memory_gate_bias: float = 2.0
@@ -354,6 +368,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "scale": get_args(Scale),
     "encoder": get_args(EncoderName),
     "dtype": get_args(Dtype),
+    "memory_empty": get_args(EmptySlots),
+    "memory_input": get_args(MemoryInput),
 }
 
 SCALES: dict[str, Config] = {

@@ -13,6 +13,7 @@ import jaxgym  # it imports `levels` on first use, which starts a JAX backend, a
 from baselines.config import Config
 from baselines.encoders import Symbols, check_frames, symbols_of, without_symbols
 from baselines.errors import ConfigError
+from baselines.helm import LanguageMemory, with_language_memory
 from jaxgym.errors import LevelError, OptionError, UnknownIdError
 from jaxgym.pytrees import first_frame
 
@@ -89,9 +90,12 @@ def _config_errors() -> Iterator[None]:
 
 
 def _as_seen(config: Config, game: TrainingGame) -> TrainingGame:
-    if not config.last_action_reward:
-        return game
-    return game._replace(env=jaxgym.wrappers.LastActionReward(game.env))
+    if config.last_action_reward:
+        game = game._replace(env=jaxgym.wrappers.LastActionReward(game.env))
+    if config.memory == "helm":
+        env, params = with_language_memory(game.env, game.params, config)
+        game = game._replace(env=env, params=params)
+    return game
 
 
 def _make_game(config: Config, flag: str) -> TrainingGame:
@@ -162,7 +166,7 @@ def _not_held_out(config: Config, buffer: Any, held_out: Any, flag: str) -> Any:
 
 def with_frames(env: Any) -> Any:
     """Return the environment with frames as observations if it has that option; the states stay the same."""
-    if isinstance(env, jaxgym.wrappers.Wrapper):
+    if isinstance(env, jaxgym.wrappers.Wrapper | LanguageMemory):
         return dataclasses.replace(env, env=with_frames(env.env))
     options = jaxgym.spec_of(env.env_id).all_options if env.env_id in jaxgym.registered_envs() else {}
     is_drawn = "observation" in options and options["observation"].accepts("pixels")

@@ -1,8 +1,9 @@
-"""Named settings: `jmlr/TASK-AGENT` for the published runs, `fast/TASK-AGENT` for large batches.
+"""Named settings: `jmlr/TASK-AGENT` for the published runs, `fast/TASK-AGENT` for large batches, `helm/TASK-AGENT`.
 
 Games, agents and settings of `jmlr` are those of Pleines et al., Memory Gym to Endless Tasks, JMLR 26(6), 2025 (arXiv
 2309.17207); the games' options are jaxgym's presets of that name. `fast` has the same games and agents, and minGRU,
-with batch sizes and lengths from our own experiments. BabyAI and MiniGrid-Memory have only `fast` presets.
+with batch sizes and lengths from our own experiments. BabyAI and MiniGrid-Memory have only `fast` presets. `helm` has
+games of Pleines et al., Memory Gym, ICLR 2023, for a frozen language model and for a GRU with equal settings.
 """
 
 import dataclasses
@@ -186,6 +187,18 @@ GRID_TASKS: dict[str, GridTask] = {
     "memory-s17r": GridTask("MiniGrid-MemoryS17Random-v0", ("gru", "mingru", "none"), 50_000_000, _GRID_MEMORY),
 }
 
+# A window of keys and values for each environment limits their number, and one step of the model costs less in a large
+# batch. The value at a time limit would need a second step of the model.
+_HELM: dict[str, Any] = {
+    **{"num_envs": 1024, "num_steps": 128, "bootstrap_time_limits": False, "eval_repeats": 3},
+    **{"total_steps": 25_000_000, "keep_checkpoints": 1},
+}
+_HELM_TASKS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "mmg": ("MortarMayhem-Grid-v0", ("preset=iclr2023", "command_count=[5]"), {}),
+    "mpg": ("MysteryPath-Grid-v0", ("preset=iclr2023",), _ENTROPY),
+    "ss": ("SearingSpotlights-v0", ("preset=iclr2023",), {}),
+}
+
 
 def _options(task: PaperTask, is_transformer: bool) -> tuple[str, ...]:
     suffix = "-transformer" if task.is_endless and is_transformer else ""
@@ -238,6 +251,12 @@ def _grid(name: str, agent: str) -> Config:
     return dataclasses.replace(SCALES["throughput"], **changes, preset=f"fast/{name}-{agent}")
 
 
+def _helm(name: str, memory: str) -> Config:
+    env, options, changes = _HELM_TASKS[name]
+    own = {"env": env, "options": options, "memory": memory, "preset": f"helm/{name}-{memory}"}
+    return dataclasses.replace(SCALES["throughput"], **_HELM, **changes, **own)
+
+
 def _all() -> Iterator[Config]:
     for name, task in TASKS.items():
         yield from (_published(name, agent) for agent in task.agents)
@@ -246,6 +265,8 @@ def _all() -> Iterator[Config]:
         yield from (_fast(name, agent) for agent in (*task.agents, linear))
     for name, grid_task in GRID_TASKS.items():
         yield from (_grid(name, agent) for agent in grid_task.agents)
+    for name in _HELM_TASKS:
+        yield from (_helm(name, memory) for memory in ("helm", "gru"))
 
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _all()}
@@ -262,7 +283,7 @@ def listed() -> str:
         beside = [word for word, weight in weights.items() if weight]
         shape = f"{config.num_envs} x {config.num_steps}"
         total = f"{config.total_steps / 1e6:.0f} M"
-        rows.append((name, config.env, *config.options, config.memory, ", ".join(beside) or "-", shape, total))
+        rows.append((name, config.env, " ".join(config.options), config.memory, ", ".join(beside) or "-", shape, total))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -52,13 +52,15 @@ def _quiet(name: str) -> Iterator[None]:
 
 
 def pack_state(state: Any) -> dict[str, np.ndarray]:
-    """Return the leaves of a train state on the host, by path; keys as key data."""
-    leaves = jax.tree_util.tree_leaves_with_path(state)
-    return {_path_name(path): on_host(_as_data(leaf)) for path, leaf in leaves}
+    """Return the leaves of a train state on the host, by path; keys as key data, and no fields named `transient`."""
+    leaves = ((_path_name(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state))
+    return {name: on_host(_as_data(leaf)) for name, leaf in leaves if not _is_transient(name)}
 
 
 def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
     """Return the state that `pack_state` packed, on the device, in new arrays that may be donated.
+
+    Fields named `transient` are zeros.
 
     Args:
         template: a state of the same shapes; `jax.ShapeDtypeStruct` leaves suffice.
@@ -70,7 +72,8 @@ def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     names = [_path_name(path) for path, _ in leaves]
     shapes = [jax.eval_shape(_as_data, leaf) for _, leaf in leaves]
-    expected = {name: (shape.shape, shape.dtype) for name, shape in zip(names, shapes, strict=True)}
+    named = dict(zip(names, shapes, strict=True))
+    expected = {name: (shape.shape, shape.dtype) for name, shape in named.items() if not _is_transient(name)}
     found = {name: (leaf.shape, leaf.dtype) for name, leaf in packed.items()}
     odd = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if odd:
@@ -79,7 +82,10 @@ def unpack_state(template: Any, packed: dict[str, np.ndarray]) -> Any:
             "config or version. Start a new run with another --name."
         )
     # Copied, because on a CPU the arrays could share NumPy's memory, which must not be donated.
-    arrays = [jnp.array(packed[name], copy=True) for name in names]
+    arrays = [
+        jnp.array(packed[name], copy=True) if name in packed else jnp.zeros(shape.shape, shape.dtype)
+        for name, shape in named.items()
+    ]
     paired = zip(arrays, leaves, strict=True)
     arrays = [jax.random.wrap_key_data(array) if is_key(leaf) else array for array, (_, leaf) in paired]
     return jax.tree_util.tree_unflatten(structure, arrays)
@@ -101,6 +107,10 @@ def on_host(leaf: jax.Array) -> np.ndarray:
 
 def _as_data(leaf: Any) -> Any:
     return jax.random.key_data(leaf) if is_key(leaf) else leaf
+
+
+def _is_transient(name: str) -> bool:
+    return "transient" in name.split(".")
 
 
 def _path_name(path: tuple[Any, ...]) -> str:

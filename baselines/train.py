@@ -1,7 +1,7 @@
 """Train an agent: `python -m baselines.train --env MortarMayhemB-Grid-v0 --scale throughput`.
 
 The run is written to runs/NAME. `--resume` continues from the newest checkpoint with the same results as a run that
-was never stopped.
+was never stopped; with the memory `helm`, the window of the language model is empty at first.
 """
 
 import dataclasses
@@ -24,6 +24,7 @@ from baselines.devices import make_init, make_train_block
 from baselines.errors import ConfigError, RunError
 from baselines.evaluate import HeldOutEvaluator, describe, evaluate, make_held_out_evaluator, no_video, record_video
 from baselines.game import TrainingGame, make_game
+from baselines.helm import pinned
 from baselines.ppo import Setup, TrainState, make_setup, seeds_of
 from baselines.presets import PRESETS, listed
 from baselines.runs import Row, RunFlags, RunFolder, newest_run, on_host, read_config
@@ -136,6 +137,7 @@ def train(config: Config, run_flags: RunFlags, on_block: hooks.OnBlock | None = 
     if not (on_block is None or callable(on_block)):
         raise ConfigError(f"on_block: expected a function of the metrics, or None, got {on_block!r}.")
     begin = time.monotonic()
+    config = pinned(config)
     path = run_flags.runs_dir / (run_flags.name or default_name(config))
     game = make_game(config)
     setup = make_setup(config, game)

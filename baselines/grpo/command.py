@@ -30,6 +30,7 @@ class _EarlyFlags:
 
     scale: str | None = None
     env: str | None = None
+    model: str | None = None
 
 
 def parse(arguments: list[str]) -> GrpoFlags:
@@ -46,7 +47,7 @@ def parse(arguments: list[str]) -> GrpoFlags:
         run_flags, defaults = dataclasses.replace(run_flags, name=path.name), read_settings(path)
     else:
         given = tyro.cli(_EarlyFlags, prog=_PROG, args=arguments, return_unknown_args=True, add_help=False)[0]
-        suited = "cpu" if jax.default_backend() == "cpu" else "gpu"
+        suited = "pretrained" if given.model else "cpu" if jax.default_backend() == "cpu" else "gpu"
         defaults = from_name("scale", given.scale or suited, SCALES)
         if given.env not in (None, defaults.env):  # the default options belong to another environment
             defaults = dataclasses.replace(defaults, options=())
@@ -57,6 +58,7 @@ def main() -> None:
     """Run the command line."""
     with exits.exit_on_error(exits.RESUME):
         arguments = parse(sys.argv[1:])
-        from baselines.grpo.train import train  # the import takes seconds, so flags are parsed first
+        from baselines.grpo import pretrained, train  # the import takes seconds, so flags are parsed first
 
-        tqdm.write(train(arguments.settings, arguments.run_flags))
+        run = pretrained.train if arguments.settings.model else train.train
+        tqdm.write(run(arguments.settings, arguments.run_flags))

@@ -8,19 +8,27 @@ here this replaces the comparison of episodes.
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from baselines.grpo.model import Sizes, init, log_probabilities
+from baselines.grpo.model import Sizes, init
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import PAD
 
 _RISING_STEPS = 20
 _SAME = 1e-6
+
+
+class Reader(Protocol):
+    """Constants of a model, hashable, that say how it reads replies."""
+
+    def log_probabilities(self, params: Any, prompts: jax.Array, replies: jax.Array) -> jax.Array:
+        """Return the log-probabilities of every next token of replies, float32 (N, reply, vocabulary)."""
+        ...
 
 
 class LearnerState(NamedTuple):
@@ -122,7 +130,11 @@ def _optimizer(settings: Settings) -> optax.GradientTransformation:
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def initial_state(settings: Settings, sizes: Sizes, key: jax.Array) -> LearnerState:
     """Return the initial state."""
-    params = init(sizes, key)
+    return state_of(settings, init(sizes, key))
+
+
+def state_of(settings: Settings, params: Any) -> LearnerState:
+    """Return the initial state for given parameters."""
     return LearnerState(params, _optimizer(settings).init(params), jax.tree.map(jnp.copy, params))
 
 
@@ -134,13 +146,13 @@ def _step(settings: Settings, state: LearnerState, gradient: Any) -> LearnerStat
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
 def imitate(
-    settings: Settings, sizes: Sizes, state: LearnerState, prompts: jax.Array, replies: jax.Array
+    settings: Settings, reader: Reader, state: LearnerState, prompts: jax.Array, replies: jax.Array
 ) -> tuple[LearnerState, jax.Array]:
     """Make one gradient step of imitation learning; return the state and the mean loss per token."""
 
     def loss_of(params: Any) -> jax.Array:
         own = (replies != PAD).astype(jnp.float32)
-        log_probs = _of_tokens(log_probabilities(sizes, params, prompts, replies), replies)
+        log_probs = _of_tokens(reader.log_probabilities(params, prompts, replies), replies)
         return -jnp.sum(own * log_probs) / jnp.sum(own)
 
     loss, gradient = jax.value_and_grad(loss_of)(state.params)
@@ -149,15 +161,15 @@ def imitate(
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
 def improve(
-    settings: Settings, sizes: Sizes, state: LearnerState, batch: TurnBatch
+    settings: Settings, reader: Reader, state: LearnerState, batch: TurnBatch
 ) -> tuple[LearnerState, dict[str, jax.Array]]:
     """Make one GRPO step; return the state and metrics."""
     own = (batch.replies != PAD).astype(jnp.float32)
     count = jnp.maximum(jnp.sum(own), 1.0)
-    reference = log_probabilities(sizes, state.reference, batch.prompts, batch.replies)
+    reference = reader.log_probabilities(state.reference, batch.prompts, batch.replies)
 
     def loss_of(params: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
-        every = log_probabilities(sizes, params, batch.prompts, batch.replies)
+        every = reader.log_probabilities(params, batch.prompts, batch.replies)
         log_probs = _of_tokens(every, batch.replies)
         loss, clipped = policy_loss(log_probs, batch, settings.clip_low, settings.clip_high)
         probability = jnp.exp(every)

@@ -27,6 +27,10 @@ class Sizes(NamedTuple):
     prompt: int  # slots of a prompt
     reply: int  # most tokens of a reply, including its end
 
+    def log_probabilities(self, params: Any, prompts: jax.Array, replies: jax.Array) -> jax.Array:
+        """Return the log-probabilities of every next token of replies; see the function of this name."""
+        return log_probabilities(self, params, prompts, replies)
+
 
 class Cache(NamedTuple):
     """Keys and values for later tokens; lists have one entry per layer."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from baselines.config import check_numbers, check_seed, parse_options
 from baselines.errors import ConfigError, RunError
 
-Scale = Literal["cpu", "gpu"]
+Scale = Literal["cpu", "gpu", "pretrained"]
 Context = Literal["turn", "chat"]
 Credit = Literal["episode", "text"]
 
@@ -24,7 +24,9 @@ class Settings:
     """
 
     scale: Scale = "cpu"
-    """Source of the defaults: a small model for two CPU cores, or a larger one for a GPU."""
+    """Source of the defaults: a small model for two CPU cores, a larger one for a GPU, or a pretrained one for a GPU
+    with 80 GB, which is the default with --model.
+    """
     env: str = "FrozenLake-v0"
     """Id of an environment with a text interface."""
     options: tuple[str, ...] = ("dialect=ragen",)
@@ -48,6 +50,12 @@ class Settings:
     """Most tokens of a context, counted from its end; fewer if all contexts of the warm start are shorter."""
     reply_tokens: int = 8
     """Most tokens of a reply, including its end."""
+    model: str = ""
+    """Folder or GGUF file of a pretrained model of the Llama architecture, whose chats are trained in Frozen Lake with
+    --options dialect=ragen; empty for a new model.
+    """
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the computation of a pretrained model; its parameters are trained in float32."""
     width: int = 64
     """Number of units of the model's residual stream."""
     layers: int = 2
@@ -143,6 +151,25 @@ SCALES: dict[str, Settings] = {
         minutes=8.5,
         kl=0.2,
         learning_rate=5e-4,
+    ),
+    "pretrained": Settings(
+        scale="pretrained",
+        dtype="bfloat16",
+        max_turns=10,
+        train_levels=4096,
+        held_out_levels=256,
+        reply_tokens=12,
+        warm_updates=200,
+        warm_batch=160,
+        groups=64,
+        minibatch=640,
+        minutes=8.5,
+        kl=0.02,
+        learning_rate=2e-5,
+        eval_updates=10,
+        eval_levels=256,
+        checkpoint_updates=50,
+        keep_checkpoints=1,
     ),
 }
 

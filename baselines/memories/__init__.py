@@ -14,6 +14,7 @@ from baselines.memories.clock import Clock
 from baselines.memories.deltanet import GatedDeltaNet
 from baselines.memories.ffm import FFM
 from baselines.memories.gru import GRU
+from baselines.memories.helm import Helm
 from baselines.memories.linear import LRU, MinGRU
 from baselines.memories.lstm import LSTM
 from baselines.memories.mlstm import MLSTM
@@ -28,6 +29,7 @@ _CELLS: dict[str, type[MemoryCell]] = {
     "gated_deltanet": GatedDeltaNet,
     "gru": GRU,
     "gtrxl": TransformerXL,
+    "helm": Helm,
     "lru": LRU,
     "lstm": LSTM,
     "mingru": MinGRU,
