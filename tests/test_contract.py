@@ -32,6 +32,8 @@ COSTLY = (
     "NumpadContinuous-v0",
     "Endless-TMaze-v0",
     "MemoryCards-v0",
+    "Numpad-v0",
+    "Passive-VisualMatch-v0",
 )
 
 

@@ -32,6 +32,7 @@ def demos_of(*argv: str | Path) -> str:
 
 
 @pytest.mark.usefixtures("small_batches")
+@pytest.mark.slow
 def test_a_chat_is_an_episode_of_the_game(tmp_path: Path) -> None:
     out, options = tmp_path / "lake.jsonl", ("size=5", "step_penalty=0.01")
     said = demos_of("frozen_lake", *options, "--format", "chat", "--out", out, "--episodes", 3, "--split", "heldout")

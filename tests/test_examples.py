@@ -99,7 +99,26 @@ def run_blocks(page: Path) -> None:
             jaxgym.unregister(env_id)  # other tests read the table of environments
 
 
-SLOW_PAGES = ("levels", "ms_swift", "own_training_loop", "trained_agents", "trainers")  # each compiles for 8 s or more
+# Each compiles for seconds; the pages of the environments have the same first lines.
+SLOW_PAGES = (
+    "babyai",
+    "demonstrations",
+    "difficulty",
+    "endless_mortar_mayhem",
+    "endless_mystery_path",
+    "gymnasium",
+    "levels",
+    "ms_swift",
+    "mystery_path",
+    "numpad",
+    "own_training_loop",
+    "searing_spotlights",
+    "textcraft",
+    "trained_agents",
+    "trainers",
+    "visual_match",
+    "wrappers",
+)
 
 
 @pytest.mark.parametrize(

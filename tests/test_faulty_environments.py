@@ -148,6 +148,7 @@ def test_check_env_finds_a_transition_that_counts_time() -> None:
         testing.check_env(env)
 
 
+@pytest.mark.slow
 def test_check_env_accepts_metrics_that_are_not_a_number() -> None:
     testing.check_env(making(merging(share=jnp.float32(jnp.nan))))
 

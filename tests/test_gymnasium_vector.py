@@ -373,6 +373,7 @@ def test_every_call_in_a_forked_child_raises() -> None:
     assert finished.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_child_that_was_forked_before_jax_ran_plays() -> None:
     program = """
 import os, gymnasium, jax, jaxgym
@@ -409,6 +410,7 @@ def test_the_page_shows_workers_that_run(tmp_path: Path) -> None:
     assert finished.stdout == "(2, 80)\n", finished.stderr
 
 
+@pytest.mark.slow
 def test_the_other_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, Any] = {}
     for block in blocks()[:-1]:

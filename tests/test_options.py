@@ -366,6 +366,7 @@ def test_choices_of_anything_but_1_to_8_integers_are_rejected(values: Any) -> No
 
 @given(values=st.lists(st.integers(-100, 100), min_size=1, max_size=8), bits=st.integers(0, 2**32 - 1))
 @settings(max_examples=50, deadline=None)
+@pytest.mark.slow
 def test_a_pick_is_the_entry_at_the_remainder_of_the_bits(values: list[int], bits: int) -> None:
     assert pick(Choices.of(values), np.uint32(bits)) == values[bits % len(values)]
 

@@ -28,6 +28,7 @@ COSTLY = (
     "Endless-MysteryPath-v0",
     "MortarMayhemB-Grid-v0",
     "MysteryPath-Grid-v0",
+    "SearingSpotlights-v0",
     "TextCraft-v0",
     "Sudoku-v0",
     "BabyAI-GoToLocalS5N2-v0",
@@ -103,6 +104,7 @@ def test_stacked_parameters_share_their_level_buffer() -> None:
     assert levels.params_axes(stacked).levels is None
 
 
+@pytest.mark.slow
 def test_the_inner_parameters_of_a_wrapper_are_stacked() -> None:
     env = FrameSkip(made("Endless-MysteryPath-v0")[0], num_frames=None)
     params = env.default_params

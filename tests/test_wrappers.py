@@ -243,6 +243,7 @@ def test_the_last_action_and_its_reward_stand_beside_the_observation(ruler: tupl
     assert results[0][0]["observation"][1] == 1
 
 
+@pytest.mark.slow
 def test_every_branch_of_an_action_has_a_part() -> None:
     env, params = made("MortarMayhemB-v0")
     wrapped = LastActionReward(env)

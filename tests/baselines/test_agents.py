@@ -87,6 +87,7 @@ def test_gates_start_as_far_towards_the_identity_as_asked(get_key: Callable[[], 
     assert make_memory(config) == TransformerXL(512, 3, 4, 256, True, 0.5, False, True, jnp.dtype("bfloat16"))
 
 
+@pytest.mark.slow
 def test_without_positions_the_transformer_does_not_know_the_step(get_key: Callable[[], jax.Array]) -> None:
     observation, starts = jax.random.normal(get_key(), (2, 3, 5)), jnp.zeros((2, 3), bool)
     small = Config(memory="trxl", memory_size=8, hidden_size=8, memory_heads=2, memory_window=4, memory_layers=1)
@@ -110,6 +111,7 @@ def endless() -> tuple[Config, TrainingGame]:
     return config, make_game(config)
 
 
+@pytest.mark.slow
 def test_a_head_learns_the_ground_truth_of_the_state_that_is_seen(endless: tuple[Config, TrainingGame]) -> None:
     config, game = endless
     setup = ppo.make_setup(config, game)

@@ -166,6 +166,7 @@ def sizes(chain: Chain) -> Sizes:
     return train.sizes_of(TINY, Tokenizer.of([*start.contexts, *TINY.replies]), start.contexts)
 
 
+@pytest.mark.slow
 def test_a_step_makes_good_replies_likelier(sizes: Sizes) -> None:
     state = initial_state(TINY, sizes, jax.random.key(0))
     prompts = np.full((TINY.minibatch, sizes.prompt), 9, np.int32)

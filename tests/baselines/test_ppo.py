@@ -134,6 +134,7 @@ def test_one_seed_gives_one_result(block: Callable[[], tuple[ppo.TrainState, ppo
     chex.assert_trees_all_equal((state.params, metrics), (again.params, metrics_again))
 
 
+@pytest.mark.slow
 def test_each_of_several_seeds_learns_what_it_learns_alone(
     block: Callable[[], tuple[ppo.TrainState, ppo.Metrics]], recall_game: Callable[..., TrainingGame]
 ) -> None:

@@ -37,6 +37,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return traced
 
 
+@pytest.mark.slow
 def test_one_program_trains_all_settings_and_each_row_is_the_single_run(
     recall_game: Callable[..., TrainingGame], traces: list[None]
 ) -> None:

@@ -33,6 +33,7 @@ def test_an_agent_has_no_checkpoints_to_choose_from() -> None:
         evaluate_run(EvaluateFlags(Path("zoo:MysteryPath-Grid-v0"), checkpoint=5))
 
 
+@pytest.mark.slow
 def test_an_agent_acts_on_a_batch(get_key: Callable[[], jax.Array]) -> None:
     agent = baselines.load("MortarMayhem-Grid-v0")
     env, params = agent.game.env, agent.game.params

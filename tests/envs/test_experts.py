@@ -86,7 +86,9 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
     return jax.device_get(play(params, levels.make_level_buffer(env, params, levels.held_out_seeds(NUM_LEVELS))))
 
 
-@pytest.mark.parametrize("env_id", one_of_each_program("SearingSpotlights-v0", BABYAI[0]))
+@pytest.mark.parametrize(
+    "env_id", one_of_each_program("SearingSpotlights-v0", "MysteryPath-Grid-v0", "Endless-MysteryPath-v0", BABYAI[0])
+)
 def test_the_expert_reaches_the_goal_of_every_game(env_id: str) -> None:
     num_steps, name, least = GOALS[env_id]
     assert outcomes(env_id, num_steps)[name].sum() >= least

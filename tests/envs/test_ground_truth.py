@@ -68,6 +68,7 @@ def test_the_path_is_white_and_its_ends_have_their_colors(env_id: str) -> None:
     assert not has_color(frame, WHITE).any()
 
 
+@pytest.mark.slow
 def test_the_path_ahead_is_shown_on_an_endless_path() -> None:
     image, _, frame = view_of("Endless-MysteryPath-v0")
     assert has_color(image, PATH_OVER_BLACK).sum() > has_color(frame, PATH_OVER_BLACK).sum()

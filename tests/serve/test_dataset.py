@@ -69,6 +69,7 @@ def test_the_columns_are_those_that_the_trainer_reads(form: str) -> None:
     assert row == COLUMNS[form] | ({"metadata": config} if form == "slime" else config)
 
 
+@pytest.mark.slow
 def test_rows_of_nemo_gym_with_images_have_the_tools_and_the_first_image() -> None:
     (row,) = rows_of(
         "--game", "frozen_lake", "observation_mode=image", "--start", "3", "--rows", "1", "--format", "nemo"

@@ -80,6 +80,7 @@ def pool() -> Iterator[SessionPool]:
 
 
 @pytest.mark.parametrize("rewards", ["components", "environment"])
+@pytest.mark.slow
 def test_a_session_is_paid_its_progression(pool: SessionPool, rewards: str) -> None:
     shown = pool.open(NAME, 3, {"actions_per_turn": 1})
     listed_only = pool.open(NAME, 3, {"dialect": "balrog", "actions_per_turn": 1, "rewards": rewards})

@@ -125,6 +125,7 @@ def unsolved(name: str, drawn: Sequence[Level]) -> list[int]:
     "name",
     ["GoToLocal-v0", *(pytest.param(name, marks=pytest.mark.slow) for name in ("PickupLoc-v0", "PutNextLocal-v0"))],
 )
+@pytest.mark.slow
 def test_a_player_of_texts_alone_solves_held_out_levels(name: str) -> None:
     assert unsolved(name, held_out_levels(name)) == []
 

@@ -160,7 +160,7 @@ def endless_path_scenes(env: Any, chance: np.random.Generator) -> endless_path.E
         ("endless_mortar_mayhem", {}, mortar_scenes),
         ("mystery_path", {"levels": "fresh"}, path_scenes),
         ("mystery_path_grid", {"levels": "fresh"}, path_scenes),
-        ("endless_mystery_path", {}, endless_path_scenes),
+        pytest.param("endless_mystery_path", {}, endless_path_scenes, marks=pytest.mark.slow),
     ],
 )
 def test_equal_frames_have_equal_words_and_different_ones_different(

@@ -145,6 +145,7 @@ def within_reach(level: Level, *, is_strict: bool) -> tuple[set[int], set[int]]:
     return faced, opened
 
 
+@pytest.mark.slow
 def test_the_expert_fulfills_missions_of_each_kind() -> None:
     levels = [(name, seed) for name in QUICK for seed in range(NUM_LEVELS // len(QUICK))]
     reward = rewards([(name, level_of(name, seed)) for name, seed in levels])

@@ -59,6 +59,7 @@ def test_the_longest_mission_has_a_place_for_each_word() -> None:
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
+@pytest.mark.slow
 def test_the_phrase_to_fulfill_first_is_named_last_after_after_you(xp: Any) -> None:
     first, second = Clause(int(MissionVerb.OPEN), Description(int(Type.DOOR))), Clause(int(MissionVerb.GO_TO), RED_BALL)
     texts = {}

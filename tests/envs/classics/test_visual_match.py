@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxgym
 from jaxgym import levels, text
@@ -107,6 +108,7 @@ def seeker(color: str) -> Generator[str, list[str], None]:
         yield "north"
 
 
+@pytest.mark.slow
 def test_a_player_that_reads_only_the_texts_chooses_the_right_door() -> None:
     env, params, interface = text.make("visual_match", observation="symbolic", apple_frames=5)
     step = jax.jit(env.step_env)

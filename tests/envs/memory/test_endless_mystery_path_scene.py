@@ -93,6 +93,7 @@ def digests(rows: np.ndarray) -> np.ndarray:
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1, 1)
 
 
+@pytest.mark.slow
 def test_symbols_are_in_the_space_and_say_nothing_of_what_is_not_shown() -> None:
     env, params = jaxgym.make("Endless-MysteryPath-v0", observation="symbolic", show_past_path=False)
     scenes = jax.vmap(env.scene, in_axes=(0, None))(states(env, params), params)

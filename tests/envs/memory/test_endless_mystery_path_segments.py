@@ -62,6 +62,7 @@ def rises(sample: np.ndarray) -> np.ndarray:
     return np.abs(sample.max(axis=1) % segments.NUM_ROWS - sample[:, 0])
 
 
+@pytest.mark.slow
 def test_every_segment_of_the_level_buffer_leads_from_its_start_row_to_its_end_row_tile_by_tile() -> None:
     buffer = np.asarray(segments.make_segment_buffer())
     assert buffer.shape == (7, 7, segments.SEGMENTS_PER_PAIR, segments.MAX_TILES)
@@ -162,6 +163,7 @@ def random_episodes() -> dict[str, np.ndarray]:
         return jax.device_get(jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(3), EPISODES)))
 
 
+@pytest.mark.slow
 def test_random_episodes_fare_as_the_originals() -> None:
     episodes = random_episodes()
     assert episodes["ended"].all()

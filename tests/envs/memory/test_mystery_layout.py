@@ -110,6 +110,7 @@ def test_the_recorded_draws_lead_to_the_recorded_ends_walls_and_path() -> None:
         assert (path[count:] == -1).all()
 
 
+@pytest.mark.slow
 def test_every_path_leads_from_start_to_goal_by_neighbours_that_are_no_walls() -> None:
     sampled = ours()
     path, levels = sampled["path"], np.arange(LEVELS)

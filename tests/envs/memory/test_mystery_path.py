@@ -291,6 +291,7 @@ def test_levels_may_be_fresh_or_fewer() -> None:
     ("env_id", "returns", "fails"),
     [("MysteryPath-v0", (0.225, 0.078), 31.4), ("MysteryPath-Grid-v0", (0.005, 0.071), 12.5)],
 )
+@pytest.mark.slow
 def test_random_agents_fare_as_in_the_original(env_id: str, returns: tuple[float, float], fails: float) -> None:
     env, params = jaxgym.make(env_id, observation="symbolic")
     episodes, theirs = 1_000, RANDOM_EPISODES[env_id]

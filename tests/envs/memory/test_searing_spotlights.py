@@ -29,7 +29,9 @@ def buffer() -> Any:
     return levels.make_level_buffer(env, params, levels.train_seeds(2000))
 
 
-@pytest.mark.parametrize("name", ["ss__fast_spots__s70__flee", "ess__fast_spots__s17__random"])
+@pytest.mark.parametrize(
+    "name", ["ss__fast_spots__s70__flee", pytest.param("ess__fast_spots__s17__random", marks=pytest.mark.slow)]
+)
 def test_a_recorded_episode_is_replayed_pixel_by_pixel(name: str) -> None:
     assert next(memory_gym.differences(Recording.load(TRACES / f"{name}.npz")), None) is None
 
@@ -136,6 +138,7 @@ def test_a_later_endless_coin_appears_on_any_free_pixel_alike() -> None:
     ("env_id", "steps"),
     [("SearingSpotlights-v0", (40, 80, 120)), ("Endless-SearingSpotlights-v0", (50, 100, 150))],
 )
+@pytest.mark.slow
 def test_spotlights_spawn_at_equal_intervals(env_id: str, steps: tuple[int, ...]) -> None:
     env, params = jaxgym.make(env_id, agent_health=10_000.0)
     _, state = env.reset(jax.random.key(3), params)

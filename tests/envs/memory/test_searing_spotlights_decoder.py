@@ -146,6 +146,7 @@ def test_the_symbols_are_read_off_the_picture(played: Any) -> None:
         np.testing.assert_allclose(read, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_every_thing_is_sometimes_listed_and_sometimes_not(played: Any) -> None:
     _, numbers, env = played
     listed = numbers[:, [0, 11]]

@@ -421,6 +421,7 @@ def test_symbols_are_as_many_as_the_pages_say() -> None:
 # The expert
 
 
+@pytest.mark.slow
 def test_the_expert_crafts_every_goal_in_few_steps() -> None:
     num_goals, limit = len(GOALS), 100
 
