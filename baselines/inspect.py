@@ -143,10 +143,10 @@ def _saliency(agent: TrainedAgent, params: Any, given: tuple[Recording, jax.Arra
     return saliency_of(agent.setup, params, *given)
 
 
-def recall_density(places: np.ndarray, norms: np.ndarray) -> np.ndarray:
+def recall_density(places: np.ndarray, salient: np.ndarray) -> np.ndarray:
     """Return the share of the saliency on steps before the queried one, (E, Q)."""
-    earlier = np.arange(norms.shape[-1]) < places[..., None]
-    return (shares(norms) * earlier).sum(axis=-1)
+    earlier = np.arange(salient.shape[-1]) < places[..., None]
+    return (shares(salient) * earlier).sum(axis=-1)
 
 
 def probe_facts(played: Played, spans: int) -> dict[str, Probed]:
@@ -168,8 +168,8 @@ def inspect(agent: TrainedAgent, flags: InspectFlags, out: Path) -> dict[str, An
     places, saliency = trace_back(agent, played, flags.queries)
     probed = probe_facts(played, flags.spans)
     steps = int(played.is_used.any(axis=1).sum())
-    density = {name: recall_density(places, norms) for name, norms in saliency._asdict().items()}
-    last = {name: shares(norms[:, -1]) for name, norms in saliency._asdict().items()}
+    density = {name: recall_density(places, salient) for name, salient in saliency._asdict().items()}
+    last = {name: shares(salient[:, -1]) for name, salient in saliency._asdict().items()}
     result = {
         "env": agent.config.env,
         "memory": agent.config.memory,
@@ -183,7 +183,7 @@ def inspect(agent: TrainedAgent, flags: InspectFlags, out: Path) -> dict[str, An
         out.mkdir(parents=True, exist_ok=True)
         (out / "inspect.json").write_text(json.dumps(result, indent=1).replace("NaN", "null") + "\n")
         _draw_recall(out / "recall", places, saliency, density)
-        _draw_strip(out / "strip", places[0], jax.tree.map(lambda norms: norms[0, -1], saliency), frames)
+        _draw_strip(out / "strip", places[0], jax.tree.map(lambda salient: salient[0, -1], saliency), frames)
         if probed:
             _draw_probes(out / "probes", steps, probed)
     except OSError as error:
@@ -195,9 +195,9 @@ def _draw_recall(path: Path, places: np.ndarray, saliency: Saliency, density: di
     """Draw the saliency of the first episode, and the recall density of all of them."""
     steps = int(places[0, -1]) + 1
     with plots.drawing(path, 1, 3, (9, 2.8)) as ((value, action, time),):
-        for axis, (name, norms) in zip((value, action), saliency._asdict().items(), strict=True):
+        for axis, (name, salient) in zip((value, action), saliency._asdict().items(), strict=True):
             axis.imshow(
-                shares(norms[0])[:, :steps],
+                shares(salient[0])[:, :steps],
                 **{"aspect": "auto", "cmap": "Blues", "vmin": 0, "vmax": 1, "interpolation": "nearest"},
                 extent=(-0.5, steps - 0.5, len(places[0]) - 0.5, -0.5),
             )
@@ -212,12 +212,12 @@ def _draw_recall(path: Path, places: np.ndarray, saliency: Saliency, density: di
         time.legend()
 
 
-def _draw_strip(path: Path, places: np.ndarray, norms: Saliency, frames: Any) -> None:
+def _draw_strip(path: Path, places: np.ndarray, salient: Saliency, frames: Any) -> None:
     """Draw frames of the first episode above the saliency of its last action and value."""
     last = int(places[-1])
     shown = np.unique(np.rint(np.linspace(0, last, min(_FRAMES, last + 1))).astype(int))
-    most = int(np.argmax(norms.action[: last + 1]))
-    shown = np.unique(np.append(shown, most))  # the step with the largest saliency is always shown
+    most = int(np.argmax(salient.action[:last])) if last else 0
+    shown = np.unique(np.append(shown, most))  # the earlier step with the largest saliency is always shown
     with plots.drawing(path, 2, len(shown), (max(4.0, 0.9 * len(shown)), 2.0), sharey="row") as axes:
         for column, step in enumerate(shown):
             above, below = axes[:, column]
@@ -225,8 +225,8 @@ def _draw_strip(path: Path, places: np.ndarray, norms: Saliency, frames: Any) ->
                 above.imshow(frames[step], interpolation="nearest")
             above.set_axis_off()
             above.set_title(f"step {step}")
-            heights = [float(shares(values[: last + 1])[step]) for values in norms]
-            below.bar(norms._fields, heights, color=plots.COLORS[:2])
+            heights = [float(shares(values[: last + 1])[step]) for values in salient]
+            below.bar(salient._fields, heights, color=plots.COLORS[:2])
             below.set_ylim(0, 1)
         axes[1][0].set_ylabel("saliency")
 

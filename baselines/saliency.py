@@ -1,7 +1,8 @@
 """Gradient saliency over time: how strongly action and value of a step depend on the observation of each earlier step.
 
-The gradient is that of a small change of the network's inputs: of the numbers of a vector, of the pixels of a frame as
-shares of 255, and of the embeddings of symbols. It flows through the memory as in training, but over the whole episode.
+The saliency of an observation is the sum of |gradient · input| over its inputs: the numbers of a vector, the pixels of
+a frame as shares of 255, and the embeddings of symbols. The gradient flows through the memory as in training, but over
+the whole episode. Without the factor, an empty observation would count as much as a cue, because a cue could be there.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class Recording(NamedTuple):
 
 
 class Saliency(NamedTuple):
-    """Norms of gradients, float32 (Q, T), for Q queried steps and the observations of T steps; 0 for later steps."""
+    """Saliency of the observations of T steps for Q queried steps, float32 (Q, T); 0 for later steps."""
 
     value: jax.Array
     action: jax.Array
@@ -45,13 +46,13 @@ def saliency_of(setup: Setup, params: Any, episode: Recording, queries: jax.Arra
     length = episode.start.shape[0]
     observation = jax.tree.map(lambda leaf: leaf[:, None], episode.observation)
 
-    def outputs(changes: Changes) -> tuple[jax.Array, jax.Array]:
+    def outputs(changes: Changes) -> tuple[tuple[jax.Array, jax.Array], Changes]:
         state = setup.network.memory.initial_state(1)
-        seen = _moved(observation, changes)
-        with nn.intercept_methods(_interceptor(changes)):
+        seen, inputs = _moved(observation, changes)
+        with nn.intercept_methods(_interceptor(changes, inputs)):
             _, output = setup.network.apply(params, state, seen, episode.start[:, None])
         chosen = log_prob(output.logits[:, 0], episode.action, setup.sizes).sum(axis=-1)
-        return output.value[:, 0].astype(jnp.float32), chosen
+        return (output.value[:, 0].astype(jnp.float32), chosen), inputs
 
     shapes: dict[str, Any] = {}
     _leaves_of(observation, shapes)
@@ -62,26 +63,26 @@ def saliency_of(setup: Setup, params: Any, episode: Recording, queries: jax.Arra
             )
         )
     zeros = {name: jnp.zeros(shape, jnp.float32) for name, shape in shapes.items()}
-    _, pull = jax.vjp(outputs, zeros)
+    _, pull, inputs = jax.vjp(outputs, zeros, has_aux=True)
 
-    def norms(query: jax.Array) -> Saliency:
+    def at(query: jax.Array) -> Saliency:
         at_query = (jnp.arange(length) == query).astype(jnp.float32)
         nothing = jnp.zeros(length, jnp.float32)
         (value,), (action,) = pull((at_query, nothing)), pull((nothing, at_query))
-        return Saliency(_norm(value, length), _norm(action, length))
+        return Saliency(_sum(value, inputs, length), _sum(action, inputs, length))
 
-    return lax.map(norms, queries)
-
-
-def shares(norms: Any) -> Any:
-    """Return norms (..., T) divided by their sums; zeros stay zeros."""
-    total = norms.sum(axis=-1, keepdims=True)
-    return norms / (total + (total == 0))
+    return lax.map(at, queries)
 
 
-def _norm(changes: Changes, length: int) -> jax.Array:
-    squares = [jnp.square(leaf.reshape(length, -1)).sum(axis=1) for leaf in changes.values()]
-    return jnp.sqrt(sum(squares, start=jnp.zeros(length, jnp.float32)))
+def shares(saliency: Any) -> Any:
+    """Return saliency (..., T) divided by its sums; zeros stay zeros."""
+    total = saliency.sum(axis=-1, keepdims=True)
+    return saliency / (total + (total == 0))
+
+
+def _sum(gradients: Changes, inputs: Changes, length: int) -> jax.Array:
+    products = [jnp.abs(leaf * inputs[name]).reshape(length, -1).sum(axis=1) for name, leaf in gradients.items()]
+    return sum(products, start=jnp.zeros(length, jnp.float32))
 
 
 def _leaves_of(observation: Any, shapes: dict[str, Any]) -> None:
@@ -94,13 +95,14 @@ def _named(observation: Any) -> dict[str, Any]:
     return observation if isinstance(observation, dict) else {"observation": observation}
 
 
-def _moved(observation: Any, changes: Changes) -> Any:
-    """Return the observation with the changes of its vectors."""
+def _moved(observation: Any, changes: Changes) -> tuple[Any, Changes]:
+    """Return the observation with the changes of its vectors, and these vectors without the changes."""
     moved = {
         name: leaf + changes[f"input {name}"].astype(leaf.dtype) if f"input {name}" in changes else leaf
         for name, leaf in _named(observation).items()
     }
-    return moved if isinstance(observation, dict) else moved["observation"]
+    inputs = {f"input {name}": leaf for name, leaf in _named(observation).items() if f"input {name}" in changes}
+    return moved if isinstance(observation, dict) else moved["observation"], inputs
 
 
 def _is_frame_layer(module: Any, inputs: Any) -> bool:
@@ -122,8 +124,8 @@ def _recorder(shapes: dict[str, Any]) -> Callable[..., Any]:
     return record
 
 
-def _interceptor(changes: Changes) -> Callable[..., Any]:
-    """Return an interceptor that adds changes to frames and to embeddings of symbols."""
+def _interceptor(changes: Changes, inputs: Changes) -> Callable[..., Any]:
+    """Return an interceptor that adds changes to frames and embeddings of symbols, and stores both without them."""
 
     def change(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         if context.method_name != "__call__" or context.module.name not in changes:
@@ -131,8 +133,10 @@ def _interceptor(changes: Changes) -> Callable[..., Any]:
         own = changes[context.module.name]
         if not _is_frame_layer(context.module, args[0]):
             made = call(*args, **kwargs)
+            inputs[context.module.name] = made.astype(jnp.float32)
             return made + own.astype(made.dtype)
-        image = args[0].astype(jnp.float32) / BYTE_MAX + own
+        inputs[context.module.name] = args[0].astype(jnp.float32) / BYTE_MAX
+        image = inputs[context.module.name] + own
         # The residual encoder divides every image by 255, the other one only bytes.
         return call(image * BYTE_MAX if isinstance(context.module, Impala) else image, *args[1:], **kwargs)
 

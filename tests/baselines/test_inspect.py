@@ -42,14 +42,14 @@ def test_only_memory_makes_earlier_observations_salient(
     params, episode = recorded(setup, game, frames=frames)
     queries = jnp.asarray([0, 2, 3])
     found = jax.device_get(jax.jit(lambda given: saliency_of(setup, params, given, queries))(episode))
-    for norms in found:
-        assert (norms[[0, 1, 2], [0, 2, 3]] > 0).all(), "the observation of the step itself"
-        assert not norms[np.arange(STEPS)[None] > np.asarray(queries)[:, None]].any(), "later observations"
-        earlier = norms[2, :3]
+    for own in found:
+        assert (own[[0, 1, 2], [0, 2, 3]] > 0).all(), "the observation of the step itself"
+        assert not own[np.arange(STEPS)[None] > np.asarray(queries)[:, None]].any(), "later observations"
+        earlier = own[2, :3]
         assert (earlier > 0).all() if memory == "gru" else not earlier.any()
 
 
-def test_saliency_is_the_slope_of_the_value(recall_game: Callable[..., TrainingGame]) -> None:
+def test_saliency_is_the_slope_of_the_value_times_the_input(recall_game: Callable[..., TrainingGame]) -> None:
     game = recall_game()
     setup = ppo.make_setup(dataclasses.replace(SMALL, memory="gru"), game)
     params, episode = recorded(setup, game, frames=False)
@@ -59,18 +59,18 @@ def test_saliency_is_the_slope_of_the_value(recall_game: Callable[..., TrainingG
         state = setup.network.memory.initial_state(1)
         return setup.network.apply(params, state, observation[:, None], episode.start[:, None])[1].value[:, 0]
 
-    norms = saliency_of(setup, params, episode, jnp.asarray([3])).value[0]
+    found = saliency_of(setup, params, episode, jnp.asarray([3])).value[0]
     slopes = []
     for place in range(4):
         step = np.zeros((STEPS, 4), np.float32)
         step[1, place] = 1e-2
         slopes.append((values(episode.observation + step)[3] - values(episode.observation - step)[3]) / 2e-2)
-    assert np.isclose(norms[1], np.linalg.norm(slopes), rtol=0.05)
+    assert np.isclose(found[1], np.abs(np.asarray(slopes) * episode.observation[1]).sum(), rtol=0.05)
 
 
 def test_recall_density_is_the_share_before_the_queried_step() -> None:
-    norms = np.asarray([[[1.0, 0.0, 0.0], [1.0, 3.0, 0.0], [2.0, 2.0, 4.0]]])
-    assert recall_density(np.asarray([[0, 1, 2]]), norms).tolist() == [[0.0, 0.25, 0.5]]
+    saliency = np.asarray([[[1.0, 0.0, 0.0], [1.0, 3.0, 0.0], [2.0, 2.0, 4.0]]])
+    assert recall_density(np.asarray([[0, 1, 2]]), saliency).tolist() == [[0.0, 0.25, 0.5]]
     assert shares(np.zeros((1, 3))).tolist() == [[0.0, 0.0, 0.0]]
 
 
@@ -128,7 +128,7 @@ def test_an_agent_in_a_t_maze_attends_to_the_cue_if_it_has_memory(memory: str, t
         assert result["success"] > 0.9
         last = np.asarray(result["saliency_of_last_step"]["action"])
         assert (last[:, :4].argmax(axis=1) == 0).all(), "of the earlier observations, the cue counts most"
-        assert density > 0.2
+        assert density > 0.1
         assert min(own["accuracy"]) == 1.0
     else:
         assert result["success"] < 0.7
