@@ -15,6 +15,7 @@ from jax import lax
 
 from baselines.encoders import BYTE_MAX, BlockConv, Impala, SymbolEmbedding
 from baselines.losses import log_prob
+from baselines.networks import Output
 from baselines.ppo import Setup
 
 Changes = dict[str, jax.Array]
@@ -50,7 +51,8 @@ def saliency_of(setup: Setup, params: Any, episode: Recording, queries: jax.Arra
         state = setup.network.memory.initial_state(1)
         seen, inputs = _moved(observation, changes)
         with nn.intercept_methods(_interceptor(changes, inputs)):
-            _, output = setup.network.apply(params, state, seen, episode.start[:, None])
+            applied: Any = setup.network.apply(params, state, seen, episode.start[:, None])
+        output: Output = applied[1]
         chosen = log_prob(output.logits[:, 0], episode.action, setup.sizes).sum(axis=-1)
         return (output.value[:, 0].astype(jnp.float32), chosen), inputs
 
@@ -114,7 +116,7 @@ def _recorder(shapes: dict[str, Any]) -> Callable[..., Any]:
 
     def record(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         made = call(*args, **kwargs)
-        if context.method_name == "__call__":
+        if context.method_name == "__call__" and context.module.name:
             if _is_frame_layer(context.module, args[0]):
                 shapes[context.module.name] = args[0].shape
             elif isinstance(context.module, SymbolEmbedding):

@@ -36,7 +36,7 @@ class Fact:
         names: A name for each value, or for each member of a set, for texts; numbers if empty.
     """
 
-    values: jax.Array
+    values: jax.Array | np.ndarray
     size: int = struct.field(pytree_node=False)
     names: tuple[str, ...] = struct.field(pytree_node=False, default=())
 

@@ -57,7 +57,8 @@ def test_saliency_is_the_slope_of_the_value_times_the_input(recall_game: Callabl
     @jax.jit
     def values(observation: jax.Array) -> jax.Array:
         state = setup.network.memory.initial_state(1)
-        return setup.network.apply(params, state, observation[:, None], episode.start[:, None])[1].value[:, 0]
+        applied: Any = setup.network.apply(params, state, observation[:, None], episode.start[:, None])
+        return applied[1].value[:, 0]
 
     found = saliency_of(setup, params, episode, jnp.asarray([3])).value[0]
     slopes = []

@@ -20,7 +20,7 @@ WITHOUT_FACTS = {"FrozenLake-v0", "Sudoku-v0", "TextCraft-v0"}
 
 WITH_FACTS = [env_id for env_id in families() if env_id not in WITHOUT_FACTS]
 
-UNOPTIMIZED = {"xla_backend_optimization_level": 0}
+UNOPTIMIZED: Any = {"xla_backend_optimization_level": 0}
 
 
 def some(*env_ids: str, quick: tuple[str, ...]) -> list[Any]:
@@ -141,7 +141,8 @@ def test_a_wrapper_keeps_the_facts() -> None:
     _, full, params = twins("T-Maze-v0", observation="symbolic")
     wrapped = LastActionReward(full)
     observation, state = wrapped.reset(jax.random.key(0), params)
-    assert observation["observation"].shape == wrapped.observation_space(params).spaces["observation"].shape == (4,)
+    space: Any = wrapped.observation_space(params)
+    assert observation["observation"].shape == space.spaces["observation"].shape == (4,)
     assert set(wrapped.hidden(state, params)) == {"goal"}
 
 
@@ -150,7 +151,7 @@ def test_a_twin_of_a_third_party_has_its_facts_beside_other_observations() -> No
     hidden = {"goal": facts.Fact(jnp.int32(1), 2), "seen": facts.flags(jnp.asarray([True, False]))}
     added = facts.added(env, jnp.zeros((2, 2), jnp.float32), hidden)
     assert added["hidden"].tolist() == [0, 1, 1, 0]
-    space = facts.enlarged(jaxgym.spaces.Box(-2.0, 3.0, (2, 2), jnp.float32), jax.eval_shape(lambda: added))
+    space: Any = facts.enlarged(jaxgym.spaces.Box(-2.0, 3.0, (2, 2), jnp.float32), jax.eval_shape(lambda: added))
     assert {name: (box.low, box.high, box.shape) for name, box in space.spaces.items()} == {
         "hidden": (0.0, 1.0, (4,)),
         "observation": (-2.0, 3.0, (2, 2)),
@@ -203,8 +204,8 @@ def test_a_player_without_memory_wins_with_the_facts(
 
         def step(state: Any, _: None) -> tuple[Any, jax.Array]:
             action = player(env.observe(jax.random.key(0), state, None, params), env.hidden(state, params))
-            after, *_, info = env.step_env(jax.random.key(0), state, action, params)[1:]
-            return after, info["success"]
+            stepped = env.step_env(jax.random.key(0), state, action, params)
+            return stepped[1], stepped[-1]["success"]
 
         return jax.lax.scan(step, state, None, steps)[1].max()
 

@@ -183,7 +183,8 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
     def hidden(self, state: State, params: EnvParams) -> facts.Facts:
         """Return the agent's place; the observation of `observability="full"` also has the whole grid."""
         del params
-        return facts.tile(state.world.position, *state.world.cells.shape, "agent")
+        width, height = state.world.cells.shape
+        return facts.tile(state.world.position, width, height, "agent")
 
     def visible(self, scene: Scene) -> VisibleMission:
         """Return the facts that the agent sees, and its mission."""
