@@ -33,7 +33,7 @@ def recorded(agent_setup: ppo.Setup, game: TrainingGame, *, frames: bool) -> tup
     return params, Recording(observation, jnp.arange(STEPS) == 0, jnp.ones((STEPS, 1), jnp.int32))
 
 
-@pytest.mark.parametrize(("memory", "frames"), [("none", False), ("gru", False), ("gru", True)])
+@pytest.mark.parametrize(("memory", "frames"), [("none", False), ("gru", True)])
 def test_only_memory_makes_earlier_observations_salient(
     recall_game: Callable[..., TrainingGame], memory: str, frames: bool
 ) -> None:
