@@ -15,7 +15,7 @@ from jaxgym import interrupts
 interrupts.start("jaxgym", "baselines")
 
 if TYPE_CHECKING:
-    from jaxgym import errors, levels, serve, spaces, testing, text, wrappers
+    from jaxgym import errors, facts, levels, serve, spaces, testing, text, wrappers
     from jaxgym.environment import Environment, EnvParams, EnvState, Transition
     from jaxgym.options import Choices, Preset, parse_options
     from jaxgym.registration import make, presets, register, registered_envs, spec_of, unregister
@@ -35,6 +35,7 @@ __all__ = [
     "TextSpec",
     "Transition",
     "errors",
+    "facts",
     "levels",
     "make",
     "parse_options",
@@ -56,7 +57,7 @@ _NAMES_BY_MODULE = {
     "registration": ("make", "presets", "register", "registered_envs", "spec_of", "unregister"),
     "spec": ("Human", "Original", "Spec", "TextSpec"),
 }
-_SUBMODULES = {"level_buffer_files", "envs", "errors", "levels", "rendering", "serve", "spaces", "testing"}
+_SUBMODULES = {"level_buffer_files", "envs", "errors", "facts", "levels", "rendering", "serve", "spaces", "testing"}
 _SUBMODULES |= {*_NAMES_BY_MODULE, "text", "wrappers"}
 
 

@@ -19,6 +19,7 @@ from jax import lax
 
 from jaxgym import actions, auto_reset, forks, levels, pytrees
 from jaxgym.errors import LevelError
+from jaxgym.facts import Facts
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete, frames_or_symbols, unbounded
 
 INFO = ("episode_return", "episode_length", "terminated", "truncated", "level_index", "final_observation")
@@ -165,7 +166,16 @@ class Environment(gymnax_environment.Environment[TState, TParams], Generic[TLeve
         """
         return state
 
+    def hidden(self, state: TState, params: TParams) -> Facts:
+        """Return the facts that the observation hides, such as the commands to remember, by name; none by default.
+
+        With them, the observation suffices to act. `observability="full"` adds them to the observation.
+        """
+        return {}
+
     # Methods that this class provides.
+
+    observability: ClassVar[str] = "partial"  # "full" in environments of `make(..., observability="full")`
 
     @property
     def name(self) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxgym.environment import AnyEnvironment, Environment, EnvParams
 from jaxgym.errors import shown
-from jaxgym.options import Integer, Option, Preset, declared
+from jaxgym.observability import full_class
+from jaxgym.options import Integer, OneOf, Option, Preset, declared
 from jaxgym.registry import Declaration
 
 Controls = Literal[
@@ -17,6 +18,9 @@ Controls = Literal[
 ]
 
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
+_OBSERVABILITY = OneOf(
+    "partial", "whether the observation also shows the hidden facts of the game", values=("partial", "full")
+)
 _REQUIRED = ("sample_level", "initial_state", "transition", "action_space")
 
 
@@ -160,7 +164,7 @@ class Spec(Declaration):
 
     @property
     def options(self) -> dict[str, Option]:
-        """The options by name, `levels` and `max_steps` apart, which every environment has."""
+        """The options by name, without those of every environment: `levels`, `max_steps` and `observability`."""
         return {
             name: dataclasses.replace(option, **self.changes.get(name, {}))
             for name, option in declared(self.params, self.environment).items()
@@ -169,8 +173,9 @@ class Spec(Declaration):
 
     @property
     def all_options(self) -> dict[str, Option]:
-        """The options by name, with `max_steps`."""
-        return {**self.options, "max_steps": dataclasses.replace(_MAX_STEPS, default=self.max_steps)}
+        """The options by name, with `max_steps` and `observability`."""
+        limit = dataclasses.replace(_MAX_STEPS, default=self.max_steps)
+        return {**self.options, "max_steps": limit, "observability": _OBSERVABILITY}
 
     def build(self, env_id: str, values: Mapping[str, Any]) -> tuple[AnyEnvironment, EnvParams]:
         """Return the environment and its parameters.
@@ -186,7 +191,8 @@ class Spec(Declaration):
         values |= self.environment.derive(env_id, values)
         traced = {name: option.convert(values[name]) for name, option in declared(self.params).items()}
         params = self.params(**_fields_of(self.params, values | traced))
-        return self.environment(**_fields_of(self.environment, values), env_id=env_id, initial_params=params), params
+        kind = full_class(self.environment) if values["observability"] == "full" else self.environment
+        return kind(**_fields_of(kind, values), env_id=env_id, initial_params=params), params
 
 
 def _fields_of(each: type, values: Mapping[str, Any]) -> dict[str, Any]:

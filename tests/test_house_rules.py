@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 CODE = ("jaxgym", "baselines", "benchmarks", "docs", "examples", "tests")
 
 # What each room of the package may import from the package; a room is named by the start of its modules' names.
-CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.forks", "jaxgym.levels", "jaxgym.options"}
+CORE = {"jaxgym.environment", "jaxgym.errors", "jaxgym.facts", "jaxgym.forks", "jaxgym.levels", "jaxgym.options"}
 CORE |= {"jaxgym.pytrees", "jaxgym.spaces"}
 GAME = CORE | {"jaxgym.rendering", "jaxgym.rows", "jaxgym.spec", "jaxgym.text", "jaxgym.threefry"}
 COMMON = {"jaxgym.envs.common"}
@@ -48,7 +48,15 @@ ARROWS = {
     "jaxgym.options": {"jaxgym.errors"},
     "jaxgym.pytrees": {"jaxgym.errors"},
     "jaxgym.rows": set[str](),
-    "jaxgym.spec": {"jaxgym.environment", "jaxgym.errors", "jaxgym.options", "jaxgym.registry"},
+    "jaxgym.facts": {"jaxgym.pytrees", "jaxgym.spaces"},
+    "jaxgym.observability": {"jaxgym.environment", "jaxgym.facts", "jaxgym.spaces"},
+    "jaxgym.spec": {
+        "jaxgym.environment",
+        "jaxgym.errors",
+        "jaxgym.observability",
+        "jaxgym.options",
+        "jaxgym.registry",
+    },
     "jaxgym.level_buffer_files": set[str](),
     "jaxgym.threefry": set[str](),
     "jaxgym.levels": {"jaxgym.level_buffer_files", "jaxgym.errors", "jaxgym.options", "jaxgym.registry"},
@@ -58,6 +66,7 @@ ARROWS = {
         "jaxgym.actions",
         "jaxgym.auto_reset",
         "jaxgym.errors",
+        "jaxgym.facts",
         "jaxgym.forks",
         "jaxgym.levels",
         "jaxgym.pytrees",
@@ -84,12 +93,14 @@ ARROWS = {
     "jaxgym.envs.babyai": GAME | COMMON | {"jaxgym.envs.minigrid"},
     "jaxgym.envs": set[str](),
     "jaxgym.registration": CORE | {"jaxgym.registry", "jaxgym.spec"},
-    "jaxgym.gymnasium_api": CORE | {"jaxgym.envs.common.episode_sequence", "jaxgym.registration"},
+    "jaxgym.gymnasium_api": CORE
+    | {"jaxgym.envs.common.episode_sequence", "jaxgym.observability", "jaxgym.registration"},
     "jaxgym.text": CORE | {"jaxgym.registration", "jaxgym.registry", "jaxgym.spec"},
     "jaxgym.human": CORE
     | SHARED
     | {
         "jaxgym.extras",
+        "jaxgym.observability",
         "jaxgym.registration",
         "jaxgym.rendering",
         "jaxgym.serve.pool",

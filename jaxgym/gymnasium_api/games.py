@@ -12,6 +12,7 @@ import numpy as np
 from jaxgym import forks, registration
 from jaxgym.environment import AnyEnvironment, EnvParams
 from jaxgym.errors import ActionError, LevelError, OptionError, shown
+from jaxgym.observability import partial_of
 from jaxgym.options import is_integer, plain
 from jaxgym.pytrees import frame_of
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
@@ -269,7 +270,7 @@ def _draw_unhidden(env: AnyEnvironment, state: Any, params: Any) -> jax.Array:
     human = registration.spec_of(env.env_id).human
     if human is None:
         raise OptionError(f"{env.env_id} has no view of hidden information. Use render_mode='rgb_array'.")
-    return human.view(env, state, params)
+    return human.view(partial_of(env), state, params)
 
 
 @partial(jax.jit, static_argnames=("env",))

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxgym import levels, registration
 from jaxgym.errors import OptionError, nearest
+from jaxgym.observability import partial_of
 from jaxgym.pytrees import frame_of
 from jaxgym.rendering.canvas import enlarged
 from jaxgym.spec import Human
@@ -121,5 +122,5 @@ class Stage:
 
     def _draw(self, state: Any) -> jax.Array:
         if self._view is not None:
-            return self._view(self.env, state, self.params)
+            return self._view(partial_of(self.env), state, self.params)
         return enlarged(frame_of(self.env, self.env.observe(jax.random.key(0), state, None, self.params)))

@@ -8,6 +8,7 @@ from jaxgym.errors import UnknownIdError, nearest, shown
 from jaxgym.options import check_names, resolve
 from jaxgym.spec import TextSpec
 from jaxgym.text.contract import check_interface
+from jaxgym.text.full import with_facts
 from jaxgym.text.interface import PARSING, TextInterface
 
 
@@ -77,4 +78,5 @@ def make_registered(name: str, **options: Any) -> tuple[Any, Any, TextInterface[
     env, params = registration.make_registered(env_id, **others)
     interface = spec.build(env, values)
     check_interface(env_id, interface, params)
+    interface = with_facts(interface, env, params)
     return env, params, dataclasses.replace(interface, parsing=values["parsing"])

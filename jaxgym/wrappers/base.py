@@ -14,6 +14,7 @@ from flax import struct
 
 from jaxgym.environment import AnyEnvironment, Environment, EnvParams, EnvState, Transition
 from jaxgym.errors import WrapperError
+from jaxgym.facts import Facts
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 
 
@@ -144,6 +145,10 @@ class Wrapper(Environment[Any, WrappedState, Any, Any]):
     def observe_scene(self, scene: Any) -> Any:
         """Return the observation of the inner environment."""
         return self.env.observe_scene(scene)
+
+    def hidden(self, state: WrappedState, params: Any) -> Facts:
+        """Return the hidden facts of the inner environment."""
+        return self.env.hidden(self.inner_state(state), self.inner_params(params))
 
     def action_space(self, params: Any = None) -> Discrete | MultiDiscrete:
         """Return the action space of the inner environment."""

@@ -10,6 +10,7 @@ import numpy as np
 from jaxgym.environment import Transition
 from jaxgym.envs.memory_gym.arena import SCREEN_PX
 from jaxgym.errors import WrapperError
+from jaxgym.facts import FullScene
 from jaxgym.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxgym.wrappers.base import WrappedScene, WrappedState, Wrapper, beside, space_beside
 
@@ -64,7 +65,7 @@ class PositionObservation(Wrapper):
 
 
 def _innermost(scene: Any) -> Any:
-    while isinstance(scene, WrappedScene):
+    while isinstance(scene, WrappedScene | FullScene):
         scene = scene.inner
     return scene
 

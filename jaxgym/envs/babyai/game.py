@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.babyai import sampling, verifier
 from jaxgym.envs.babyai.classes import LevelClass
@@ -27,7 +28,7 @@ from jaxgym.envs.babyai.level import Level
 from jaxgym.envs.babyai.mission import MISSION_LENGTH, WORDS, Mission, num_units, text_of
 from jaxgym.envs.minigrid import render
 from jaxgym.envs.minigrid.reward import reward_at
-from jaxgym.envs.minigrid.view import SIZE, Visible, symbolic_space, symbols, visible_in
+from jaxgym.envs.minigrid.view import SIZE, Visible, grid_of, symbolic_space, symbols, visible_in
 from jaxgym.envs.minigrid.world import EMPTY, GridWorld, MiniGridAction, Type, act, number_of, type_of
 from jaxgym.options import OBSERVATION, Integer, static
 from jaxgym.spaces import Box, Dict, Discrete
@@ -83,6 +84,8 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
         `observation` selects the image. `"symbolic"`: type, color and state of each cell of the view, column first,
         uint8 (7, 7, 3). `"one_hot"`: the same, one-hot, uint8 (7, 7, 20). `"pixels"`: the frame of the view of 7 × 7
         cells, uint8 (56, 56, 3), row first. `"full_pixels"`: the frame of the whole grid, uint8 (8 · H, 8 · W, 3).
+        With `observability="full"`, frames show the whole grid, and symbols have it as the entry `grid`, column first,
+        with the agent as type 10.
     Action:
         0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle (open, close or unlock), 6 done (no effect).
     Start:
@@ -115,6 +118,8 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
             rows, columns = (SIZE, SIZE) if self.observation == "pixels" else (rooms.height, rooms.width)
             shape = (self.tile_size * rows, self.tile_size * columns, 3)
             parts["image"] = Box(low=0, high=255, shape=shape, dtype=jnp.uint8)
+        elif self.observability == "full":
+            parts["grid"] = parts["image"]  # with the same bounds; its own shape follows from the observation
         return Dict({**parts, "mission": Box(low=0, high=len(WORDS), shape=(MISSION_LENGTH,), dtype=jnp.uint8)})
 
     def sample_level(self, key: jax.Array, params: EnvParams) -> Level:
@@ -175,6 +180,12 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
             )
         return Scene(world, state.level.mission.tokens)
 
+    def hidden(self, state: State, params: EnvParams) -> facts.Facts:
+        """Return the agent's place; the observation of `observability="full"` also has the whole grid."""
+        del params
+        width, height = state.world.cells.shape
+        return facts.tile(state.world.position, width, height, "agent")
+
     def visible(self, scene: Scene) -> VisibleMission:
         """Return the facts that the agent sees, and its mission."""
         return VisibleMission(visible_in(scene.world), scene.tokens.astype(jnp.int32))
@@ -182,10 +193,14 @@ class BabyAI(Environment[Level, State, EnvParams, Scene]):
     def observe_scene(self, scene: Scene) -> Any:
         """Return the observation in the class docstring."""
         if "pixels" in self.observation:
-            draw = render.draw_view if self.observation == "pixels" else render.draw_grid
+            is_whole = self.observation == "full_pixels" or self.observability == "full"
+            draw = render.draw_grid if is_whole else render.draw_view
             seen = {"image": draw(scene.world, self.tile_size), "direction": scene.world.direction}
         else:
-            seen = symbols(visible_in(scene.world), is_one_hot=self.observation == "one_hot")
+            is_one_hot = self.observation == "one_hot"
+            seen = symbols(visible_in(scene.world), is_one_hot=is_one_hot)
+            if self.observability == "full":
+                seen["grid"] = grid_of(scene.world, is_one_hot=is_one_hot)
         return {**seen, "mission": scene.tokens}
 
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.t_maze import scene as t_maze
@@ -190,6 +191,14 @@ class EndlessTMaze(Environment[Level, State, Params, Scene]):
         """Return the place, and the cue at the start of a corridor."""
         cue = jnp.where(state.x == 0, state.level.cues[state.corridor], 0)
         return Scene(x=state.x, cue=cue.astype(jnp.int32), max_length=jnp.asarray(params.max_length, jnp.int32))
+
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the cue of the corridor, and whether the agent is at its end."""
+        level, corridor = state.level, state.corridor
+        return {
+            "cue": facts.Fact((level.cues[corridor] == RIGHT_CUE).astype(jnp.int32), 2, ("left", "right")),
+            "end": facts.flags(state.x >= level.lengths[corridor]),
+        }
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

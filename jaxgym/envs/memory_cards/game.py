@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.memory_cards.scene import MOST_PAIRS, Scene, draw
@@ -144,6 +145,16 @@ class MemoryCards(Environment[Level, State, EnvParams, Scene]):
         is_shown = np.arange(2 * self.num_pairs, dtype=np.int32) == state.shown
         faces = jnp.where(is_shown, state.level.cards, 0)
         return Scene(faces=jnp.where(state.is_removed, self.num_pairs + 1, faces).astype(jnp.int32))
+
+    def hidden(self, state: State, params: EnvParams) -> facts.Facts:
+        """Return the number of each card, and the index of the card to name."""
+        cards, indices = state.level.cards, np.arange(2 * self.num_pairs, dtype=np.int32)
+        is_pair = (cards == cards[state.shown]) & (indices != state.shown)
+        partner = jnp.where(state.shown >= 0, jnp.argmax(is_pair), -1).astype(jnp.int32)
+        return {
+            "numbers": facts.Fact(cards, self.num_pairs + 1),
+            "card_to_name": facts.Fact(partner, 2 * self.num_pairs),
+        }
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

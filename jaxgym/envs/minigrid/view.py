@@ -14,6 +14,7 @@ from jaxgym.envs.minigrid.world import (
     Type,
     appearance_of,
     color_of,
+    coordinates,
     state_of,
     step_of,
     type_of,
@@ -28,6 +29,9 @@ OWN = (SIZE // 2, SIZE - 1)
 
 NUM_TYPES = 11
 """Number of minigrid's types, including those that do not occur here."""
+
+AGENT = 10
+"""Minigrid's type of the agent, in the whole grid."""
 
 _COLUMN, _ROW = np.indices((SIZE, SIZE), np.int32)
 _TO_THE_RIGHT, _AHEAD = _COLUMN - OWN[0], OWN[1] - _ROW
@@ -105,6 +109,14 @@ def symbolic_space(*, is_one_hot: bool) -> Dict:
     channels, highest = (sum(_ONE_HOT_SIZES), 1) if is_one_hot else (len(_ONE_HOT_SIZES), NUM_TYPES - 1)
     image = Box(low=0, high=highest, shape=(SIZE, SIZE, channels), dtype=jnp.uint8)
     return Dict({"image": image, "direction": Discrete(len(Direction))})
+
+
+def grid_of(world: GridWorld, *, is_one_hot: bool) -> jax.Array:
+    """Return the whole grid with the agent as minigrid's type 10, uint8 (W, H, 3), or one-hot (W, H, 20)."""
+    x, y = coordinates(*world.cells.shape)
+    is_agent = (x == world.position[0]) & (y == world.position[1])
+    things = jnp.where(is_agent, jnp.uint16(AGENT), appearance_of(world.cells))
+    return one_hot_of(things) if is_one_hot else image_of(things)
 
 
 def image_of(things: jax.Array) -> jax.Array:

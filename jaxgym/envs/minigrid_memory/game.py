@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.minigrid import render
 from jaxgym.envs.minigrid.reward import reward_at
@@ -167,6 +168,18 @@ class MiniGridMemory(Environment[Level, State, EnvParams, GridWorld]):
     def scene(self, state: State, params: EnvParams) -> GridWorld:
         """Return the grid and the agent."""
         return state.world
+
+    def hidden(self, state: State, params: EnvParams) -> facts.Facts:
+        """Return the objects in the room and above the end of the hallway, this end, and the agent's place."""
+        level, world = state.level, state.world
+        names = tuple(Type(kind).name.lower() for kind in _OBJECTS)
+        return {
+            "room_object": facts.Fact((level.room_object == _OBJECTS[1]).astype(jnp.int32), 2, names),
+            "upper_object": facts.Fact((level.upper_object == _OBJECTS[1]).astype(jnp.int32), 2, names),
+            "hallway_end": facts.Fact(level.hallway_end, self.size),
+            **facts.tile(world.position, self.size, self.size, "agent"),
+            "direction": facts.Fact(world.direction, len(Direction), tuple(each.name.lower() for each in Direction)),
+        }
 
     def visible(self, scene: GridWorld) -> Visible:
         """Return the facts that the agent sees."""

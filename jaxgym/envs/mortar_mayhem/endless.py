@@ -27,12 +27,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym import levels
+from jaxgym import facts, levels
 from jaxgym.environment import Environment, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import game as mortar_mayhem
 from jaxgym.envs.mortar_mayhem import scene as seen
-from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, NO_COMMAND, select
+from jaxgym.envs.mortar_mayhem.commands import COMMAND_MOVES, COMMANDS, NO_COMMAND, NUM_COMMANDS, select
 from jaxgym.envs.mortar_mayhem.visible import Visible, symbols, visible_in
 from jaxgym.options import OBSERVATION, Integer, Static, static, traced
 from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
@@ -40,6 +40,7 @@ from jaxgym.spaces import Box, Discrete, MultiDiscrete, frames_or_symbols
 _NUM_TILES = seen.LARGEST_ARENA**2
 _LARGEST_TILE = seen.LARGEST_ARENA - 1
 _MOST_GIVEN_COMMANDS = 10_000
+_SHOWN_COMMANDS = 10
 
 
 @struct.dataclass
@@ -213,6 +214,15 @@ class EndlessMortarMayhem(
             safe_tile=jnp.where(state.tiles_on & params.visual_feedback, state.target_tile, -1),
             commands=None,
         )
+
+    def hidden(self, state: EndlessMortarMayhemState, params: EndlessMortarMayhemParams) -> facts.Facts:
+        """Return the commands from the current one to the end of the sequence, up to ten, and the target tile."""
+        places = state.num_checks + jnp.arange(_SHOWN_COMMANDS)
+        ahead = jax.vmap(lambda place: command_at(state.level, place, params))(places)
+        return {
+            "commands": facts.Fact(jnp.where(places < state.sequence_length, ahead, -1), NUM_COMMANDS, COMMANDS),
+            **facts.tile(state.target_tile, seen.LARGEST_ARENA, seen.LARGEST_ARENA, "target"),
+        }
 
     def visible(self, scene: seen.Scene) -> Visible:
         """Return the facts that the frame of a scene shows."""

@@ -26,10 +26,12 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mortar_mayhem import scene as seen
 from jaxgym.envs.mortar_mayhem.commands import (
+    COMMANDS,
     NO_COMMAND,
     NUM_COMMANDS,
     VECTOR_COMMANDS,
@@ -295,6 +297,16 @@ class MortarMayhem(Environment[Level, State, Params, seen.Scene]):
             safe_tile=jnp.where(is_red, state.target_tile, -1),
             commands=state.level.commands if self.act_only else None,
         )
+
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the commands, the index of the current one, and its target tile."""
+        return {
+            "commands": facts.Fact(state.level.commands, NUM_COMMANDS, COMMANDS),
+            "current_command": facts.Fact(
+                jnp.where(state.num_checks < state.level.command_count, state.num_checks, -1), self.max_commands
+            ),
+            **facts.tile(state.target_tile, seen.LARGEST_ARENA, seen.LARGEST_ARENA, "target"),
+        }
 
     def visible(self, scene: seen.Scene) -> Visible:
         """Return the facts that the frame of a scene shows."""

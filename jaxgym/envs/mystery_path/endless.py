@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import endless_scene as seen
@@ -49,6 +50,7 @@ _DEFAULT_SEGMENTS, _MOST_SEGMENTS = 64, 10_000
 _FALL_COLUMNS = 10
 _FIRST_FALL_ROW = -7
 _ROW_BITS = 32
+_SHOWN_BEHIND, _SHOWN_COLUMNS = 2, 9  # columns of the hidden path
 
 
 @struct.dataclass(kw_only=True)
@@ -285,6 +287,20 @@ class EndlessMysteryPath(
             background_px=jnp.where(params.show_background, moved_ground_px(walked_px, params), -1),
             lost_stamina_px=jnp.where(params.show_stamina, params.lost_stamina_px(state.stamina), -1),
         )
+
+    def hidden(self, state: EndlessMysteryPathState, params: EndlessMysteryPathParams) -> facts.Facts:
+        """Return the path from two columns to the left of the agent to six to its right, and where it leads."""
+        column = state.position_px[0] // seen.TILE_PX
+        numbers = column // segments.NUM_COLUMNS + jnp.asarray([-1, 0, 1])
+        cells = jax.vmap(lambda number: segment_at(state.level, number, params.segments))(numbers).astype(jnp.int32)
+        across = cells // segments.NUM_ROWS + segments.NUM_COLUMNS * numbers[:, None] - column + _SHOWN_BEHIND
+        is_tile = (cells != segments.NO_TILE) & (numbers[:, None] >= 0) & (across >= 0)
+        places = jnp.where(is_tile, across * segments.NUM_ROWS + cells % segments.NUM_ROWS, -1).reshape(1, -1)
+        shown = jnp.arange(_SHOWN_COLUMNS * segments.NUM_ROWS)[:, None]
+        return {
+            "path": facts.flags((places == shown).any(axis=1)),
+            "next_direction": facts.Fact(state.next_direction, NUM_DIRECTIONS, ("right", "up", "down")),
+        }
 
     def visible(self, scene: seen.EndlessMysteryPathScene) -> EndlessMysteryPathVisible:
         """Return the facts that the frame of a scene shows."""

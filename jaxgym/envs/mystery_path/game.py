@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym import levels
+from jaxgym import facts, levels
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.mystery_path import layout as mystery_layout
@@ -45,6 +45,9 @@ DEFAULT_LEVELS = 100_000
 _SIDES = 4
 _BITS = 32
 _SET_WORDS = 2
+_TILES = np.stack(np.divmod(np.arange(SIZE * SIZE, dtype=np.int32), SIZE), axis=1)
+_TILE_NAMES = tuple(f"({column},{row})" for column, row in _TILES.tolist())
+_STEPS = np.asarray([[1, 0], [0, 1], [-1, 0], [0, -1]], np.int32)
 
 
 @struct.dataclass
@@ -230,6 +233,19 @@ class MysteryPath(Environment[Level, State, Params, seen.Scene]):
             goal_tile=jnp.where(params.show_goal, state.level.goal_tile, seen.HIDDEN),
         )
 
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the path, its ends, its unvisited tiles, and the directions that lead to one of these or the goal."""
+        level, tiles = state.level, jnp.asarray(_TILES)
+        ahead = state.unrewarded | only(level.goal_tile)
+        beside = (state.position_px // seen.TILE_PX)[None] + jnp.asarray(_STEPS)
+        return {
+            "path": facts.flags(has(level.path, tiles), _TILE_NAMES),
+            **facts.tile(level.start_tile, SIZE, SIZE, "start"),
+            **facts.tile(level.goal_tile, SIZE, SIZE, "goal"),
+            "unvisited": facts.flags(has(state.unrewarded, tiles), _TILE_NAMES),
+            "way": facts.flags(has(ahead, beside), ("right", "down", "left", "up")),
+        }
+
     def visible(self, scene: seen.Scene) -> Visible:
         """Return the facts that the frame of a scene shows."""
         return visible_in(scene, self.agent_scale)
@@ -254,6 +270,11 @@ def tile_set(numbers: jax.Array | np.ndarray) -> jax.Array:
     """
     word, bit = numbers[:, None] // _BITS, (numbers[:, None] % _BITS).astype(jnp.uint32)
     return jnp.bitwise_or.reduce(jnp.where(word == jnp.arange(_SET_WORDS)[None], jnp.uint32(1) << bit, 0), axis=0)
+
+
+def has(tiles: jax.Array, places: jax.Array) -> jax.Array:
+    """Return which places (column, row), int32 (N, 2), are in a set of tiles, bool (N,)."""
+    return jax.vmap(lambda place: jnp.any(tiles & only(place) != 0))(places)
 
 
 def end_tiles(level: Level) -> jax.Array:

@@ -12,7 +12,7 @@ from jaxgym.envs.mystery_path import endless
 from jaxgym.envs.mystery_path import endless_scene as seen
 from jaxgym.envs.mystery_path import endless_segments as segments
 from jaxgym.envs.mystery_path import scene as path_scene
-from jaxgym.envs.mystery_path.game import only
+from jaxgym.envs.mystery_path.game import has
 from jaxgym.envs.mystery_path.path_search import SIZE
 from jaxgym.rendering.canvas import enlarged
 
@@ -26,7 +26,7 @@ def view(env: Any, state: Any, params: Any) -> jax.Array:
     Levels do not have the walls, which the original paints red: after the path is found, nothing depends on them.
     """
     tiles = jnp.stack(jnp.meshgrid(jnp.arange(SIZE), jnp.arange(SIZE)), axis=-1).reshape(-1, 2)
-    on_path = jax.vmap(lambda tile: jnp.any(state.level.path & only(tile) != 0))(tiles).reshape(SIZE, SIZE)
+    on_path = has(state.level.path, tiles).reshape(SIZE, SIZE)
     side = path_scene.TILE_PX
     path = jnp.repeat(jnp.repeat(on_path, side, axis=0), side, axis=1)
     shown = dataclasses.replace(

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.numpad import pads
@@ -219,6 +220,10 @@ class RollingNumpad(Environment[RollingLevel, RollingState, RollingParams, Rolli
         # For a constant or broadcast divisor, XLA multiplies by its inverse, which rounds differently.
         normalized = numbers / (units + 0.0 * numbers)
         return RollingScene(state.position, state.velocity, normalized, state.progress.lights | shown)
+
+    def hidden(self, state: RollingState, params: RollingParams) -> facts.Facts:
+        """Return the sequence, and the next pad of it."""
+        return pads.hidden(state.level.sequence, state.progress.count, self.numpad_size)
 
     def visible(self, scene: RollingScene) -> RollingScene:
         """Return the scene, which hides nothing that it contains."""

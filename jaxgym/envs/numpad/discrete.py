@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.numpad import pads
@@ -150,6 +151,10 @@ class Numpad(Environment[Level, State, EnvParams, Scene]):
         """Return the lights and the ball's pad."""
         shown = pads.sequence_lights(state.level.sequence, self.numpad_size**2) & state.progress.has_completed
         return Scene(lights=state.progress.lights | shown, ball=state.ball)
+
+    def hidden(self, state: State, params: EnvParams) -> facts.Facts:
+        """Return the sequence, and the next pad of it."""
+        return pads.hidden(state.level.sequence, state.progress.count, self.numpad_size)
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
+
 SMALLEST, LARGEST = 2, 4
 """Rows and columns of pads."""
 
@@ -64,6 +66,11 @@ def complete(progress: SequenceProgress, is_complete: jax.Array) -> SequenceProg
 def sequence_lights(sequence: jax.Array, num_pads: int) -> jax.Array:
     """Return the pads of a sequence, bool (k²,)."""
     return (np.arange(num_pads, dtype=np.int32)[:, None] == sequence[None]).any(axis=1)
+
+
+def hidden(sequence: jax.Array, count: jax.Array, size: int) -> facts.Facts:
+    """Return the hidden facts: the sequence, and its next pad after `count` pads."""
+    return {"sequence": facts.Fact(sequence, size * size), "next_pad": facts.Fact(sequence[count], size * size)}
 
 
 def sample_sequence(key: jax.Array, size: int, length: int) -> jax.Array:

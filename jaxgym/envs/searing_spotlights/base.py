@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import free_cells, health, spotlights
@@ -32,6 +33,8 @@ MOST_LISTED = 100_000
 """Largest number of objects of a kind that a level can list."""
 MOST_SPOTLIGHTS = 4096
 """The most slots for spotlights alive at the same time."""
+_TILE_PX = 7
+_TILES = arena.SCREEN_PX // _TILE_PX
 _SMALLEST_PX = float(spotlights.SMALLEST_RADIUS_PX)
 
 MAX_SPOTLIGHTS = Static(
@@ -204,6 +207,11 @@ def sample_start(bits: jax.Array, params: SpotlightParams) -> tuple[jax.Array, j
 def content_key(level: SpotlightLevel, index: jax.Array) -> jax.Array:
     """Return the key of the `index`-th draw during an episode of the level."""
     return jax.random.fold_in(jax.random.wrap_key_data(level.seed, impl="threefry2x32"), index)
+
+
+def place(name: str, position_px: jax.Array) -> facts.Facts:
+    """Return the facts of positions, int32 (..., 2): column and row among tiles of 7 px."""
+    return facts.tile(position_px // _TILE_PX, _TILES, _TILES, name)
 
 
 def view(env: Any, state: Any, params: Any) -> jax.Array:

@@ -28,6 +28,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
+from jaxgym import facts
 from jaxgym.environment import Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import base as spotlight_game
@@ -199,6 +200,10 @@ class EndlessSearingSpotlights(
         """Return the positions of agent and coin, divided by the screen size, float32 (4,)."""
         places = jnp.concatenate([state.position_px, state.coin_px]).astype(jnp.float32)
         return places / np.float32(arena.SCREEN_PX)
+
+    def hidden(self, state: EndlessSearingSpotlightsState, params: EndlessSearingSpotlightsParams) -> facts.Facts:
+        """Return the places of the agent and the coin."""
+        return {**spotlight_game.place("agent", state.position_px), **spotlight_game.place("coin", state.coin_px)}
 
     def scene(self, state: EndlessSearingSpotlightsState, params: EndlessSearingSpotlightsParams) -> seen.Scene:
         """Return the scene."""

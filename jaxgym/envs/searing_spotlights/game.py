@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Transition, starts_at
 from jaxgym.envs.memory_gym import arena
 from jaxgym.envs.searing_spotlights import base as spotlight_game
@@ -223,6 +224,16 @@ class SearingSpotlights(spotlight_game.SpotlightGame[Level, State, Params]):
             after, has_coin=has_coin, exit_open=exit_open, last_positive=(reward > 0).astype(jnp.int32)
         )
         return Transition(after, jnp.asarray(reward, dtype=jnp.float32), is_dead | is_over, metrics)
+
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the places of the agent, the remaining coins and the exit, and whether the exit is open."""
+        coins = jnp.where(state.has_coin[:, None], state.level.coins_px, -1)
+        return {
+            **spotlight_game.place("agent", state.position_px),
+            **spotlight_game.place("coin", coins),
+            **spotlight_game.place("exit", jnp.where(params.use_exit, state.level.exit_px, -1)),
+            "open_exit": facts.flags(state.exit_open),
+        }
 
     def scene(self, state: State, params: Params) -> seen.Scene:
         """Return the scene."""

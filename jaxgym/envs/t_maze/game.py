@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, EnvParams, EnvState, Transition, starts_at
 from jaxgym.envs.t_maze.scene import MOST_STEPS, Scene, draw
 from jaxgym.errors import OptionError
@@ -186,6 +187,10 @@ class TMaze(Environment[Level, State, Params, Scene]):
             lamp=jnp.int32(0),
             noise=jnp.int32(0),
         )
+
+    def hidden(self, state: State, params: Params) -> facts.Facts:
+        """Return the arm that is the goal."""
+        return {"goal": facts.Fact((state.level.goal_y > 0).astype(jnp.int32), 2, ("lower", "upper"))}
 
     def visible(self, scene: Scene) -> Scene:
         """Return the scene, which hides nothing that it contains."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym import facts
 from jaxgym.environment import Environment, Transition
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.envs.visual_match import rooms
@@ -48,6 +49,7 @@ REWARD = (
     "...#####...",
 )
 NUM_DOORS = 3
+COLOR_NAMES = ("red", "green", "blue")
 _ROOM_SOUTH = 3  # last row of the room with doors
 DOORS = np.concatenate([rooms.places_of(REWARD, letter) for letter in "bce"])
 
@@ -198,6 +200,17 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
     def scene(self, state: RoomState, params: Params) -> RoomScene:
         """Return the view."""
         return RoomScene(rooms.view_of(self.board(state), state.position))
+
+    def hidden(self, state: RoomState, params: Params) -> facts.Facts:
+        """Return the phase, the agent's place, the apples, the color of the square, and those of the doors."""
+        level = state.level
+        return {
+            "phase": facts.Fact(state.phase, len(Phase), tuple(phase.name.lower() for phase in Phase)),
+            **facts.tile(state.position[::-1], rooms.COLUMNS, rooms.ROWS, "agent"),
+            "apples": facts.flags(rooms.apples_of(state)),
+            "square": facts.Fact(level.colors[level.target], NUM_DOORS, COLOR_NAMES),
+            "doors": facts.Fact(level.colors, NUM_DOORS, COLOR_NAMES),
+        }
 
     def visible(self, scene: RoomScene) -> RoomScene:
         """Return the scene, which hides nothing that it contains."""
