@@ -6,7 +6,7 @@ opens another session and repeats its replies: the same seed and replies give th
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -15,6 +15,9 @@ from jaxgym.serve.pool import SessionPool
 from jaxgym.serve.sessions import Opening, TurnResult, repeated
 from jaxgym.text import InvalidReply
 
+if TYPE_CHECKING:
+    from jaxgym.serve.ray import RayPool
+
 CAPACITY = 4096
 """Capacity of the shared pool in sessions."""
 
@@ -22,11 +25,17 @@ IDLE_SECONDS = 600.0
 """Time without a call in seconds after which the shared pool can close a session."""
 
 _making = threading.Lock()
-_pools: list[SessionPool] = []
+_pools: list["SessionPool | RayPool"] = []
 
 
-def shared_pool() -> SessionPool:
-    """Return the pool of this process, made on the first call; its states are on the CPU."""
+def use_pool(pool: "SessionPool | RayPool") -> None:
+    """Make a pool the shared pool of this process; episodes that have been made keep theirs."""
+    with _making:
+        _pools[:] = [pool]
+
+
+def shared_pool() -> "SessionPool | RayPool":
+    """Return the shared pool of this process; by default one with states on the CPU, made on the first call."""
     with _making:
         if not _pools:
             # Accelerators are left to the language model.
@@ -62,7 +71,7 @@ class Episode:
         name: str,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
-        pool: SessionPool | None = None,
+        pool: "SessionPool | RayPool | None" = None,
     ):
         """Make an episode without starting it.
 
