@@ -1,7 +1,9 @@
 """Actor of a pool on Ray: a session pool in a process of its own."""
 
 import asyncio
+import contextlib
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -23,6 +25,12 @@ class Shard(SessionPool):
 
     def _new_id(self) -> str:
         return self._prefix + super()._new_id()
+
+    def close_known(self, ids: Sequence[str]) -> None:
+        """Close the sessions that are open; ignore other ids."""
+        for session_id in ids:
+            with contextlib.suppress(UnknownSessionError):
+                self.close([session_id])
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
         if session_id.startswith(self._prefix):

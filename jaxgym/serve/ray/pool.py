@@ -247,8 +247,7 @@ class RayPool:
         """
         check_no_string("ids", ids)
         for number, part in placement.places(ids, len(self._actors)).items():
-            for index in part:
-                self._call(number, "close", [ids[index]])
+            self._call(number, "close_known", [ids[index] for index in part])
 
     # Calls of actors.
 
