@@ -155,7 +155,7 @@ DEPENDENCIES = {"jax", "flax", "gymnasium", "gymnax", "numpy", "jaxgym"}
 BRIDGES = {
     f"jaxgym.serve.{name}"
     for name in (
-        *("openenv.client", "openenv.server", "pool", "rollout", "swift", "swift.images", "swift.sudoku"),
+        *("openenv.client", "openenv.server", "pool", "ray", "rollout", "swift", "swift.images", "swift.sudoku"),
         *("evaluation", "textarena", "trl"),
         *(f"trainers.{name}" for name in ("episode", "nemo", "skyrl", "vagen", "verifiers")),
     )

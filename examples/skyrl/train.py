@@ -16,6 +16,7 @@ from skyrl.train.utils import validate_cfg
 from skyrl.train.utils.utils import initialize_ray
 
 ROWS = Path(__file__).with_name("frozen_lake.jsonl")
+GAME_ACTORS = 2  # Ray actors on which the games run
 SETTINGS = (
     f"data.train_data=['{ROWS}']",
     f"data.val_data=['{ROWS}']",
@@ -34,6 +35,9 @@ SETTINGS = (
 def train(config: SkyRLTrainConfig) -> None:
     """Register the environment in the process that generates, and train."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before the first import of JAX; the GPU is for the model
+    from jaxgym.serve.ray import share
+
+    share(GAME_ACTORS)
     skyrl_gym.register(id="jaxgym", entry_point="jaxgym.serve.trainers.skyrl:SkyRLEnv")
     BasePPOExp(config).run()
 

@@ -5,8 +5,8 @@ opens another session and repeats its replies: the same seed and replies give th
 """
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import jax
 
@@ -21,12 +21,48 @@ CAPACITY = 4096
 IDLE_SECONDS = 600.0
 """Time without a call in seconds after which the shared pool can close a session."""
 
+
+class EpisodePool(Protocol):
+    """What an episode calls: the methods of `SessionPool` and of `jaxgym.serve.ray.RayPool`."""
+
+    def __len__(self) -> int: ...
+    def prepare(self, name: str, options: Mapping[str, Any] | None = None) -> str:
+        """Make a game."""
+        ...
+
+    def open(self, name: str, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
+        """Open a session."""
+        ...
+
+    async def aopen(self, name: str, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
+        """Open a session without blocking the event loop."""
+        ...
+
+    def step_one(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
+        """Make a turn."""
+        ...
+
+    async def astep(self, session_id: str, reply: str | InvalidReply) -> TurnResult:
+        """Make a turn without blocking the event loop."""
+        ...
+
+    def close(self, ids: Sequence[str]) -> None:
+        """Close sessions."""
+        ...
+
+
 _making = threading.Lock()
-_pools: list[SessionPool] = []
+_pools: list[EpisodePool] = []
 
 
-def shared_pool() -> SessionPool:
-    """Return the pool of this process, made on the first call; its states are on the CPU."""
+def use_pool(pool: EpisodePool) -> None:
+    """Make a pool the shared pool of this process; episodes that have been made keep theirs."""
+    with _making:
+        _pools[:] = [pool]
+
+
+def shared_pool() -> EpisodePool:
+    """Return the shared pool of this process; by default one with states on the CPU, made on the first call."""
     with _making:
         if not _pools:
             # Accelerators are left to the language model.
@@ -62,7 +98,7 @@ class Episode:
         name: str,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
-        pool: SessionPool | None = None,
+        pool: EpisodePool | None = None,
     ):
         """Make an episode without starting it.
 

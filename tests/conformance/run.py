@@ -63,6 +63,7 @@ LINES = (
     Line("verl", "clients/test_verl.py", python="TRAINERS"),
     Line("AReaL", "clients/test_areal.py", python="TRAINERS"),
     Line("slime", "clients/test_slime.py", python="TRAINERS"),
+    Line("Ray pool", "clients/test_ray.py", python="TRAINERS"),
     Line("verifiers taskset", "clients/test_verifiers_taskset.py", python="VERIFIERS_PYTHON"),
     Line("MCP fastmcp and mcp", "test_mcp.py"),
 )

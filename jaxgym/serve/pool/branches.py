@@ -1,7 +1,6 @@
 """Copies of open sessions: branches of an episode, saved sessions, and turns that are taken back."""
 
 import itertools
-import secrets
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -71,7 +70,7 @@ class Branches(OpenSessions):
                     session.game.start([session])
                 words = np.random.SeedSequence(None if seed is None else int(seed)).generate_state(2 * n).reshape(n, 2)
             copies = session.game.fork(session, n, used, words)
-            ids = [secrets.token_hex(16) for _ in copies]
+            ids = [self._new_id() for _ in copies]
             self._sessions.update(zip(ids, copies, strict=True))
         return ids
 
@@ -170,7 +169,7 @@ class Branches(OpenSessions):
                 for session in opened.values():
                     session.game.give_back(session)
                 raise
-            ids = [secrets.token_hex(16) for _ in save.sessions]
+            ids = [self._new_id() for _ in save.sessions]
             self._sessions.update(zip(ids, (opened[id(saved)] for saved in save.sessions), strict=True))
         return ids
 

@@ -177,6 +177,9 @@ class OpenSessions:
                 f"{len(self._sessions)} open ones. Close some, or increase the capacity (--max-sessions)."
             )
 
+    def _new_id(self) -> str:
+        return secrets.token_hex(16)
+
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(checked_id(session_id))
         if session is None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import numbers
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -137,7 +136,7 @@ class SessionPool(Branches):
         with self._calls:
             used = time.monotonic()
             self._check_room(len(seeds), used)
-            opened = {secrets.token_hex(16): game.take(seed, used) for seed in seeds}
+            opened = {self._new_id(): game.take(seed, used) for seed in seeds}
             for session in opened.values():
                 self._equip(session)
             images: Sequence[Any] = [None] * len(opened)

@@ -3,14 +3,17 @@
     # agent_loop.yaml, for actor_rollout_ref.rollout.agent.agent_loop_config_path
     - name: jaxgym
       _target_: jaxgym.serve.trainers.verl.JaxgymAgentLoop
+      ray_actors: 2  # optional: play on a pool of so many Ray actors, not in the process of the loop
 
 A row has `agent_name: jaxgym` and an `env_config`, as `jaxgym dataset --format verl` writes it.
 """
 
+import asyncio
 import importlib
 import uuid
 from typing import Any
 
+from jaxgym.serve import ray
 from jaxgym.serve.images import pil_image
 from jaxgym.serve.rollout.scheduler import MOST_TURNS
 from jaxgym.serve.trainers.dataset import AGENT
@@ -33,6 +36,18 @@ class JaxgymAgentLoop(_verl.AgentLoopBase):
     does not fit into `response_length`.
     """
 
+    def __init__(self, *arguments: Any, ray_actors: int = 0, **settings: Any):
+        """Make a loop.
+
+        Args:
+            *arguments: Arguments of verl's `AgentLoopBase`.
+            ray_actors: Number of actors of the session pool that all workers of the Ray job share; 0 means that the
+                process has its own pool.
+            **settings: Keyword arguments of `AgentLoopBase`.
+        """
+        super().__init__(*arguments, **settings)
+        self._ray_actors = ray_actors
+
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
         """Play the episode of a row, and return verl's `AgentLoopOutput`.
 
@@ -50,6 +65,8 @@ class JaxgymAgentLoop(_verl.AgentLoopBase):
         self._tokens, self._mask = list[int](), list[int]()
         self._log_probs: list[float] | None = None
         self._extra_fields = dict[str, Any]()
+        if self._ray_actors:
+            await asyncio.to_thread(ray.share, self._ray_actors)
         limit = self.rollout_config.multi_turn.max_assistant_turns or MOST_TURNS
         return self._output(await play(row["env_config"], self._ask, limit))
 
