@@ -125,4 +125,5 @@ def _erase(state: State, sizes: Sizes, is_marked: jax.Array, is_hit: jax.Array, 
     bullets = dataclasses.replace(bullets, kind=jnp.where(is_kept, bullets.kind, int(Kind.NONE)))
     trail_size = things.HALF_SIZES[Kind.BULLET]
     trails = dataclasses.replace(trails, is_there=trails.is_there & things.is_inside(trails, trail_size))
+    blasts = dataclasses.replace(blasts, is_there=blasts.is_there & things.is_inside(blasts, blasts.radius))
     return dataclasses.replace(state, bullets=bullets, trails=trails, blasts=blasts)

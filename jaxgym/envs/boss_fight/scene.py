@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxgym.envs.boss_fight import exact
 from jaxgym.envs.boss_fight.level import NUM_BACKGROUNDS, WORLD, shown
 from jaxgym.envs.boss_fight.things import HALF_SIZES, Blasts, Bullets, Kind, Trails
 
@@ -17,6 +18,7 @@ SEEN_TRAILS = 6
 """Rows of `Trails` that are drawn; the later ones would be too faint."""
 
 _PX = np.float32(SIDE / WORLD)
+_UNIT = 2 / WORLD
 _WORD = 32
 _NUM_STARS, _STAR_SEED = 40, 7
 _CHANNEL_BITS = np.asarray([0, 8, 16], np.uint32)
@@ -117,19 +119,23 @@ def symbols_of(scene: Scene) -> jax.Array:
     bullets = scene.bullets
     order = (bullets.next_slot - 1 - np.arange(len(bullets.kind), dtype=np.int32)) % len(bullets.kind)
     kinds = bullets.kind[order][:, None] == np.asarray([[Kind.SHOT, Kind.BULLET, Kind.REFLECTED]], np.int32)
-    half = np.float32(WORLD / 2)
-    places = jnp.stack([bullets.x, bullets.y], axis=1)[order] / half - 1
+    places = _relative(jnp.stack([bullets.x, bullets.y], axis=1)[order])
     velocities = jnp.stack([bullets.vx, bullets.vy], axis=1)[order]
     is_there = kinds.any(axis=1, keepdims=True)
     shown = jnp.where(is_there, jnp.concatenate([places, velocities], axis=1), 0.0)
     rows = jnp.concatenate([kinds.astype(jnp.float32), shown], axis=1)
     is_meteor = scene.meteors[:, 2:3] > 0
     meteors = jnp.concatenate(
-        [is_meteor.astype(jnp.float32), jnp.where(is_meteor, scene.meteors[:, :2] / half - 1, 0.0)], axis=1
+        [is_meteor.astype(jnp.float32), jnp.where(is_meteor, _relative(scene.meteors[:, :2]), 0.0)], axis=1
     )
-    bodies = [part for body in (scene.ship, scene.boss) for part in (body[:2] / half - 1, body[3:] / half)]
+    bodies = [part for body in (scene.ship, scene.boss) for part in (_relative(body[:2]), exact.times(body[3:], _UNIT))]
     flag = scene.has_shield.astype(jnp.float32)[None]
     return jnp.concatenate([*bodies, flag, meteors.reshape(-1), rows.reshape(-1)]).astype(jnp.float32)
+
+
+def _relative(places: jax.Array) -> jax.Array:
+    """Return places relative to the center of the world, -1 and 1 at its edges."""
+    return exact.times(places, _UNIT) - 1
 
 
 def _span(center: jax.Array, half: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -179,7 +185,7 @@ def _triangle(spans: tuple[jax.Array, ...]) -> jax.Array:
 def draw(scene: Scene, boss: Any = None, most: Any = None) -> jax.Array:
     """Return the frame, uint8 (64, 64, 3), row first; with a boss, bars for its `most` hits and its next swap."""
     themes = scene.themes
-    frame = _ground(scene)
+    frame = _with_trails(scene, _ground(scene))
     spans = _spans(*scene.boss)
     eye_size = (spans[1] - spans[0]) // 3
     frame = jnp.where(_ellipse(spans), jnp.asarray(_BOSSES)[themes[0]], frame)
@@ -205,15 +211,19 @@ def _ground(scene: Scene) -> jax.Array:
     return jnp.where(has_ground, ground, _SPACE)
 
 
-def _with_lasers(scene: Scene, frame: jax.Array) -> jax.Array:
-    """Draw trails, bullets and blasts."""
-    trails, bullets, blasts = scene.trails, scene.bullets, scene.blasts
+def _with_trails(scene: Scene, frame: jax.Array) -> jax.Array:
     trail_colors = jnp.asarray(_TRAILS)[scene.themes[3]]
-    seen = jax.tree.map(lambda leaf: leaf[:SEEN_TRAILS].reshape(-1), trails)
+    seen = jax.tree.map(lambda leaf: leaf[:SEEN_TRAILS].reshape(-1), scene.trails)
     size = jnp.full_like(seen.x, HALF_SIZES[Kind.BULLET])
     hits = _boxes(_spans(seen.x, seen.y, size, size), seen.is_there).reshape(SIDE, SIDE, SEEN_TRAILS, -1)
     for age in reversed(range(SEEN_TRAILS)):
         frame = jnp.where((hits[:, :, age] != 0).any(axis=2), trail_colors[age], frame)
+    return frame
+
+
+def _with_lasers(scene: Scene, frame: jax.Array) -> jax.Array:
+    """Draw bullets and blasts."""
+    bullets, blasts = scene.bullets, scene.blasts
     half = bullets.half_size
     spans = _spans(bullets.x, bullets.y, half, half)
     lasers = jnp.asarray(_LASERS)

@@ -65,11 +65,11 @@ class BossFightTextInterface(FrameTextInterface[Scene]):
 
     def legend(self, params: Any) -> str:
         """Return the explanation of the observation texts."""
-        sizes = f"{number(2 * HALF_SIZES[Kind.BULLET])} units, shots {number(2 * HALF_SIZES[Kind.SHOT])}"
+        bullet, shot = (number(2 * HALF_SIZES[kind]) for kind in (Kind.BULLET, Kind.SHOT))
         return (
-            "Observation: You see the center and the size of each thing, which is a rectangle. x grows to the right, y "
-            f"up; the lower left corner of the world is x 0, y 0. Bullets are squares of {sizes}. Velocities are in "
-            "units per step."
+            "Observation: You see the center and the size of each thing, which is a rectangle. Two things touch when "
+            "their rectangles overlap. x grows to the right, y up; the lower left corner of the world is x 0, y 0. "
+            f"Bullets are {bullet} wide and high, shots {shot}. Velocities are in units per step."
         )
 
     def effects(self, params: Any) -> str:
@@ -128,4 +128,4 @@ def _signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:g}"
 
 
-TEXT = BossFightTextInterface.spec(2, lambda _, most: _actions(most))
+TEXT = BossFightTextInterface.spec(4, lambda _, most: _actions(most))
