@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxgym.envs.boss_fight import exact, things
 from jaxgym.envs.boss_fight.level import BOSS_HALF_WIDTH, BOTTOM, WORLD, Mode
-from jaxgym.envs.boss_fight.things import Blasts, Bullets, Kind
+from jaxgym.envs.boss_fight.things import Blasts, BulletKind, Bullets
 
 PI = np.float32(np.pi)
 SPEEDS = {"easy": 0.5, "hard": 0.75}
@@ -59,7 +59,7 @@ def bullets_of(mode: jax.Array, time: jax.Array, shares: jax.Array, *, is_open: 
 def with_shot(bullets: Bullets, place: dict[str, jax.Array], fires: jax.Array) -> Bullets:
     """Return the bullets with a shot of the ship, if it fires."""
     new = {
-        "kind": jnp.full(1, int(Kind.SHOT), jnp.int32),
+        "kind": jnp.full(1, int(BulletKind.SHOT), jnp.int32),
         **place,
         "vx": jnp.zeros(1, jnp.float32),
         "vy": jnp.full(1, _SHOT_SPEED, jnp.float32),
@@ -71,7 +71,7 @@ def with_bullets(bullets: Bullets, place: jax.Array, angles: jax.Array, count: j
     """Return the bullets with `count` bullets of the boss."""
     vx, vy = exact.velocity(angles, SPEEDS[mode])
     new = {
-        "kind": jnp.full_like(angles, int(Kind.BULLET), jnp.int32),
+        "kind": jnp.full_like(angles, int(BulletKind.BULLET), jnp.int32),
         "x": jnp.broadcast_to(place[0], angles.shape),
         "y": jnp.broadcast_to(place[1], angles.shape),
         "vx": vx,

@@ -7,19 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgym.envs.boss_fight import attacks, exact, things
-from jaxgym.envs.boss_fight.level import Sizes, touch
+from jaxgym.envs.boss_fight.level import HalfSizes, touch
 from jaxgym.envs.boss_fight.state import HURT_STEPS, State
-from jaxgym.envs.boss_fight.things import Kind
+from jaxgym.envs.boss_fight.things import BulletKind
 
 ROUND_REWARD, WIN_REWARD = 1.0, 10.0
 
 
-def is_touched(state: State, sizes: Sizes) -> jax.Array:
+def is_touched(state: State, sizes: HalfSizes) -> jax.Array:
     """Return whether the ship touches a bullet of the boss, the boss or a meteor, bool ()."""
     level, bullets, half = state.level, state.bullets, sizes.ship
-    size = things.HALF_SIZES[Kind.BULLET]
+    size = things.HALF_SIZES[BulletKind.BULLET]
     is_shot = (
-        (bullets.kind == Kind.BULLET)
+        (bullets.kind == BulletKind.BULLET)
         & touch(bullets.x - state.place[0], size + half[0])
         & touch(bullets.y - state.place[1], size + half[1])
     )
@@ -29,7 +29,7 @@ def is_touched(state: State, sizes: Sizes) -> jax.Array:
     return is_shot.any() | hits_boss | (hits_meteor & is_meteor).any()
 
 
-def collide(state: State, shield_place: jax.Array, sizes: Sizes) -> tuple[State, jax.Array, jax.Array]:
+def collide(state: State, shield_place: jax.Array, sizes: HalfSizes) -> tuple[State, jax.Array, jax.Array]:
     """Resolve hits of the shield, the boss and the meteors.
 
     Returns:
@@ -37,8 +37,8 @@ def collide(state: State, shield_place: jax.Array, sizes: Sizes) -> tuple[State,
     """
     level, boss, bullets = state.level, state.boss, state.bullets
     is_marked = things.is_old(bullets)
-    is_shot = (bullets.kind == Kind.SHOT) & ~is_marked
-    size = things.HALF_SIZES[Kind.SHOT]
+    is_shot = (bullets.kind == BulletKind.SHOT) & ~is_marked
+    size = things.HALF_SIZES[BulletKind.SHOT]
 
     def touches(place: jax.Array, half: jax.Array) -> jax.Array:
         return touch(bullets.x - place[0], size + half[0]) & touch(bullets.y - place[1], size + half[1])
@@ -69,7 +69,7 @@ def collide(state: State, shield_place: jax.Array, sizes: Sizes) -> tuple[State,
     vx, vy = exact.velocity(angle, attacks.REFLECTED_SPEED)
     bullets = dataclasses.replace(
         bullets,
-        kind=jnp.where(is_reflected, int(Kind.REFLECTED), bullets.kind),
+        kind=jnp.where(is_reflected, int(BulletKind.REFLECTED), bullets.kind),
         age=jnp.where(is_reflected, 0, bullets.age),
         vx=jnp.where(is_reflected, vx, bullets.vx),
         vy=jnp.where(is_reflected, vy, bullets.vy),
@@ -91,18 +91,18 @@ def collide(state: State, shield_place: jax.Array, sizes: Sizes) -> tuple[State,
     return state, reward.astype(jnp.float32), is_won
 
 
-def _erase(state: State, sizes: Sizes, is_marked: jax.Array, is_hit: jax.Array, hit_velocity: jax.Array) -> State:
+def _erase(state: State, sizes: HalfSizes, is_marked: jax.Array, is_hit: jax.Array, hit_velocity: jax.Array) -> State:
     """Let meteors stop bullets and trails, add blasts, and remove everything that ended or left the world."""
     level, bullets, trails, blasts = state.level, state.bullets, state.trails, state.blasts
     half, size = sizes.meteors, bullets.half_size
-    is_stoppable = ((bullets.kind == Kind.BULLET) | (bullets.kind == Kind.SHOT)) & ~is_marked & ~is_hit
+    is_stoppable = ((bullets.kind == BulletKind.BULLET) | (bullets.kind == BulletKind.SHOT)) & ~is_marked & ~is_hit
     stopped_by = jnp.full_like(bullets.kind, -1)
     for index in range(len(half)):  # the newest meteor comes first, which is the last one
         x, y = level.meteors[index]
         is_there = index < level.num_meteors
         stops = touch(bullets.x - x, size + half[index, 0]) & touch(bullets.y - y, size + half[index, 1])
         stopped_by = jnp.where(stops & is_there, index, stopped_by)
-        trail_half = things.HALF_SIZES[Kind.BULLET] + half[index]
+        trail_half = things.HALF_SIZES[BulletKind.BULLET] + half[index]
         ends = touch(trails.x - x, trail_half[0]) & touch(trails.y - y, trail_half[1]) & is_there
         trails = dataclasses.replace(trails, is_there=trails.is_there & ~ends)
     is_stopped = is_stoppable & (stopped_by >= 0)
@@ -122,8 +122,8 @@ def _erase(state: State, sizes: Sizes, is_marked: jax.Array, is_hit: jax.Array, 
         radius=jnp.concatenate([attacks.BLAST_SHARE * size[slots], spare]),
     )
     is_kept = ~(is_marked | is_hit | is_stopped) & things.is_inside(bullets, size)
-    bullets = dataclasses.replace(bullets, kind=jnp.where(is_kept, bullets.kind, int(Kind.NONE)))
-    trail_size = things.HALF_SIZES[Kind.BULLET]
+    bullets = dataclasses.replace(bullets, kind=jnp.where(is_kept, bullets.kind, int(BulletKind.NONE)))
+    trail_size = things.HALF_SIZES[BulletKind.BULLET]
     trails = dataclasses.replace(trails, is_there=trails.is_there & things.is_inside(trails, trail_size))
     blasts = dataclasses.replace(blasts, is_there=blasts.is_there & things.is_inside(blasts, blasts.radius))
     return dataclasses.replace(state, bullets=bullets, trails=trails, blasts=blasts)

@@ -18,7 +18,7 @@ _SMALLEST_NORMAL = np.int32(0x00800000)
 _TINIEST = 2.0**-149
 
 
-def times(a: jax.Array, factor: jax.Array | float) -> jax.Array:
+def times(a: jax.Array, factor: Any) -> jax.Array:
     """Return a · `factor`, rounded once to float32; `a` is float32, and a Python float has 64 bits."""
     with jax.enable_x64(True):
         product = _single(lax.mul(_double(a), jnp.broadcast_to(_double(factor), a.shape)))

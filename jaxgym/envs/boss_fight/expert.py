@@ -9,7 +9,7 @@ import numpy as np
 from jaxgym.envs.boss_fight.game import DRAG, FIRE, INERTIA, NUM_MOVES, PUSH, STAY, STEPS_BETWEEN_SHOTS, BossFight
 from jaxgym.envs.boss_fight.level import WORLD
 from jaxgym.envs.boss_fight.state import State
-from jaxgym.envs.boss_fight.things import HALF_SIZES, Kind
+from jaxgym.envs.boss_fight.things import HALF_SIZES, BulletKind
 
 _HORIZON = 16
 _HOLDS = 2, 5, 9
@@ -31,12 +31,12 @@ def expert_action(env: BossFight, state: State, _: Any) -> jax.Array:
     half = sizes.ship
     count = len(sizes.meteors)
     is_meteor = np.arange(count, dtype=np.int32) < state.level.num_meteors
-    is_danger = jnp.concatenate([bullets.kind == Kind.BULLET, is_meteor, jnp.ones(1, bool)])
+    is_danger = jnp.concatenate([bullets.kind == BulletKind.BULLET, is_meteor, jnp.ones(1, bool)])
     still = jnp.zeros((count, 2), jnp.float32)
     places = jnp.stack([bullets.x, bullets.y], axis=1)
     places = jnp.concatenate([places, state.level.meteors, boss.place[None]])
     velocities = jnp.concatenate([jnp.stack([bullets.vx, bullets.vy], axis=1), still, boss.velocity[None]])
-    bullet = jnp.full((len(bullets.x), 2), HALF_SIZES[Kind.BULLET])
+    bullet = jnp.full((len(bullets.x), 2), HALF_SIZES[BulletKind.BULLET])
     reach = jnp.concatenate([bullet, sizes.meteors, sizes.boss[None]]) + half[None] + _MARGIN
 
     def advance(carry: Any, step: jax.Array) -> tuple[Any, jax.Array]:
@@ -49,7 +49,7 @@ def expert_action(env: BossFight, state: State, _: Any) -> jax.Array:
         return (place, velocity), ((distance < reach[None]).all(axis=2) & is_danger[None]).any(axis=1)
 
     start = tuple(jnp.broadcast_to(part, _PLANS.shape) for part in (state.place, state.velocity))
-    (place, _), is_hit = jax.lax.scan(advance, start, np.arange(_HORIZON, dtype=np.int32))
+    (place, _), is_hit = jax.lax.scan(advance, start, jnp.arange(_HORIZON))
     safe_steps = jnp.where(is_hit.any(axis=0), jnp.argmax(is_hit, axis=0), _HORIZON).astype(jnp.float32)
 
     target = boss.place[0] + boss.velocity[0] * _STEPS_TO_BOSS

@@ -20,10 +20,10 @@ import numpy as np
 
 from jaxgym.environment import Environment, EnvParams, Transition
 from jaxgym.envs.boss_fight import attacks, collisions, exact, level, things
-from jaxgym.envs.boss_fight.level import WORLD, Level, Sizes
+from jaxgym.envs.boss_fight.level import WORLD, HalfSizes, Level
 from jaxgym.envs.boss_fight.scene import Scene, draw, scene_of, symbols_of
 from jaxgym.envs.boss_fight.state import Boss, State
-from jaxgym.envs.boss_fight.things import Blasts, Bullets, Kind, Trails
+from jaxgym.envs.boss_fight.things import Blasts, BulletKind, Bullets, Trails
 from jaxgym.envs.common.valid_levels import within
 from jaxgym.options import OBSERVATION, Flag, OneOf, Static, static
 from jaxgym.rendering.canvas import enlarged
@@ -99,9 +99,9 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
         num_given = jnp.minimum(state.level.num_given, state.time)
         return dataclasses.replace(state, level=dataclasses.replace(state.level, seed=seed, num_given=num_given))
 
-    def sizes(self, level: Level) -> Sizes:
+    def sizes(self, level: Level) -> HalfSizes:
         """Return the sizes of a level's things."""
-        return Sizes.of(level, restrict_themes=self.restrict_themes)
+        return HalfSizes.of(level, restrict_themes=self.restrict_themes)
 
     def initial_state(self, level: Level, params: EnvParams) -> State:
         """Place the ship and the boss."""
@@ -166,7 +166,7 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
         return symbols_of(scene) if self.observation == "symbolic" else draw(scene)
 
 
-def _fly(state: State, action: jax.Array, sizes: Sizes) -> State:
+def _fly(state: State, action: jax.Array, sizes: HalfSizes) -> State:
     """Accelerate the ship and move it in four strides; the edge of the world stops it."""
     move = jnp.where((action >= 0) & (action < NUM_MOVES), action, STAY)
     push = jnp.stack([move // 3 - 1, move % 3 - 1]).astype(jnp.float32)
@@ -204,7 +204,7 @@ def _steer(state: State, shares: jax.Array) -> State:
     return dataclasses.replace(state, boss=boss)
 
 
-def _attack(state: State, action: jax.Array, shares: jax.Array, sizes: Sizes, mode: str) -> State:
+def _attack(state: State, action: jax.Array, shares: jax.Array, sizes: HalfSizes, mode: str) -> State:
     """Fire the shot of the ship and the bullets of the boss; each bullet of the boss leaves a trail."""
     boss, time = state.boss, state.time
     fires = (action == FIRE) & (time - state.last_fire >= STEPS_BETWEEN_SHOTS)
@@ -219,7 +219,7 @@ def _attack(state: State, action: jax.Array, shares: jax.Array, sizes: Sizes, mo
     blasts = attacks.with_smoke(state.blasts, boss.place, sizes.boss, shares[3:], smokes)
     trails = things.with_new(
         state.trails,
-        is_there=bullets.kind == Kind.BULLET,
+        is_there=bullets.kind == BulletKind.BULLET,
         x=bullets.x,
         y=bullets.y,
         vx=bullets.vx * attacks.TRAIL_SPEED,
@@ -243,13 +243,12 @@ def sizes_of(buffer: Any) -> dict[str, int]:
 def valid_levels(env: BossFight, buffer: Any, _: EnvParams) -> dict[str, np.ndarray]:
     """Return which levels of a buffer this environment can make, for each field; bool (n,)."""
     legs = level.LEAST_CLOSED_LEGS + level.MOST_CLOSED_LEGS[env.distribution_mode] - 1
-    half = float(level.SHIP_HALF_WIDTH)
     return {
         "num_rounds": within(buffer.num_rounds, 1, level.MOST_ROUNDS),
         "round_health": within(buffer.round_health, 1, level.MOST_HEALTH),
         "closed_legs": within(buffer.closed_legs, level.LEAST_CLOSED_LEGS, legs),
         "attack_modes": within(buffer.attack_modes, 0, level.NUM_MODES - 1),
-        "start_x": within(buffer.start_x, half, WORLD - half),
+        "start_x": within(buffer.start_x, 0, WORLD),
         "meteors": within(buffer.meteors, 0, WORLD),
         "meteor_themes": within(buffer.meteor_themes, 0, len(level.METEOR_HALF_HEIGHTS) - 1),
         "num_meteors": within(buffer.num_meteors, 0, level.MOST_METEORS),

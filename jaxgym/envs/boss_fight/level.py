@@ -100,7 +100,7 @@ WORDS_PER_STEP = 5
 
 
 @struct.dataclass
-class Sizes:
+class HalfSizes:
     """Half width and half height of things.
 
     Attributes:
@@ -118,7 +118,7 @@ class Sizes:
     meteors: jax.Array
 
     @classmethod
-    def of(cls, level: Level, *, restrict_themes: bool) -> "Sizes":
+    def of(cls, level: Level, *, restrict_themes: bool) -> "HalfSizes":
         """Return the sizes of a level's things."""
 
         def half(width: np.float32, heights: np.ndarray, theme: jax.Array) -> jax.Array:

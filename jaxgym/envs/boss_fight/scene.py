@@ -9,7 +9,7 @@ from flax import struct
 
 from jaxgym.envs.boss_fight import exact
 from jaxgym.envs.boss_fight.level import NUM_BACKGROUNDS, WORLD, shown
-from jaxgym.envs.boss_fight.things import HALF_SIZES, Blasts, Bullets, Kind, Trails
+from jaxgym.envs.boss_fight.things import HALF_SIZES, Blasts, BulletKind, Bullets, Trails
 
 SIDE = 64
 """Width and height of a frame in px."""
@@ -20,11 +20,11 @@ SEEN_TRAILS = 6
 _PX = np.float32(SIDE / WORLD)
 _UNIT = 2 / WORLD
 _WORD = 32
-_NUM_STARS, _STAR_SEED = 40, 7
+_NUM_STARS, _STAR_STEP = 40, 1597
 _CHANNEL_BITS = np.asarray([0, 8, 16], np.uint32)
 
 
-def _packed(*colors: tuple[int, int, int]) -> np.ndarray:
+def _packed(*colors: tuple[int, ...]) -> np.ndarray:
     """Return colors as 24 bits each, uint32 (n,)."""
     return (np.asarray(colors, np.uint32) << _CHANNEL_BITS).sum(axis=1, dtype=np.uint32)
 
@@ -54,7 +54,8 @@ _MOST_LEGS = 6
 
 def _star_map() -> np.ndarray:
     """Return where stars are, bool (64, 128); the right half repeats the left one."""
-    cells = np.random.RandomState(_STAR_SEED).permutation(SIDE * SIDE)[:_NUM_STARS]
+    numbers = np.arange(_NUM_STARS)
+    cells = (_STAR_STEP * numbers * (numbers + 1)) % (SIDE * SIDE)
     stars = np.isin(np.arange(SIDE * SIDE), cells).reshape(SIDE, SIDE)
     return np.tile(stars, (1, 2))
 
@@ -118,7 +119,9 @@ def symbols_of(scene: Scene) -> jax.Array:
     """Return the numbers of the symbolic observation, float32 (464,)."""
     bullets = scene.bullets
     order = (bullets.next_slot - 1 - np.arange(len(bullets.kind), dtype=np.int32)) % len(bullets.kind)
-    kinds = bullets.kind[order][:, None] == np.asarray([[Kind.SHOT, Kind.BULLET, Kind.REFLECTED]], np.int32)
+    kinds = bullets.kind[order][:, None] == np.asarray(
+        [[BulletKind.SHOT, BulletKind.BULLET, BulletKind.REFLECTED]], np.int32
+    )
     places = _relative(jnp.stack([bullets.x, bullets.y], axis=1)[order])
     velocities = jnp.stack([bullets.vx, bullets.vy], axis=1)[order]
     is_there = kinds.any(axis=1, keepdims=True)
@@ -164,7 +167,7 @@ def _boxes(spans: tuple[jax.Array, ...], is_there: jax.Array) -> jax.Array:
     return _cover(top, bottom, is_there)[:, None] & _cover(left, right, jnp.ones_like(is_there))[None]
 
 
-def _ellipse(spans: tuple[jax.Array, ...], shrink: int | jax.Array = 0) -> jax.Array:
+def _ellipse(spans: tuple[jax.Array, ...], shrink: Any = 0) -> Any:
     """Return the ellipse in a box that is made smaller at each side, bool (64, 64); with integers, so it is exact."""
     left, right, top, bottom = spans
     rows, columns = np.indices((SIDE, SIDE), np.int32)
@@ -173,7 +176,7 @@ def _ellipse(spans: tuple[jax.Array, ...], shrink: int | jax.Array = 0) -> jax.A
     return (across * height) ** 2 + (down * width) ** 2 <= (width * height) ** 2
 
 
-def _triangle(spans: tuple[jax.Array, ...]) -> jax.Array:
+def _triangle(spans: tuple[jax.Array, ...]) -> Any:
     """Return the triangle with its tip at the middle of the upper side of a box, bool (64, 64)."""
     left, right, top, bottom = spans
     rows, columns = np.indices((SIDE, SIDE), np.int32)
@@ -214,7 +217,7 @@ def _ground(scene: Scene) -> jax.Array:
 def _with_trails(scene: Scene, frame: jax.Array) -> jax.Array:
     trail_colors = jnp.asarray(_TRAILS)[scene.themes[3]]
     seen = jax.tree.map(lambda leaf: leaf[:SEEN_TRAILS].reshape(-1), scene.trails)
-    size = jnp.full_like(seen.x, HALF_SIZES[Kind.BULLET])
+    size = jnp.full_like(seen.x, HALF_SIZES[BulletKind.BULLET])
     hits = _boxes(_spans(seen.x, seen.y, size, size), seen.is_there).reshape(SIDE, SIDE, SEEN_TRAILS, -1)
     for age in reversed(range(SEEN_TRAILS)):
         frame = jnp.where((hits[:, :, age] != 0).any(axis=2), trail_colors[age], frame)
@@ -227,7 +230,11 @@ def _with_lasers(scene: Scene, frame: jax.Array) -> jax.Array:
     half = bullets.half_size
     spans = _spans(bullets.x, bullets.y, half, half)
     lasers = jnp.asarray(_LASERS)
-    colors = {Kind.SHOT: lasers[scene.themes[2]], Kind.REFLECTED: _REFLECTED, Kind.BULLET: lasers[scene.themes[3]]}
+    colors = {
+        BulletKind.SHOT: lasers[scene.themes[2]],
+        BulletKind.REFLECTED: _REFLECTED,
+        BulletKind.BULLET: lasers[scene.themes[3]],
+    }
     for kind, color in colors.items():
         frame = jnp.where((_boxes(spans, bullets.kind == int(kind)) != 0).any(axis=2), color, frame)
     for age in reversed(range(len(blasts.x))):

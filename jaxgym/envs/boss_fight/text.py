@@ -12,7 +12,7 @@ from jaxgym.envs.boss_fight.game import FIRE, LEG_STEPS, STAY, STEPS_BETWEEN_SHO
 from jaxgym.envs.boss_fight.level import MOST_HEALTH, MOST_ROUNDS, WORLD
 from jaxgym.envs.boss_fight.scene import Scene
 from jaxgym.envs.boss_fight.state import HURT_STEPS
-from jaxgym.envs.boss_fight.things import HALF_SIZES, Kind
+from jaxgym.envs.boss_fight.things import HALF_SIZES, BulletKind
 from jaxgym.envs.common.text import FrameTextInterface, number
 from jaxgym.text.actions import ActionSet
 
@@ -28,7 +28,7 @@ MOVES = {
     "down-right": 6,
     "fire": FIRE,
 }
-_KINDS = {Kind.BULLET: "Bullet", Kind.SHOT: "Your shot", Kind.REFLECTED: "Reflected shot"}
+_KINDS = {BulletKind.BULLET: "Bullet", BulletKind.SHOT: "Your shot", BulletKind.REFLECTED: "Reflected shot"}
 _FIRE_AT = (
     "Your shot flies up by 1 per step. A shot that touches the boss while its shield is open is a hit. A shot that "
     "touches the closed shield is reflected, and does nothing any more."
@@ -65,7 +65,7 @@ class BossFightTextInterface(FrameTextInterface[Scene]):
 
     def legend(self, params: Any) -> str:
         """Return the explanation of the observation texts."""
-        bullet, shot = (number(2 * HALF_SIZES[kind]) for kind in (Kind.BULLET, Kind.SHOT))
+        bullet, shot = (number(2 * HALF_SIZES[kind]) for kind in (BulletKind.BULLET, BulletKind.SHOT))
         return (
             "Observation: You see the center and the size of each thing, which is a rectangle. Two things touch when "
             "their rectangles overlap. x grows to the right, y up; the lower left corner of the world is x 0, y 0. "
@@ -118,9 +118,9 @@ def _bullets(bullets: Any, row: int, next_slot: int) -> list[str]:
     numbers = np.stack([np.asarray(part)[row] for part in (bullets.x, bullets.y, bullets.vx, bullets.vy)], axis=1)
     numbers = np.roll(numbers, -next_slot, axis=0)
     return [
-        f"{_KINDS[Kind(kind)]}: x {x:.1f}, y {y:.1f}, velocity {_signed(vx)} in x, {_signed(vy)} in y."
+        f"{_KINDS[BulletKind(kind)]}: x {x:.1f}, y {y:.1f}, velocity {_signed(vx)} in x, {_signed(vy)} in y."
         for kind, (x, y, vx, vy) in zip(kinds.tolist(), numbers.tolist(), strict=True)
-        if kind != Kind.NONE
+        if kind != BulletKind.NONE
     ]
 
 

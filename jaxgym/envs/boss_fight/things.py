@@ -23,8 +23,8 @@ _GROWTH = np.float32(1.4)
 _NONE_LEFT = 2**30
 
 
-class Kind(IntEnum):
-    """Kind of a bullet."""
+class BulletKind(IntEnum):
+    """BulletKind of a bullet."""
 
     NONE = 0
     SHOT = 1
@@ -43,7 +43,7 @@ class Bullets:
     """Shots of the ship, bullets of the boss, and reflected shots.
 
     Attributes:
-        kind: `Kind`, int32 (64,).
+        kind: `BulletKind`, int32 (64,).
         x: float32 (64,), like `y`, `vx` and `vy`; the velocity is per step.
         y: See `x`.
         vx: See `x`.

@@ -15,7 +15,7 @@ from jaxgym import levels, text
 from jaxgym.envs.boss_fight import exact, level, original
 from jaxgym.envs.boss_fight.game import DRAG, FIRE, INERTIA, PUSH, STAY
 from jaxgym.envs.boss_fight.level import Mode
-from jaxgym.envs.boss_fight.things import Kind
+from jaxgym.envs.boss_fight.things import BulletKind
 from jaxgym.wrappers import SpotlightPerturbation
 
 LEFT, RIGHT = 1, 7
@@ -45,7 +45,7 @@ def start(env: Any, params: Any) -> Any:
     return dataclasses.replace(env.initial_state(jax.tree.map(jnp.asarray, given), params), time=jnp.int32(TIME))
 
 
-def with_bullets(state: Any, *bullets: tuple[Kind, float, float, float, float], open_boss: bool = True) -> Any:
+def with_bullets(state: Any, *bullets: tuple[BulletKind, float, float, float, float], open_boss: bool = True) -> Any:
     """Return the state with bullets (kind, x, y, vx, vy), the oldest first."""
     stored = state.bullets
     for slot, (kind, *numbers) in enumerate(bullets):
@@ -69,8 +69,8 @@ def after() -> dict[str, Any]:
     """Make one step of each state; return states and results by name, on the host."""
     env, params = made()
     first = start(env, params)
-    shot, lower = (Kind.SHOT, 10.0, 6.5, 0.0, 1.0), (Kind.SHOT, 10.0, 6.2, 0.0, 1.0)
-    on_ship = Kind.BULLET, 10.0, 1.5, 0.0, -0.5
+    shot, lower = (BulletKind.SHOT, 10.0, 6.5, 0.0, 1.0), (BulletKind.SHOT, 10.0, 6.2, 0.0, 1.0)
+    on_ship = BulletKind.BULLET, 10.0, 1.5, 0.0, -0.5
     cases = {
         "hit": (with_bullets(first, shot), STAY),
         "round": (with_health(with_bullets(first, shot), 3), STAY),
@@ -80,8 +80,14 @@ def after() -> dict[str, Any]:
         "both": (with_bullets(first, lower, shot), STAY),
         "dead": (with_bullets(first, on_ship), STAY),
         "dead in victory": (with_health(with_bullets(first, shot, on_ship), 1), STAY),
-        "meteor": (with_bullets(first, (Kind.BULLET, *METEOR, 0.1, 0.0), (Kind.REFLECTED, *METEOR, 0.1, 0.0)), STAY),
-        "gone": (with_bullets(first, (Kind.BULLET, -0.4, 9.0, -0.2, 0.0), (Kind.BULLET, -0.4, 9.0, -0.05, 0.0)), STAY),
+        "meteor": (
+            with_bullets(first, (BulletKind.BULLET, *METEOR, 0.1, 0.0), (BulletKind.REFLECTED, *METEOR, 0.1, 0.0)),
+            STAY,
+        ),
+        "gone": (
+            with_bullets(first, (BulletKind.BULLET, -0.4, 9.0, -0.2, 0.0), (BulletKind.BULLET, -0.4, 9.0, -0.05, 0.0)),
+            STAY,
+        ),
         "fire": (first, FIRE),
         "fire soon": (dataclasses.replace(first, last_fire=jnp.int32(TIME - 2)), FIRE),
         "edge": (dataclasses.replace(first, place=jnp.asarray([19.2, 1.0]), velocity=jnp.asarray([0.6, 0.0])), RIGHT),
@@ -101,7 +107,7 @@ def kinds(made: Any) -> list[int]:
 def test_a_shot_hits_the_open_boss_and_leaves_a_blast(after: dict[str, Any]) -> None:
     made = after["hit"]
     assert (made.reward, made.state.boss.health, made.state.boss.round) == (0, 3, 0)
-    assert kinds(made)[0] == Kind.NONE
+    assert kinds(made)[0] == BulletKind.NONE
     assert made.state.blasts.is_there[0].sum() == 1
     assert (made.state.blasts.x[0, 0], made.state.blasts.y[0, 0]) == (10, 7.5)
 
@@ -122,7 +128,7 @@ def test_the_last_hit_wins(after: dict[str, Any]) -> None:
 def test_the_closed_shield_reflects_a_shot(after: dict[str, Any]) -> None:
     made = after["closed"]
     assert (made.reward, made.state.boss.health) == (0, 4)
-    assert kinds(made)[0] == Kind.REFLECTED
+    assert kinds(made)[0] == BulletKind.REFLECTED
     assert made.state.bullets.vy[0] < 0  # the random number of the step before is 0: down and left
     assert made.state.bullets.vx[0] == pytest.approx(made.state.bullets.vy[0], abs=1e-6)
 
@@ -130,7 +136,7 @@ def test_the_closed_shield_reflects_a_shot(after: dict[str, Any]) -> None:
 def test_the_newest_shot_hits_first_and_the_shield_reflects_the_other(after: dict[str, Any]) -> None:
     made = after["two"]
     assert (made.reward, made.state.boss.health) == (1, 2)
-    assert kinds(made) == [Kind.REFLECTED, Kind.NONE]
+    assert kinds(made) == [BulletKind.REFLECTED, BulletKind.NONE]
     assert (after["both"].reward, after["both"].state.boss.health) == (1, 2)
 
 
@@ -141,17 +147,17 @@ def test_a_touched_ship_ends_the_episode_and_other_rewards_count(after: dict[str
 
 
 def test_a_meteor_stops_bullets_but_no_reflected_shots(after: dict[str, Any]) -> None:
-    assert kinds(after["meteor"]) == [Kind.NONE, Kind.REFLECTED]
+    assert kinds(after["meteor"]) == [BulletKind.NONE, BulletKind.REFLECTED]
 
 
 def test_a_bullet_that_is_wholly_outside_of_the_world_is_gone(after: dict[str, Any]) -> None:
-    assert kinds(after["gone"]) == [Kind.NONE, Kind.BULLET]
+    assert kinds(after["gone"]) == [BulletKind.NONE, BulletKind.BULLET]
 
 
 def test_the_ship_fires_every_third_step(after: dict[str, Any]) -> None:
-    assert kinds(after["fire"])[0] == Kind.SHOT
+    assert kinds(after["fire"])[0] == BulletKind.SHOT
     assert after["fire"].state.last_fire == TIME
-    assert kinds(after["fire soon"])[0] == Kind.NONE
+    assert kinds(after["fire soon"])[0] == BulletKind.NONE
 
 
 def test_the_edge_stops_the_ship(after: dict[str, Any]) -> None:
@@ -163,19 +169,19 @@ def test_the_edge_stops_the_ship(after: dict[str, Any]) -> None:
 
 def test_the_fan_has_five_bullets_every_eighth_step(after: dict[str, Any]) -> None:
     bullets = after["fan"].state.bullets
-    assert bullets.kind[:6].tolist() == [Kind.BULLET] * 5 + [Kind.NONE]
+    assert bullets.kind[:6].tolist() == [BulletKind.BULLET] * 5 + [BulletKind.NONE]
     assert bullets.vx[:5] == pytest.approx([-0.3535534, -0.1913417, 0, 0.1913417, 0.3535534], abs=1e-6)
-    assert after["hit"].state.bullets.kind[1:].sum() in (0, Kind.BULLET)  # the open boss fires at most one
+    assert after["hit"].state.bullets.kind[1:].sum() in (0, BulletKind.BULLET)  # the open boss fires at most one
 
 
 def test_numbers_round_as_in_c() -> None:
-    rng = np.random.default_rng(0)
-    speeds = (rng.uniform(-0.7, 0.7, 4096) * 2.0 ** rng.integers(-148, 1, 4096)).astype(np.float32)
-    push = np.where(rng.random(4096) < 0.5, 0, PUSH).astype(np.float32)
+    generator = np.random.default_generator(0)
+    speeds = (generator.uniform(-0.7, 0.7, 4096) * 2.0 ** generator.integers(-148, 1, 4096)).astype(np.float32)
+    push = np.where(generator.random(4096) < 0.5, 0, PUSH).astype(np.float32)
     expected = (DRAG * (INERTIA * speeds + push).astype(np.float64)).astype(np.float32)
     found = jax.jit(partial(exact.slowed, inertia=INERTIA, drag=DRAG))(speeds, push)
     assert np.array_equal(np.asarray(found).view(np.int32), expected.view(np.int32))
-    angles = rng.uniform(0, 13, 4096).astype(np.float32)
+    angles = generator.uniform(0, 13, 4096).astype(np.float32)
     found = jax.jit(partial(exact.velocity, speed=0.75))(angles)
     wide = angles.astype(np.float64)
     assert np.array_equal(found, np.stack([0.75 * np.cos(wide), 0.75 * np.sin(wide)]).astype(np.float32))

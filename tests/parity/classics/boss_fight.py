@@ -11,10 +11,10 @@ import numpy as np
 import jaxgym
 from jaxgym.envs.boss_fight import original
 from jaxgym.envs.boss_fight.game import BossFight
-from jaxgym.envs.boss_fight.things import Kind
+from jaxgym.envs.boss_fight.things import BulletKind
 from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, replay
 
-KINDS = {Kind.SHOT: 1, Kind.BULLET: 4, Kind.REFLECTED: 6}
+KINDS = {BulletKind.SHOT: 1, BulletKind.BULLET: 4, BulletKind.REFLECTED: 6}
 """Numbers of the kinds in the recordings."""
 
 TRAIL, BLAST = 5, 54
@@ -128,7 +128,7 @@ def check_steps(episode: Episode, played: Played, steps: slice, env: BossFight) 
 def in_order(states: Any, row: int) -> np.ndarray:
     """Return the slots of the bullets of a state, the oldest first."""
     slots = (states.bullets.next_slot[row] + np.arange(states.bullets.kind.shape[1])) % states.bullets.kind.shape[1]
-    return slots[states.bullets.kind[row, slots] != Kind.NONE]
+    return slots[states.bullets.kind[row, slots] != BulletKind.NONE]
 
 
 def check_bullets(episode: Episode, states: Any, rows: slice) -> None:
@@ -142,7 +142,7 @@ def check_bullets(episode: Episode, states: Any, rows: slice) -> None:
     for row in range(rows.stop - rows.start):
         slots = in_order(states, row)
         kinds = bullets.kind[row, slots]
-        themes = np.where(kinds == Kind.BULLET, level.bullet_theme[row], level.shot_theme[row])
+        themes = np.where(kinds == BulletKind.BULLET, level.bullet_theme[row], level.shot_theme[row])
         found_reals.append(np.stack([getattr(bullets, name)[row, slots] for name in ("x", "y", "vx", "vy")], axis=1))
         found_ints.append(np.stack([numbers[kinds], bullets.age[row, slots], themes], axis=1))
     equal([len(each) for each in found_ints], counts[rows], "number of bullets")
@@ -156,7 +156,7 @@ def check_trails(episode: Episode, states: Any, rows: slice) -> None:
     trails, blasts = states.trails, states.blasts
     num_others = 1 + 2 + states.level.num_meteors  # the ship, the boss and its shield
     num_trails, num_blasts = trails.is_there.sum(axis=(1, 2)), blasts.is_there.sum(axis=(1, 2))
-    num_bullets = (states.bullets.kind != Kind.NONE).sum(axis=1)
+    num_bullets = (states.bullets.kind != BulletKind.NONE).sum(axis=1)
     counts = np.stack([num_others + num_bullets + num_trails + num_blasts, num_trails, num_blasts], axis=1)
     equal(counts, episode["n_all"][rows], "numbers of things")
     place = 0
@@ -191,7 +191,7 @@ def trails_and_blasts(states: Any, row: int) -> tuple[np.ndarray, np.ndarray]:
                 turn = turns[states.bullets.age[row - age, slot] + age]
                 numbers = [getattr(trails, name)[row, age, slot] for name in ("x", "y", "vx", "vy")]
                 reals.append([*numbers, half, half, turn, fading[age]])
-                ints.append([TRAIL, KINDS[Kind.BULLET], age, level.bullet_theme[row]])
+                ints.append([TRAIL, KINDS[BulletKind.BULLET], age, level.bullet_theme[row]])
     return np.asarray(reals, np.float32).reshape(-1, 8), np.asarray(ints, np.int64).reshape(-1, 4)
 
 
