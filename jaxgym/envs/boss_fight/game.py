@@ -21,7 +21,8 @@ import numpy as np
 from jaxgym.environment import Environment, EnvParams, Transition
 from jaxgym.envs.boss_fight import attacks, collisions, exact, level, things
 from jaxgym.envs.boss_fight.level import WORLD, HalfSizes, Level
-from jaxgym.envs.boss_fight.scene import Scene, draw, scene_of, symbols_of
+from jaxgym.envs.boss_fight.render import SIDE, draw
+from jaxgym.envs.boss_fight.scene import Scene, scene_of, symbols_of
 from jaxgym.envs.boss_fight.state import Boss, State
 from jaxgym.envs.boss_fight.things import Blasts, BulletKind, Bullets, Trails
 from jaxgym.envs.common.valid_levels import within
@@ -84,7 +85,7 @@ class BossFight(Environment[Level, State, EnvParams, Scene]):
     def observation_space(self, params: EnvParams | None = None) -> Box:
         """Return the space of frames or of the vector in the class docstring."""
         if self.observation != "symbolic":
-            return Box(low=0, high=255, shape=(64, 64, 3), dtype=jnp.uint8)
+            return Box(low=0, high=255, shape=(SIDE, SIDE, 3), dtype=jnp.uint8)
         return frames_or_symbols(self, params, low=-2.0, high=2.0)
 
     def sample_level(self, key: jax.Array, params: EnvParams) -> Level:

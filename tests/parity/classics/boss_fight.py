@@ -20,7 +20,6 @@ KINDS = {BulletKind.SHOT: 1, BulletKind.BULLET: 4, BulletKind.REFLECTED: 6}
 TRAIL, BLAST = 5, 54
 FADE, SPIN = np.float32(0.7), np.float32(np.pi) / np.float32(8)
 FIRST_BLASTS = 54
-WORDS_BEFORE_LEGS = 5
 GENERATOR_SIZE = 624
 
 
@@ -35,12 +34,17 @@ def sums(part: np.float32, count: int) -> np.ndarray:
 
 
 def segments(episode: Episode) -> Iterator[tuple[int, slice]]:
-    """Return level seed and steps of each level of an episode, in which one level can follow another."""
-    ends = np.flatnonzero(episode["first"] | episode["complete"]) + 1
-    bounds = [0, *ends.tolist(), len(episode["action"])]
-    for start, end in itertools.pairwise(bounds):
-        if start < end:
-            yield int(episode["seeds"][start, 0]), slice(start, end)
+    """Return level seed and steps of each level of an episode, in which one level can follow another.
+
+    After the last step, a level that has just begun has no steps.
+    """
+    has_ended = episode["first"] | episode["complete"]
+    bounds = [0, *(np.flatnonzero(has_ended) + 1).tolist(), len(has_ended)]
+    seeds = [int(episode["seeds"][0, 0]), *episode["seeds"][has_ended, 1].tolist()]
+    for number, (seed, (start, end)) in enumerate(zip(seeds, itertools.pairwise(bounds), strict=True)):
+        assert number == 0 or start == end or seed == episode["seeds"][start, 0]
+        if start < end or (start == len(has_ended) and number > 0):
+            yield seed, slice(start, end)
 
 
 def check(episode: Episode) -> None:
@@ -58,10 +62,14 @@ def check(episode: Episode) -> None:
     for number, (seed, steps) in enumerate(segments(episode)):
         level = original.level(seed, mode, restrict_themes=restrict)
         if number == 0:
-            equal(seed, episode.meta["level_seed"], "level seed")
+            equal(seed, episode.meta.get("level_seed", seed), "level seed")
             check_level(episode, level)
-        played = replay(env, params, level, episode["action"][steps])
-        check_steps(episode, played, steps, env)
+        states: Any = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.initial_state(level, params))
+        if steps.start < steps.stop:
+            played = replay(env, params, level, episode["action"][steps])
+            states = played.states
+            check_results(episode, played, steps)
+        check_states(episode, states, steps, env)
         check_generator(episode, seed, level, steps)
 
 
@@ -86,16 +94,20 @@ def check_level(episode: Episode, level: Any) -> None:
     equal(level.meteor_themes, episode["barriers"][:, 4], "themes of meteors")
 
 
-def check_steps(episode: Episode, played: Played, steps: slice, env: BossFight) -> None:
-    """Compare all steps of a level, and all states but the last one of a level that ended."""
-    count = steps.stop - steps.start
-    has_ended = episode["first"][steps.stop - 1] | episode["complete"][steps.stop - 1]
+def check_results(episode: Episode, played: Played, steps: slice) -> None:
+    """Compare rewards, victories and ends."""
+    has_ended = episode["first"][steps] | episode["complete"][steps]
     equal_rewards(played.rewards, episode["reward"][steps])
     equal(played.info["success"], episode["complete"][steps], "victory")
-    equal(played.terminated | played.truncated, [*[False] * (count - 1), has_ended], "end")
-    num_states = count + 1 - has_ended
+    equal(played.terminated | played.truncated, has_ended, "end")
+
+
+def check_states(episode: Episode, states: Any, steps: slice, env: BossFight) -> None:
+    """Compare all states of a level, but not the last one of a level that ended: the next level was recorded there."""
+    last = episode["first"][steps][-1:] | episode["complete"][steps][-1:]
+    num_states = steps.stop - steps.start + 1 - int(last.any())
     rows = slice(steps.start, steps.start + num_states)
-    states = jax.tree.map(lambda leaf: leaf[:num_states], played.states)
+    states = jax.tree.map(lambda leaf: leaf[:num_states], states)
     boss, level = states.boss, states.level
     sizes = jax.device_get(jax.vmap(env.sizes)(level))
     equal(np.concatenate([states.place, states.velocity, sizes.ship], axis=1), episode["agent"][rows], "agent")
@@ -117,8 +129,9 @@ def check_steps(episode: Episode, played: Played, steps: slice, env: BossFight) 
         boss.has_shield,
         words[:, 0] % 1_000_000,
     ]
-    first = int(steps.start > 0)  # the numbers of a new level's first row are those of the level before
-    equal(np.stack(ints, axis=1)[first:], episode["ints"][rows][first:], "counters")
+    first = int(steps.start > 0)  # random numbers in the first row of a later level are those of the level before
+    equal(np.stack(ints[:-1], axis=1), episode["ints"][rows][:, :-1], "counters")
+    equal(ints[-1][first:], episode["ints"][rows][first:, -1], "integer of the step")
     equal(shares[first:], episode["rands"][rows][first:], "random numbers")
     equal(states.share[first:], episode["rands"][rows][first:, 0], "random number of reflections")
     check_bullets(episode, states, rows)
@@ -199,7 +212,8 @@ def check_generator(episode: Episode, seed: int, level: Any, steps: slice) -> No
     """Compare the place and the state of the generator at the end of the blocks of random words."""
     draws = original.Words(seed)
     words = level.words.reshape(-1)
-    expected = episode["rng"][steps.start : steps.stop]
+    has_next = episode["first"][steps][-1:] | episode["complete"][steps][-1:]
+    expected = episode["rng"][steps.start : steps.stop + 1 - int(has_next.any())]
     weights = np.asarray([pow(31, GENERATOR_SIZE - 1 - index, 2**32) for index in range(GENERATOR_SIZE)], np.uint64)
     drawn: list[int] = []
     while not np.array_equal(drawn[-16:], words[:16]):
