@@ -65,6 +65,7 @@ PLAYS = {
         0, ("<action>forward</action>", "<action>right</action>"), {"max_length": 1, "num_corridors": 2}
     ),
     "visual_match": Play(0, ("<action>north</action>", "<action>north, east 2</action>"), {"explore_frames": 1}),
+    "boss_fight": Play(0, ("<action>right, fire</action>", "<action>up-left</action>")),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

@@ -38,6 +38,7 @@ CLASSICS = (
     "NumpadContinuous-v0",
     "Endless-TMaze-v0",
     "Passive-VisualMatch-v0",
+    "BossFight-v0",
 )
 """Memory tasks of earlier benchmarks."""
 

@@ -34,6 +34,7 @@ COSTLY = (
     "MemoryCards-v0",
     "Numpad-v0",
     "Passive-VisualMatch-v0",
+    "BossFight-v0",
 )
 
 

@@ -81,6 +81,7 @@ ARROWS = {
     "jaxgym.envs.mystery_path": GAME | SHARED,
     "jaxgym.envs.searing_spotlights": GAME | SHARED,
     "jaxgym.envs.frozen_lake": GAME,
+    "jaxgym.envs.boss_fight": GAME | COMMON,
     "jaxgym.envs.memory_cards": GAME | COMMON,
     "jaxgym.envs.numpad": GAME | COMMON,
     "jaxgym.envs.endless_t_maze": GAME | COMMON | {"jaxgym.envs.t_maze"},

@@ -7,6 +7,7 @@ from jaxgym.spec import Controls
 
 LEFT, RIGHT, UP, DOWN = ("left", "a"), ("right", "d"), ("up", "w"), ("down", "s")
 SPACE = "space"
+_SHIP_REST, _SHIP_FIRE = 4, 9
 
 HELP = {
     "free": "arrow keys or W A S D move; two of them move diagonally",
@@ -17,6 +18,7 @@ HELP = {
     "counterclockwise": "arrow keys or W A S D step right, up, left and down",
     "compass": "arrow keys or W A S D step up, down, left and right",
     "turns": "up or W steps forward, left or A and right or D turn",
+    "ship": "arrow keys or W A S D move, two of them diagonally; space fires while no other key is held",
     "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
 }
 
@@ -58,9 +60,19 @@ def path_action(pressed: Collection[str]) -> int:
     return next((number for number, keys in enumerate((RIGHT, UP, DOWN), start=1) if _any(keys, pressed)), 0)
 
 
+def ship_action(pressed: Collection[str]) -> int:
+    """Return the action of the held keys: 9 fires, and 3 · (horizontal + 1) + vertical + 1 moves the ship."""
+    horizontal, vertical = (
+        int(_any(forward, pressed)) - int(_any(back, pressed)) for back, forward in ((LEFT, RIGHT), (DOWN, UP))
+    )
+    move = 3 * (horizontal + 1) + vertical + 1
+    return _SHIP_FIRE if SPACE in pressed and move == _SHIP_REST else move
+
+
 def held_action(controls: Controls, *, flat: bool) -> Callable[[Collection[str]], int | tuple[int, int]]:
     """Return the function that maps held keys to an action."""
-    return path_action if controls == "path" else lambda pressed: free_action(pressed, flat=flat)
+    direct = {"path": path_action, "ship": ship_action}
+    return direct.get(controls, lambda pressed: free_action(pressed, flat=flat))
 
 
 def _any(keys: tuple[str, ...], pressed: Collection[str]) -> bool:

@@ -54,7 +54,7 @@ class _Window:
         self.clock = pygame.time.Clock()
         flat = isinstance(stage.env.action_space(stage.params), Discrete)
         self.held_action = held_action(human.controls, flat=flat)
-        self.key_codes = {name: pygame.key.key_code(name) for name in ("left", "right", "up", "down", *"wasd")}
+        self.key_codes = {name: pygame.key.key_code(name) for name in ("left", "right", "up", "down", "space", *"wasd")}
 
     def run(self, moment: Snapshot, seed: int) -> dict[str, Any] | None:
         self._show(moment, seed)

@@ -44,6 +44,7 @@ GOALS = {
     "NumpadContinuous-v0": (120, "success", NUM_LEVELS),
     "Endless-TMaze-v0": (55, "success", NUM_LEVELS),
     "Passive-VisualMatch-v0": (60, "success", NUM_LEVELS),
+    "BossFight-v0": (400, "episode_return", 11),
     "BabyAI-GoToLocalS5N2-v0": (25, "success", NUM_LEVELS),
     "BabyAI-OpenRedDoor-v0": (50, "success", NUM_LEVELS),
     "BabyAI-PutNextS5N2Carrying-v0": (100, "success", NUM_LEVELS),
@@ -87,7 +88,10 @@ def outcomes(env_id: str, num_steps: int, **options: Any) -> dict[str, np.ndarra
 
 
 @pytest.mark.parametrize(
-    "env_id", one_of_each_program("SearingSpotlights-v0", "MysteryPath-Grid-v0", "Endless-MysteryPath-v0", BABYAI[0])
+    "env_id",
+    one_of_each_program(
+        "SearingSpotlights-v0", "MysteryPath-Grid-v0", "Endless-MysteryPath-v0", "BossFight-v0", BABYAI[0]
+    ),
 )
 def test_the_expert_reaches_the_goal_of_every_game(env_id: str) -> None:
     num_steps, name, least = GOALS[env_id]

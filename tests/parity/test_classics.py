@@ -14,6 +14,7 @@ from tests.parity.classics.recordings import Episode, episodes
 RECORDINGS = Path(__file__).parents[1] / "data/classics"
 FILES = sorted(RECORDINGS.glob("*.npz"))
 QUICK = {
+    "bossfight_few",
     "endless_tmaze",
     "memory_cards_5",
     "numpad_continuous_eight_ram",
@@ -54,6 +55,15 @@ def test_a_difference_is_noticed(stem: str, name: str) -> None:
     changed[0] = 1 if changed[0] == 0 else 0
     with pytest.raises(AssertionError):
         checked(dataclasses.replace(episode, arrays={**episode.arrays, name: changed}), path)
+
+
+def test_the_smallest_difference_of_one_bullet_is_noticed() -> None:
+    path = RECORDINGS / "bossfight_few.npz"
+    episode = next(episodes(path))
+    changed = episode["dyn_f"].copy()
+    changed[-1, 0] = np.nextafter(changed[-1, 0], np.float32(0))
+    with pytest.raises(AssertionError, match="places and velocities of bullets"):
+        checked(dataclasses.replace(episode, arrays={**episode.arrays, "dyn_f": changed}), path)
 
 
 def test_games_without_a_replay_are_listed_as_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
