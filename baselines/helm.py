@@ -25,7 +25,7 @@ from flax import struct
 import jaxgym  # it imports `spaces` on first use, which takes seconds
 from baselines.config import Config, EmptySlots
 from baselines.errors import ConfigError
-from baselines.helm_words import Words, tokens_of, words_of
+from baselines.helm_words import StepWords, tokens_of, words_of
 from baselines.language_model import KeyValueCache, ModelConfig, empty_cache, forward, initial_params, load, reset
 from baselines.memories.helm import LANGUAGE
 from jaxgym.pytrees import first_frame
@@ -117,7 +117,7 @@ class WordReader:
         words: The words.
     """
 
-    words: Words
+    words: StepWords
 
     def __call__(self, env: Any, observation: Any, game: Any, params: HelmParams) -> jax.Array:
         """Return K tokens, int32 (K,)."""

@@ -26,7 +26,7 @@ _LEFT_OUT = len(_ROWS) - 1
 Facts = Any
 
 
-class Words(NamedTuple):
+class StepWords(NamedTuple):
     """Words of one step.
 
     Attributes:
@@ -38,7 +38,7 @@ class Words(NamedTuple):
     indices: Callable[[Facts], jax.Array]
 
 
-def words_of(env: Any, params: Any) -> Words:
+def words_of(env: Any, params: Any) -> StepWords:
     """Return the words of Mortar Mayhem, Mystery Path or Searing Spotlights.
 
     Raises:
@@ -48,12 +48,12 @@ def words_of(env: Any, params: Any) -> Words:
     if hasattr(env, "visible"):
         facts = jax.eval_shape(lambda: env.visible(env.scene(env.reset(jax.random.key(0), params)[1], params)))
     if hasattr(facts, "safe_tile") and facts.commands is None:
-        return Words((_COMMANDS, _ROWS, _COLUMNS, ("safe", "red")), _of_mortar_mayhem)
+        return StepWords((_COMMANDS, _ROWS, _COLUMNS, ("safe", "red")), _of_mortar_mayhem)
     if hasattr(facts, "has_cross") and hasattr(facts, "agent_tile"):
-        return Words((_ROWS, _COLUMNS, ("path", "fall")), _of_mystery_path)
+        return StepWords((_ROWS, _COLUMNS, ("path", "fall")), _of_mystery_path)
     if hasattr(facts, "has_coin") and facts.has_coin.shape[0]:
         things = 2 if facts.has_exit is None else 3
-        return Words((_ROWS, _COLUMNS) * things, _of_searing_spotlights)
+        return StepWords((_ROWS, _COLUMNS) * things, _of_searing_spotlights)
     raise ConfigError(
         "--memory-input text: expected Mortar Mayhem, Mystery Path or Searing Spotlights with a coin, got another "
         "environment or a wrapper. Leave the flag out."
@@ -86,7 +86,7 @@ def _of_searing_spotlights(facts: Facts) -> jax.Array:
     return jnp.stack(things)
 
 
-def tokens_of(words: Words, path: str) -> np.ndarray:
+def tokens_of(words: StepWords, path: str) -> np.ndarray:
     """Return the token of each word, int32 (K, most choices), with the tokenizer of a model; 0 fills a row.
 
     A word of several tokens has its last one.

@@ -56,7 +56,7 @@ class InspectFlags:
     """Seed of the sampled actions."""
 
 
-class Played(NamedTuple):
+class PlayedEpisodes(NamedTuple):
     """Steps of B episodes.
 
     Attributes:
@@ -74,7 +74,7 @@ class Played(NamedTuple):
     success: Any
 
 
-def play(agent: TrainedAgent, episodes: int, steps: int, seed: int) -> tuple[Played, Any]:
+def play(agent: TrainedAgent, episodes: int, steps: int, seed: int) -> tuple[PlayedEpisodes, Any]:
     """Return the steps of episodes on held-out levels, and the frames of the first one, uint8 (T, H, W, 3) or None."""
     setup, game = agent.setup, agent.game
     num_levels = len(jax.tree.leaves(game.held_out_levels)[0])
@@ -82,13 +82,13 @@ def play(agent: TrainedAgent, episodes: int, steps: int, seed: int) -> tuple[Pla
     drawn = with_frames(setup.env)
 
     @jax.jit
-    def run(params: Any, levels: Any, env_params: Any, key: jax.Array) -> tuple[Played, Any]:
+    def run(params: Any, levels: Any, env_params: Any, key: jax.Array) -> tuple[PlayedEpisodes, Any]:
         key_reset, key = jax.random.split(key)
         observation, env_state = jax.vmap(setup.env.reset_to_level, (0, 0, None))(
             jax.random.split(key_reset, episodes), levels, env_params
         )
 
-        def step(carry: Any, key: jax.Array) -> tuple[Any, tuple[Played, Any]]:
+        def step(carry: Any, key: jax.Array) -> tuple[Any, tuple[PlayedEpisodes, Any]]:
             observation, env_state, memory, start, is_used = carry
             key_action, key_step, key_draw = jax.random.split(key, 3)
             memory, output = act(setup, params, memory, observation, start)
@@ -106,7 +106,7 @@ def play(agent: TrainedAgent, episodes: int, steps: int, seed: int) -> tuple[Pla
             facts = {name: fact.values.reshape(episodes, -1) for name, fact in hidden.items()}
             success = info.get("success", jnp.zeros(episodes, jnp.int32)).astype(jnp.float32)
             recording = Recording(observation, start, action)
-            played = Played(recording, _numbers(memory, episodes), facts, is_used, success)
+            played = PlayedEpisodes(recording, _numbers(memory, episodes), facts, is_used, success)
             return (after, following, memory, ended, is_used & ~ended), (played, frame)
 
         start = jnp.ones(episodes, bool)
@@ -126,7 +126,7 @@ def _numbers(memory: Any, episodes: int) -> jax.Array:
     return numbers @ matrix / numbers.shape[1] ** 0.5
 
 
-def trace_back(agent: TrainedAgent, played: Played, queries: int) -> tuple[np.ndarray, Saliency]:
+def trace_back(agent: TrainedAgent, played: PlayedEpisodes, queries: int) -> tuple[np.ndarray, Saliency]:
     """Return the queried steps of each episode, (E, Q), and their saliency, (E, Q, T), of the first episodes.
 
     The queried steps are spread evenly from the first to the last step of an episode.
@@ -149,7 +149,7 @@ def recall_density(places: np.ndarray, salient: np.ndarray) -> np.ndarray:
     return (shares(salient) * earlier).sum(axis=-1)
 
 
-def probe_facts(played: Played, spans: int) -> dict[str, Probed]:
+def probe_facts(played: PlayedEpisodes, spans: int) -> dict[str, Probed]:
     """Return the accuracies of probes for each hidden fact by name."""
     steps = int(played.is_used.any(axis=1).sum())
     borders = np.unique(np.rint(np.linspace(0, steps, spans + 1)).astype(int))

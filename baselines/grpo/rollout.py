@@ -12,7 +12,7 @@ from baselines.grpo.tokens import PAD
 from baselines.language_model import KeyValueCache, empty_cache, forward
 
 
-class Episodes(NamedTuple):
+class ChatEpisodes(NamedTuple):
     """E episodes of T turns, padded at the end.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Played(NamedTuple):
     state: Any
     is_over: jax.Array
     cache: Any
-    episodes: Episodes
+    episodes: ChatEpisodes
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -54,7 +54,7 @@ def play(
     indices: jax.Array,
     key: jax.Array,
     temperature: jax.Array,
-) -> Episodes:
+) -> ChatEpisodes:
     """Play an episode on each of some levels.
 
     Args:
@@ -107,7 +107,7 @@ def play(
         is_solved = played.episodes.is_solved | (is_move & (info["success"] > 0))
         made = (pieces, replies, log_probabilities, reward, place, is_turn, is_turn & ~is_valid)
         kept = [old.at[:, played.turn].set(new) for old, new in zip(played.episodes, made, strict=False)]
-        episodes = Episodes(*kept, is_solved=is_solved)
+        episodes = ChatEpisodes(*kept, is_solved=is_solved)
         is_over = played.is_over | (is_move & terminated)
         return _Played(played.turn + 1, state, is_over, cache, episodes)
 
@@ -116,9 +116,9 @@ def play(
     return lax.while_loop(go_on, take_turn, start).episodes
 
 
-def _no_turns(chat: Chat, count: int) -> Episodes:
+def _no_turns(chat: Chat, count: int) -> ChatEpisodes:
     shape = (count, chat.turns)
-    return Episodes(
+    return ChatEpisodes(
         jnp.full((*shape, chat.piece), PAD, jnp.int32),
         jnp.full((*shape, chat.reply), PAD, jnp.int32),
         jnp.zeros((*shape, chat.reply), jnp.float32),
