@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before the first import of JAX; the GPU is for the model
 
@@ -123,6 +123,9 @@ def rows(seeds: Sequence[int]) -> list[dict[str, Any]]:
 class ToolEpisode:
     """Episode in the form of TRL's `environment_factory`: the prompt is one message, replies are tool calls."""
 
+    role: ClassVar[str] = "tool"
+    last: ClassVar[list[dict[str, str]]] = [{"role": "assistant", "content": ""}]  # a reply without a call is the end
+
     def __init__(self, game: Game):
         """Make an episode without starting it."""
         self.game, self.env = game, game.make()
@@ -150,8 +153,6 @@ class ToolEpisode:
             return str({"error": f"Tool {call['name']} not found."})  # as TRL
         return getattr(self.env, self.game.tool)(**call["arguments"])
 
-    role, last = "tool", [{"role": "assistant", "content": ""}]  # the episode ends with a reply without a call
-
     @property
     def episode(self) -> Episode:
         """The episode in the session pool."""
@@ -160,6 +161,9 @@ class ToolEpisode:
 
 class ReplyEpisode:
     """Episode in the form of `jaxgym rollout`, `jaxgym eval` and ms-swift: replies have an action in a tag."""
+
+    role: ClassVar[str] = "user"
+    last: ClassVar[list[dict[str, str]]] = []
 
     def __init__(self, game: Game):
         """Make an episode without starting it."""
@@ -178,8 +182,6 @@ class ReplyEpisode:
     def step(self, tokenizer: Any, reply: str) -> str | None:
         """Make a turn; return the next text."""
         return self.episode.step(reply).text
-
-    role, last = "user", []
 
 
 FORMS = {"tools": ToolEpisode, "replies": ReplyEpisode}
@@ -219,22 +221,22 @@ def play(
         seeds: Level seeds.
         temperature: Sampling temperature; 0 selects the most likely token.
     """
-    episodes = [FORMS[form](game) for _ in seeds]
-    chats = [one.start(seed) for one, seed in zip(episodes, seeds, strict=True)]
+    played = [FORMS[form](game) for _ in seeds]
+    chats = [one.start(seed) for one, seed in zip(played, seeds, strict=True)]
     num_unparsed, num_tokens = [0] * len(chats), [0] * len(chats)
     playing = list(range(len(chats)))
     for _ in range(game.max_turns):
         completions = _complete(model, tokenizer, [chats[index] for index in playing], temperature)
         for index, ids in zip(playing, completions, strict=True):
             reply = tokenizer.decode(ids, skip_special_tokens=True)
-            result = episodes[index].step(tokenizer, reply)
+            result = played[index].step(tokenizer, reply)
             chats[index].append({"role": "assistant", "content": reply})
             num_tokens[index] += len(ids)
             if result is None:
                 num_unparsed[index] += 1
             else:
-                chats[index].append({"role": episodes[index].role, "content": result})
-        playing = [index for index in playing if not num_unparsed[index] and not episodes[index].episode.has_ended]
+                chats[index].append({"role": played[index].role, "content": result})
+        playing = [index for index in playing if not num_unparsed[index] and not played[index].episode.has_ended]
         if not playing:
             break
     records = [
@@ -247,9 +249,9 @@ def play(
             "reply_tokens": tokens,
             "messages": chat,
         }
-        for seed, one, chat, unparsed, tokens in zip(seeds, episodes, chats, num_unparsed, num_tokens, strict=True)
+        for seed, one, chat, unparsed, tokens in zip(seeds, played, chats, num_unparsed, num_tokens, strict=True)
     ]
-    for one in episodes:
+    for one in played:
         one.episode.close()
     return records
 

@@ -58,9 +58,10 @@ class Validation(TrainerCallback):
 
 
 def invalid_replies(completions: Any, environments: Any, log_metric: Any, **_: Any) -> list[float]:
-    """Log the share of replies that the game rejects as invalid; a reward function of weight 0."""
+    """Log the share of replies that the game rejects, or that end it early; a reward function that returns 0."""
+    played = [env.episode for env in environments]
     replies = sum(message["role"] == "assistant" for completion in completions for message in completion)
-    log_metric("invalid_reply_rate", sum(env.episode.invalid_replies for env in environments) / replies)
+    log_metric("invalid_reply_rate", sum(one.invalid_replies + (not one.has_ended) for one in played) / replies)
     return [0.0] * len(completions)
 
 
@@ -75,6 +76,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=4.0, help="time limit of the training")
     parser.add_argument("--generations", type=int, default=8, help="episodes of a level")
     parser.add_argument("--batch", type=int, default=128, help="episodes of an update")
+    parser.add_argument("--micro-batch", type=int, default=32, help="episodes of a forward pass; 32 need about 45 GB")
     parser.add_argument("--updates", type=int, default=2, help="updates on the episodes of one rollout")
     parser.add_argument("--learning-rate", type=float, default=2e-5)
     parser.add_argument("--every", type=int, default=20, help="updates between two validations")
@@ -86,8 +88,9 @@ def main() -> None:
     settings = GRPOConfig(
         output_dir=str(args.out),
         num_generations=args.generations,
-        per_device_train_batch_size=args.batch,
-        steps_per_generation=args.updates,
+        per_device_train_batch_size=args.micro_batch,
+        gradient_accumulation_steps=args.batch // args.micro_batch,
+        steps_per_generation=args.updates * args.batch // args.micro_batch,
         max_tool_calling_iterations=game.max_turns,
         max_completion_length=2048,  # of a whole episode, with the texts of the game
         generation_kwargs={"max_new_tokens": episodes.MAX_NEW_TOKENS},  # of one reply

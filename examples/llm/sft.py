@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=128, help="maximum number of updates")
     parser.add_argument("--minutes", type=float, default=2.0, help="time limit of the training")
     parser.add_argument("--batch", type=int, default=64, help="episodes of an update")
+    parser.add_argument("--micro-batch", type=int, default=32, help="episodes of a forward pass; 32 need about 40 GB")
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--every", type=int, default=8, help="updates between two validations")
     parser.add_argument("--until", type=float, default=0.4, help="success on validation levels that ends the training")
@@ -64,7 +65,8 @@ def main() -> None:
         output_dir=str(args.out),
         assistant_only_loss=True,
         max_length=4096,
-        per_device_train_batch_size=args.batch,
+        per_device_train_batch_size=args.micro_batch,
+        gradient_accumulation_steps=args.batch // args.micro_batch,
         max_steps=args.steps,
         learning_rate=args.learning_rate,
         lr_scheduler_type="constant_with_warmup",
