@@ -22,7 +22,7 @@ from jaxgym.serve import trl
 from jaxgym.serve.episodes import Episode
 from jaxgym.serve.evaluation import wilson
 
-NUM_VALIDATION, NUM_HELD_OUT = int(os.environ.get("NV", 128)), int(os.environ.get("NH", 256))
+NUM_VALIDATION, NUM_HELD_OUT = 128, 256
 MAX_NEW_TOKENS = 24
 """Token limit of a reply, which is one tool call."""
 
@@ -145,7 +145,8 @@ class ToolEpisode:
 
     def step(self, tokenizer: Any, reply: str) -> str | None:
         """Make a turn; return the result of the tool, or None if the reply is no tool call, which ends the episode."""
-        calls = parse_response(tokenizer, tokenizer(reply)["input_ids"], prefix=[]).get("tool_calls") or []
+        ids = tokenizer(reply)["input_ids"]
+        calls = parse_response(tokenizer, ids, prefix=[]).get("tool_calls") if ids else None
         if not calls:
             return None
         call = calls[0]["function"]

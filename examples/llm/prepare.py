@@ -4,6 +4,7 @@ It needs `pip install torch transformers gguf`. The weights are saved in bfloat1
 the file, and it also renders tool calls and their results, which TRL's `environment_factory` needs.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,25 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 CONTROL_TOKEN = 3
-TOOL_CALLS = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "<|im_start|>assistant\n",
-    "fields": {
-        "tool_calls": {  # move(direction="down"), at the start of the completion
-            "open_pattern": r"\A(?P<name>\w+)\(",
-            "close": ")",
-            "repeats": True,
-            "content": "xml-inline",
-            "content_args": {
-                "tag_pattern": r'(?P<key>\w+)=(?P<value>"[^"]*"|[^,]+)',
-                "value_parser": {"name": "json", "args": {"allow_non_json": True}},
-            },
-            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
-        },
-        "content": {"close_pattern": r"<\|im_end\|>\s*", "content": "text"},
-    },
-}
-"""How `parse_response` of transformers finds the tool calls in a completion."""
+FOLDER = Path(__file__).parent
 
 
 def tokenizer_of(path: Path) -> PreTrainedTokenizerFast:
@@ -59,14 +42,19 @@ def tokenizer_of(path: Path) -> PreTrainedTokenizerFast:
         model_max_length=fields["llama.context_length"].contents(),
         padding_side="left",
     )
-    tokenizer.chat_template = (Path(__file__).parent / "chat_template.jinja").read_text()
-    tokenizer.response_template = TOOL_CALLS
+    tokenizer.chat_template = (FOLDER / "chat_template.jinja").read_text()
+    # transformers finds the calls in a completion, such as move(direction="down"), by this template.
+    tokenizer.response_template = json.loads((FOLDER / "response_template.json").read_text())
     return tokenizer
 
 
 def main(path: Path, folder: Path) -> None:
     """Convert a file."""
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.bfloat16)
+    read = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.bfloat16)
+    # transformers 5.17 does not save a model that it has read from a GGUF file.
+    entries = {name: value for name, value in read.config.to_dict().items() if name != "quantization_config"}
+    model = AutoModelForCausalLM.from_config(type(read.config)(**entries), dtype=torch.bfloat16)
+    model.load_state_dict(read.state_dict())
     tokenizer = tokenizer_of(path)
     model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.generation_config.eos_token_id = tokenizer.eos_token_id

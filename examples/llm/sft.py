@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=128, help="maximum number of updates")
     parser.add_argument("--minutes", type=float, default=2.0, help="time limit of the training")
     parser.add_argument("--batch", type=int, default=64, help="episodes of an update")
-    parser.add_argument("--micro-batch", type=int, default=32, help="episodes of a forward pass; 32 need about 40 GB")
+    parser.add_argument("--micro-batch", type=int, default=16, help="episodes of a forward pass; 32 need about 70 GB")
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--every", type=int, default=8, help="updates between two validations")
     parser.add_argument("--until", type=float, default=0.4, help="success on validation levels that ends the training")
