@@ -22,7 +22,6 @@ from jaxgym.serve import trl
 from jaxgym.serve.episodes import Episode
 from jaxgym.serve.evaluation import wilson
 
-NUM_VALIDATION, NUM_HELD_OUT = 128, 256
 MAX_NEW_TOKENS = 24
 """Token limit of a reply, which is one tool call."""
 
@@ -37,6 +36,8 @@ class Game:
         tool: Name of the tool.
         action: Pattern of the expert's reply, with the arguments of the tool as named groups.
         best_return: Return of a successful episode; None if the environment reports success.
+        num_validation: Number of validation levels.
+        num_held_out: Number of held-out levels.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Game:
     tool: str
     action: str
     best_return: float | None = None
+    num_validation: int = 128
+    num_held_out: int = 256
 
     @property
     def max_turns(self) -> int:
@@ -68,9 +71,11 @@ GAMES = {
         tool="move",
         action="<action>(?P<direction>.*)</action>",
     ),
-    "mortar_mayhem": Game(  # two commands, each shown once; the options of `jaxgym eval mortar_mayhem`
+    # Two commands, each shown once. Only 416 levels are different, so fewer of them are held out.
+    "mortar_mayhem": Game(
         "mortar_mayhem_grid",
         {
+            "arena_size": 6,
             "command_count": [2],
             "max_commands": 10,
             "allowed_commands": 4,
@@ -84,6 +89,8 @@ GAMES = {
         tool="act",
         action="<action>(?P<actions>.*)</action>",
         best_return=1.0,
+        num_validation=64,
+        num_held_out=128,
     ),
     "sudoku": Game(
         "sudoku",
@@ -95,16 +102,21 @@ GAMES = {
 """Games by name."""
 
 
-def seeds_of(game: Game, split: str, count: int) -> list[int]:
+def seeds_of(game: Game, split: str, count: int | None = None) -> list[int]:
     """Return level seeds of a split: `train`, `validation` or `held_out`.
 
     No training level has the content of a validation or held-out level.
+
+    Args:
+        game: The game.
+        split: The split.
+        count: Number of seeds; None returns all seeds of an evaluated split.
     """
     splits = {
-        "validation": levels.held_out_seeds(NUM_VALIDATION, NUM_HELD_OUT),
-        "held_out": levels.held_out_seeds(NUM_HELD_OUT),
+        "validation": levels.held_out_seeds(game.num_validation, game.num_held_out),
+        "held_out": levels.held_out_seeds(game.num_held_out),
     }
-    if split in splits:
+    if split in splits or count is None:
         return splits[split][:count].tolist()
     env_id, options = text.text_spec_of(game.name)[0], dict(game.options)
     del options["max_turns"]

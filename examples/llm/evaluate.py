@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path, help="files without their suffix")
     parser.add_argument("--form", choices=episodes.FORMS, default="tools", help="tools for TRL, replies for ms-swift")
-    parser.add_argument("--episodes", type=int, default=episodes.NUM_HELD_OUT)
+    parser.add_argument("--episodes", type=int, default=None, help="number of levels; all by default")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)

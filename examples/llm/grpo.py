@@ -23,7 +23,7 @@ class Validation(TrainerCallback):
     def __init__(self, game: episodes.Game, tokenizer: Any, out: Path, every: int, minutes: float):
         """Make a callback that validates before the first update and after each `every` updates."""
         self.game, self.tokenizer, self.out, self.every = game, tokenizer, out, every
-        self.seeds = episodes.seeds_of(game, "validation", episodes.NUM_VALIDATION)
+        self.seeds = episodes.seeds_of(game, "validation")
         self.start, self.limit, self.best = time.monotonic(), 60 * minutes, -1.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:

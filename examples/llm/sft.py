@@ -23,7 +23,7 @@ class Validation(TrainerCallback):
     def __init__(self, game: episodes.Game, tokenizer: Any, args: argparse.Namespace):
         """Make a callback that appends its results to a file."""
         self.game, self.tokenizer, self.args = game, tokenizer, args
-        self.seeds = episodes.seeds_of(game, "validation", episodes.NUM_VALIDATION)
+        self.seeds = episodes.seeds_of(game, "validation")
         self.start = time.monotonic()
 
     def on_step_end(self, settings: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:

@@ -3,6 +3,7 @@
 Scripted completions take the place of TRL's generation: the moves of the expert, then an empty reply.
 """
 
+import dataclasses
 import importlib
 import json
 import os
@@ -24,8 +25,8 @@ TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     episodes = importlib.import_module("episodes")
-    monkeypatch.setattr(episodes, "NUM_VALIDATION", 4)
-    monkeypatch.setattr(episodes, "NUM_HELD_OUT", 4)
+    small = dataclasses.replace(episodes.GAMES["frozen_lake"], num_validation=4, num_held_out=4)
+    monkeypatch.setitem(episodes.GAMES, "frozen_lake", small)
     monkeypatch.setattr(episodes, "MAX_NEW_TOKENS", 4)
 
 
