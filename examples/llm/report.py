@@ -65,7 +65,7 @@ def draw(run: Path, path: Path) -> None:
 def main(runs: Path, out: Path) -> None:
     """Write the table and the figures."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "table.md").write_text(table(runs))
+    (out / "table.txt").write_text(table(runs))
     for run in sorted(runs.glob("*-grpo-run")):
         draw(run, out / f"{run.name.removesuffix('-grpo-run')}.svg")
 
