@@ -19,7 +19,6 @@ from trl.chat_template_utils import parse_response
 import jaxgym
 from jaxgym import demos, levels, text
 from jaxgym.serve import trl
-from jaxgym.serve.episodes import Episode
 from jaxgym.serve.evaluation import wilson
 
 MAX_NEW_TOKENS = 24
@@ -57,7 +56,7 @@ class Game:
         """Return an environment for TRL: `environment_factory=game.make`."""
         return trl.make(self.name, **self.options)
 
-    def is_success(self, episode: Episode) -> bool:
+    def is_success(self, episode: Any) -> bool:
         """Return whether an episode is successful."""
         if episode.result is None or self.best_return is None:
             return episode.result is not None and episode.result.is_solved
@@ -167,25 +166,21 @@ class ToolEpisode:
         return getattr(self.env, self.game.tool)(**call["arguments"])
 
     @property
-    def episode(self) -> Episode:
-        """The episode in the session pool."""
+    def episode(self) -> Any:
+        """The running or last episode, with its `result`."""
         return self.env.episode
 
 
-class ReplyEpisode:
+class ReplyEpisode(ToolEpisode):
     """Episode in the form of `jaxgym rollout`, `jaxgym eval` and ms-swift: replies have an action in a tag."""
 
     role: ClassVar[str] = "user"
     last: ClassVar[list[dict[str, str]]] = []
 
-    def __init__(self, game: Game):
-        """Make an episode without starting it."""
-        self.game, self.episode = game, Episode(game.name, None, game.options)
-
     def start(self, seed: int) -> list[dict[str, str]]:
         """Start the episode of a level; return the first messages."""
-        self.episode = Episode(self.game.name, seed, self.game.options)
-        opening = self.episode.start()
+        super().start(seed)
+        opening = self.episode.start()  # with the form of a reply in its system prompt
         return [{"role": "system", "content": opening.system_prompt}, {"role": "user", "content": opening.text}]
 
     def reply_of(self, expert_reply: str) -> str:
