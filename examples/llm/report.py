@@ -35,7 +35,7 @@ def table(runs: Path) -> str:
 
 def _cells(result: dict[str, Any]) -> list[str]:
     shares = [
-        f"{result[name]['success']:.2f} ({result[name]['interval'][0]:.2f} to {result[name]['interval'][1]:.2f})"
+        f"{result[name]['success']:.3f} ({result[name]['interval'][0]:.3f} to {result[name]['interval'][1]:.3f})"
         if name in result
         else "not run"
         for name in ("sampled", "greedy")
