@@ -19,7 +19,7 @@ swift rlhf --rlhf_type grpo \
     --multi_turn_scheduler gym_scheduler --max_turns 12 \
     --reward_funcs jaxgym_return \
     --use_vllm false \
-    --num_generations 8 --per_device_train_batch_size 128 --steps_per_generation 2 --gradient_accumulation_steps 1 \
+    --num_generations 8 --per_device_train_batch_size 32 --gradient_accumulation_steps 4 --steps_per_generation 8 \
     --max_completion_length 24 --max_length 2048 \
     --learning_rate 2e-5 --lr_scheduler_type constant_with_warmup --warmup_steps 4 --beta 0.0 --temperature 1.0 \
     --tuner_type full --torch_dtype float32 --gradient_checkpointing false \
