@@ -295,7 +295,7 @@ def uses_public_names(path: str, tree: ast.Module) -> Iterator[str]:
     if not path.startswith(("baselines/", "benchmarks/", "examples/")):
         return
     public = (
-        {"jaxgym", "jaxgym.extras", "jaxgym.interrupts", "jaxgym.pytrees"}
+        {"jaxgym", "jaxgym.demos", "jaxgym.extras", "jaxgym.interrupts", "jaxgym.pytrees"}
         | BRIDGES
         | {f"jaxgym.{name}" for name in jaxgym.__all__ if is_module(f"jaxgym.{name}")}
     )

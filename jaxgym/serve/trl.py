@@ -5,11 +5,12 @@
     trainer = GRPOTrainer(..., environment_factory=functools.partial(trl.make, "mortar_mayhem_grid", arena_size=4))
 
 A trainer offers every public method except `reset` and `get_reward` to the model as a tool, so each class has only the
-tools of its environment. Their docstrings are part of the prompt. The columns `seed` and `env_config` of a row set the
-level and the options.
+methods of its environment's tools. Their docstrings are part of the prompt. The columns `seed` and `env_config` of a
+row set the level and the options.
 """
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -66,6 +67,11 @@ class _TextEnv:
         """
         self._options = self._played = options
         self._episode: Episode | None = None
+
+    @property
+    def episode(self) -> Episode | None:
+        """The running or last episode, for reward functions and metrics; None before the first reset."""
+        return self._episode
 
     def reset(self, seed: int | None = None, env_config: Mapping[str, Any] | None = None, **columns: Any) -> Any:
         """Start an episode.
@@ -297,7 +303,8 @@ def replies_of(name: str, options: Mapping[str, Any]) -> dict[str, Callable[...,
 
 
 def _tools_of(game: type) -> list[str]:
-    return [name for name in dir(game) if not name.startswith("_") and name not in ("reset", "get_reward")]
+    functions = inspect.getmembers(game, inspect.isfunction)
+    return [name for name, _ in functions if not name.startswith("_") and name not in ("reset", "get_reward")]
 
 
 def _env_id_of(game: type) -> str:

@@ -170,13 +170,13 @@ class Base:
 
 @pytest.fixture
 def ms_swift(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    tables = types.SimpleNamespace(envs={}, multi_turns={})
-    parts = {"gym_env": {"Env": Base, "envs": tables.envs}}
-    parts["multi_turn"] = {"OpenEnvScheduler": Base, "GYMScheduler": Base, "multi_turns": tables.multi_turns}
-    for name in ("swift", "swift.rollout"):
+    tables = types.SimpleNamespace(envs={}, multi_turns={}, orms={})
+    parts = {"rollout.gym_env": {"Env": Base, "envs": tables.envs}, "rewards.orm": {"orms": tables.orms}}
+    parts["rollout.multi_turn"] = {"OpenEnvScheduler": Base, "GYMScheduler": Base, "multi_turns": tables.multi_turns}
+    for name in ("swift", "swift.rollout", "swift.rewards"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     for name, entries in parts.items():
-        module = types.ModuleType(f"swift.rollout.{name}")
+        module = types.ModuleType(f"swift.{name}")
         vars(module).update(entries)
         monkeypatch.setitem(sys.modules, module.__name__, module)
     return tables
@@ -197,6 +197,9 @@ def test_the_plugin_registers_every_game_and_the_schedulers(ms_swift: types.Simp
     assert ms_swift.envs["frozen_lake"] is swift.env_class("frozen_lake")
     kinds = ("sudoku", "openenv", "image")
     assert set(ms_swift.multi_turns) == {f"jaxgym_{kind}_scheduler" for kind in kinds}
+    reward = ms_swift.orms["jaxgym_return"](args=None)
+    infos = [{"total_reward": 0.5}, {"total_reward": 2.0}]
+    assert reward(["a", "b"], rollout_infos=infos, trainer_state=None) == [0.5, 2.0]
 
 
 @pytest.mark.parametrize("entries", ["x", 3, ["seed"]])

@@ -84,15 +84,18 @@ def corridor_env(**options: Any) -> Any:
 def test_an_instance_is_reset_often_and_rewarded_at_the_end(pool: SessionPool) -> None:
     env = corridor_env(bonus=2.0)
     assert env.get_reward() == 0.0
+    assert env.episode is None
     opened = env.reset(prompt=[{"role": "user", "content": "x"}], seed=3, other=1)
     assert opened.startswith("Reach the goal")
     assert opened.endswith("Act by calling exactly one tool in each turn. Tools: reply(message: string).\n\n....A...")
     assert env.reply("<left>") == "1: ...A...."
     assert env.reply("jump").startswith("2: Say left, stay or right.")
     assert env.get_reward() == 0.0
+    assert (env.episode.has_ended, env.episode.invalid_replies) == (False, 1)
     assert env.reset(seed=3) == opened
     assert env.reply("<right right right>").endswith("won")
     assert env.get_reward() == env.get_reward() == 2.0
+    assert (env.episode.has_ended, env.episode.result.is_solved, env.episode.invalid_replies) == (True, True, 0)
     with pytest.raises(ValueError, match="The episode has ended"):
         env.reply("<left>")
     assert env.get_reward() == 2.0

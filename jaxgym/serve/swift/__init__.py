@@ -143,9 +143,26 @@ def _env_class(env_id: str) -> type[TextEnv]:
     return type(name, (TextEnv,), entries)
 
 
+class EpisodeReturn:
+    """Reward function of ms-swift with the name `jaxgym_return`: the sum of an episode's rewards.
+
+    Without vLLM, ms-swift ignores `--use_gym_env`, and needs this reward function instead.
+    """
+
+    def __init__(self, args: Any = None, **_: Any):
+        """Ignore the settings of the trainer."""
+
+    def __call__(
+        self, completions: Sequence[str], rollout_infos: Sequence[Mapping[str, Any]], **columns: Any
+    ) -> list[float]:
+        """Return the sum of the rewards of each episode."""
+        return [float(infos["total_reward"]) for infos in rollout_infos]
+
+
 def register() -> list[str]:
-    """Register the classes of all environments with ms-swift; return the short names and ids."""
+    """Register the classes of all environments, and `EpisodeReturn`; return the short names and ids."""
     table: dict[str, type] = importlib.import_module("swift.rollout.gym_env").envs
+    importlib.import_module("swift.rewards.orm").orms["jaxgym_return"] = EpisodeReturn
     classes = {name: env_class(name) for pair in text.text_envs().items() for name in pair}
     table.update(classes)
     return list(classes)
