@@ -65,6 +65,11 @@ PLAYS = {
         0, ("<action>forward</action>", "<action>right</action>"), {"max_length": 1, "num_corridors": 2}
     ),
     "visual_match": Play(0, ("<action>north</action>", "<action>north, east 2</action>"), {"explore_frames": 1}),
+    "key_to_door": Play(
+        0,
+        ("<action>north</action>", "<action>north, east 2</action>"),
+        {"explore_frames": 9, "apple_frames": 1},
+    ),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

@@ -27,6 +27,7 @@ TWINS = {
     "T-Maze-Active-v0",
     "T-Maze-Lamp-v0",
     "NumpadContinuous-v0",
+    "KeyToDoor-v0",
 }
 
 CLASSICS = (
@@ -38,6 +39,7 @@ CLASSICS = (
     "NumpadContinuous-v0",
     "Endless-TMaze-v0",
     "Passive-VisualMatch-v0",
+    "KeyToDoor-v0",
 )
 """Memory tasks of earlier benchmarks."""
 

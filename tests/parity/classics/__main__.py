@@ -14,6 +14,7 @@ from tests.parity.classics.recordings import Episode, episodes
 CHECKS: dict[str, Callable[[Episode], None]] = {
     "tmaze": t_maze.check,
     "visual_match": rooms.check_visual_match,
+    "key_to_door": rooms.check_key_to_door,
     "endless_tmaze": endless_t_maze.check,
     "numpad_discrete": numpad.check_discrete,
     "numpad_continuous": numpad.check_continuous,
@@ -21,7 +22,7 @@ CHECKS: dict[str, Callable[[Episode], None]] = {
 }
 """Checks of an episode, by the start of the name of its file."""
 
-NOT_REPLAYED = ("ballet", "bossfight", "color_cubes", "key_to_door")
+NOT_REPLAYED = ("ballet", "bossfight", "color_cubes")
 
 
 def check_of(path: Path) -> Callable[[Episode], None] | None:
