@@ -65,6 +65,9 @@ PLAYS = {
         0, ("<action>forward</action>", "<action>right</action>"), {"max_length": 1, "num_corridors": 2}
     ),
     "visual_match": Play(0, ("<action>north</action>", "<action>north, east 2</action>"), {"explore_frames": 1}),
+    "ballet": Play(
+        0, ("<action>up</action>", "<action>up 16</action>"), {"num_dancers": 1, "delay": 2, "actions_per_turn": 16}
+    ),
     "key_to_door": Play(
         0,
         ("<action>north</action>", "<action>north, east 2</action>"),

@@ -40,6 +40,7 @@ CLASSICS = (
     "Endless-TMaze-v0",
     "Passive-VisualMatch-v0",
     "KeyToDoor-v0",
+    "Ballet-v0",
 )
 """Memory tasks of earlier benchmarks."""
 

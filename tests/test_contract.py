@@ -32,6 +32,7 @@ COSTLY = (
     "NumpadContinuous-v0",
     "Endless-TMaze-v0",
     "MemoryCards-v0",
+    "Ballet-v0",
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 
 from tests.parity.babyai import num_failures
-from tests.parity.classics import endless_t_maze, memory_cards, numpad, rooms, t_maze
+from tests.parity.classics import ballet, endless_t_maze, memory_cards, numpad, rooms, t_maze
 from tests.parity.classics.recordings import Episode, episodes
 
 CHECKS: dict[str, Callable[[Episode], None]] = {
@@ -19,10 +19,11 @@ CHECKS: dict[str, Callable[[Episode], None]] = {
     "numpad_discrete": numpad.check_discrete,
     "numpad_continuous": numpad.check_continuous,
     "memory_cards": memory_cards.check,
+    "ballet": ballet.check,
 }
 """Checks of an episode, by the start of the name of its file."""
 
-NOT_REPLAYED = ("ballet", "bossfight", "color_cubes")
+NOT_REPLAYED = ("bossfight", "color_cubes")
 
 
 def check_of(path: Path) -> Callable[[Episode], None] | None:
