@@ -68,6 +68,7 @@ PLAYS = {
     "ballet": Play(
         0, ("<action>up</action>", "<action>up 16</action>"), {"num_dancers": 1, "delay": 2, "actions_per_turn": 16}
     ),
+    "color_cubes": Play(0, ("<action>up</action>", "<action>left</action>"), {"preset": "extreme"}),
     "key_to_door": Play(
         0,
         ("<action>north</action>", "<action>north, east 2</action>"),

@@ -102,6 +102,7 @@ _BUILT_IN = {
     "Endless-TMaze-v0": ("endless_t_maze:SPEC", "endless_t_maze"),
     "Passive-VisualMatch-v0": ("visual_match:SPEC", "visual_match"),
     "Ballet-v0": ("ballet:SPEC", "ballet"),
+    "ColorCubes-v0": ("color_cubes:SPEC", "color_cubes"),
     "KeyToDoor-v0": ("key_to_door:SPEC", "key_to_door"),
     **{f"BabyAI-{name}": ("babyai:SPECS", f"babyai_{_short_name_of(name)}") for name in _BABYAI.split()},
     "BabyAI-PutNext-v0": ("babyai:EXTRA_SPECS", "babyai_put_next"),

@@ -41,6 +41,7 @@ CLASSICS = (
     "Passive-VisualMatch-v0",
     "KeyToDoor-v0",
     "Ballet-v0",
+    "ColorCubes-v0",
 )
 """Memory tasks of earlier benchmarks."""
 

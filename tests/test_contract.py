@@ -33,6 +33,7 @@ COSTLY = (
     "Endless-TMaze-v0",
     "MemoryCards-v0",
     "Ballet-v0",
+    "ColorCubes-v0",
 )
 
 

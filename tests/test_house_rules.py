@@ -77,6 +77,7 @@ ARROWS = {
     "jaxgym.envs.endless_t_maze": GAME | COMMON | {"jaxgym.envs.t_maze"},
     "jaxgym.envs.visual_match": GAME | COMMON,
     "jaxgym.envs.ballet": GAME | COMMON,
+    "jaxgym.envs.color_cubes": GAME | COMMON,
     "jaxgym.envs.key_to_door": GAME | COMMON | {"jaxgym.envs.visual_match"},
     "jaxgym.envs.t_maze": GAME | COMMON,
     "jaxgym.envs.sudoku": GAME,

@@ -46,6 +46,7 @@ GOALS = {
     "Passive-VisualMatch-v0": (60, "success", NUM_LEVELS),
     "KeyToDoor-v0": (85, "success", NUM_LEVELS),
     "Ballet-v0": (65, "success", NUM_LEVELS),
+    "ColorCubes-v0": (40, "success", NUM_LEVELS),
     "BabyAI-GoToLocalS5N2-v0": (25, "success", NUM_LEVELS),
     "BabyAI-OpenRedDoor-v0": (50, "success", NUM_LEVELS),
     "BabyAI-PutNextS5N2Carrying-v0": (100, "success", NUM_LEVELS),
