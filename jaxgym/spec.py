@@ -52,11 +52,13 @@ class Human:
             for eight directions clockwise from up, "turns" for forward, left and right, "minigrid" for the actions of
             MiniGrid, "text" for moves that no key stands for.
         is_clue: Takes a state; whether its frame is a clue, in which the agent can't move; never by default.
+        caption: Takes a state; returns what the frame lacks, such as an instruction, for the title of the window.
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
     controls: Controls
     is_clue: Callable[[Any], Any] = lambda _: False
+    caption: Callable[[Any], str] = lambda _: ""
 
 
 @dataclasses.dataclass(frozen=True)

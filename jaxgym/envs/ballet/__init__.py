@@ -23,6 +23,6 @@ SPEC = Spec(
         for dancers in (2, 4, 8)
     },
     expert=game.expert_action,
-    human=Human(game.view, "winds", is_clue=game.is_watching),
+    human=Human(game.view, "winds", is_clue=game.is_watching, caption=game.caption),
     text=text.TEXT,
 )

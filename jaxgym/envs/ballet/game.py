@@ -204,6 +204,12 @@ def is_watching(state: State) -> jax.Array:
     return ~state.is_choice
 
 
+def caption(state: State) -> str:
+    """Return the instruction, on the host."""
+    level = state.level
+    return INSTRUCTIONS[int(level.dances[level.target]) if state.is_choice else 0]
+
+
 def view(env: Ballet, state: State, params: Params) -> jax.Array:
     """Return the room, enlarged four times, with the target's tile in the wall of its row and column."""
     tiles = env.tiles(state, params, np.full(2, _MIDDLE, np.int32))

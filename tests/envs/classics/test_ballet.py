@@ -149,10 +149,14 @@ def test_a_player_that_reads_only_the_texts_finds_the_dancer() -> None:
 
 
 @pytest.mark.slow
-def test_images_have_the_instruction_beside_them() -> None:
+def test_images_and_windows_have_the_instruction_beside_them() -> None:
     env, params, interface = text.make("ballet")
     states = jax.vmap(env.initial_state, (0, None))(levels.make_level_buffer(env, params, [0, 1]), params)
     states = dataclasses.replace(states, is_choice=jnp.asarray([False, True]))
     scenes = jax.device_get(jax.vmap(env.scene, (0, None))(states, params))
     named = [*MOVES][int(states.level.dances[1, states.level.target[1]]) - 1]
+    human = jaxgym.spec_of("Ballet-v0").human
+    assert human is not None
+    captions = [human.caption(jax.tree.map(lambda leaf, index=index: leaf[index], states)) for index in range(2)]
+    assert captions == ["watch", named]
     assert interface.beside(scenes, params, is_first=True) == ["Instruction: watch", f"Instruction: {named}"]
