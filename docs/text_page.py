@@ -66,6 +66,15 @@ PLAYS = {
     ),
     "visual_match": Play(0, ("<action>north</action>", "<action>north, east 2</action>"), {"explore_frames": 1}),
     "boss_fight": Play(0, ("<action>right, fire</action>", "<action>up-left</action>")),
+    "ballet": Play(
+        0, ("<action>up</action>", "<action>up 16</action>"), {"num_dancers": 1, "delay": 2, "actions_per_turn": 16}
+    ),
+    "color_cubes": Play(0, ("<action>up</action>", "<action>left</action>"), {"preset": "extreme"}),
+    "key_to_door": Play(
+        0,
+        ("<action>north</action>", "<action>north, east 2</action>"),
+        {"explore_frames": 9, "apple_frames": 1},
+    ),
     "textcraft": Play(0, ("<action>get 3 flax</action>", "<action>inventory</action>")),
 }
 

@@ -14,7 +14,18 @@ from jaxgym.options import Integer, OneOf, Option, Preset, declared
 from jaxgym.registry import Declaration
 
 Controls = Literal[
-    "free", "grid", "path", "steps", "clockwise", "counterclockwise", "compass", "turns", "minigrid", "ship", "text"
+    "free",
+    "grid",
+    "path",
+    "steps",
+    "clockwise",
+    "counterclockwise",
+    "compass",
+    "winds",
+    "turns",
+    "minigrid",
+    "ship",
+    "text",
 ]
 
 _MAX_STEPS = Integer(0, "time limit in steps; 0 or less means none")
@@ -52,15 +63,17 @@ class Human:
         view: Takes environment, state and parameters; returns the image that hides nothing, uint8 (H, W, 3).
         controls: "free" for two times three actions, "grid" for nothing, turn left, turn right and forward, "path"
             for nothing, right, up and down, "steps" for left, down, right and up, "clockwise" for up, right, down
-            and left, "counterclockwise" for right, up, left and down, "compass" for up, down, left and right, "turns"
-            for forward, left and right, "minigrid" for the actions of MiniGrid, "ship" for nine directions and fire,
-            "text" for moves that no key stands for.
+            and left, "counterclockwise" for right, up, left and down, "compass" for up, down, left and right, "winds"
+            for eight directions clockwise from up, "turns" for forward, left and right, "minigrid" for the actions of
+            MiniGrid, "ship" for nine directions and fire, "text" for moves that no key stands for.
         is_clue: Takes a state; whether its frame is a clue, in which the agent can't move; never by default.
+        caption: Takes a state; returns what the frame lacks, such as an instruction, for the title of the window.
     """
 
     view: Callable[[Any, Any, Any], jax.Array]
     controls: Controls
     is_clue: Callable[[Any], Any] = lambda _: False
+    caption: Callable[[Any], str] = lambda _: ""
 
 
 @dataclasses.dataclass(frozen=True)

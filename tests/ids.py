@@ -27,6 +27,7 @@ TWINS = {
     "T-Maze-Active-v0",
     "T-Maze-Lamp-v0",
     "NumpadContinuous-v0",
+    "KeyToDoor-v0",
 }
 
 CLASSICS = (
@@ -39,6 +40,9 @@ CLASSICS = (
     "Endless-TMaze-v0",
     "Passive-VisualMatch-v0",
     "BossFight-v0",
+    "KeyToDoor-v0",
+    "Ballet-v0",
+    "ColorCubes-v0",
 )
 """Memory tasks of earlier benchmarks."""
 

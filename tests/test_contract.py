@@ -35,6 +35,8 @@ COSTLY = (
     "Numpad-v0",
     "Passive-VisualMatch-v0",
     "BossFight-v0",
+    "Ballet-v0",
+    "ColorCubes-v0",
 )
 
 

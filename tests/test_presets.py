@@ -121,6 +121,15 @@ ROWS: dict[tuple[str, str], dict[str, Any]] = {
     (SPOTLIGHTS, "ablation-visible-exit"): {"exit_visible": True},
     (SPOTLIGHTS, "ablation-all-visible"): {"agent_visible": True, "coins_visible": True, "exit_visible": True},
     (SPOTLIGHTS, "ablation-last-action"): {"show_last_action": True},
+    ("ColorCubes-v0", "trivial"): {"num_cubes": 1, "num_phases": 1},
+    ("ColorCubes-v0", "medium"): {"hide_colors": False},
+    ("ColorCubes-v0", "extreme"): {"hide_colors": True},
+    ("Ballet-v0", "2_delay16"): {"num_dancers": 2, "delay": 16, "max_steps": 320},
+    ("Ballet-v0", "4_delay16"): {"num_dancers": 4, "delay": 16, "max_steps": 320},
+    ("Ballet-v0", "8_delay16"): {"num_dancers": 8, "delay": 16, "max_steps": 320},
+    ("Ballet-v0", "2_delay48"): {"num_dancers": 2, "delay": 48, "max_steps": 1024},
+    ("Ballet-v0", "4_delay48"): {"num_dancers": 4, "delay": 48, "max_steps": 1024},
+    ("Ballet-v0", "8_delay48"): {"num_dancers": 8, "delay": 48, "max_steps": 1024},
     (SPOTLIGHTS, "ablation-no-spotlights"): {"initial_spawns": 0, "num_spawns": 0},
     (SPOTLIGHTS, "ablation-no-chessboard"): {"hide_chessboard": True},
     (SPOTLIGHTS, "ablation-black-floor"): {"black_background": True},
@@ -182,7 +191,7 @@ def test_an_ablation_changes_nothing_else_of_the_earlier_paper() -> None:
 def test_a_preset_has_words_and_a_source(env_id: str, name: str) -> None:
     preset = jaxgym.presets(env_id)[name]
     assert preset.help
-    assert preset.source.startswith(("ICLR 2023", "JMLR 2025", "TextArena"))
+    assert preset.source.startswith(("ICLR 2023", "JMLR 2025", "NeurIPS 2021", "AAMAS 2026", "TextArena"))
     assert name == name.lower()
     assert set(preset.options) <= set(jaxgym.spec_of(env_id).all_options)
 

@@ -43,6 +43,8 @@ def lake() -> tuple[Any, Any]:
         "T-Maze-Lamp-v0",
         "Passive-VisualMatch-v0",
         "BossFight-v0",
+        "KeyToDoor-v0",
+        "ColorCubes-v0",
     ],
 )
 def test_a_reseeded_state_has_the_shapes_of_a_state(env_id: str, get_key: Callable[[], jax.Array]) -> None:

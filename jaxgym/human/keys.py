@@ -17,6 +17,7 @@ HELP = {
     "clockwise": "arrow keys or W A S D go up, right, down and left; E, C, Q and Z go diagonally where possible",
     "counterclockwise": "arrow keys or W A S D step right, up, left and down",
     "compass": "arrow keys or W A S D step up, down, left and right",
+    "winds": "arrow keys or W A S D go up, left, down and right; E, C, Q and Z go diagonally",
     "turns": "up or W steps forward, left or A and right or D turn",
     "ship": "arrow keys or W A S D move, two of them diagonally; space fires while no other key is held",
     "minigrid": "up or W steps forward, left or A and right or D turn, P picks up, L drops, space toggles",
@@ -28,6 +29,7 @@ _STRUCK = {
     "clockwise": (UP, RIGHT, DOWN, LEFT, ("e",), ("c",), ("q",), ("z",)),
     "counterclockwise": (RIGHT, UP, LEFT, DOWN),
     "compass": (UP, DOWN, LEFT, RIGHT),
+    "winds": (UP, ("e",), RIGHT, ("c",), DOWN, ("z",), LEFT, ("q",)),
     "turns": (UP, LEFT, RIGHT),
     "minigrid": (LEFT, RIGHT, UP, ("p",), ("l",), (SPACE,), ("return",)),
 }

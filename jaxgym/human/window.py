@@ -91,6 +91,6 @@ class _Window:
         return 0 if is_clue else None
 
     def _show(self, moment: Snapshot, seed: int) -> None:
-        self.pygame.display.set_caption(f"seed {seed}")
+        self.pygame.display.set_caption(f"seed {seed}  {self.human.caption(moment.state)}".rstrip())
         self.screen.blit(self.pygame.surfarray.make_surface(np.swapaxes(moment.image, 0, 1)), (0, 0))
         self.pygame.display.flip()

@@ -141,9 +141,7 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
 
     def reseed(self, state: RoomState, key: jax.Array) -> RoomState:
         """Replace the rewards of apples to come; a reward that was drawn for all apples stays."""
-        draws = state.level.apple_draws
-        fresh = jax.random.uniform(key, draws.shape, draws.dtype)
-        return dataclasses.replace(state, level=dataclasses.replace(state.level, apple_draws=fresh))
+        return rooms.reseed(state, key)
 
     def initial_state(self, level: Level, params: Params) -> RoomState:
         """Place the agent in the first phase."""
@@ -162,16 +160,7 @@ class VisualMatch(Environment[Level, RoomState, Params, RoomScene]):
             has_earned=before | (is_correct & (params.final_reward > 0)),
             picked_at=jnp.where(is_touched.any() & _IS_RECORD, state.frame, state.picked_at),
         )
-        nothing = jnp.zeros_like(jnp.asarray(params.apple_reward_low))
-        final = jnp.where(is_correct, params.final_reward, nothing)
-        state, reward = rooms.in_phase(state, Phase.APPLES, rooms.pick_apples(state, params), (opened, final))
-        state, begins, is_end = rooms.next_phase(state, params)
-        first, value = rooms.pick_apples(state, params)
-        starts_apples = begins & (state.phase == int(Phase.APPLES))
-        state = jax.tree.map(lambda new, old: jnp.where(starts_apples, new, old), first, state)
-        reward = reward + jnp.where(starts_apples, value, nothing)
-        metrics = {"success": state.has_earned.astype(jnp.int32)}
-        return Transition(state, reward.astype(jnp.float32), is_end, metrics)
+        return rooms.finish_frame(state, params, opened, jnp.where(is_correct, params.final_reward, 0.0))
 
     def _is_open(self, state: RoomState) -> jax.Array:
         return (state.picked_at[0, 0] < rooms.NEVER) & (state.phase == int(Phase.REWARD))
@@ -245,13 +234,9 @@ def view(env: VisualMatch, state: RoomState, _: Params) -> jax.Array:
 
 def valid_levels(env: VisualMatch, buffer: Level, params: Params) -> dict[str, np.ndarray]:
     """Return which levels of a buffer this environment can make, for each field; bool (n,)."""
-    apples = np.asarray(buffer.apples)
-    is_place = ~(apples & ~rooms.mask_of(rooms.APPLES, "a")).reshape(len(apples), -1).any(axis=1)
-    squares = np.asarray(buffer.square)
-    is_square = rooms.mask_of(env.explore_grid, "p")[squares[:, 0] % rooms.ROWS, squares[:, 1] % rooms.COLUMNS]
     return {
-        "apples": is_place & (apples.sum(axis=(1, 2)) == int(params.num_apples)),
-        "square": is_square,
+        "apples": rooms.has_apples(buffer.apples, params),
+        "square": rooms.are_places(buffer.square, env.explore_grid, "p"),
         "colors": (np.sort(np.asarray(buffer.colors), axis=1) == np.arange(NUM_DOORS)).all(axis=1),
         "target": within(buffer.target, 0, NUM_DOORS - 1),
     }

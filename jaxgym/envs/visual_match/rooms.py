@@ -1,4 +1,4 @@
-"""Rooms with three phases: explore, collect apples, earn the final reward.
+"""Rooms of Visual Match and Key-to-Door with three phases: explore, collect apples, earn the final reward.
 
 When the frames of a phase are over, the next phase begins in the same step: the agent is at its start, and the last
 view of the old phase is never seen.
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxgym.environment import EnvParams, EnvState, starts_at
+from jaxgym.environment import EnvParams, EnvState, Transition, starts_at
 from jaxgym.options import Flag, Integer, Real, traced
 
 ROWS, COLUMNS = 7, 11
@@ -59,6 +59,9 @@ class Kind(enum.IntEnum):
     RED = 4
     GREEN = 5
     BLUE = 6
+    KEY = 7
+    DOOR = 8
+    INDICATOR = 9
 
 
 COLORS = np.asarray(
@@ -70,6 +73,9 @@ COLORS = np.asarray(
         (255, 0, 0),
         (0, 255, 0),
         (0, 0, 255),
+        (159, 81, 44),
+        (134, 206, 235),
+        (255, 255, 255),
     ],
     np.uint8,
 )
@@ -151,7 +157,25 @@ def sample_apples(key: jax.Array, num_apples: jax.Array) -> jax.Array:
     return jnp.zeros((ROWS, COLUMNS), bool).at[places[:, 0], places[:, 1]].set(ranks < num_apples)
 
 
-def is_at(place: jax.Array) -> jax.Array:
+def reseed(state: Any, key: jax.Array) -> Any:
+    """Return the state with other rewards of apples to come; consumes `key`."""
+    draws = state.level.apple_draws
+    fresh = jax.random.uniform(key, draws.shape, draws.dtype)
+    return dataclasses.replace(state, level=dataclasses.replace(state.level, apple_draws=fresh))
+
+
+def are_places(places: Any, grid: tuple[str, ...], letter: str) -> np.ndarray:
+    """Return whether each place is a square with a letter; (n, 2) to bool (n,)."""
+    return mask_of(grid, letter)[places[:, 0] % ROWS, places[:, 1] % COLUMNS]
+
+
+def has_apples(apples: Any, params: RoomParams) -> np.ndarray:
+    """Return whether each board has the right number of apples at possible places; bool (n, 7, 11) to bool (n,)."""
+    is_possible = ~(apples & ~mask_of(APPLES, "a")).reshape(len(apples), -1).any(axis=1)
+    return is_possible & (apples.sum(axis=(1, 2)) == int(params.num_apples))
+
+
+def is_at(place: jax.Array | np.ndarray) -> jax.Array:
     """Return which square a place is, bool (7, 11)."""
     rows, columns = np.indices((ROWS, COLUMNS), np.int32)
     return (rows == place[0]) & (columns == place[1])
@@ -203,12 +227,29 @@ def pick_apples(state: Any, params: RoomParams) -> tuple[Any, jax.Array]:
     ), reward
 
 
-def in_phase(state: Any, phase: Phase, then: tuple[Any, jax.Array], otherwise: tuple[Any, jax.Array]) -> Any:
-    """Return one of two pairs of a state and a reward, depending on the phase."""
-    return jax.tree.map(lambda new, old: jnp.where(state.phase == int(phase), new, old), then, otherwise)
+def finish_frame(state: Any, params: RoomParams, after: Any, final: jax.Array) -> Transition:
+    """Return the result of a frame, in which the next phase begins if its turn has come.
+
+    Args:
+        state: State after the move of the agent.
+        params: Parameters.
+        after: State after the events of the first and the third phase; those of the second phase are the apples.
+        final: Reward of these events.
+    """
+    is_apples = state.phase == int(Phase.APPLES)
+    state, reward = jax.tree.map(
+        lambda new, old: jnp.where(is_apples, new, old), pick_apples(state, params), (after, final)
+    )
+    state, begins, is_end = _next_phase(state, params)
+    first, value = pick_apples(state, params)
+    starts_apples = begins & (state.phase == int(Phase.APPLES))
+    state = jax.tree.map(lambda new, old: jnp.where(starts_apples, new, old), first, state)
+    reward = reward + jnp.where(starts_apples, value, 0.0)
+    metrics = {"success": state.has_earned.astype(jnp.int32)}
+    return Transition(state, reward.astype(jnp.float32), is_end, metrics)
 
 
-def next_phase(state: Any, params: RoomParams) -> tuple[Any, jax.Array, jax.Array]:
+def _next_phase(state: Any, params: RoomParams) -> tuple[Any, jax.Array, jax.Array]:
     """Return the state in which the next phase has begun if its turn has come; whether it has; whether all are over."""
     limits = jnp.stack([params.explore_frames, params.apple_frames, params.reward_frames]).astype(jnp.int32)
     is_over = state.frame >= limits[state.phase]

@@ -1,4 +1,4 @@
-"""Scene of the rooms of Visual Match: the view of the agent."""
+"""Scene of the rooms of Visual Match and Key-to-Door: the view of the agent."""
 
 import jax
 import jax.numpy as jnp

@@ -11,7 +11,7 @@ from jaxgym.envs.visual_match.rooms import VIEW, CompassMove
 from jaxgym.envs.visual_match.scene import RoomScene
 from jaxgym.text.actions import ActionSet
 
-LETTERS = ".#@aRGB"
+LETTERS = ".#@aRGBkDi"
 """Character of each `Kind`."""
 
 VIEW_LEGEND = (

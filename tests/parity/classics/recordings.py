@@ -25,7 +25,7 @@ class Episode:
         name: File and number, for messages.
         meta: Options, seed and policy.
         arrays: Arrays by name without prefix: values of the episode, T rows for the steps, T + 1 rows for observations,
-            and arrays with another number of rows.
+            and arrays with another number of rows, some of them for all episodes of the file.
         previous: The episode before, if the original continued its random numbers.
     """
 
@@ -57,6 +57,8 @@ def episodes(path: Path) -> Iterator[Episode]:
                 arrays[name] = values[step : step + length]
             elif kind == "o":
                 arrays[name] = values[step + number : step + number + length + 1]
+            elif not name:
+                arrays[key] = values
         for name, each in counts.items():
             arrays[name] = stored[f"r_{name}"][place[name] : place[name] + each[number]]
             place[name] += each[number]

@@ -1,24 +1,30 @@
-"""Replay of Visual Match."""
+"""Replay of Visual Match and Key-to-Door."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 import jaxgym
+from jaxgym.envs.key_to_door import original as key_original
+from jaxgym.envs.key_to_door.game import KeyToDoor
 from jaxgym.envs.visual_match import original
 from jaxgym.envs.visual_match.game import VisualMatch
 from jaxgym.envs.visual_match.rooms import Kind
 from tests.parity.classics.recordings import Episode, Played, equal, equal_rewards, replay, with_reals
 
-LETTERS = {Kind.FLOOR: " ", Kind.WALL: "#", Kind.AGENT: "+", Kind.APPLE: "a"}
+_FRAMES = {"SR": (15, 60, 10), "CCA": (15, 30, 15)}
+LETTERS = {Kind.FLOOR: " ", Kind.WALL: "#", Kind.AGENT: "+", Kind.APPLE: "a", Kind.KEY: "k", Kind.DOOR: "d"}
 
 
 def options_of(meta: dict[str, Any], frames: tuple[int, ...]) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the options of an episode, and those among them that are real numbers."""
     given = meta.get("max_frames", frames)
-    if isinstance(given, dict):
+    if isinstance(given, str):
+        given = _FRAMES[given]
+    elif isinstance(given, dict):
         given = tuple(given[name] for name in ("explore", "distractor", "reward"))
     options: dict[str, Any] = dict(zip(("explore_frames", "apple_frames", "reward_frames"), given, strict=True))
     options |= {name: meta[name] for name in ("num_apples", "respawn_every") if name in meta}
@@ -52,6 +58,29 @@ def check_visual_match(episode: Episode) -> None:
     check_boards(episode, played, made, letters)
 
 
+def check_key_to_door(episode: Episode) -> None:
+    """Compare the level and the steps of an episode."""
+    meta = episode.meta
+    options, reals = options_of(meta, _FRAMES["SR"])
+    room = meta.get("REWARD_GRID", "SR")
+    made, params = jaxgym.make("KeyToDoor-v0", observation="symbolic", reward_room=room, num_draws=256, **options)
+    assert isinstance(made, KeyToDoor)
+    num_drawn, played = 1, None
+    # The original draws the third room after the rewards of apples, whose number depends on the actions.
+    while played is None or played.states.num_drawn[-1] != num_drawn:
+        num_drawn = 1 if played is None else int(played.states.num_drawn[-1])
+        level = key_original.level(
+            meta["seed"],
+            made,
+            options.get("num_apples", 10),
+            is_fixed=options["fix_apple_reward"],
+            num_drawn=num_drawn,
+        )
+        played = replay(made, with_reals(params, **reals), level, episode["action"])
+    check_steps(episode, played)
+    check_boards(episode, played, made, LETTERS)
+
+
 def check_steps(episode: Episode, played: Played) -> None:
     """Compare the steps of an episode."""
     equal(played.observations, episode["obs"].reshape(len(played.observations), -1), "observation")
@@ -65,7 +94,7 @@ def check_steps(episode: Episode, played: Played) -> None:
     equal(played.info["success"][-1], episode["success"], "success")
 
 
-def check_boards(episode: Episode, played: Played, env: Any, letters: dict[Kind | int, str]) -> None:
+def check_boards(episode: Episode, played: Played, env: Any, letters: Mapping[Any, str]) -> None:
     """Compare the whole board in the first frame of each phase."""
     phases = played.states.phase
     for phase, expected in enumerate(episode["boards"]):

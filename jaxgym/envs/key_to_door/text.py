@@ -1,0 +1,49 @@
+"""Text interface of Key-to-Door: the view as a map of characters."""
+
+import dataclasses
+from typing import Any
+
+from jaxgym.envs.common.text import number
+from jaxgym.envs.visual_match.rooms import VIEW
+from jaxgym.envs.visual_match.text import VIEW_LEGEND, RoomTextInterface, actions_of, apple_rules
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyToDoorTextInterface(RoomTextInterface):
+    """Text interface of Key-to-Door."""
+
+    def rules(self, params: Any) -> str:
+        """Return the phases and the rewards."""
+        explore, apples, reward = (
+            int(frames) for frames in (params.explore_frames, params.apple_frames, params.reward_frames)
+        )
+        where = (
+            "You are in a small room with a door in the middle of its north wall."
+            if self.env.reward_room == "SR"
+            else "You start in the north half of a room. A door is somewhere in its south half. The opening between "
+            "the halves is 3 squares wide."
+        )
+        return (
+            "An episode has three phases.\n"
+            f"Phase 1, {explore} steps: You start in the south half of a room. A key is somewhere in its north half. "
+            "The opening between the halves is 3 squares wide. Go to the key to pick it. You keep it in all phases.\n"
+            f"Phase 2, {apples} steps: You are in a room with apples. Go to an apple to pick it. "
+            f"{apple_rules(params)}\n"
+            f"Phase 3, {reward} steps: {where} Go to the door. The reward is {number(params.final_reward)} if you have "
+            "the key. Without the key, you cannot enter the door. The door gives one reward only."
+        )
+
+    def legend(self, params: Any) -> str:
+        """Return the explanation of the map."""
+        return f"{VIEW_LEGEND}, k key, i a light after the step in which you have picked the key, D door."
+
+    def image_legend(self, params: Any) -> str:
+        """Return the explanation of the image."""
+        return (
+            f"Each observation has an image of {VIEW} x {VIEW} squares around you, north at the top. You are the light "
+            "brown square in the middle. Walls are dark, apples are olive green, the key is dark brown, and the door "
+            "is light blue. After the step in which you have picked the key, a light in the wall can be white."
+        )
+
+
+TEXT = KeyToDoorTextInterface.spec(4, actions_of)
