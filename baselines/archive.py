@@ -1,6 +1,7 @@
 """Copy the results of a run in a small form: `python -m baselines.archive runs/NAME docs/results/NAME`.
 
-The copy has the JSON files, the transcripts of GRPO and a metrics log of at most 60 rows, all below 30 kB together.
+The copy has the JSON files, the transcripts of GRPO and a metrics log of at most 60 rows, all below 30 kB together. Of
+the path of a language model, it keeps the name.
 Checkpoints, pictures and videos stay in the run: `baselines.report` draws curves from the copy.
 """
 
@@ -48,6 +49,7 @@ def archive(arguments: ArchiveFlags) -> Path:
     log = "".join(json.dumps(row) + "\n" for row in rows).encode()
     try:
         contents = {name: (run / name).read_bytes() for name in (*_NAMES, *_TEXTS) if (run / name).exists()}
+        contents["config.json"] = _without_folder(contents["config.json"])
         contents |= {"metrics.jsonl": log} if rows else {}
         size = sum(map(len, contents.values()))
         if size > MAX_BYTES:
@@ -58,6 +60,17 @@ def archive(arguments: ArchiveFlags) -> Path:
     except OSError as error:
         raise RunError(f"cannot copy {run} to {out} ({error.strerror}). Name a new folder.") from error
     return out
+
+
+def _without_folder(config: bytes) -> bytes:
+    """Return the content of config.json with the name of the language model in place of its path."""
+    settings = json.loads(config)
+    path = settings.get("memory_model", "")
+    if not path:
+        return config
+    prefix = "random:" * path.startswith("random:")
+    name = prefix + Path(path.removeprefix(prefix)).name
+    return (json.dumps({**settings, "memory_model": name}, indent=2) + "\n").encode()
 
 
 def thinned(rows: Sequence[Row], most: int = MAX_ROWS) -> list[Row]:

@@ -102,3 +102,15 @@ def test_a_run_of_more_seeds_than_rows_keeps_one_row_of_each() -> None:
     rows = [{"update": update, "seed": seed, "steps": update, "episodes": 1} for update in (1, 2) for seed in range(3)]
     short = thinned(rows, most=2)
     assert [(row["seed"], row["update"], row["episodes"]) for row in short] == [(0, 2, 2), (1, 2, 2), (2, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/models/tiny.gguf", "tiny.gguf"), ("random:models/tiny", "random:tiny"), ("", "")]
+)
+def test_a_copy_has_no_path_of_a_language_model(tmp_path: Path, path: str, name: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    config = dataclasses.asdict(dataclasses.replace(SCALES["cpu"], memory_model=path))
+    (run / "config.json").write_text(json.dumps(config))
+    copy = archive(ArchiveFlags(run, tmp_path / "copy"))
+    assert json.loads((copy / "config.json").read_text()) == json.loads(json.dumps({**config, "memory_model": name}))

@@ -91,6 +91,25 @@ def test_the_table_of_memory_cells_has_the_results_of_its_runs() -> None:
     assert not runs
 
 
+def test_the_table_of_helm_has_the_results_of_its_runs() -> None:
+    runs: dict[tuple[str, str], list[float]] = {}
+    for folder in sorted((RESULTS / "helm").glob("*/")):
+        config = json.loads((folder / "config.json").read_text())
+        found = evaluation(f"helm/{folder.name}", "held_out")["normalized_return"]
+        row = "GRU" if config["memory"] == "gru" else "HELM"
+        if row == "HELM":
+            row += " with words" if config.get("memory_input") == "text" else ""
+            row += ", random weights" if config["memory_model"].startswith("random:") else ", SmolLM2-135M"
+        runs.setdefault((row, config["env"]), []).append(found)
+    for row in table(ROOT / "docs/how_to/helm.md", "memory"):
+        memory = row.pop("memory")
+        for env, cell in row.items():
+            values = runs.pop((memory, env), [])
+            seeds = f" ({', '.join(f'{value:.3f}' for value in values)})" if len(values) > 1 else ""
+            assert cell == (f"{np.mean(values):.3f}{seeds}" if values else "not run")
+    assert not runs
+
+
 @pytest.mark.parametrize(("page", "inside"), [("report.md", False), ("memory_cells/report.md", True)])
 def test_a_report_is_that_of_its_runs(page: str, inside: bool) -> None:
     entries = [entry for entry in ENTRIES["memory_gym"] if "folder" in entry]
