@@ -29,7 +29,7 @@ from baselines.grpo.learner import (
     text_advantages,
 )
 from baselines.grpo.play import Chain
-from baselines.grpo.rollout import Episodes, play
+from baselines.grpo.rollout import ChatEpisodes, play
 from baselines.grpo.settings import Settings, differences, read_settings
 from baselines.grpo.tokens import PAD
 from baselines.language_model import load, load_tokenizer
@@ -84,7 +84,7 @@ class Chats:
         """Return the key of a purpose."""
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.settings.seed), purpose), number)
 
-    def play(self, params: Any, indices: np.ndarray, key: jax.Array, temperature: float = 1.0) -> Episodes:
+    def play(self, params: Any, indices: np.ndarray, key: jax.Array, temperature: float = 1.0) -> ChatEpisodes:
         """Play an episode on each level, in batches of one size; without parameters by random replies."""
         batch = self.settings.sessions
         filled = np.resize(indices, -(-len(indices) // batch) * batch).astype(np.int32)
@@ -102,21 +102,21 @@ class Chats:
             for start in range(0, len(filled), batch)
         ]
         whole = [np.concatenate(leaves)[: len(indices)] for leaves in zip(*map(jax.device_get, parts), strict=True)]
-        return Episodes(*whole)
+        return ChatEpisodes(*whole)
 
-    def held_out(self, params: Any, count: int, temperature: float = 1.0) -> Episodes:
+    def held_out(self, params: Any, count: int, temperature: float = 1.0) -> ChatEpisodes:
         """Play on the first held-out levels."""
         indices = self.num_training + np.arange(count)
         return self.play(params, indices, self.key(_EVALUATE), temperature)
 
-    def transcript(self, episodes: Episodes, row: int) -> str:
+    def transcript(self, episodes: ChatEpisodes, row: int) -> str:
         """Return a chat, with the special tokens of the template."""
         replies = np.where(episodes.replies[row] == self.chat.end, PAD, episodes.replies[row])  # the next piece has it
         tokens = np.concatenate([episodes.pieces[row], replies], axis=1)[episodes.is_turn[row]]
         return self.tokenizer.decode([*self.chat.prefix, *tokens[tokens != PAD].tolist()])
 
 
-def tally(episodes: Episodes) -> dict[str, float]:
+def tally(episodes: ChatEpisodes) -> dict[str, float]:
     """Return the success, the mean number of turns, and the share of invalid replies."""
     return {
         "success": float(episodes.is_solved.mean()),
@@ -126,7 +126,7 @@ def tally(episodes: Episodes) -> dict[str, float]:
     }
 
 
-def advantages_of(settings: Settings, episodes: Episodes) -> tuple[np.ndarray, np.ndarray]:
+def advantages_of(settings: Settings, episodes: ChatEpisodes) -> tuple[np.ndarray, np.ndarray]:
     """Return the advantage of each turn, float32 (E, T), and the return of each episode, float64 (E,).
 
     With credit `text`, turns of one group are compared that show the player in the same cell.
@@ -148,7 +148,7 @@ def advantages_of(settings: Settings, episodes: Episodes) -> tuple[np.ndarray, n
 
 
 def learn(
-    chats: Chats, state: LearnerState, generator: np.random.Generator, episodes: Episodes, advantages: np.ndarray
+    chats: Chats, state: LearnerState, generator: np.random.Generator, episodes: ChatEpisodes, advantages: np.ndarray
 ) -> tuple[LearnerState, dict[str, float]]:
     """Return the state after the gradient steps of one update, and the means of their metrics, if there are any.
 

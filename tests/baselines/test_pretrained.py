@@ -21,7 +21,7 @@ from baselines.errors import ConfigError
 from baselines.grpo import chat as chats_of_model
 from baselines.grpo import command, pretrained
 from baselines.grpo.pretrained import Chats, advantages_of
-from baselines.grpo.rollout import Episodes
+from baselines.grpo.rollout import ChatEpisodes
 from baselines.grpo.settings import Settings
 from baselines.grpo.tokens import PAD
 from baselines.language_model import ModelConfig, initial_params, load_tokenizer
@@ -89,7 +89,7 @@ def loaded() -> Any:
 
 
 @pytest.fixture(scope="module")
-def played(loaded: Any) -> Episodes:
+def played(loaded: Any) -> ChatEpisodes:
     """Return four episodes of a model."""
     chats, params = loaded
     return chats.play(params, np.asarray([0, 0, 1, 2]), jax.random.key(3))
@@ -134,7 +134,7 @@ def test_episodes_are_those_of_a_session_that_gets_the_same_replies(loaded: Any)
     assert len(set(episodes.is_solved.tolist())) == 2  # both kinds of episodes are compared
 
 
-def test_sampled_log_probabilities_are_those_of_the_whole_chat(loaded: Any, played: Episodes) -> None:
+def test_sampled_log_probabilities_are_those_of_the_whole_chat(loaded: Any, played: ChatEpisodes) -> None:
     chats, params = loaded
     pieces, replies = (column.reshape(-1, column.shape[-1]) for column in (played.pieces, played.replies))
     every = np.asarray(chats.chat.log_probabilities(params, pieces, replies))
@@ -145,7 +145,7 @@ def test_sampled_log_probabilities_are_those_of_the_whole_chat(loaded: Any, play
     np.testing.assert_allclose(sampled[own], expected[own], rtol=1e-3, atol=1e-3)
 
 
-def test_an_invalid_reply_takes_a_turn_and_changes_nothing(played: Episodes) -> None:
+def test_an_invalid_reply_takes_a_turn_and_changes_nothing(played: ChatEpisodes) -> None:
     later = played.is_invalid[:, :-1] & played.is_turn[:, 1:]
     assert later.any()
     assert (played.places[:, :-1] == played.places[:, 1:])[later].all()
@@ -158,7 +158,7 @@ def test_turns_are_compared_with_those_of_their_group_in_the_same_cell() -> None
     rewards = np.asarray([[0, 1, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]], np.float32)
     is_turn = np.asarray([[1, 1, 0], [1, 1, 1], [1, 0, 0], [1, 0, 0]], bool)
     places = np.asarray([[0, 1, 9], [0, 2, 3], [0, 0, 0], [0, 0, 0]])
-    episodes = Episodes(None, None, None, rewards, places, is_turn, None, None)
+    episodes = ChatEpisodes(None, None, None, rewards, places, is_turn, None, None)
     settings = dataclasses.replace(TINY, gamma=0.5)
     advantages, returns = advantages_of(settings, episodes)
     assert returns.tolist() == [0.5, 0.0, 1.0, 1.0]
