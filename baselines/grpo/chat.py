@@ -7,6 +7,7 @@ The template and the tokenizer of the model run once, on the host. A piece start
 that all turns have the same form. Pieces meet at special tokens: the tokens are those of the whole chat.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -173,7 +174,9 @@ def _boards(env: Any, params: Any, interface: Any, buffer: Any) -> np.ndarray:
     @jax.jit
     def scenes(level: Any) -> Any:
         state = env.initial_state(level, params)
-        return jax.vmap(lambda cell: env.scene(state.replace(player_cell=cell), params))(jnp.asarray(cells))
+        return jax.vmap(lambda cell: env.scene(dataclasses.replace(state, player_cell=cell), params))(
+            jnp.asarray(cells)
+        )
 
     shown = jax.device_get(jax.vmap(scenes)(buffer))
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), shown)

@@ -16,8 +16,8 @@ class ChatEpisodes(NamedTuple):
     """E episodes of T turns, padded at the end.
 
     Attributes:
-        pieces: Tokens before each reply, int32 (E, T, piece).
-        replies: int32 (E, T, reply); of turns that were not played, `PAD`.
+        pieces: Tokens before each reply, int32 (E, T, piece); of turns that were not played, `PAD`.
+        replies: As `pieces`, int32 (E, T, reply).
         log_probabilities: Log-probability of each token when it was sampled, float32 (E, T, reply).
         rewards: float32 (E, T).
         places: Cell of the player before each turn, int32 (E, T).
@@ -42,6 +42,14 @@ class _Played(NamedTuple):
     is_over: jax.Array
     cache: Any
     episodes: ChatEpisodes
+
+
+class _Moved(NamedTuple):
+    state: Any
+    rewards: jax.Array
+    is_invalid: jax.Array
+    is_over: jax.Array
+    is_solved: jax.Array
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -81,8 +89,8 @@ def play(
         key_reply, key_step = jax.random.split(jax.random.fold_in(key, played.turn))
         row, column = played.state.player_cell.T
         place = row * env.size + column
-        pieces = lakes.pieces[indices, place]
         is_turn = ~played.is_over
+        pieces = jnp.where(is_turn[:, None], lakes.pieces[indices, place], PAD)
         if params is None:
             chosen = jax.random.randint(key_reply, (count,), 0, len(lakes.replies))
             cache, replies = None, lakes.replies[chosen]
@@ -91,29 +99,33 @@ def play(
             cache, replies, log_probabilities = write(
                 chat, params, played.cache, pieces, is_turn, key_reply, temperature
             )
-        matches = jnp.all(replies[:, None] == lakes.replies[None], axis=-1)
-        is_valid = jnp.any(matches, axis=1)
-        action = jnp.argmax(matches, axis=1).astype(jnp.int32)
-        keys = jax.random.split(key_step, count)
-        _, stepped, reward, terminated, info = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))(
-            keys, played.state, action, env_params
-        )
-        is_move = is_turn & is_valid
-        state = jax.tree.map(
-            lambda new, old: jnp.where(jnp.expand_dims(is_move, range(1, new.ndim)), new, old), stepped, played.state
-        )
-        reward = jnp.where(is_move, reward, 0.0)
+        moved = _move(env, env_params, lakes, played.state, replies, is_turn, key_step)
         replies = jnp.where(is_turn[:, None], replies, PAD)
-        is_solved = played.episodes.is_solved | (is_move & (info["success"] > 0))
-        made = (pieces, replies, log_probabilities, reward, place, is_turn, is_turn & ~is_valid)
+        made = (pieces, replies, log_probabilities, moved.rewards, place, is_turn, moved.is_invalid)
         kept = [old.at[:, played.turn].set(new) for old, new in zip(played.episodes, made, strict=False)]
-        episodes = ChatEpisodes(*kept, is_solved=is_solved)
-        is_over = played.is_over | (is_move & terminated)
-        return _Played(played.turn + 1, state, is_over, cache, episodes)
+        episodes = ChatEpisodes(*kept, is_solved=played.episodes.is_solved | moved.is_solved)
+        return _Played(played.turn + 1, moved.state, played.is_over | moved.is_over, cache, episodes)
 
     is_over = jnp.zeros(count, jnp.bool_)
     start = _Played(jnp.int32(0), state, is_over, cache, _no_turns(chat, count))
     return lax.while_loop(go_on, take_turn, start).episodes
+
+
+def _move(
+    env: Any, env_params: Any, lakes: Lakes, state: Any, replies: jax.Array, is_turn: jax.Array, key: jax.Array
+) -> _Moved:
+    """Play the actions of replies; an invalid reply, and one in an episode that is over, changes nothing."""
+    matches = jnp.all(replies[:, None] == lakes.replies[None], axis=-1)
+    is_move = is_turn & jnp.any(matches, axis=1)
+    action = jnp.argmax(matches, axis=1).astype(jnp.int32)
+    keys = jax.random.split(key, len(replies))
+    step = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))  # without auto-reset
+    _, stepped, rewards, terminated, info = step(keys, state, action, env_params)
+    state = jax.tree.map(
+        lambda new, old: jnp.where(jnp.expand_dims(is_move, range(1, new.ndim)), new, old), stepped, state
+    )
+    rewards = jnp.where(is_move, rewards, 0.0)
+    return _Moved(state, rewards, is_turn & ~is_move, is_move & terminated, is_move & (info["success"] > 0))
 
 
 def _no_turns(chat: Chat, count: int) -> ChatEpisodes:
@@ -153,7 +165,7 @@ def write(
         The cache without the last token of the replies, the replies, int32 (E, reply), and the log-probability of each
         token at temperature 1, float32 (E, reply).
     """
-    hidden, cache = _extend(chat, params, cache, pieces, (pieces != PAD) & is_turn[:, None])
+    hidden, cache = _extend(chat, params, cache, pieces, pieces != PAD)
     replies = jnp.full((len(pieces), chat.reply), PAD, jnp.int32)
     token, log_probability = _choose(chat, params, hidden, ~is_turn, jax.random.fold_in(key, 0), temperature)
     replies, log_probabilities = replies.at[:, 0].set(token), jnp.zeros(replies.shape, jnp.float32)

